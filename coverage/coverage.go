@@ -1,0 +1,112 @@
+// Package coverage holds what ran: files, functions, lines, branches, calls
+// and conditions with their counts, whatever compiler or process they came
+// from.
+//
+// Every reader of coverage data (package gcov today) fills a [Set], every
+// output (package report) prints one. The package reads and writes no format
+// and knows no compiler. A Set is plain data: it may be read from several
+// goroutines at once, and changed by one.
+//
+// # Columns
+//
+// GCC and Clang's --coverage know lines only. Clang's source-based coverage
+// knows regions with columns. Positions are therefore kept as line and column
+// from the start (column 0 means "not known"): functions have both, and
+// branches and conditions carry a Column, so that two on one line can be told
+// apart by a reader that knows it.
+package coverage
+
+// A Set is the coverage of one or more programs, merged.
+type Set struct {
+	// Files in ascending order of Name, each name once.
+	Files []*File
+}
+
+// A File is one source file.
+type File struct {
+	// Name is the resolved path of the source: absolute where the working
+	// directory of the compiler is known.
+	Name string
+	// Functions that start in this file, by start line, column and name.
+	// Instances of one template, and the copies that a compiler makes of one
+	// constructor or inline function, are one Function.
+	Functions []*Function
+	// Lines that have code, by ascending Number, each number once.
+	Lines []Line
+}
+
+// A Function is one function of the source.
+type Function struct {
+	StartLine, StartColumn int32 // 1-based; column 0: not known
+	EndLine, EndColumn     int32
+	// Name is that of the first instance, as the linker knows it.
+	Name string
+	// Count is the number of calls of all instances together.
+	Count int64
+	// Blocks and BlocksExecuted are those of the instance with the most
+	// blocks executed.
+	Blocks, BlocksExecuted int32
+	// Instances, one or more, by ascending Name, each name once.
+	Instances []Instance
+}
+
+// An Instance is a function as the linker knows it: one instantiation of a
+// template, one clone of a constructor.
+type Instance struct {
+	Name                   string
+	Count                  int64
+	Blocks, BlocksExecuted int32
+}
+
+// A Line is a source line that has code.
+type Line struct {
+	Number int32
+	// Unexecuted is set on an executed line some block of which never ran.
+	Unexecuted bool
+	// Exceptional is set on a line that only exceptions can reach.
+	Exceptional bool
+	// Count says how often the line ran: the count of the block on it that
+	// ran most, summed over the instances of a function.
+	Count      int64
+	Branches   []Branch
+	Calls      []Call
+	Conditions []Condition
+}
+
+// A Branch is one way out of a block that has several.
+type Branch struct {
+	// Block numbers the deciding blocks of the line from 0 in the order of
+	// the compiler; branches of one decision have the same Block.
+	Block  int32
+	Column int32 // 0: not known
+	// Count is how often this way was taken.
+	Count int64
+	// Evaluated tells whether the deciding block ran at all.
+	Evaluated bool
+	// Fallthrough is the way to the next instruction, Throw the way of an
+	// exception out of a call.
+	Fallthrough, Throw bool
+	// Exception is set where the decision is made by exceptions alone: a call
+	// that either returns or throws. Such branches are left out of totals
+	// unless asked for.
+	Exception bool
+}
+
+// A Call is a call on the line.
+type Call struct {
+	// Count is how often the call was made, Returned how often it came back.
+	Count, Returned int64
+}
+
+// A Condition is a decision of several terms; Terms has one entry a term, in
+// the order of the source.
+type Condition struct {
+	Column int32 // 0: not known
+	Terms  []Term
+}
+
+// A Term is one operand of a condition: True and False tell whether it has
+// been shown to decide the outcome alone with that value (masking MC/DC).
+type Term struct {
+	True, False bool
+}
