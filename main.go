@@ -1,0 +1,118 @@
+// Footfall shows what a native program runs: which lines, branches and calls,
+// and how often.
+//
+// Each command is one file beside this one; the packages hold what the
+// commands know. This file has the command table, the choice of a command by
+// the name that the program is called by, and the exit status.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses; commands choose between them by the error that they return.
+const (
+	statusFailed = 1 // the work failed
+	statusUsage  = 2 // the command line was wrong
+)
+
+// commands is the command table, in the order of the help text.
+var commands = []func() *cobra.Command{
+	newCompletionCommand,
+	newDocsCommand,
+	newVersionCommand,
+}
+
+func main() {
+	os.Exit(run(os.Args))
+}
+
+// run carries out the command line argv and returns the exit status. It alone
+// prints errors.
+func run(argv []string) int {
+	root, started := newRootCommand()
+	if len(argv) < 2 {
+		root.SetOut(os.Stderr)
+		_ = root.Help()
+		return statusUsage
+	}
+	root.SetArgs(argv[1:])
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	if !*started {
+		// Flags and arguments are checked before a command starts.
+		err = usageError(err)
+	}
+	exit := &exitError{status: statusFailed, err: err}
+	errors.As(err, &exit)
+	if exit.err != nil {
+		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		if exit.status == statusUsage {
+			fmt.Fprintf(os.Stderr, "'%s --help' shows the usage\n", cmd.CommandPath())
+		}
+	}
+	return exit.status
+}
+
+// newRootCommand returns the command line's definition and a flag that is set
+// once a command has been chosen and its arguments were found to be right.
+func newRootCommand() (root *cobra.Command, started *bool) {
+	started = new(bool)
+	root = &cobra.Command{
+		Use:   "footfall",
+		Short: "Show what native programs run: lines, branches and calls",
+		Long: `Footfall shows what a native program runs: which lines, branches and calls, and
+how often. It reads what GCC and Clang put into programs.
+
+Results go to standard output, everything said to a person to standard error.
+The exit status is 0 on success, 1 if the work failed, 2 if the command line was
+wrong, and 3 if a threshold was missed.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			// Cobra checks these later, when it has no more to say about usage.
+			if err := cmd.ValidateRequiredFlags(); err != nil {
+				return err
+			}
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return err
+			}
+			*started = true
+			return nil
+		},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.InitDefaultVersionFlag()
+	for _, newCommand := range commands {
+		root.AddCommand(newCommand())
+	}
+	return root, started
+}
+
+// An exitError ends footfall with a status of the command's choice.
+type exitError struct {
+	status int
+	err    error // to be printed; nil: the command has said it all
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError marks err as a mistake in the command line.
+func usageError(err error) error {
+	return &exitError{status: statusUsage, err: err}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+)
+
+var update = flag.Bool("update", false, "rewrite expected output in testdata/script and the pages in docs/commands")
+
+// TestMain puts footfall into the PATH of scripts, by its own name and by
+// names that make it the gcov of a compiler (the real ones stay reachable).
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"footfall":         main,
+		"footfall-gcov":    main,
+		"footfall-gcov-11": main,
+		"footfall-gcov-12": main,
+	})
+}
+
+// TestScript runs testdata/script/*.txtar, each in an empty directory of its
+// own, as a user would in a shell. "status N COMMAND" expects exit status N.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "script"),
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("LC_ALL", "C")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
+	})
+}
+
+func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// TestCommandsDocumented fails where docs/commands is not what the commands
+// say of themselves.
+func TestCommandsDocumented(t *testing.T) {
+	const dir = "docs/commands"
+	fresh := t.TempDir()
+	root, _ := newRootCommand()
+	if err := writeMarkdown(root, fresh); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(dir, os.DirFS(fresh)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(readDir(t, dir), readDir(t, fresh)); diff != "" {
+		t.Errorf("%s is out of date (-committed +generated); run: go test . -update\n%s", dir, diff)
+	}
+}
+
+func readDir(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
+func TestEveryCommandHasHelpWithExamples(t *testing.T) {
+	root, _ := newRootCommand()
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		if cmd.Short == "" || cmd.Long == "" || (cmd.Example == "" && cmd.HasParent()) {
+			t.Errorf("%q: short text, long text and examples must all be there", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(root)
+}
