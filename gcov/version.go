@@ -1,0 +1,66 @@
+package gcov
+
+// Version is the version word of a notes or data file: four characters, the
+// first one in the high byte.
+//
+//	3.4 to 6     major digit, two digits of minor, status    "304*" "409*" "603*"
+//	7 and later  letter 'A'+tens, ones digit of major,
+//	             minor digit, status                         "A93*" "B44*" (14.4)
+//
+// The status is '*' for a release, 'e' for experimental, 'p' for a prerelease,
+// or a vendor's letter. Clang writes the word of the GCC whose layout it
+// follows.
+type Version uint32
+
+// MakeVersion returns the word that a release of GCC major.minor writes.
+func MakeVersion(major, minor int) Version {
+	c := [4]byte{'0' + byte(major%10), '0' + byte(minor/10%10), '0' + byte(minor%10), '*'}
+	if major >= 7 {
+		c = [4]byte{'A' + byte(major/10), '0' + byte(major%10), '0' + byte(minor%10), '*'}
+	}
+	return Version(uint32(c[0])<<24 | uint32(c[1])<<16 | uint32(c[2])<<8 | uint32(c[3]))
+}
+
+func (v Version) String() string {
+	return string([]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)})
+}
+
+// number is ten times the major plus the minor version: 34 for 3.4, 162 for
+// 16.2, 0 for a word that is no version.
+func (v Version) number() int {
+	c0, c1, c2 := byte(v>>24), byte(v>>16)-'0', byte(v>>8)-'0'
+	switch {
+	case c1 > 9 || c2 > 9:
+		return 0
+	case c0 >= '0' && c0 <= '9':
+		return int(c0-'0'+c1)*10 + int(c2)
+	case c0 >= 'A' && c0 <= 'Z':
+		return int(c0-'A')*100 + int(c1)*10 + int(c2)
+	}
+	return 0
+}
+
+// Major is the major version of the GCC whose layout the file has, 0 when the
+// word is no version.
+func (v Version) Major() int { return v.number() / 10 }
+
+// Known tells whether files of that version can be read: GCC 3.4 to 16. A
+// newer one is read as the newest known.
+func (v Version) Known() bool { return v.number() >= 34 && v.Major() <= newest }
+
+// newest is the last major version of GCC that was seen and tested.
+const newest = 16
+
+// The layout, by version. Each question is asked in one place only, with the
+// first version that has the feature.
+
+func (v Version) hasCfgChecksum() bool    { return v.number() >= 47 }
+func (v Version) exitIsSecond() bool      { return v.number() >= 48 } // the exit block is block 1, before: the last one
+func (v Version) hasColumns() bool        { return v.number() >= 80 } // artificial, start column, end line; blocks as a count
+func (v Version) hasUnexecuted() bool     { return v.number() >= 80 }
+func (v Version) hasCwd() bool            { return v.number() >= 90 }
+func (v Version) hasEndColumn() bool      { return v.number() >= 90 }
+func (v Version) objectRuns() bool        { return v.number() >= 90 }  // the object summary tells the runs
+func (v Version) negativeLengths() bool   { return v.number() >= 110 } // a run of zeros is written as a length alone
+func (v Version) byteLengths() bool       { return v.number() >= 120 }
+func (v Version) hasObjectChecksum() bool { return v.number() >= 120 }
