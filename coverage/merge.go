@@ -1,0 +1,284 @@
+package coverage
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Merge returns the coverage of all sets together; the sets stay as they are.
+// Neither the order of the sets nor the grouping of several calls makes a
+// difference:
+//
+//   - files are matched by name, functions by where they start, instances by
+//     name, lines by number; what only one set has is taken as it is;
+//   - counts add up, and stay at the largest number when they would overflow;
+//   - decisions of one line are matched by kind (exceptional or not, column,
+//     number of ways) and among those of one kind by order: one build may have
+//     a call that can throw where another has none, and the "if" beside it is
+//     still the same "if";
+//   - a term of a condition is shown if any set shows it;
+//   - a line has an unexecuted block if it has one in each set that ran it:
+//     every version of the code is the same source, and a reader wants to know
+//     what of the source is not tested.
+func Merge(sets ...*Set) *Set {
+	merged := &Set{}
+	byName := make(map[string]*File)
+	for _, s := range sets {
+		for _, f := range s.Files {
+			into := byName[f.Name]
+			if into == nil {
+				into = &File{Name: f.Name}
+				byName[f.Name] = into
+				merged.Files = append(merged.Files, into)
+			}
+			into.Merge(f)
+		}
+	}
+	slices.SortFunc(merged.Files, func(a, b *File) int { return cmp.Compare(a.Name, b.Name) })
+	return merged
+}
+
+// Merge adds what other has seen of the same file, by the rules of the
+// function [Merge]. It keeps nothing of other, which stays as it is.
+func (f *File) Merge(other *File) {
+	f.Functions = mergeSorted(f.Functions, other.Functions, compareStart, (*Function).clone,
+		func(a, b *Function) *Function { a.Merge(b); return a })
+	f.Lines = mergeSorted(f.Lines, other.Lines, func(a, b Line) int { return cmp.Compare(a.Number, b.Number) }, Line.clone,
+		func(a, b Line) Line { a.Merge(&b); return a })
+}
+
+func compareStart(a, b *Function) int {
+	return cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.StartColumn, b.StartColumn))
+}
+
+// Merge adds what other has seen of the same function.
+func (f *Function) Merge(other *Function) {
+	f.EndLine, f.EndColumn = later(f.EndLine, f.EndColumn, other.EndLine, other.EndColumn)
+	f.Count = addCounts(f.Count, other.Count)
+	f.BlocksExecuted, f.Blocks = later(f.BlocksExecuted, f.Blocks, other.BlocksExecuted, other.Blocks)
+	f.Instances = mergeSorted(f.Instances, other.Instances,
+		func(a, b Instance) int { return cmp.Compare(a.Name, b.Name) },
+		func(a Instance) Instance { return a },
+		func(a, b Instance) Instance {
+			a.Count = addCounts(a.Count, b.Count)
+			a.BlocksExecuted, a.Blocks = later(a.BlocksExecuted, a.Blocks, b.BlocksExecuted, b.Blocks)
+			return a
+		})
+	f.Name = min(f.Name, other.Name)
+}
+
+func (f *Function) clone() *Function {
+	c := *f
+	c.Instances = slices.Clone(f.Instances)
+	return &c
+}
+
+// Merge adds what other has seen of the same line.
+func (l *Line) Merge(other *Line) {
+	switch {
+	case l.Count <= 0:
+		l.Unexecuted = other.Unexecuted && other.Count > 0
+	case other.Count > 0:
+		l.Unexecuted = l.Unexecuted && other.Unexecuted
+	}
+	l.Exceptional = l.Exceptional && other.Exceptional
+	l.Count = addCounts(l.Count, other.Count)
+	l.Branches = mergeBranches(l.Branches, other.Branches)
+	l.Calls = mergeCalls(l.Calls, other.Calls)
+	l.Conditions = mergeConditions(l.Conditions, other.Conditions)
+}
+
+func (l Line) clone() Line {
+	l.Branches = slices.Clone(l.Branches)
+	l.Calls = slices.Clone(l.Calls)
+	l.Conditions = cloneConditions(l.Conditions)
+	return l
+}
+
+func cloneConditions(conditions []Condition) []Condition {
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		conditions[i].Terms = slices.Clone(conditions[i].Terms)
+	}
+	return conditions
+}
+
+// mergeSorted returns the elements of a, which may be changed, and copies of
+// those of b, in order; merge makes one of two that are equal.
+func mergeSorted[T any](a, b []T, compare func(a, b T) int, clone func(T) T, merge func(a, b T) T) []T {
+	out := a[:0:0]
+	if len(a) != len(b) {
+		out = make([]T, 0, len(a)+len(b))
+	} else {
+		out = slices.Grow(out, len(a)) // most often they are the same lines
+	}
+	for len(a) > 0 && len(b) > 0 {
+		switch c := compare(a[0], b[0]); {
+		case c < 0:
+			out, a = append(out, a[0]), a[1:]
+		case c > 0:
+			out, b = append(out, clone(b[0])), b[1:]
+		default:
+			out = append(out, merge(a[0], b[0]))
+			a, b = a[1:], b[1:]
+		}
+	}
+	out = append(out, a...)
+	for _, e := range b {
+		out = append(out, clone(e))
+	}
+	return out
+}
+
+// later returns the larger of two pairs.
+func later(a1, a2, b1, b2 int32) (int32, int32) {
+	if cmp.Or(cmp.Compare(a1, b1), cmp.Compare(a2, b2)) < 0 {
+		return b1, b2
+	}
+	return a1, a2
+}
+
+func addCounts(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// A kind is what two decisions have in common that may be the same one.
+type kind struct {
+	column    int32
+	exception bool
+	ways      int
+}
+
+func (k kind) compare(o kind) int {
+	if k.exception != o.exception {
+		if k.exception {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(k.column, o.column), cmp.Compare(k.ways, o.ways))
+}
+
+// A decision is one of a line: its branches, or the terms of a condition.
+type decision[T any] struct {
+	kind
+	parts []T
+}
+
+// mergeDecisions matches decisions by kind and order and returns them sorted
+// by kind, the n-th of a kind being the sum of the n-th ones of a and b. The
+// parts of a are changed and those of b copied.
+func mergeDecisions[T any](a, b []decision[T], add func(into *T, from T)) []decision[T] {
+	byKind := func(a, b decision[T]) int { return a.compare(b.kind) }
+	slices.SortStableFunc(a, byKind)
+	slices.SortStableFunc(b, byKind)
+	return mergeSorted(a, b, byKind,
+		func(d decision[T]) decision[T] { return decision[T]{d.kind, slices.Clone(d.parts)} },
+		func(a, b decision[T]) decision[T] {
+			for i := range a.parts {
+				add(&a.parts[i], b.parts[i])
+			}
+			return a
+		})
+}
+
+func mergeBranches(a, b []Branch) []Branch {
+	if len(a) == 0 {
+		return slices.Clone(b)
+	}
+	if len(b) == 0 {
+		return a
+	}
+	sameShape := func(a, b Branch) bool {
+		return a.Block == b.Block && a.Column == b.Column && a.Exception == b.Exception
+	}
+	if slices.EqualFunc(a, b, sameShape) {
+		for i := range a {
+			a[i].add(b[i])
+		}
+		return a
+	}
+	// Sorting by kind loses the compiler's order, but there are two of those.
+	var out []Branch
+	for block, d := range mergeDecisions(branchDecisions(a), branchDecisions(b), (*Branch).add) {
+		for _, br := range d.parts {
+			br.Block = int32(block)
+			out = append(out, br)
+		}
+	}
+	return out
+}
+
+// add keeps a flag only where both have it, so that the order of merging makes
+// no difference.
+func (b *Branch) add(other Branch) {
+	b.Count = addCounts(b.Count, other.Count)
+	b.Evaluated = b.Evaluated || other.Evaluated
+	b.Fallthrough = b.Fallthrough && other.Fallthrough
+	b.Throw = b.Throw && other.Throw
+}
+
+func branchDecisions(branches []Branch) []decision[Branch] {
+	var out []decision[Branch]
+	for i := 0; i < len(branches); {
+		n, first := 1, branches[i]
+		for i+n < len(branches) && branches[i+n].Block == first.Block {
+			n++
+		}
+		out = append(out, decision[Branch]{kind{first.Column, first.Exception, n}, branches[i : i+n]})
+		i += n
+	}
+	return out
+}
+
+func mergeConditions(a, b []Condition) []Condition {
+	if len(a) == 0 {
+		return cloneConditions(b)
+	}
+	if len(b) == 0 {
+		return a
+	}
+	sameShape := func(a, b Condition) bool { return a.Column == b.Column && len(a.Terms) == len(b.Terms) }
+	if slices.EqualFunc(a, b, sameShape) {
+		for i := range a {
+			for j := range a[i].Terms {
+				a[i].Terms[j].add(b[i].Terms[j])
+			}
+		}
+		return a
+	}
+	var out []Condition
+	for _, d := range mergeDecisions(conditionDecisions(a), conditionDecisions(b), (*Term).add) {
+		out = append(out, Condition{Column: d.column, Terms: d.parts})
+	}
+	return out
+}
+
+func (t *Term) add(other Term) {
+	t.True = t.True || other.True
+	t.False = t.False || other.False
+}
+
+func conditionDecisions(conditions []Condition) []decision[Term] {
+	var out []decision[Term]
+	for _, c := range conditions {
+		out = append(out, decision[Term]{kind{column: c.Column, ways: len(c.Terms)}, c.Terms})
+	}
+	return out
+}
+
+func mergeCalls(a, b []Call) []Call {
+	for i, c := range b {
+		if i == len(a) {
+			return append(slices.Clip(a), b[i:]...)
+		}
+		a[i].Count = addCounts(a[i].Count, c.Count)
+		a[i].Returned = addCounts(a[i].Returned, c.Returned)
+	}
+	return a
+}

@@ -1,0 +1,94 @@
+package coverage
+
+// A Ratio is how many of a number of things were covered.
+type Ratio struct {
+	Covered, Total int
+}
+
+// Percent returns the covered part in percent; it is 0 where there is nothing
+// to cover, since nothing was shown to work.
+func (r Ratio) Percent() float64 {
+	if r.Total == 0 {
+		return 0
+	}
+	return 100 * float64(r.Covered) / float64(r.Total)
+}
+
+// Missed returns how many were not covered.
+func (r Ratio) Missed() int { return r.Total - r.Covered }
+
+// Plus returns the two together.
+func (r Ratio) Plus(o Ratio) Ratio { return Ratio{r.Covered + o.Covered, r.Total + o.Total} }
+
+func (r *Ratio) count(covered bool) {
+	r.Total++
+	if covered {
+		r.Covered++
+	}
+}
+
+// Totals sums up a file or a set.
+type Totals struct {
+	// Lines that have code, and of these the ones that ran.
+	Lines Ratio
+	// Functions of the source, and of these the ones that were called; the
+	// instances of a template are one function.
+	Functions Ratio
+	// Branches but for those that only an exception decides, and of these the
+	// ones that were taken.
+	Branches Ratio
+	// ExceptionBranches are the others, see Branch.Exception.
+	ExceptionBranches Ratio
+	// Conditions counts outcomes: two for each term of a condition.
+	Conditions Ratio
+	// Calls, and of these the ones that were made.
+	Calls Ratio
+}
+
+// Add adds o.
+func (t *Totals) Add(o Totals) {
+	t.Lines = t.Lines.Plus(o.Lines)
+	t.Functions = t.Functions.Plus(o.Functions)
+	t.Branches = t.Branches.Plus(o.Branches)
+	t.ExceptionBranches = t.ExceptionBranches.Plus(o.ExceptionBranches)
+	t.Conditions = t.Conditions.Plus(o.Conditions)
+	t.Calls = t.Calls.Plus(o.Calls)
+}
+
+// Totals sums up all files.
+func (s *Set) Totals() Totals {
+	var t Totals
+	for _, f := range s.Files {
+		t.Add(f.Totals())
+	}
+	return t
+}
+
+// Totals sums up the file.
+func (f *File) Totals() Totals {
+	var t Totals
+	for _, fn := range f.Functions {
+		t.Functions.count(fn.Count > 0)
+	}
+	for i := range f.Lines {
+		l := &f.Lines[i]
+		t.Lines.count(l.Count > 0)
+		for _, b := range l.Branches {
+			if b.Exception {
+				t.ExceptionBranches.count(b.Count > 0)
+			} else {
+				t.Branches.count(b.Count > 0)
+			}
+		}
+		for _, c := range l.Calls {
+			t.Calls.count(c.Count > 0)
+		}
+		for _, c := range l.Conditions {
+			for _, term := range c.Terms {
+				t.Conditions.count(term.True)
+				t.Conditions.count(term.False)
+			}
+		}
+	}
+	return t
+}
