@@ -1,0 +1,289 @@
+package gcov
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"footfall/coverage"
+)
+
+// An Object is one compiled unit: its notes, and the data files that its
+// programs wrote, none when it never ran.
+type Object struct {
+	Notes string
+	Data  []string
+}
+
+// CollectOptions say what Collect keeps of what it reads.
+type CollectOptions struct {
+	// Source resolves the name of a source as the compiler recorded it in a
+	// working directory. Files with the same path are one; keep=false leaves
+	// the file out. It is called once for each pair, never twice at a time.
+	// nil keeps all, joined to the directory.
+	Source func(cwd, name string) (path string, keep bool)
+	// Progress is told how many of the objects have been read, nil for nobody.
+	// It is never called twice at a time.
+	Progress func(done, total int)
+}
+
+// A ProblemKind groups problems that have the same remedy.
+type ProblemKind int
+
+// The kinds of problems, worst first.
+const (
+	Unreadable     ProblemKind = iota // a file that cannot be opened or is no notes or data file
+	Damaged                           // bytes that make no sense; what stood before them counts
+	Rebuilt                           // data of another compilation of the same object
+	UnknownVersion                    // a compiler version that is not known
+	Empty                             // notes without functions
+	Inconsistent                      // counters torn by threads
+)
+
+var problemNames = [...]string{"unreadable", "damaged", "rebuilt", "unknown version", "empty", "inconsistent"}
+
+func (k ProblemKind) String() string { return problemNames[k] }
+
+// A Problem is something wrong with one input; the rest was still read.
+type Problem struct {
+	Kind   ProblemKind
+	File   string
+	Offset int64 // in File, -1 when it is about the whole
+	Err    error // what is wrong, and what to do
+}
+
+func (p Problem) Error() string {
+	if p.Offset >= 0 {
+		return fmt.Sprintf("%s: at offset %#x: %v", p.File, p.Offset, p.Err)
+	}
+	return fmt.Sprintf("%s: %v", p.File, p.Err)
+}
+
+// Stats count what Collect went through.
+type Stats struct {
+	Objects      int   // notes files read
+	NeverRun     int   // of these, without usable data
+	Bytes        int64 // of notes and data
+	Functions    int   // in notes
+	Distinct     int   // of these, differing in graph, source or name
+	Inconsistent int   // distinct functions with impossible counts
+}
+
+// Collect reads the objects in parallel and returns their coverage, merged: a
+// source that several include is one file, an instance of a template that
+// several compile one function.
+//
+// Much of what C++ compilers write recurs from unit to unit. A function's
+// notes are therefore looked up by their bytes, counters of equal functions
+// are added (solving is linear, so the sums come out the same), and each
+// distinct one is decoded and solved once, see distinct.go.
+func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats) {
+	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source)}
+	workers := min(runtime.GOMAXPROCS(0), max(1, len(objs)))
+	c.read(objs, workers)
+	set := c.tally(objs, workers)
+	return set, c.problems, c.stats
+}
+
+// A collector is one call of Collect.
+type collector struct {
+	opt     CollectOptions
+	pool    *pool
+	sources *sources
+
+	mu       sync.Mutex
+	done     int
+	problems []Problem
+	stats    Stats
+}
+
+func (c *collector) problem(kind ProblemKind, file string, offset int64, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problems = append(c.problems, Problem{kind, file, offset, fmt.Errorf(format, args...)})
+}
+
+// bad notes the error of a decoder.
+func (c *collector) bad(kind ProblemKind, file string, err error) {
+	var format *FormatError
+	if errors.As(err, &format) {
+		c.problem(kind, file, format.Offset, "%s", format.Msg)
+		return
+	}
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	c.problem(kind, file, -1, "%w", err)
+}
+
+// read takes all functions of all objects into the pool.
+func (c *collector) read(objs []Object, workers int) {
+	var next atomic.Int32
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			r := &objectReader{c: c, names: c.sources.cache()}
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(objs) {
+					break
+				}
+				r.object(objs[i], int32(i))
+				c.mu.Lock()
+				c.done++
+				if c.opt.Progress != nil {
+					c.opt.Progress(c.done, len(objs))
+				}
+				c.mu.Unlock()
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.stats.Objects += r.stats.Objects
+			c.stats.NeverRun += r.stats.NeverRun
+			c.stats.Bytes += r.stats.Bytes
+			c.stats.Functions += r.stats.Functions
+		})
+	}
+	wg.Wait()
+}
+
+// An objectReader is one goroutine's state in collector.read.
+type objectReader struct {
+	c           *collector
+	names       sourceCache
+	notes, data []byte // the files, the memory used again
+	counts      dataFunctions
+	stats       Stats
+}
+
+func (o *objectReader) object(obj Object, number int32) {
+	var err error
+	if o.notes, err = readFile(obj.Notes, o.notes); err != nil {
+		o.c.bad(Unreadable, obj.Notes, err)
+		return
+	}
+	o.stats.Bytes += int64(len(o.notes))
+	head, r := readNotesHead(o.notes)
+	if r.err != nil {
+		o.c.bad(Unreadable, obj.Notes, r.err)
+		return
+	}
+	o.stats.Objects++
+	if !head.Version.Known() {
+		o.c.problem(UnknownVersion, obj.Notes, 4, "version %q is not known; read as the newest known, please check the counts", head.Version)
+	}
+	o.names.setDir(head.Cwd)
+	unit := o.c.pool.unit(unit{head.Version, head.BigEndian, head.Cwd})
+	ran := false
+	for _, file := range obj.Data {
+		if o.readData(file, head) {
+			o.functions(obj, number, head, r, unit, !ran)
+			ran = true
+		}
+	}
+	if !ran {
+		o.stats.NeverRun++
+		o.counts.reset()
+		o.functions(obj, number, head, r, unit, true)
+	}
+}
+
+// functions puts the functions of the notes, with the counts that were read
+// last, into the pool. first is false when the same notes went in before.
+func (o *objectReader) functions(obj Object, number int32, notes *Notes, r reader, unit int32, first bool) {
+	s := skimmer{r: &r, version: notes.Version, names: &o.names}
+	n, mismatched := 0, 0
+	for s.next() {
+		n++
+		if s.artificial || !s.keep {
+			continue
+		}
+		d := o.counts.find(s.ident)
+		if d != nil && (d.lineChecksum != s.lineChecksum || d.cfgChecksum != s.cfgChecksum) {
+			mismatched++
+			d = nil
+		}
+		if !o.c.pool.add(&s, number, unit, d, o.data) {
+			mismatched++
+		}
+	}
+	if mismatched > 0 {
+		o.c.problem(Rebuilt, obj.Notes, -1, "%d functions have other checksums or counters in the data; their counts are left out, delete the .gcda files and run again", mismatched)
+	}
+	if !first {
+		return
+	}
+	o.stats.Functions += n
+	switch {
+	case r.err != nil:
+		o.c.problem(Damaged, obj.Notes, r.err.Offset, "%s; functions from there on are missing, build the object anew", r.err.Msg)
+	case n == 0:
+		o.c.problem(Empty, obj.Notes, -1, "the notes have no functions")
+	}
+}
+
+// readData reads a data file into o.data and o.counts. It reports whether its
+// counts belong to the notes.
+func (o *objectReader) readData(file string, notes *Notes) bool {
+	o.counts.reset()
+	var err error
+	if o.data, err = readFile(file, o.data); err != nil {
+		o.c.bad(Unreadable, file, err)
+		return false
+	}
+	o.stats.Bytes += int64(len(o.data))
+	head, r := readCountsHead(o.data)
+	switch {
+	case r.err != nil:
+		o.c.bad(Unreadable, file, r.err)
+		return false
+	case head.Version != notes.Version:
+		o.c.problem(Rebuilt, file, 4, "version %q, but the notes are of %q; counts left out, run the program that belongs to these notes", head.Version, notes.Version)
+		return false
+	case head.Stamp != notes.Stamp:
+		o.c.problem(Rebuilt, file, 8, "stamp %08x, but the notes have %08x: rebuilt since the run; counts left out, delete the .gcda files and run again", head.Stamp, notes.Stamp)
+		return false
+	}
+	o.counts.list = indexCounts(&r, head.Version, o.counts.list)
+	if r.err != nil {
+		o.c.problem(Damaged, file, r.err.Offset, "%s; counts from there on are missing", r.err.Msg)
+	}
+	return true
+}
+
+// readFile reads a whole file into the memory of buf.
+func readFile(name string, buf []byte) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return buf[:0], err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return buf[:0], err
+	}
+	if st.IsDir() {
+		return buf[:0], errors.New("is a directory, expected a notes or data file")
+	}
+	if need := int(st.Size()) + 1; cap(buf) < need {
+		buf = make([]byte, 0, need+need/4)
+	}
+	buf = buf[:0]
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := f.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if n == 0 || err != nil {
+			if n == 0 && err != nil && err.Error() != "EOF" {
+				return buf, err
+			}
+			return buf, nil
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package gcov
+
+import (
+	"bytes"
+	"path/filepath"
+	"sync"
+)
+
+// sources numbers the source files that were kept, each path once.
+type sources struct {
+	resolve func(cwd, name string) (string, bool)
+
+	mu    sync.Mutex
+	ids   map[[2]string]int32 // by recorded directory ("" for absolute names) and name; dropped ones too
+	paths map[string]int32
+	list  []string // paths by number
+}
+
+// dropped is the number of a source that is left out.
+const dropped = -1
+
+func newSources(resolve func(cwd, name string) (string, bool)) *sources {
+	if resolve == nil {
+		resolve = func(cwd, name string) (string, bool) {
+			if filepath.IsAbs(name) {
+				return filepath.Clean(name), true
+			}
+			return filepath.Join(cwd, name), true
+		}
+	}
+	return &sources{resolve: resolve, ids: make(map[[2]string]int32), paths: make(map[string]int32)}
+}
+
+func (s *sources) id(cwd, name string) int32 {
+	key := [2]string{cwd, name}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, ok := s.ids[key]; ok {
+		return id
+	}
+	id := int32(dropped)
+	if path, keep := s.resolve(cwd, name); keep {
+		var ok bool
+		if id, ok = s.paths[path]; !ok {
+			id = int32(len(s.list))
+			s.list = append(s.list, path)
+			s.paths[path] = id
+		}
+	}
+	s.ids[key] = id
+	return id
+}
+
+// A sourceCache is one goroutine's view of sources.
+type sourceCache struct {
+	all      *sources
+	cwd      string
+	absolute map[string]int32
+	relative map[string]int32 // of cwd
+	dirs     map[string]map[string]int32
+
+	last   []byte // the name asked for last
+	lastID int32
+}
+
+func (s *sources) cache() sourceCache {
+	return sourceCache{all: s, absolute: make(map[string]int32), dirs: make(map[string]map[string]int32)}
+}
+
+// setDir sets the directory that relative names are meant in.
+func (c *sourceCache) setDir(cwd string) {
+	c.cwd, c.last = cwd, c.last[:0]
+	if c.relative = c.dirs[cwd]; c.relative == nil {
+		c.relative = make(map[string]int32)
+		c.dirs[cwd] = c.relative
+	}
+}
+
+// id is the number of a source; relative tells that it depends on the
+// directory.
+func (c *sourceCache) id(name []byte) (id int32, relative bool) {
+	relative = len(name) == 0 || name[0] != '/'
+	if len(c.last) > 0 && bytes.Equal(name, c.last) {
+		return c.lastID, relative
+	}
+	m, cwd := c.absolute, ""
+	if relative {
+		m, cwd = c.relative, c.cwd
+	}
+	id, ok := m[string(name)]
+	if !ok {
+		id = c.all.id(cwd, string(name))
+		m[string(name)] = id
+	}
+	c.last, c.lastID = append(c.last[:0], name...), id
+	return id, relative
+}
