@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Merge returns the coverage of all sets together; the sets stay as they are.
 // Neither the order of the sets nor the grouping of several calls makes a
 // difference:
 //
-//   - files are matched by name, functions by where they start, instances by
-//     name, lines by number; what only one set has is taken as it is;
+//   - files are matched by name, functions by where they start (and by name,
+//     see below), instances by name, lines by number; what only one set has is
+//     taken as it is;
 //   - counts add up, and stay at the largest number when they would overflow;
 //   - decisions of one line are matched by kind (exceptional or not, column,
 //     number of ways) and among those of one kind by order: one build may have
@@ -21,6 +23,12 @@ import (
 //   - a line has an unexecuted block if it has one in each set that ran it:
 //     every version of the code is the same source, and a reader wants to know
 //     what of the source is not tested.
+//
+// Where a function starts says which one it is only in C++, whose mangled names
+// differ from instance to instance. One line of C may make several functions by
+// a macro, and where no column is known there may be several on a line; these
+// are told apart by name, without what GCC appends for a part of a function
+// (f.part.0).
 func Merge(sets ...*Set) *Set {
 	merged := &Set{}
 	byName := make(map[string]*File)
@@ -42,14 +50,27 @@ func Merge(sets ...*Set) *Set {
 // Merge adds what other has seen of the same file, by the rules of the
 // function [Merge]. It keeps nothing of other, which stays as it is.
 func (f *File) Merge(other *File) {
-	f.Functions = mergeSorted(f.Functions, other.Functions, compareStart, (*Function).clone,
+	f.Functions = mergeSorted(f.Functions, other.Functions, compareFunctions, (*Function).clone,
 		func(a, b *Function) *Function { a.Merge(b); return a })
 	f.Lines = mergeSorted(f.Lines, other.Lines, func(a, b Line) int { return cmp.Compare(a.Number, b.Number) }, Line.clone,
 		func(a, b Line) Line { a.Merge(&b); return a })
 }
 
-func compareStart(a, b *Function) int {
-	return cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.StartColumn, b.StartColumn))
+// compareFunctions returns 0 for two that are the same in the source.
+func compareFunctions(a, b *Function) int {
+	return cmp.Or(
+		cmp.Compare(a.StartLine, b.StartLine),
+		cmp.Compare(a.StartColumn, b.StartColumn),
+		cmp.Compare(a.sourceName(), b.sourceName()))
+}
+
+// sourceName is what all names of f have in common.
+func (f *Function) sourceName() string {
+	if strings.HasPrefix(f.Name, "_Z") && f.StartColumn > 0 {
+		return "_Z" // sorts as the names do
+	}
+	name, _, _ := strings.Cut(f.Name, ".")
+	return name
 }
 
 // Merge adds what other has seen of the same function.

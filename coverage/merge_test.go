@@ -26,10 +26,13 @@ func randomSet(r *rand.Rand) *Set {
 func randomFile(r *rand.Rand, name string) *File {
 	f := &File{Name: name}
 	for line := int32(1); line < 30; line += 10 {
-		for column := int32(0); column < 2; column++ {
+		for _, names := range [][]string{{"f", "f.cold", "f.part.0"}, {"g", "g.part.0"}} {
 			if r.IntN(2) == 0 {
-				f.Functions = append(f.Functions, randomFunction(r, line, column))
+				f.Functions = append(f.Functions, randomFunction(r, line, 0, names))
 			}
+		}
+		if r.IntN(2) == 0 {
+			f.Functions = append(f.Functions, randomFunction(r, line, 1, []string{"_Z1fIiEvv", "_Z1fIlEvv", "_Z1fIsEvv"}))
 		}
 	}
 	for n := int32(1); n < 6; n++ {
@@ -40,10 +43,10 @@ func randomFile(r *rand.Rand, name string) *File {
 	return f
 }
 
-func randomFunction(r *rand.Rand, line, column int32) *Function {
+func randomFunction(r *rand.Rand, line, column int32, names []string) *Function {
 	fn := &Function{StartLine: line, StartColumn: column, EndLine: line + r.Int32N(3), EndColumn: r.Int32N(3)}
 	for len(fn.Instances) == 0 {
-		for _, name := range []string{"f", "g", "h"} {
+		for _, name := range names {
 			if r.IntN(2) == 0 {
 				continue
 			}
@@ -117,7 +120,7 @@ func checkSet(t *testing.T, s *Set) {
 			t.Errorf("files out of order: %q, %q", s.Files[i-1].Name, f.Name)
 		}
 		for j, fn := range f.Functions {
-			if j > 0 && compareStart(f.Functions[j-1], fn) >= 0 {
+			if j > 0 && compareFunctions(f.Functions[j-1], fn) >= 0 {
 				t.Errorf("%s: functions out of order at %d:%d", f.Name, fn.StartLine, fn.StartColumn)
 			}
 			var count int64

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"footfall/coverage"
+	"footfall/gcov"
+	"footfall/report"
+)
+
+// statusMissed is the exit status when a threshold was missed.
+const statusMissed = 3
+
+func newReportCommand() *cobra.Command {
+	var o reportOptions
+	cmd := &cobra.Command{
+		Use:   "report [PATH...]",
+		Short: "Show what was covered, from the .gcno and .gcda files of GCC and Clang",
+		Long: `Report searches each PATH (default: the working directory) for the files that
+gcc --coverage and clang --coverage write, .gcno when compiling and .gcda when
+the program ends, merges them and shows which lines, functions, branches and
+conditions ran. A PATH may also be a single .gcno, .gcda or .o file. Every version
+of the compilers is read, without its gcov.
+
+Units that never ran count as not covered. Data files need not lie beside their
+notes: --object-directory names places with more notes, and trees written under
+GCOV_PREFIX or -fprofile-dir are matched by path and by stamp.
+
+Sources are named by the directory in which they were compiled; --path-map says
+where they are now. Headers of the system and of the compiler are left out unless
+--system-headers or an --include asks for them. Branches that only an exception
+decides are left out of the branch numbers unless --exception-branches is given.
+
+A pattern of --include and --exclude is matched with the absolute path and with
+the path from the root: * stays within a directory, ** does not, a pattern
+without a slash fits in any directory, and a plain path fits all below it. What
+is both included and excluded is excluded.
+
+Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
+
+  text       a table, the worst file first, and the largest uncalled functions
+  lcov       a tracefile for lcov, genhtml and most services
+  json       all there is, see docs/report.md
+  gcov=DIR   a listing of each source in DIR, as gcov writes them
+
+What cannot be used is said on standard error and the rest is reported. The exit
+status is 1 if nothing could be reported and 3 if a threshold was missed.`,
+		Example: `  # build, run, look
+  gcc --coverage -o prog prog.c && ./prog && footfall report
+
+  # for genhtml, and a table at the same time
+  footfall report --output lcov=cov.info --output text build
+
+  # only our sources, and fail if too little is tested
+  footfall report --include 'src/**' --exclude '*_test.c' --fail-under lines=80,branches=60
+
+  # data of a device, objects of the build machine
+  GCOV_PREFIX=/var/cov GCOV_PREFIX_STRIP=2 ./prog
+  footfall report cov --object-directory build --path-map /ci/project=.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) too")
+	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
+	f.StringVar(&o.sources.Root, "root", "", "show names below `DIR` from there (default: the working directory)")
+	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
+	f.StringArrayVar(&o.sources.Include, "include", nil, "report only sources that match `GLOB`; may be repeated")
+	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "leave out sources that match `GLOB`; may be repeated")
+	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "report headers of the system and of the compiler too")
+	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
+	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
+	for _, dir := range []string{"object-directory", "root"} {
+		_ = cmd.MarkFlagDirname(dir)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "json=", "gcov="}, cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
+	return cmd
+}
+
+type reportOptions struct {
+	objectDirs, outputs, failUnder []string
+	sources                        report.SourceOptions
+	exceptionBranches, verbose     bool
+}
+
+// run is the command: check, find, collect, print, judge.
+func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	outputs, thresholds, sources, err := o.parse()
+	if err != nil {
+		return usageError(err)
+	}
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+
+	objects, err := report.Find(paths, o.objectDirs)
+	if err != nil {
+		return err
+	}
+	set, problems, stats := collect(objects.Units, sources, stderr)
+	report.PrintProblems(stderr, append(objects.Problems, problems...), o.verbose)
+	if err := nothing(paths, objects, set, sources, o.sources); err != nil {
+		return err
+	}
+	notes(stderr, objects, stats, sources)
+
+	r := &report.Report{Set: set, Shown: sources.Shown, ExceptionBranches: o.exceptionBranches}
+	r.Width, r.Color = textStyle(stdout)
+	var failed []error
+	for _, out := range outputs {
+		problems, err := r.Write(out, stdout)
+		report.PrintProblems(stderr, problems, o.verbose)
+		failed = append(failed, err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	return judge(stderr, r, thresholds)
+}
+
+func (o *reportOptions) parse() (outputs []report.Output, thresholds []report.Threshold, sources *report.Sources, err error) {
+	onStdout := 0
+	for _, s := range o.outputs {
+		out, err := report.ParseOutput(s)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if outputs = append(outputs, out); out.Target == "-" {
+			onStdout++
+		}
+	}
+	if onStdout > 1 {
+		return nil, nil, nil, errors.New("more than one output goes to standard output: give the others a file")
+	}
+	for _, s := range o.failUnder {
+		t, err := report.ParseThreshold(s)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		thresholds = append(thresholds, t)
+	}
+	sources, err = report.NewSources(o.sources)
+	return outputs, thresholds, sources, err
+}
+
+// collect reads the coverage data, and shows how far it is if that takes long.
+func collect(units []gcov.Object, sources *report.Sources, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
+	o := gcov.CollectOptions{Source: sources.Resolve}
+	begin, last := time.Now(), time.Time{}
+	if f, ok := stderr.(*os.File); ok && terminalWidth(f) > 0 {
+		o.Progress = func(done, total int) {
+			if now := time.Now(); now.Sub(begin) > 500*time.Millisecond && now.Sub(last) > 100*time.Millisecond {
+				last = now
+				fmt.Fprintf(stderr, "\rreading %d of %d units", done, total)
+			}
+		}
+	}
+	set, problems, stats := gcov.Collect(units, o)
+	if !last.IsZero() {
+		fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	return set, report.Collected(problems), stats
+}
+
+// nothing returns an error that says why, if there is nothing to report.
+func nothing(paths []string, objects *report.Objects, set *coverage.Set, sources *report.Sources, o report.SourceOptions) error {
+	if set.Totals().Lines.Total > 0 {
+		return nil
+	}
+	where := strings.Join(paths, ", ")
+	switch {
+	case len(objects.Units) == 0 && len(objects.Problems) == 0:
+		return fmt.Errorf("no coverage data (.gcno, .gcda) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
+	case len(objects.Units) == 0:
+		return fmt.Errorf("nothing to report: no notes (.gcno) that can be used in %s", where)
+	case len(o.Include)+len(o.Exclude) > 0:
+		return errors.New("nothing to report: --include and --exclude leave no source with code")
+	case sources.OmittedSystemHeaders() > 0:
+		return errors.New("nothing to report: all code is in system headers, --system-headers includes them")
+	}
+	return fmt.Errorf("nothing to report: no code in the %d notes files in %s", len(objects.Units), where)
+}
+
+// notes tells what a reader of the report should know about it.
+func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *report.Sources) {
+	switch {
+	case objects.Data == 0:
+		fmt.Fprintf(w, "footfall: no data files (.gcda): nothing has run yet, or the program did not end by itself\n")
+	case stats.NeverRun == 1:
+		fmt.Fprintf(w, "footfall: 1 of %d units never ran; it counts as not covered\n", stats.Objects)
+	case stats.NeverRun > 0:
+		fmt.Fprintf(w, "footfall: %d of %d units never ran; they count as not covered\n", stats.NeverRun, stats.Objects)
+	}
+	if n := len(objects.Outside); n > 0 {
+		fmt.Fprintf(w, "footfall: %d notes were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, objects.Outside[0])
+	}
+	if n := sources.OmittedSystemHeaders(); n > 0 {
+		fmt.Fprintf(w, "footfall: %d system headers left out; --system-headers includes them\n", n)
+	}
+}
+
+// judge returns the error for missed thresholds.
+func judge(w io.Writer, r *report.Report, thresholds []report.Threshold) error {
+	missed := false
+	for _, t := range thresholds {
+		if m := r.Missed(t); m != "" {
+			fmt.Fprintf(w, "footfall: %s\n", m)
+			missed = true
+		}
+	}
+	if missed {
+		return &exitError{status: statusMissed}
+	}
+	return nil
+}
+
+// textStyle returns the width of text for w, 0 for any, and whether to use
+// colours: those of a terminal.
+func textStyle(w io.Writer) (width int, color bool) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	width = terminalWidth(f)
+	return width, width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// terminalWidth returns the columns of a terminal, 0 if f is none.
+func terminalWidth(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	switch {
+	case err != nil:
+		return 0
+	case size.Col == 0: // a terminal that does not know
+		return 80
+	}
+	return int(size.Col)
+}

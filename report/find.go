@@ -1,0 +1,345 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"footfall/gcov"
+)
+
+// Objects are the compiled units that [Find] found.
+type Objects struct {
+	// Units have notes each, and data where they ran, by ascending name of
+	// the notes.
+	Units []gcov.Object
+	// Data is the number of data files that belong to units.
+	Data int
+	// Outside are the notes that were found by the path recorded in the name
+	// of a data file, outside of the places that were searched. Units beside
+	// them that never ran were not looked for.
+	Outside []string
+	// Problems are what was found and cannot be used.
+	Problems []Problem
+}
+
+// Find looks for notes and data files in paths, which are directories to be
+// searched, or notes, data or object files; and for notes in objectDirs. Data
+// belong to the notes of the same name beside them, or else (GCOV_PREFIX,
+// -fprofile-dir, notes kept apart) to those with which they have the end of
+// the path and the stamp in common.
+func Find(paths, objectDirs []string) (*Objects, error) {
+	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
+	for _, p := range paths {
+		if err := s.add(p, anyKind); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range objectDirs {
+		if err := s.add(d, notesKind); err != nil {
+			return nil, err
+		}
+	}
+	s.running.Wait()
+	slices.Sort(s.notes)
+	slices.Sort(s.data)
+	return pair(s.notes, s.data, s.problems), nil
+}
+
+const (
+	notesSuffix = ".gcno"
+	dataSuffix  = ".gcda"
+)
+
+type fileKind int
+
+const (
+	notesKind fileKind = 1 << iota
+	dataKind
+	anyKind = notesKind | dataKind
+)
+
+// A search walks directories, several at a time.
+type search struct {
+	slots   chan struct{} // one for each directory read in its own goroutine
+	running sync.WaitGroup
+
+	mu          sync.Mutex
+	seen        map[string]bool // files and directories found; both ways of notes and data
+	notes, data []string
+	problems    []Problem
+}
+
+func (s *search) add(path string, kind fileKind) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(abs)
+	if err != nil {
+		return fmt.Errorf("cannot look for coverage data: %w", err)
+	}
+	if info.IsDir() {
+		s.directory(abs, kind)
+		return nil
+	}
+	switch ext := filepath.Ext(abs); ext {
+	case notesSuffix, dataSuffix, ".o":
+		stem := strings.TrimSuffix(abs, ext)
+		found := 0
+		for _, suffix := range []string{notesSuffix, dataSuffix} {
+			if _, err := os.Stat(stem + suffix); err == nil {
+				s.file(stem+suffix, kind)
+				found++
+			}
+		}
+		if found == 0 {
+			return fmt.Errorf("%s: no %s beside it: was it compiled with --coverage?", path, filepath.Base(stem)+notesSuffix)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: neither a directory nor a .gcno, .gcda or .o file", path)
+}
+
+// directory searches dir and all below. Symbolic links to directories are not
+// followed: they could lead in circles.
+func (s *search) directory(dir string, kind fileKind) {
+	f, err := os.Open(dir)
+	if err != nil {
+		s.fail(dir, err)
+		return
+	}
+	entries, err := f.ReadDir(-1)
+	f.Close()
+	if err != nil {
+		s.fail(dir, err)
+	}
+	if dir == "/" {
+		dir = ""
+	}
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case e.IsDir():
+			if name != ".git" {
+				s.later(dir+"/"+name, kind)
+			}
+		case strings.HasSuffix(name, notesSuffix), strings.HasSuffix(name, dataSuffix):
+			s.file(dir+"/"+name, kind)
+		}
+	}
+}
+
+// later searches dir in another goroutine, or at once if there are enough.
+func (s *search) later(dir string, kind fileKind) {
+	select {
+	case s.slots <- struct{}{}:
+		s.running.Go(func() {
+			s.directory(dir, kind)
+			<-s.slots
+		})
+	default:
+		s.directory(dir, kind)
+	}
+}
+
+func (s *search) file(name string, kind fileKind) {
+	isNotes := strings.HasSuffix(name, notesSuffix)
+	if isNotes && kind&notesKind == 0 || !isNotes && kind&dataKind == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[name] {
+		return
+	}
+	s.seen[name] = true
+	if isNotes {
+		s.notes = append(s.notes, name)
+	} else {
+		s.data = append(s.data, name)
+	}
+}
+
+func (s *search) fail(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = append(s.problems, newProblem(unreadable, name, err))
+}
+
+// pair gives each of data to one of notes; both are sorted.
+func pair(notes, data []string, problems []Problem) *Objects {
+	found := &Objects{Problems: problems}
+	index := make(map[string]int, len(notes)) // of units by the notes' name without suffix
+	unit := func(notes string) *gcov.Object {
+		stem := strings.TrimSuffix(notes, notesSuffix)
+		i, ok := index[stem]
+		if !ok {
+			i = len(found.Units)
+			index[stem] = i
+			found.Units = append(found.Units, gcov.Object{Notes: notes})
+		}
+		return &found.Units[i]
+	}
+	for _, n := range notes {
+		unit(n)
+	}
+	var alone []string
+	for _, d := range data {
+		if i, ok := index[strings.TrimSuffix(d, dataSuffix)]; ok {
+			found.Units[i].Data = append(found.Units[i].Data, d)
+			found.Data++
+		} else {
+			alone = append(alone, d)
+		}
+	}
+	if len(alone) == 0 {
+		return found
+	}
+
+	byBase := make(map[string][]string) // notes by base name
+	for _, n := range notes {
+		base := filepath.Base(n)
+		byBase[base] = append(byBase[base], n)
+	}
+	for _, d := range alone {
+		stem := unmangle(strings.TrimSuffix(d, dataSuffix))
+		n, err := notesOf(d, stem, byBase[filepath.Base(stem)+notesSuffix])
+		if err != nil {
+			found.Problems = append(found.Problems, newProblem(noNotes, d, err))
+			continue
+		}
+		if _, searched := index[strings.TrimSuffix(n, notesSuffix)]; !searched {
+			found.Outside = append(found.Outside, n)
+		}
+		u := unit(n)
+		u.Data = append(u.Data, d)
+		found.Data++
+	}
+	slices.SortFunc(found.Units, func(a, b gcov.Object) int { return strings.Compare(a.Notes, b.Notes) })
+	return found
+}
+
+// unmangle returns the path that -fprofile-dir has put into the name of a data
+// file, "#" for "/" and "^" for "..": /prof/#src#a becomes /src/a. Any other
+// path it returns as it is.
+func unmangle(stem string) string {
+	base := filepath.Base(stem)
+	if !strings.HasPrefix(base, "#") {
+		return stem
+	}
+	parts := strings.Split(base, "#")
+	for i, p := range parts {
+		if p == "^" {
+			parts[i] = ".."
+		}
+	}
+	return filepath.Clean(strings.Join(parts, "/"))
+}
+
+// notesOf finds the notes of a data file that has none beside it. stem is the
+// file's path without suffix, candidates are the notes of that base name that
+// were searched for. Under GCOV_PREFIX some end of the path is the place where
+// the object was compiled.
+func notesOf(data, stem string, candidates []string) (string, error) {
+	home := recorded(stem)
+	if home != "" && !slices.Contains(candidates, home) {
+		candidates = append(slices.Clip(candidates), home)
+	}
+	stamp := readStamp(data)
+	var best []string
+	most := 0
+	for _, c := range candidates {
+		if !sameStamp(stamp, readStamp(c)) {
+			continue
+		}
+		switch n := commonSuffix(stem, strings.TrimSuffix(c, notesSuffix)); {
+		case n > most:
+			best, most = []string{c}, n
+		case n == most:
+			best = append(best, c)
+		}
+	}
+	switch {
+	case len(best) == 1:
+		return best[0], nil
+	case len(best) > 1:
+		return "", fmt.Errorf("it may belong to %s or %s: name the directory of one of them with --object-directory", best[0], best[1])
+	case home != "":
+		return home, nil // whoever reads the two will say what does not fit
+	case len(candidates) > 0:
+		return "", fmt.Errorf("its stamp is not that of %s: if that was rebuilt since the run, delete the data file", candidates[0])
+	}
+	return "", errors.New("no notes file (.gcno) of that name: name the directory of the object files with --object-directory")
+}
+
+// recorded returns the notes at the longest end of the path that is an
+// absolute path of notes, or "".
+func recorded(stem string) string {
+	for end := stem; end != ""; {
+		if notes := end + notesSuffix; isFile(notes) {
+			return notes
+		}
+		next := strings.IndexByte(end[1:], '/')
+		if next < 0 {
+			break
+		}
+		end = end[1+next:]
+	}
+	return ""
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// commonSuffix counts the last components that two paths have in common.
+func commonSuffix(a, b string) int {
+	n := 0
+	for {
+		i, j := strings.LastIndexByte(a, '/'), strings.LastIndexByte(b, '/')
+		if a[i+1:] != b[j+1:] {
+			return n
+		}
+		n++
+		if i < 0 || j < 0 {
+			return n
+		}
+		a, b = a[:i], b[:j]
+	}
+}
+
+// readStamp returns the version and the stamp of a notes or data file:
+//
+//	magic, version, stamp: four bytes each
+//
+// or nil if it has none.
+func readStamp(name string) []byte {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var head [12]byte
+	if n, _ := f.Read(head[:]); n < len(head) {
+		return nil
+	}
+	return head[4:]
+}
+
+func sameStamp(a, b []byte) bool { return a != nil && slices.Equal(a, b) }
+
+// unreadablePath tells why a file cannot be used, without repeating its name.
+func withoutPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,183 @@
+package report
+
+import (
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"footfall/coverage"
+)
+
+// printJSON writes the schema of docs/report.md: one object, with each file on
+// a line of its own, so that a reader need not hold it whole. Members that are
+// zero, false or empty are left out where the schema says so.
+func printJSON(w io.Writer, r *Report) error {
+	var j jsonWriter
+	j.raw(`{"format":"footfall coverage","version":1,"totals":`)
+	j.totals(r.Set.Totals())
+	j.raw(`,"files":[`)
+	for i, f := range r.Set.Files {
+		if i > 0 {
+			j.raw(",")
+		}
+		j.raw("\n")
+		j.file(f, r.Shown(f.Name))
+		if _, err := w.Write(j.buf); err != nil {
+			return err
+		}
+		j.buf = j.buf[:0]
+	}
+	j.raw("\n]}\n")
+	_, err := w.Write(j.buf)
+	return err
+}
+
+type jsonWriter struct{ buf []byte }
+
+func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }
+
+func (j *jsonWriter) number(before string, n int64) {
+	j.buf = strconv.AppendInt(append(j.buf, before...), n, 10)
+}
+
+// nonzero writes a member unless it is 0.
+func (j *jsonWriter) nonzero(before string, n int32) {
+	if n != 0 {
+		j.number(before, int64(n))
+	}
+}
+
+func (j *jsonWriter) flag(text string, set bool) {
+	if set {
+		j.raw(text)
+	}
+}
+
+// list writes the members of a list that is not empty; one writes the i-th.
+func (j *jsonWriter) list(before string, n int, one func(i int)) {
+	if n == 0 {
+		return
+	}
+	j.raw(before)
+	for i := range n {
+		if i > 0 {
+			j.raw(",")
+		}
+		one(i)
+	}
+	j.raw("]")
+}
+
+func (j *jsonWriter) totals(t coverage.Totals) {
+	before := `{"`
+	for _, m := range []struct {
+		name string
+		coverage.Ratio
+	}{
+		{"lines", t.Lines}, {"functions", t.Functions}, {"branches", t.Branches},
+		{"exception_branches", t.ExceptionBranches}, {"conditions", t.Conditions}, {"calls", t.Calls},
+	} {
+		j.raw(before)
+		j.raw(m.name)
+		j.number(`":{"covered":`, int64(m.Covered))
+		j.number(`,"total":`, int64(m.Total))
+		before = `},"`
+	}
+	j.raw("}}")
+}
+
+func (j *jsonWriter) file(f *coverage.File, shown string) {
+	j.raw(`{"file":`)
+	j.text(shown)
+	j.raw(`,"totals":`)
+	j.totals(f.Totals())
+	j.list(`,"functions":[`, len(f.Functions), func(i int) { j.function(f.Functions[i]) })
+	j.list(`,"lines":[`, len(f.Lines), func(i int) { j.line(&f.Lines[i]) })
+	j.raw("}")
+}
+
+func (j *jsonWriter) function(f *coverage.Function) {
+	j.raw(`{"name":`)
+	j.text(f.Name)
+	j.number(`,"line":`, int64(f.StartLine))
+	j.nonzero(`,"column":`, f.StartColumn)
+	j.nonzero(`,"end_line":`, f.EndLine)
+	j.nonzero(`,"end_column":`, f.EndColumn)
+	j.counts(f.Count, f.Blocks, f.BlocksExecuted)
+	if len(f.Instances) > 1 {
+		j.list(`,"instances":[`, len(f.Instances), func(i int) {
+			in := f.Instances[i]
+			j.raw(`{"name":`)
+			j.text(in.Name)
+			j.counts(in.Count, in.Blocks, in.BlocksExecuted)
+			j.raw("}")
+		})
+	}
+	j.raw("}")
+}
+
+func (j *jsonWriter) counts(count int64, blocks, executed int32) {
+	j.number(`,"count":`, count)
+	j.number(`,"blocks":`, int64(blocks))
+	j.number(`,"blocks_executed":`, int64(executed))
+}
+
+func (j *jsonWriter) line(l *coverage.Line) {
+	j.number(`{"line":`, int64(l.Number))
+	j.number(`,"count":`, l.Count)
+	j.flag(`,"unexecuted_block":true`, l.Unexecuted)
+	j.flag(`,"exceptional":true`, l.Exceptional)
+	j.list(`,"branches":[`, len(l.Branches), func(i int) {
+		b := l.Branches[i]
+		j.number(`{"block":`, int64(b.Block))
+		j.nonzero(`,"column":`, b.Column)
+		j.number(`,"count":`, b.Count)
+		j.flag(`,"unevaluated":true`, !b.Evaluated)
+		j.flag(`,"fallthrough":true`, b.Fallthrough)
+		j.flag(`,"throw":true`, b.Throw)
+		j.flag(`,"exception":true`, b.Exception)
+		j.raw("}")
+	})
+	j.list(`,"calls":[`, len(l.Calls), func(i int) {
+		j.number(`{"count":`, l.Calls[i].Count)
+		j.number(`,"returned":`, l.Calls[i].Returned)
+		j.raw("}")
+	})
+	j.list(`,"conditions":[`, len(l.Conditions), func(i int) { j.condition(l.Conditions[i]) })
+	j.raw("}")
+}
+
+func (j *jsonWriter) condition(c coverage.Condition) {
+	j.raw(`{`)
+	if c.Column != 0 {
+		j.number(`"column":`, int64(c.Column))
+		j.raw(",")
+	}
+	j.raw(`"terms":[`)
+	for i, t := range c.Terms {
+		if i > 0 {
+			j.raw(",")
+		}
+		j.buf = strconv.AppendBool(append(j.buf, `{"true":`...), t.True)
+		j.buf = strconv.AppendBool(append(j.buf, `,"false":`...), t.False)
+		j.raw("}")
+	}
+	j.raw("]}")
+}
+
+// text writes a string. A file name need not be UTF-8, but JSON must.
+func (j *jsonWriter) text(s string) {
+	const hex = "0123456789abcdef"
+	j.buf = append(j.buf, '"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			j.buf = append(j.buf, '\\', byte(c))
+		case c < ' ':
+			j.buf = append(j.buf, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			j.buf = utf8.AppendRune(j.buf, c)
+		}
+	}
+	j.buf = append(j.buf, '"')
+}

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"footfall/gcov"
+)
+
+// A Problem is something that was found and could not be used, or not wholly.
+type Problem struct {
+	File   string
+	Offset int64  // in bytes, -1: the file as a whole
+	Kind   string // problems of one kind are said together: "data files without notes"
+	Err    error  // what is wrong, and what to do
+}
+
+// Kinds of problems that this package finds.
+const (
+	unreadable = "places that cannot be read"
+	noNotes    = "data files without notes"
+	noSource   = "sources that cannot be read"
+)
+
+func newProblem(kind, file string, err error) Problem {
+	return Problem{File: file, Offset: -1, Kind: kind, Err: withoutPath(err)}
+}
+
+func (p Problem) String() string {
+	if p.Offset >= 0 {
+		return fmt.Sprintf("%s: at offset %#x: %v", p.File, p.Offset, p.Err)
+	}
+	return fmt.Sprintf("%s: %v", p.File, p.Err)
+}
+
+// Collected turns the problems of [gcov.Collect] into those of a report.
+func Collected(problems []gcov.Problem) []Problem {
+	kinds := map[gcov.ProblemKind]string{
+		gcov.Unreadable:     "files that cannot be read",
+		gcov.Damaged:        "damaged files",
+		gcov.Rebuilt:        "data files of another build",
+		gcov.UnknownVersion: "files of unknown versions",
+		gcov.Empty:          "notes without functions",
+		gcov.Inconsistent:   "objects with impossible counts",
+	}
+	var out []Problem
+	for _, p := range problems {
+		out = append(out, Problem{File: p.File, Offset: p.Offset, Kind: kinds[p.Kind], Err: p.Err})
+	}
+	return out
+}
+
+// fewProblems are told one by one.
+const fewProblems = 3
+
+// PrintProblems writes a line for each problem, but only one for many of a
+// kind, unless all are wanted.
+func PrintProblems(w io.Writer, problems []Problem, all bool) {
+	byKind := make(map[string][]Problem)
+	var kinds []string
+	for _, p := range problems {
+		if byKind[p.Kind] == nil {
+			kinds = append(kinds, p.Kind)
+		}
+		byKind[p.Kind] = append(byKind[p.Kind], p)
+	}
+	for _, k := range kinds {
+		group := byKind[k]
+		slices.SortStableFunc(group, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+		})
+		if len(group) > fewProblems && !all {
+			fmt.Fprintf(w, "footfall: %d %s (--verbose lists them), the first: %v\n", len(group), k, group[0])
+			continue
+		}
+		for _, p := range group {
+			fmt.Fprintf(w, "footfall: %v\n", p)
+		}
+	}
+}

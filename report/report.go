@@ -1,0 +1,147 @@
+// Package report finds coverage data in the file system and shows what was
+// covered, to people and to other programs.
+//
+// [Find] pairs notes with data files, [Sources] says where the sources are and
+// which of them count, and a [Report] prints a coverage.Set in one of several
+// formats, one file each: text.go, lcov.go, json.go, gcov.go. What cannot be
+// used on the way is a [Problem]; the rest is reported.
+//
+// The package decodes no coverage data; that is package gcov's.
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"footfall/coverage"
+)
+
+// A Report is a set of coverage, and how to show it.
+type Report struct {
+	Set   *coverage.Set
+	Shown func(path string) string // the name to show for a source
+	// ExceptionBranches counts and shows branches that only an exception
+	// decides, as others.
+	ExceptionBranches bool
+	// Width is the number of columns of text, 0 for as many as it takes.
+	Width int
+	// Color of text.
+	Color bool
+}
+
+// An Output is a format and the place for it.
+type Output struct {
+	Target string // "-" is standard output
+	print  func(io.Writer, *Report) error
+}
+
+// formats are the known ones. A new one is a row here and a file.
+var formats = []struct {
+	name  string
+	print func(io.Writer, *Report) error
+}{
+	{"text", printText},
+	{"lcov", printLcov},
+	{"json", printJSON},
+	{"gcov", nil}, // a directory of files, see writeListings
+}
+
+// ParseOutput reads FORMAT or FORMAT=TARGET.
+func ParseOutput(s string) (Output, error) {
+	format, target, ok := strings.Cut(s, "=")
+	if !ok {
+		target = "-"
+	}
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.name)
+		if f.name != format {
+			continue
+		}
+		if target == "" || f.print == nil && target == "-" {
+			return Output{}, fmt.Errorf("output %q: say where to, as in %s=PATH", s, format)
+		}
+		return Output{target, f.print}, nil
+	}
+	return Output{}, fmt.Errorf("output %q: the formats are %s", s, strings.Join(names, ", "))
+}
+
+// Write writes the report to o. A file appears when it is complete, in place
+// of an older one. The problems are those of sources.
+func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
+	switch {
+	case o.print == nil:
+		return r.writeListings(o.Target)
+	case o.Target == "-":
+		w := bufio.NewWriterSize(stdout, 1<<16)
+		if err := o.print(w, r); err != nil {
+			return nil, err
+		}
+		return nil, w.Flush()
+	}
+	return nil, writeFile(o.Target, func(w io.Writer) error { return o.print(w, r) })
+}
+
+// writeFile calls write for the new content of a file. A regular file is
+// replaced in one step; anything else, such as a pipe, is written to.
+func writeFile(name string, write func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	temporary := ""
+	var f *os.File
+	if info, statErr := os.Stat(name); statErr == nil && !info.Mode().IsRegular() {
+		f, err = os.OpenFile(name, os.O_WRONLY, 0)
+	} else {
+		temporary = fmt.Sprintf("%s.%d.tmp", name, os.Getpid())
+		f, err = os.Create(temporary)
+	}
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if temporary == "" {
+		return err
+	}
+	if err == nil {
+		err = os.Rename(temporary, name)
+	}
+	if err != nil {
+		os.Remove(temporary)
+	}
+	return err
+}
+
+// branches returns those of the line that the report counts.
+func (r *Report) branches(l *coverage.Line) []coverage.Branch {
+	if r.ExceptionBranches || !slices.ContainsFunc(l.Branches, func(b coverage.Branch) bool { return b.Exception }) {
+		return l.Branches
+	}
+	var kept []coverage.Branch
+	for _, b := range l.Branches {
+		if !b.Exception {
+			kept = append(kept, b)
+		}
+	}
+	return kept
+}
+
+// branchTotal returns the branches that the report counts.
+func (r *Report) branchTotal(t coverage.Totals) coverage.Ratio {
+	if r.ExceptionBranches {
+		return t.Branches.Plus(t.ExceptionBranches)
+	}
+	return t.Branches
+}

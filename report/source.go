@@ -1,0 +1,159 @@
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Sources says where sources are now, by what they are called, and which of
+// them are in the report.
+type Sources struct {
+	root             string // absolute, clean
+	maps             []pathMap
+	include, exclude []glob
+	system           bool
+	omitted          map[string]bool // system headers left out
+}
+
+// SourceOptions are how a user describes his sources.
+type SourceOptions struct {
+	Root             string   // names below it are shown from there; "" is the working directory
+	PathMaps         []string // OLD=NEW: what was compiled below OLD is now below NEW
+	Include, Exclude []string // patterns, see glob; without Include all but system headers
+	SystemHeaders    bool     // keep the headers of the system and of the compiler
+}
+
+type pathMap struct{ old, new string }
+
+// NewSources checks o. Relative paths in it are seen from the working
+// directory.
+func NewSources(o SourceOptions) (*Sources, error) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return nil, err
+	}
+	root, err := filepath.Abs(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sources{root: root, system: o.SystemHeaders, omitted: make(map[string]bool)}
+	for _, m := range o.PathMaps {
+		from, to, ok := strings.Cut(m, "=")
+		if !ok || from == "" || to == "" {
+			return nil, fmt.Errorf("path map %q is not OLD=NEW", m)
+		}
+		if to, err = filepath.Abs(to); err != nil {
+			return nil, err
+		}
+		s.maps = append(s.maps, pathMap{filepath.Clean(from), to})
+	}
+	if s.include, err = newGlobs(o.Include, here); err != nil {
+		return nil, err
+	}
+	s.exclude, err = newGlobs(o.Exclude, here)
+	return s, err
+}
+
+func newGlobs(patterns []string, dir string) ([]glob, error) {
+	var globs []glob
+	for _, p := range patterns {
+		g, err := newGlob(p, dir)
+		if err != nil {
+			return nil, err
+		}
+		globs = append(globs, g)
+	}
+	return globs, nil
+}
+
+// Resolve returns the path of a source that was compiled in directory cwd as
+// name, and whether it is in the report.
+func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {
+	path = s.locate(cwd, name)
+	shown := s.Shown(path)
+	if matchAny(s.exclude, path, shown) {
+		return path, false
+	}
+	if len(s.include) > 0 {
+		return path, matchAny(s.include, path, shown)
+	}
+	if !s.system && s.isSystem(path) {
+		s.omitted[path] = true
+		return path, false
+	}
+	return path, true
+}
+
+// locate applies the first path map that fits.
+func (s *Sources) locate(cwd, name string) string {
+	path := filepath.Clean(name)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cwd, path)
+	}
+	for _, m := range s.maps {
+		if rest, ok := below(path, m.old); ok {
+			return filepath.Join(m.new, rest)
+		}
+	}
+	if !filepath.IsAbs(path) {
+		// The compiler was told not to record where it ran, or is too old.
+		path = filepath.Join(s.root, path)
+	}
+	return path
+}
+
+// below returns the rest of path after dir, if it is dir or in it.
+func below(path, dir string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, dir)
+	switch {
+	case !ok:
+		return "", false
+	case rest == "", strings.HasSuffix(dir, "/"):
+		return rest, true
+	}
+	return strings.CutPrefix(rest, "/")
+}
+
+// Shown returns the name to show for a path: from the root, if it is there.
+func (s *Sources) Shown(path string) string {
+	if rest, ok := below(path, s.root); ok && rest != "" {
+		return rest
+	}
+	return path
+}
+
+// OmittedSystemHeaders returns how many files were left out because they come
+// with the system or the compiler.
+func (s *Sources) OmittedSystemHeaders() int {
+	return len(s.omitted)
+}
+
+// isSystem tells whether path is a header of the system or of the compiler,
+// and not part of the project at the root.
+func (s *Sources) isSystem(path string) bool {
+	switch s.root {
+	case "/", "/usr", "/usr/local", "/opt": // everybody's; a container's working directory
+	default:
+		if _, own := below(path, s.root); own {
+			return false
+		}
+	}
+	// A compiler brings its headers along wherever it is installed.
+	for _, part := range []string{"/include/c++/", "/lib/gcc/", "/lib/gcc-cross/", "/lib/clang/", "/lib/llvm-"} {
+		if strings.Contains(path, part) {
+			return true
+		}
+	}
+	rest, ok := strings.CutPrefix(path, "/usr/")
+	if !ok {
+		return false
+	}
+	switch first, _, _ := strings.Cut(rest, "/"); first {
+	case "lib", "lib32", "lib64", "libx32", "libexec":
+		return true
+	case "src":
+		return false
+	}
+	return strings.Contains(path, "/include/") // also of /usr/local and /usr/x86_64-w64-mingw32
+}

@@ -1,0 +1,79 @@
+package report
+
+import "testing"
+
+func TestSourcesResolve(t *testing.T) {
+	for _, test := range []struct {
+		about     string
+		o         SourceOptions
+		cwd, name string
+		want      string
+		keep      bool
+	}{
+		{"recorded directory", SourceOptions{Root: "/p"}, "/p/build", "../src/./a.c", "/p/src/a.c", true},
+		{"absolute name", SourceOptions{Root: "/p"}, "/p/build", "/q//a.c", "/q/a.c", true},
+		{"no directory recorded", SourceOptions{Root: "/p"}, "", "src/a.c", "/p/src/a.c", true},
+		{"map", SourceOptions{Root: "/p", PathMaps: []string{"/ci/build=/p"}}, "/ci/build/o", "../a.c", "/p/a.c", true},
+		{"map of whole names only", SourceOptions{Root: "/p", PathMaps: []string{"/ci/bui=/p"}}, "/ci/build", "a.c", "/ci/build/a.c", true},
+		{"first map that fits", SourceOptions{Root: "/p", PathMaps: []string{"/ci=/x", "/ci/b=/y"}}, "/ci/b", "a.c", "/x/b/a.c", true},
+		{"map of a relative directory", SourceOptions{Root: "/p", PathMaps: []string{"src=/p/s"}}, "", "./src/a.c", "/p/s/a.c", true},
+		{"system header", SourceOptions{Root: "/p"}, "/p", "/usr/include/c++/12/vector", "/usr/include/c++/12/vector", false},
+		{"compiler's header elsewhere", SourceOptions{Root: "/p"}, "/p", "/opt/gcc/include/c++/12/vector", "/opt/gcc/include/c++/12/vector", false},
+		{"locally installed header", SourceOptions{Root: "/p"}, "/p", "/usr/local/include/x.h", "/usr/local/include/x.h", false},
+		{"sources in /usr/src", SourceOptions{Root: "/p"}, "/p", "/usr/src/x/include/x.h", "/usr/src/x/include/x.h", true},
+		{"asked for", SourceOptions{Root: "/p", SystemHeaders: true}, "/p", "/usr/include/x.h", "/usr/include/x.h", true},
+		{"included", SourceOptions{Root: "/p", Include: []string{"**/c++/**"}}, "/p", "/usr/include/c++/12/vector", "/usr/include/c++/12/vector", true},
+		{"the project lies there", SourceOptions{Root: "/usr/include/p"}, "/usr/include/p", "a.h", "/usr/include/p/a.h", true},
+		{"the root is everything", SourceOptions{Root: "/"}, "/", "usr/include/a.h", "/usr/include/a.h", false},
+		{"not included", SourceOptions{Root: "/p", Include: []string{"src/**"}}, "/p", "t/a.c", "/p/t/a.c", false},
+		{"excluded though included", SourceOptions{Root: "/p", Include: []string{"src/**"}, Exclude: []string{"*_test.c"}}, "/p", "src/a_test.c", "/p/src/a_test.c", false},
+	} {
+		s, err := NewSources(test.o)
+		if err != nil {
+			t.Errorf("%s: %v", test.about, err)
+			continue
+		}
+		if path, keep := s.Resolve(test.cwd, test.name); path != test.want || keep != test.keep {
+			t.Errorf("%s: %q in %q is %q (kept: %v), want %q (%v)", test.about, test.name, test.cwd, path, keep, test.want, test.keep)
+		}
+	}
+}
+
+func TestSourcesShown(t *testing.T) {
+	s, err := NewSources(SourceOptions{Root: "/p/q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/p/q/a.c": "a.c", "/p/q/r/a.c": "r/a.c", "/p/qr/a.c": "/p/qr/a.c", "/p/a.c": "/p/a.c", "/p/q": "/p/q",
+	} {
+		if got := s.Shown(path); got != want {
+			t.Errorf("%s is shown as %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestSourcesCountOmittedOnce(t *testing.T) {
+	s, err := NewSources(SourceOptions{Root: "/p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.Resolve("/p", "/usr/include/a.h")
+		s.Resolve("/p/x", "/usr/include/../include/a.h")
+		s.Resolve("/p", "a.c")
+	}
+	if got := s.OmittedSystemHeaders(); got != 1 {
+		t.Errorf("%d system headers left out, want 1", got)
+	}
+}
+
+func TestSourceOptionsChecked(t *testing.T) {
+	for _, o := range []SourceOptions{
+		{PathMaps: []string{"/a"}}, {PathMaps: []string{"=/a"}}, {PathMaps: []string{"/a="}}, {Include: []string{"["}}, {Exclude: []string{"{"}},
+	} {
+		if _, err := NewSources(o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"footfall/coverage"
+)
+
+// A Threshold is the least percentage of something that must be covered.
+type Threshold struct {
+	metric  string
+	percent float64
+	text    string // the percentage as it was given
+	total   func(*Report, coverage.Totals) coverage.Ratio
+}
+
+// metrics are what a threshold may be set for.
+var metrics = []struct {
+	name  string
+	total func(*Report, coverage.Totals) coverage.Ratio
+}{
+	{"lines", func(_ *Report, t coverage.Totals) coverage.Ratio { return t.Lines }},
+	{"functions", func(_ *Report, t coverage.Totals) coverage.Ratio { return t.Functions }},
+	{"branches", (*Report).branchTotal},
+	{"conditions", func(_ *Report, t coverage.Totals) coverage.Ratio { return t.Conditions }},
+	{"calls", func(_ *Report, t coverage.Totals) coverage.Ratio { return t.Calls }},
+}
+
+// ParseThreshold reads METRIC=PERCENT.
+func ParseThreshold(s string) (Threshold, error) {
+	name, value, _ := strings.Cut(s, "=")
+	value = strings.TrimSuffix(value, "%")
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.name)
+		if m.name != name {
+			continue
+		}
+		percent, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(percent >= 0 && percent <= 100) { // also not a number
+			return Threshold{}, fmt.Errorf("threshold %q: %q is not a percentage from 0 to 100", s, value)
+		}
+		return Threshold{name, percent, value, m.total}, nil
+	}
+	return Threshold{}, fmt.Errorf("threshold %q: not METRIC=PERCENT for one of %s", s, strings.Join(names, ", "))
+}
+
+// Missed returns what to say if the report does not reach the threshold, else
+// "". Where nothing was measured, only a threshold of 0 is reached.
+func (r *Report) Missed(t Threshold) string {
+	got := t.total(r, r.Set.Totals())
+	switch {
+	case got.Percent() >= t.percent:
+		return ""
+	case got.Total == 0:
+		return fmt.Sprintf("there are no %s in the coverage data, %s%% of them are required", t.metric, t.text)
+	}
+	return fmt.Sprintf("%s of %s are covered (%d of %d), %s%% are required", percent(got), t.metric, got.Covered, got.Total, t.text)
+}
+
+// percent prints a ratio. It rounds down, so that neither 100% nor a threshold
+// seems to be reached when it is not, but not to 0% what is more.
+func percent(r coverage.Ratio) string {
+	if r.Total == 0 {
+		return "-"
+	}
+	tenths := int(int64(r.Covered) * 1000 / int64(r.Total))
+	if tenths == 0 && r.Covered > 0 {
+		tenths = 1
+	}
+	return fmt.Sprintf("%d.%d%%", tenths/10, tenths%10)
+}
