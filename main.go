@@ -22,6 +22,7 @@ const (
 
 // commands is the command table, in the order of the help text.
 var commands = []func() *cobra.Command{
+	newReportCommand,
 	newCompletionCommand,
 	newDocsCommand,
 	newVersionCommand,
@@ -37,7 +38,8 @@ func run(argv []string) int {
 	root, started := newRootCommand()
 	if len(argv) < 2 {
 		root.SetOut(os.Stderr)
-		_ = root.Help()
+		root.SetArgs([]string{"--help"})
+		_ = root.Execute()
 		return statusUsage
 	}
 	root.SetArgs(argv[1:])

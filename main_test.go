@@ -66,7 +66,7 @@ func TestCommandsDocumented(t *testing.T) {
 	const dir = "docs/commands"
 	fresh := t.TempDir()
 	root, _ := newRootCommand()
-	if err := writeMarkdown(root, fresh); err != nil {
+	if err := writePages(root, fresh, "_", ".md", markdownPage); err != nil {
 		t.Fatal(err)
 	}
 	if *update {
