@@ -1,10 +1,12 @@
 package gcov
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -84,7 +86,7 @@ func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats
 	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source)}
 	workers := min(runtime.GOMAXPROCS(0), max(1, len(objs)))
 	c.read(objs, workers)
-	set := c.tally(objs, workers)
+	set := c.tally(workers)
 	return set, c.problems, c.stats
 }
 
@@ -120,19 +122,35 @@ func (c *collector) bad(kind ProblemKind, file string, err error) {
 	c.problem(kind, file, -1, "%w", err)
 }
 
+// largestFirst orders objects by the size of their notes: the work ends evenly,
+// and buffers need not grow.
+func largestFirst(objs []Object) []Object {
+	sizes := make(map[string]int64, len(objs))
+	for _, o := range objs {
+		if st, err := os.Stat(o.Notes); err == nil {
+			sizes[o.Notes] = st.Size()
+		}
+	}
+	objs = slices.Clone(objs)
+	slices.SortStableFunc(objs, func(a, b Object) int { return cmp.Compare(sizes[b.Notes], sizes[a.Notes]) })
+	return objs
+}
+
 // read takes all functions of all objects into the pool.
 func (c *collector) read(objs []Object, workers int) {
+	objs = largestFirst(objs)
 	var next atomic.Int32
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			r := &objectReader{c: c, names: c.sources.cache()}
+			r.packer.names = &r.names
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(objs) {
 					break
 				}
-				r.object(objs[i], int32(i))
+				r.object(objs[i])
 				c.mu.Lock()
 				c.done++
 				if c.opt.Progress != nil {
@@ -155,12 +173,13 @@ func (c *collector) read(objs []Object, workers int) {
 type objectReader struct {
 	c           *collector
 	names       sourceCache
+	packer      packer
 	notes, data []byte // the files, the memory used again
 	counts      dataFunctions
 	stats       Stats
 }
 
-func (o *objectReader) object(obj Object, number int32) {
+func (o *objectReader) object(obj Object) {
 	var err error
 	if o.notes, err = readFile(obj.Notes, o.notes); err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
@@ -177,24 +196,23 @@ func (o *objectReader) object(obj Object, number int32) {
 		o.c.problem(UnknownVersion, obj.Notes, 4, "version %q is not known; read as the newest known, please check the counts", head.Version)
 	}
 	o.names.setDir(head.Cwd)
-	unit := o.c.pool.unit(unit{head.Version, head.BigEndian, head.Cwd})
 	ran := false
 	for _, file := range obj.Data {
 		if o.readData(file, head) {
-			o.functions(obj, number, head, r, unit, !ran)
+			o.functions(obj, head, r, !ran)
 			ran = true
 		}
 	}
 	if !ran {
 		o.stats.NeverRun++
 		o.counts.reset()
-		o.functions(obj, number, head, r, unit, true)
+		o.functions(obj, head, r, true)
 	}
 }
 
 // functions puts the functions of the notes, with the counts that were read
 // last, into the pool. first is false when the same notes went in before.
-func (o *objectReader) functions(obj Object, number int32, notes *Notes, r reader, unit int32, first bool) {
+func (o *objectReader) functions(obj Object, notes *Notes, r reader, first bool) {
 	s := skimmer{r: &r, version: notes.Version, names: &o.names}
 	n, mismatched := 0, 0
 	for s.next() {
@@ -207,8 +225,12 @@ func (o *objectReader) functions(obj Object, number int32, notes *Notes, r reade
 			mismatched++
 			d = nil
 		}
-		if !o.c.pool.add(&s, number, unit, d, o.data) {
+		matches, err := o.c.pool.add(&s, &o.packer, d, o.data)
+		if !matches {
 			mismatched++
+		}
+		if err != nil && first {
+			o.c.problem(Damaged, obj.Notes, err.Offset, "%s; this function is left out, build the object anew", err.Msg)
 		}
 	}
 	if mismatched > 0 {
@@ -270,7 +292,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 		return buf[:0], errors.New("is a directory, expected a notes or data file")
 	}
 	if need := int(st.Size()) + 1; cap(buf) < need {
-		buf = make([]byte, 0, need+need/4)
+		buf = make([]byte, 0, max(need, 1<<16))
 	}
 	buf = buf[:0]
 	for {

@@ -1,8 +1,12 @@
 package gcov
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"hash/maphash"
+	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -10,7 +14,8 @@ import (
 // function without decoding them, and keeps one copy of equal bytes with the
 // sum of their counters.
 
-// A skimmer walks over notes, function by function.
+// A skimmer walks over notes, function by function. It looks at every record,
+// so it reads words by hand.
 type skimmer struct {
 	r       *reader // at the next function
 	version Version
@@ -25,32 +30,46 @@ type skimmer struct {
 	relative                         bool // some source of it depends on the directory
 }
 
-// next goes on to the next function; ok is false at the end.
+// next goes on to the next function; ok is false at the end of the notes, and
+// where they cannot be read on, which the reader then says.
 func (s *skimmer) next() (ok bool) {
-	start := s.r.pos
+	b, start := s.r.b, s.r.pos
+	pos := start
 	s.keep, s.relative, s.artificial = false, false, false
-	for first := true; ; first = false {
-		mark := s.r.pos
-		tag, _, data, more := s.r.next()
-		if !more {
-			s.r.pos = mark
+	for len(b)-pos >= 8 {
+		tag := s.wordAt(b[pos:])
+		n := s.r.size(s.wordAt(b[pos+4:]))
+		if tag == 0 || tag == tagFunction && pos > start || n > len(b)-pos-8 {
 			break
 		}
-		if tag == tagFunction {
-			if !first {
-				s.r.pos = mark
-				break
-			}
-			s.head(&data)
-		} else if tag == tagLines && !(s.keep && s.relative) {
-			s.lines(&data)
+		data := b[pos+8 : pos+8+n]
+		switch {
+		case tag == tagFunction:
+			s.head(data)
+		case tag == tagLines && !(s.keep && s.relative):
+			s.lines(data)
 		}
+		pos += 8 + n
 	}
-	s.raw, s.base = s.r.b[start:s.r.pos], s.r.base+int64(start)
-	return len(s.raw) > 0
+	s.raw, s.base, s.r.pos = b[start:pos], s.r.base+int64(start), pos
+	if pos == start {
+		s.r.next() // at the end, or says what is wrong here
+	}
+	return pos > start
 }
 
-func (s *skimmer) head(r *reader) {
+// wordAt is the word that b starts with.
+func (s *skimmer) wordAt(b []byte) uint32 {
+	w := binary.LittleEndian.Uint32(b)
+	if s.r.big {
+		return bits.ReverseBytes32(w)
+	}
+	return w
+}
+
+func (s *skimmer) head(data []byte) {
+	r := *s.r
+	r.b, r.pos, r.err = data, 0, nil
 	s.ident = r.word()
 	s.lineChecksum = r.word()
 	s.cfgChecksum = 0
@@ -71,17 +90,19 @@ func (s *skimmer) source(name []byte) {
 }
 
 // lines looks at the sources that a record of lines names.
-func (s *skimmer) lines(r *reader) {
-	r.word()
-	for r.err == nil {
-		if r.word() != 0 {
+func (s *skimmer) lines(b []byte) {
+	for pos := 4; len(b)-pos >= 8; {
+		if s.wordAt(b[pos:]) != 0 {
+			pos += 4
 			continue
 		}
-		name := r.text()
-		if len(name) == 0 {
-			break
+		n := s.r.size(s.wordAt(b[pos+4:]))
+		pos += 8
+		if n == 0 || n > len(b)-pos {
+			return
 		}
-		s.source(name)
+		s.source(bytes.TrimRight(b[pos:pos+n], "\x00"))
+		pos += n
 	}
 }
 
@@ -184,151 +205,119 @@ func (d *dataFunctions) find(ident uint32) *dataFunction {
 type pool struct {
 	seeds  [2]maphash.Seed
 	shards [64]shard
-
-	mu    sync.Mutex
-	units []unit
-	ids   map[unit]int32
 }
 
-// A unit is what the meaning of a function's bytes depends on besides them.
-type unit struct {
-	version Version
-	big     bool
-	cwd     string
-}
-
-// A shard of the pool. The bytes and counters of its functions lie one behind
-// the other, so that many functions are few objects for the garbage collector.
+// A shard of the pool. The functions lie packed one behind the other, and so do
+// their counters: many functions are few objects for the garbage collector.
 type shard struct {
 	mu       sync.Mutex
 	index    map[[2]uint64]int32
 	list     []distinct
-	raw      [][]byte // blocks of notes
+	packed   [][]byte // blocks of packed functions
 	counters []int64
 }
 
 // A distinct is a function unlike all others.
 type distinct struct {
-	unit       int32
-	object     int32 // the object in which it was first seen
-	base       int64 // its offset in that one's notes
-	block      int32 // of shard.raw
-	at, size   int32 // in the block
-	counters   int32 // index in shard.counters of those of arcs, those of conditions follow
+	file       int32  // number of its source, or dropped
+	sum        uint32 // checksum of its bytes, the same in every run
+	block      int32  // of shard.packed
+	at, size   int32  // in the block
+	counters   int32  // index in shard.counters of those of arcs, those of conditions follow
 	arcs       int32
 	conditions int32
 	executed   bool // some counter is not zero
 }
 
 func newPool() *pool {
-	p := &pool{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, ids: make(map[unit]int32)}
+	p := &pool{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	for i := range p.shards {
 		p.shards[i].index = make(map[[2]uint64]int32)
 	}
 	return p
 }
 
-// unit numbers what functions have in common.
-func (p *pool) unit(u unit) int32 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	id, ok := p.ids[u]
-	if !ok {
-		id = int32(len(p.units))
-		p.units = append(p.units, u)
-		p.ids[u] = id
-	}
-	return id
-}
+// identEnd is the end of what may differ in functions that are the same: tag,
+// length and ident.
+const identEnd = 12
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // key is the same for functions that are the same but for their ident. Two
 // hashes make 128 bits: with a million functions two that differ meet in one
 // of 10^26 runs.
-func (p *pool) key(s *skimmer, unit int32) [2]uint64 {
-	const ident = 12 // bytes of tag, length and ident
-	same := s.raw[min(ident, len(s.raw)):]
+func (p *pool) key(s *skimmer) [2]uint64 {
+	same := s.raw[min(identEnd, len(s.raw)):]
 	where := uint64(s.version) << 1
 	if s.r.big {
 		where |= 1
 	}
 	if s.relative {
-		where ^= uint64(unit+1) << 33
+		where ^= uint64(s.names.dir+1) << 33
 	}
 	where *= 0x9e3779b97f4a7c15 // the odd number nearest to 2^64 by the golden ratio
 	return [2]uint64{maphash.Bytes(p.seeds[0], same) ^ where, maphash.Bytes(p.seeds[1], same) + where}
 }
 
 // add puts the skimmer's function into the pool, or adds its counters to those
-// of its like. d is nil for a function that did not run. It reports false when
-// the data has another number of counters than the notes.
-func (p *pool) add(s *skimmer, object, unit int32, d *dataFunction, data []byte) bool {
-	key := p.key(s, unit)
+// of its like. counts is nil for a function that did not run. matches is false
+// when the data has another number of counters than the notes.
+func (p *pool) add(s *skimmer, pk *packer, counts *dataFunction, data []byte) (matches bool, err *FormatError) {
+	key := p.key(s)
 	sh := &p.shards[key[0]%uint64(len(p.shards))]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	i, ok := sh.index[key]
 	if !ok {
+		f, err := sh.keep(s, pk)
+		if err != nil {
+			return true, err
+		}
 		i = int32(len(sh.list))
 		sh.index[key] = i
-		sh.list = append(sh.list, sh.keep(s, object, unit))
+		sh.list = append(sh.list, f)
 	}
-	if d == nil {
-		return true
+	if counts == nil {
+		return true, nil
 	}
 	f := &sh.list[i]
-	if d.arcs.n != f.arcs {
-		return d.arcs.n == 0 // Clang leaves out the counters of functions without any
+	if counts.arcs.n != f.arcs {
+		return counts.arcs.n == 0, nil // Clang leaves out the counters of a function that has none
 	}
 	c := sh.counters[f.counters:][:f.arcs+f.conditions]
-	if d.arcs.at != 0 {
+	if counts.arcs.at != 0 {
 		for k := range c[:f.arcs] {
-			n := d.arcs.counter(data, k, d.big)
+			n := counts.arcs.counter(data, k, counts.big)
 			c[k] += n
 			f.executed = f.executed || n != 0
 		}
 	}
-	if d.conditions.n == f.conditions {
+	if counts.conditions.n == f.conditions {
 		for k := range c[f.arcs:] {
-			c[int(f.arcs)+k] |= d.conditions.counter(data, k, d.big)
+			c[int(f.arcs)+k] |= counts.conditions.counter(data, k, counts.big)
 		}
 	}
-	return true
+	return true, nil
 }
 
-// keep copies the function's bytes and makes room for its counters.
-func (sh *shard) keep(s *skimmer, object, unit int32) distinct {
-	last := len(sh.raw) - 1
-	if last < 0 || cap(sh.raw[last])-len(sh.raw[last]) < len(s.raw) {
-		sh.raw = append(sh.raw, make([]byte, 0, max(len(s.raw), 1<<15)))
+// keep packs the function and makes room for its counters.
+func (sh *shard) keep(s *skimmer, pk *packer) (distinct, *FormatError) {
+	b, err := pk.pack(s)
+	if err != nil {
+		return distinct{}, err
+	}
+	last := len(sh.packed) - 1
+	if last < 0 || cap(sh.packed[last])-len(sh.packed[last]) < len(b) {
+		sh.packed = append(sh.packed, make([]byte, 0, max(len(b), 1<<14)))
 		last++
 	}
-	at := len(sh.raw[last])
-	sh.raw[last] = append(sh.raw[last], s.raw...)
-	f := distinct{unit: unit, object: object, base: s.base, block: int32(last), at: int32(at), size: int32(len(s.raw)), counters: int32(len(sh.counters))}
-	f.arcs, f.conditions = s.counters()
-	sh.counters = append(sh.counters, make([]int64, f.arcs+f.conditions)...)
-	return f
-}
-
-// counters is how many counters the function has for arcs and conditions.
-func (s *skimmer) counters() (arcs, conditions int32) {
-	r := *s.r
-	r.b, r.pos, r.err = s.raw, 0, nil
-	for {
-		tag, _, data, ok := r.next()
-		if !ok {
-			return arcs, conditions
-		}
-		switch tag {
-		case tagArcs:
-			for data.word(); len(data.b)-data.pos >= 8; {
-				data.word()
-				if data.word()&ArcTree == 0 {
-					arcs++
-				}
-			}
-		case tagConditions:
-			conditions = int32(len(data.b) / 8 * 2)
-		}
+	at := len(sh.packed[last])
+	sh.packed[last] = append(sh.packed[last], b...)
+	f := distinct{
+		file: pk.file, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: int32(last), at: int32(at), size: int32(len(b)),
+		counters: int32(len(sh.counters)), arcs: int32(pk.fn.counters()), conditions: int32(2 * len(pk.fn.Conditions)),
 	}
+	n := len(sh.counters) + int(f.arcs+f.conditions)
+	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]
+	return f, nil
 }

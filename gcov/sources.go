@@ -12,6 +12,7 @@ type sources struct {
 
 	mu    sync.Mutex
 	ids   map[[2]string]int32 // by recorded directory ("" for absolute names) and name; dropped ones too
+	dirs  map[string]int32
 	paths map[string]int32
 	list  []string // paths by number
 }
@@ -28,7 +29,19 @@ func newSources(resolve func(cwd, name string) (string, bool)) *sources {
 			return filepath.Join(cwd, name), true
 		}
 	}
-	return &sources{resolve: resolve, ids: make(map[[2]string]int32), paths: make(map[string]int32)}
+	return &sources{resolve: resolve, ids: make(map[[2]string]int32), dirs: make(map[string]int32), paths: make(map[string]int32)}
+}
+
+// dir numbers the working directories.
+func (s *sources) dir(cwd string) int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, ok := s.dirs[cwd]
+	if !ok {
+		id = int32(len(s.dirs))
+		s.dirs[cwd] = id
+	}
+	return id
 }
 
 func (s *sources) id(cwd, name string) int32 {
@@ -55,6 +68,7 @@ func (s *sources) id(cwd, name string) int32 {
 type sourceCache struct {
 	all      *sources
 	cwd      string
+	dir      int32 // its number
 	absolute map[string]int32
 	relative map[string]int32 // of cwd
 	dirs     map[string]map[string]int32
@@ -70,6 +84,7 @@ func (s *sources) cache() sourceCache {
 // setDir sets the directory that relative names are meant in.
 func (c *sourceCache) setDir(cwd string) {
 	c.cwd, c.last = cwd, c.last[:0]
+	c.dir = c.all.dir(cwd)
 	if c.relative = c.dirs[cwd]; c.relative == nil {
 		c.relative = make(map[string]int32)
 		c.dirs[cwd] = c.relative

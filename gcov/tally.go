@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"footfall/coverage"
 )
@@ -18,52 +17,102 @@ import (
 // differs, docs/rationale.md says why.
 
 // tally solves all functions of the pool and returns their coverage.
-func (c *collector) tally(objs []Object, workers int) *coverage.Set {
+func (c *collector) tally(workers int) *coverage.Set {
+	work := c.pool.bySource(c.sources.list)
 	tallies := make([]*tally, workers)
-	var next atomic.Int32
 	var wg sync.WaitGroup
-	for i := range tallies {
-		t := &tally{c: c, objs: objs, names: c.sources.cache(), byKey: make(map[functionKey]int32), conditions: make(map[conditionKey][]coverage.Term)}
+	for i, part := range split(work, workers) {
+		t := newTally(c.sources)
 		tallies[i] = t
 		wg.Go(func() {
-			for {
-				k := int(next.Add(1)) - 1
-				if k >= len(c.pool.shards) {
-					return
-				}
-				t.shard(&c.pool.shards[k])
-				c.pool.shards[k] = shard{} // its memory is free for the sums
+			for _, ref := range part {
+				t.function(&c.pool.shards[ref.shard], ref.number)
 			}
 		})
 	}
 	wg.Wait()
+	c.pool.shards = [64]shard{} // no longer needed, and large
 	sum := tallies[0]
 	for _, t := range tallies[1:] {
 		sum.merge(t)
 	}
-	c.stats.Distinct += sum.distinct
-	c.stats.Inconsistent += sum.inconsistent
+	c.stats.Distinct = len(work)
+	c.stats.Inconsistent = sum.inconsistent
 	return sum.set()
+}
+
+// A ref is a function in the pool.
+type ref struct {
+	path          int32 // rank of its source by path
+	sum           uint32
+	shard, number int32
+	size          int32
+}
+
+// bySource lists the functions of the pool by their source, so that those
+// which share lines follow each other, and in an order that does not depend on
+// which was seen first.
+func (p *pool) bySource(paths []string) []ref {
+	order := make([]int32, len(paths))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(paths[a], paths[b]) })
+	rank := make([]int32, len(paths)+1) // by number of the source plus 1: dropped ones come first
+	for i, file := range order {
+		rank[file+1] = int32(i + 1)
+	}
+	var refs []ref
+	for i := range p.shards {
+		for k := range p.shards[i].list {
+			d := &p.shards[i].list[k]
+			refs = append(refs, ref{rank[d.file+1], d.sum, int32(i), int32(k), d.size})
+		}
+	}
+	slices.SortFunc(refs, func(a, b ref) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.sum, b.sum)) })
+	return refs
+}
+
+// split cuts the list into parts of about the same size in bytes.
+func split(refs []ref, parts int) [][]ref {
+	total := 0
+	for _, r := range refs {
+		total += int(r.size)
+	}
+	out := make([][]ref, parts)
+	sum, from := 0, 0
+	for i := range out {
+		to := from
+		for to < len(refs) && (sum < total/parts*(i+1) || i == parts-1) {
+			sum += int(refs[to].size)
+			to++
+		}
+		out[i] = refs[from:to]
+		from = to
+	}
+	return out
 }
 
 // A tally adds up functions by line, in one goroutine.
 type tally struct {
-	c     *collector
-	objs  []Object
-	names sourceCache
-	dec   decoder
-	fn    Function
-	flow  flow
+	sources *sources
+	unpacked
+	flow flow
 
 	files      []*fileTally // by number of the source
 	functions  []functionTally
 	byKey      map[functionKey]int32
 	groups     []group
-	arcs       []arcTally
+	branchRoom []branchTally // unused, for groups
+	callRoom   []coverage.Call
 	conditions map[conditionKey][]coverage.Term
 
-	current                int32 // number of the function under way, from 1
-	distinct, inconsistent int
+	current      int32 // number of the function under way, from 1
+	inconsistent int
+}
+
+func newTally(s *sources) *tally {
+	return &tally{sources: s, byKey: make(map[functionKey]int32), conditions: make(map[conditionKey][]coverage.Term)}
 }
 
 // A fileTally has the lines of a file in pages, so that a far line costs no
@@ -94,22 +143,24 @@ type lineTally struct {
 
 // A group is the branches and calls that one function has on a line.
 type group struct {
-	function  int32 // in tally.functions, inlined for all others
-	next      int32 // group of the line plus 1
-	arcs, n   int32 // range of tally.arcs
-	current   int32 // the function under way, which has brought
-	at, block int32 // so many arcs, of so many blocks
+	function int32 // in tally.functions, inlined for all others
+	next     int32 // group of the line plus 1
+	current  int32 // the function under way, which has brought
+	branch   int32 // so many branches,
+	call     int32 // so many calls,
+	block    int32 // of so many blocks
+	branches []branchTally
+	calls    []coverage.Call
 }
 
 // inlined is the function of the branches that were inlined from elsewhere:
 // the copies are one.
 const inlined = -1
 
-type arcTally struct {
-	count, returned         int64
-	block                   int32 // number in the group
-	evaluated, falls, throw bool
-	exception, call         bool
+type branchTally struct {
+	count                              int64
+	block                              int32 // number in the group
+	evaluated, falls, throw, exception bool
 }
 
 // A functionKey tells functions of the source apart. The name is that of the
@@ -134,61 +185,41 @@ type conditionKey struct {
 	number   int32
 }
 
-func (t *tally) shard(sh *shard) {
-	for i := range sh.list {
-		d := &sh.list[i]
-		u := &t.c.pool.units[d.unit]
-		r := reader{b: sh.raw[d.block][d.at : d.at+d.size], base: d.base, big: u.big, bytes: u.version.byteLengths()}
-		t.dec.version = u.version
-		if err := t.dec.function(&t.fn, r); err != nil {
-			t.c.problem(Damaged, t.objs[d.object].Notes, err.Offset, "%s; function left out, build the object anew", err.Msg)
-			continue
-		}
-		t.names.setDir(u.cwd)
-		t.distinct++
-		t.function(u.version, sh.counters[d.counters:][:d.arcs+d.conditions], int(d.arcs), d.executed)
-	}
-}
-
-// function solves the current function and adds it up.
-func (t *tally) function(v Version, counters []int64, arcs int, executed bool) {
+// function solves a function of the pool and adds it up.
+func (t *tally) function(sh *shard, number int32) {
+	d := &sh.list[number]
+	counters := sh.counters[d.counters:][:d.arcs+d.conditions]
+	t.unpack(sh.packed[d.block][d.at : d.at+d.size])
 	g := &t.flow
-	g.build(&t.fn, v)
-	if executed && !g.solve(counters[:arcs]) {
+	g.build(&t.fn, t.version)
+	if d.executed && !g.solve(counters[:d.arcs]) {
 		t.inconsistent++
 		g.repair()
 	}
 	t.current++
-	file, _ := t.names.id([]byte(t.fn.Source))
-	number := int32(inlined)
-	if file != dropped {
-		number = t.declare(file)
+	declared := int32(inlined)
+	if t.file != dropped {
+		declared = t.declare()
 	}
-	for i := 0; i < len(t.fn.Locations); {
-		block := t.fn.Locations[i].Block
+	for i := 0; i < len(t.places); {
+		block := t.places[i].block
 		var line *lineTally
 		var at conditionKey
-		own := false
-		for ; i < len(t.fn.Locations) && t.fn.Locations[i].Block == block; i++ {
-			l := &t.fn.Locations[i]
-			at.file = file
-			if l.Source != "" && l.Source != t.fn.Source {
-				at.file, _ = t.names.id([]byte(l.Source))
-			}
-			for _, at.line = range l.Lines {
-				own = at.file == file && at.line >= t.fn.StartLine && (at.line <= t.fn.EndLine || t.fn.EndLine == 0)
+		for ; i < len(t.places) && t.places[i].block == block; i++ {
+			at.file = t.places[i].file
+			for _, at.line = range t.lines[t.places[i].line:t.places[i].last] {
 				line = t.line(at.file, at.line, &g.blocks[block])
 			}
 		}
 		if line == nil || block == 0 || int(block) == g.exit {
 			continue
 		}
-		at.function = number
-		if !own {
-			at.function = inlined
+		at.function = inlined
+		if at.file == t.file && at.line >= t.fn.StartLine && (at.line <= t.fn.EndLine || t.fn.EndLine == 0) {
+			at.function = declared
 		}
 		t.branches(line, at.function, int(block))
-		t.terms(at, block, counters[arcs:])
+		t.terms(at, block, counters[d.arcs:])
 	}
 }
 
@@ -215,9 +246,9 @@ func (g *flow) repair() {
 
 // declare adds the current function to the functions of its file and returns
 // its number.
-func (t *tally) declare(file int32) int32 {
+func (t *tally) declare() int32 {
 	fn, g := &t.fn, &t.flow
-	key := functionKey{file: file, line: fn.StartLine, column: fn.StartColumn}
+	key := functionKey{file: t.file, line: fn.StartLine, column: fn.StartColumn}
 	if !strings.HasPrefix(fn.Name, "_Z") || fn.StartColumn == 0 {
 		key.name, _, _ = strings.Cut(fn.Name, ".") // a clone of GCC's: name.part.0
 	}
@@ -309,17 +340,18 @@ func (t *tally) branches(l *lineTally, function int32, block int) {
 	}
 	gr := &t.groups[t.group(l, function)]
 	if gr.current != t.current {
-		gr.current, gr.at, gr.block = t.current, 0, 0
+		gr.current, gr.branch, gr.call, gr.block = t.current, 0, 0, 0
 	}
 	for _, k := range g.succs(block) {
-		a := &g.arcs[k]
-		if a.unconditional {
-			continue
+		switch a := &g.arcs[k]; {
+		case a.nonReturn:
+			t.addCall(gr, coverage.Call{Count: b.count, Returned: max(0, b.count-a.count)})
+		case !a.unconditional:
+			t.addBranch(gr, branchTally{
+				count: a.count, block: gr.block, evaluated: b.count > 0,
+				falls: a.falls(), throw: a.throw, exception: a.throw || ways < 2,
+			})
 		}
-		t.add(gr, arcTally{
-			count: a.count, returned: b.count - a.count, block: gr.block, evaluated: b.count > 0,
-			falls: a.falls(), throw: a.throw, exception: a.throw || ways < 2, call: a.nonReturn,
-		})
 	}
 	gr.block++
 }
@@ -334,29 +366,49 @@ func (t *tally) group(l *lineTally, function int32) int32 {
 		}
 		last = &gr.next
 	}
+	if len(t.groups) == cap(t.groups) {
+		t.groups = slices.Grow(t.groups, len(t.groups)+256)
+	}
 	*last = int32(len(t.groups) + 1)
 	t.groups = append(t.groups, group{function: function})
 	return int32(len(t.groups) - 1)
 }
 
-// add adds the next arc of the current function to the group.
-func (t *tally) add(gr *group, a arcTally) {
-	if gr.at < gr.n {
-		sum := &t.arcs[gr.arcs+gr.at]
-		sum.count += a.count
-		sum.returned += a.returned
-		sum.evaluated = sum.evaluated || a.evaluated
-		gr.at++
-		return
+// addBranch adds the next branch of the current function to the group.
+func (t *tally) addBranch(gr *group, b branchTally) {
+	if int(gr.branch) < len(gr.branches) {
+		sum := &gr.branches[gr.branch]
+		sum.count += b.count
+		sum.evaluated = sum.evaluated || b.evaluated
+	} else {
+		gr.branches = push(&t.branchRoom, gr.branches, b)
 	}
-	if int(gr.arcs+gr.n) != len(t.arcs) { // make room for one more at the end
-		moved := int32(len(t.arcs))
-		t.arcs = append(t.arcs, t.arcs[gr.arcs:gr.arcs+gr.n]...)
-		gr.arcs = moved
+	gr.branch++
+}
+
+// addCall adds the next call of the current function to the group.
+func (t *tally) addCall(gr *group, c coverage.Call) {
+	if int(gr.call) < len(gr.calls) {
+		gr.calls[gr.call].Count += c.Count
+		gr.calls[gr.call].Returned += c.Returned
+	} else {
+		gr.calls = push(&t.callRoom, gr.calls, c)
 	}
-	t.arcs = append(t.arcs, a)
-	gr.n++
-	gr.at++
+	gr.call++
+}
+
+// push appends to a list. Most lists are short and there are many, so they
+// share blocks of memory, of which room is the unused rest.
+func push[T any](room *[]T, list []T, x T) []T {
+	if n := len(list); n == cap(list) {
+		n = max(2, 2*n)
+		if len(*room) < n {
+			*room = make([]T, max(n, 1024))
+		}
+		list = append((*room)[:0:n], list...)
+		*room = (*room)[n:]
+	}
+	return append(list, x)
 }
 
 // terms adds the conditions that the block decides. The masks hold for each
@@ -382,7 +434,6 @@ func (t *tally) terms(at conditionKey, block uint32, masks []int64) {
 
 // merge adds another tally of the same collector.
 func (t *tally) merge(o *tally) {
-	t.distinct += o.distinct
 	t.inconsistent += o.inconsistent
 	numbers := make([]int32, len(o.functions))
 	for i := range o.functions {
@@ -429,9 +480,12 @@ func (t *tally) mergeLine(l, from *lineTally, o *tally, number func(int32) int32
 	for next := from.group; next != 0; {
 		src := &o.groups[next-1]
 		gr := &t.groups[t.group(l, number(src.function))]
-		gr.at = 0
-		for _, a := range o.arcs[src.arcs : src.arcs+src.n] {
-			t.add(gr, a)
+		gr.branch, gr.call = 0, 0
+		for _, b := range src.branches {
+			t.addBranch(gr, b)
+		}
+		for _, c := range src.calls {
+			t.addCall(gr, c)
 		}
 		next = src.next
 	}
@@ -442,8 +496,8 @@ func (t *tally) set() *coverage.Set {
 	set := new(coverage.Set)
 	files := make([]*coverage.File, len(t.files))
 	for i, f := range t.files {
-		if lines := t.lines(f); len(lines) > 0 {
-			files[i] = &coverage.File{Name: t.c.sources.list[i], Lines: lines}
+		if lines := t.listLines(f); len(lines) > 0 {
+			files[i] = &coverage.File{Name: t.sources.list[i], Lines: lines}
 		}
 	}
 	for i := range t.functions {
@@ -452,7 +506,7 @@ func (t *tally) set() *coverage.Set {
 			files = append(files, nil)
 		}
 		if files[f.key.file] == nil {
-			files[f.key.file] = &coverage.File{Name: t.c.sources.list[f.key.file]}
+			files[f.key.file] = &coverage.File{Name: t.sources.list[f.key.file]}
 		}
 		file := files[f.key.file]
 		file.Functions = append(file.Functions, f.function())
@@ -471,7 +525,7 @@ func (t *tally) set() *coverage.Set {
 	return set
 }
 
-func (t *tally) lines(f *fileTally) []coverage.Line {
+func (t *tally) listLines(f *fileTally) []coverage.Line {
 	n := 0
 	for _, p := range f.pages {
 		if p != nil {
@@ -509,13 +563,8 @@ func (t *tally) ways(out *coverage.Line, l *lineTally) {
 	for next := l.group; next != 0; next = t.groups[next-1].next {
 		groups = append(groups, next-1)
 		gr := &t.groups[next-1]
-		for i := range t.arcs[gr.arcs : gr.arcs+gr.n] {
-			if t.arcs[int(gr.arcs)+i].call {
-				calls++
-			} else {
-				branches++
-			}
-		}
+		branches += len(gr.branches)
+		calls += len(gr.calls)
 	}
 	if len(groups) == 0 {
 		return
@@ -531,16 +580,13 @@ func (t *tally) ways(out *coverage.Line, l *lineTally) {
 	for _, k := range groups {
 		gr := &t.groups[k]
 		last := int32(-1)
-		for _, a := range t.arcs[gr.arcs : gr.arcs+gr.n] {
-			if a.call {
-				out.Calls = append(out.Calls, coverage.Call{Count: a.count + a.returned, Returned: a.returned})
-				continue
-			}
-			if a.block != last {
-				last = a.block
+		out.Calls = append(out.Calls, gr.calls...)
+		for _, b := range gr.branches {
+			if b.block != last {
+				last = b.block
 				block++
 			}
-			out.Branches = append(out.Branches, coverage.Branch{Block: block, Count: a.count, Evaluated: a.evaluated, Fallthrough: a.falls, Throw: a.throw, Exception: a.exception})
+			out.Branches = append(out.Branches, coverage.Branch{Block: block, Count: b.count, Evaluated: b.evaluated, Fallthrough: b.falls, Throw: b.throw, Exception: b.exception})
 		}
 	}
 }
