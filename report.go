@@ -47,7 +47,8 @@ is both included and excluded is excluded.
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
   text       a table, the worst file first, and the largest uncalled functions
-  lcov       a tracefile for lcov, genhtml and most services
+  lcov       a tracefile for lcov and genhtml 1 and most services
+  lcov2      one for lcov and genhtml 2, which want to know where functions end
   json       all there is, see docs/report.md
   gcov=DIR   a listing of each source in DIR, as gcov writes them
 
@@ -83,7 +84,7 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "json=", "gcov="}, cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "lcov2=", "json=", "gcov="}, cobra.ShellCompDirectiveNoSpace))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
 	return cmd
 }

@@ -81,27 +81,25 @@ func (s *search) add(path string, kind fileKind) error {
 		return err
 	}
 	info, err := os.Stat(abs)
-	if err != nil {
-		return fmt.Errorf("cannot look for coverage data: %w", err)
-	}
-	if info.IsDir() {
+	switch ext := filepath.Ext(abs); {
+	case err == nil && info.IsDir():
 		s.directory(abs, kind)
 		return nil
-	}
-	switch ext := filepath.Ext(abs); ext {
-	case notesSuffix, dataSuffix, ".o":
+	case ext == notesSuffix || ext == dataSuffix || ext == ".o": // as with gcov, only the rest of the name matters
 		stem := strings.TrimSuffix(abs, ext)
-		found := 0
-		for _, suffix := range []string{notesSuffix, dataSuffix} {
-			if _, err := os.Stat(stem + suffix); err == nil {
-				s.file(stem+suffix, kind)
-				found++
+		found := false
+		for _, name := range []string{stem + notesSuffix, stem + dataSuffix} {
+			if isFile(name) {
+				s.file(name, kind)
+				found = true
 			}
 		}
-		if found == 0 {
+		if !found {
 			return fmt.Errorf("%s: no %s beside it: was it compiled with --coverage?", path, filepath.Base(stem)+notesSuffix)
 		}
 		return nil
+	case err != nil:
+		return fmt.Errorf("cannot look for coverage data: %w", err)
 	}
 	return fmt.Errorf("%s: neither a directory nor a .gcno, .gcda or .o file", path)
 }
@@ -335,7 +333,7 @@ func readStamp(name string) []byte {
 
 func sameStamp(a, b []byte) bool { return a != nil && slices.Equal(a, b) }
 
-// unreadablePath tells why a file cannot be used, without repeating its name.
+// withoutPath tells why a file cannot be used, without repeating its name.
 func withoutPath(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

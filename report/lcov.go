@@ -7,8 +7,8 @@ import (
 	"footfall/coverage"
 )
 
-// printLcov writes a tracefile as geninfo does, in the form that lcov 1 and 2
-// both read: one record for each source,
+// printLcov writes a tracefile as geninfo of lcov 1 does: one record for each
+// source,
 //
 //	TN:                              no test name
 //	SF:/abs/path.c
@@ -16,14 +16,24 @@ import (
 //	FNF:found  FNH:hit
 //	BRDA:line,block,branch,taken     "-" where the decision never ran
 //	BRF:found  BRH:hit
-//	MCDC:line,terms,t or f,shown,index,expression     lcov 2 only, 1 skips it
+//	MCDC:line,terms,t or f,shown,index,expression     lcov 1 skips it
 //	MCF:found  MCH:hit
 //	DA:line,count
 //	LF:found  LH:hit
 //	end_of_record
 func printLcov(w io.Writer, r *Report) error {
-	t := tracefile{report: r}
-	for _, f := range r.Set.Files {
+	return printTracefile(w, tracefile{report: r})
+}
+
+// printLcov2 writes FN:line,end,name as lcov 2.0 did; lcov 1 would take the
+// number for the name. Without it lcov 2 makes up where functions end, and
+// stops at the contradictions that follow.
+func printLcov2(w io.Writer, r *Report) error {
+	return printTracefile(w, tracefile{report: r, ends: true})
+}
+
+func printTracefile(w io.Writer, t tracefile) error {
+	for _, f := range t.report.Set.Files {
 		t.buf = append(append(append(t.buf[:0], "TN:\nSF:"...), f.Name...), '\n')
 		t.functions(f.Functions)
 		t.branches(f.Lines)
@@ -39,6 +49,7 @@ func printLcov(w io.Writer, r *Report) error {
 
 type tracefile struct {
 	report *Report
+	ends   bool // write the end lines of functions
 	buf    []byte
 }
 
@@ -61,10 +72,20 @@ func (t *tracefile) ratio(found, hit string, r coverage.Ratio) {
 func (t *tracefile) functions(functions []*coverage.Function) {
 	count := make(map[string]int64)
 	var names []string
-	for _, f := range functions {
+	var before *coverage.Function
+	var end int32
+	for i, f := range functions {
+		if before == nil || before.StartLine != f.StartLine {
+			end = commonEnd(functions[i:])
+		}
+		before = f
 		for _, in := range f.Instances {
 			if _, again := count[in.Name]; !again {
-				t.record("FN:", int64(f.StartLine), ","+in.Name)
+				name := "," + in.Name
+				if t.ends && end >= f.StartLine {
+					name = "," + strconv.Itoa(int(end)) + name
+				}
+				t.record("FN:", int64(f.StartLine), name)
 				names = append(names, in.Name)
 			}
 			count[in.Name] += max(in.Count, 0)
@@ -80,6 +101,19 @@ func (t *tracefile) functions(functions []*coverage.Function) {
 		}
 	}
 	t.ratio("FNF:", "FNH:", total)
+}
+
+// commonEnd is the last line of the functions that start where the first does:
+// to lcov they are one function with several names.
+func commonEnd(functions []*coverage.Function) int32 {
+	end := functions[0].EndLine
+	for _, f := range functions[1:] {
+		if f.StartLine != functions[0].StartLine {
+			break
+		}
+		end = max(end, f.EndLine)
+	}
+	return end
 }
 
 func (t *tracefile) branches(lines []coverage.Line) {

@@ -47,6 +47,7 @@ var formats = []struct {
 }{
 	{"text", printText},
 	{"lcov", printLcov},
+	{"lcov2", printLcov2},
 	{"json", printJSON},
 	{"gcov", nil}, // a directory of files, see writeListings
 }

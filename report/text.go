@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -196,10 +197,13 @@ func (t *table) row(r row) {
 			t.padded(counts(ratio), c.countsWidth)
 		}
 	}
-	t.text("\n")
+	t.buf = append(bytes.TrimRight(t.buf, " "), '\n')
 }
 
 func counts(r coverage.Ratio) string {
+	if r.Total == 0 {
+		return ""
+	}
 	return strconv.Itoa(r.Covered) + "/" + strconv.Itoa(r.Total)
 }
 

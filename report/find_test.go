@@ -1,0 +1,177 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree makes files of these names in dir; "a.gcno stamp" has that stamp, the
+// others "same".
+func tree(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		name, stamp, ok := strings.Cut(n, " ")
+		if !ok {
+			stamp = "same"
+		}
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte("magcvers"+stamp), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		files   []string // DIR in them and below is the test's directory with "#" for "/"
+		paths   []string
+		objects []string
+		want    []string // "notes data..." or "problem: FILE: TEXT"
+	}{
+		{
+			name:  "side by side, one never run",
+			files: []string{"a.gcno", "a.gcda", "x/a.gcno", "x/a.gcda", "x/b.gcno", ".git/c.gcno"},
+			paths: []string{".", "x", "./x/../x"},
+			want:  []string{"a.gcno a.gcda", "x/a.gcno x/a.gcda", "x/b.gcno"},
+		},
+		{
+			name:  "single files",
+			files: []string{"a.gcno", "a.gcda", "b.gcno", "b.gcda", "c.gcno", "c.gcda", "d.gcno"},
+			paths: []string{"a.gcda", "b.gcno", "c.o"},
+			want:  []string{"a.gcno a.gcda", "b.gcno b.gcda", "c.gcno c.gcda"},
+		},
+		{
+			name:    "object directory: notes only",
+			files:   []string{"build/x/a.gcno", "build/x/a.gcda", "build/x/b.gcno", "run/x/a.gcda"},
+			paths:   []string{"run"},
+			objects: []string{"build"},
+			want:    []string{"build/x/a.gcno run/x/a.gcda", "build/x/b.gcno"},
+		},
+		{
+			name:    "the longest common path",
+			files:   []string{"build/x/a.gcno", "build/y/a.gcno", "build/y/x/a.gcno", "run/ci/y/a.gcda", "run/ci/y/x/a.gcda"},
+			paths:   []string{"run"},
+			objects: []string{"build"},
+			want:    []string{"build/x/a.gcno", "build/y/a.gcno run/ci/y/a.gcda", "build/y/x/a.gcno run/ci/y/x/a.gcda"},
+		},
+		{
+			name:    "the stamp decides",
+			files:   []string{"build/x/a.gcno one!", "build/y/a.gcno two!", "run/a.gcda two!"},
+			paths:   []string{"run"},
+			objects: []string{"build"},
+			want:    []string{"build/x/a.gcno", "build/y/a.gcno run/a.gcda"},
+		},
+		{
+			name:    "the stamp comes before the path",
+			files:   []string{"build/x/a.gcno one!", "build/y/a.gcno two!", "run/x/a.gcda two!"},
+			paths:   []string{"run"},
+			objects: []string{"build"},
+			want:    []string{"build/x/a.gcno", "build/y/a.gcno run/x/a.gcda"},
+		},
+		{
+			name:    "ambiguous",
+			files:   []string{"build/x/a.gcno", "build/y/a.gcno", "run/a.gcda"},
+			paths:   []string{"run"},
+			objects: []string{"build"},
+			want: []string{"build/x/a.gcno", "build/y/a.gcno",
+				"problem: run/a.gcda: it may belong to build/x/a.gcno or build/y/a.gcno: name the directory of one of them with --object-directory"},
+		},
+		{
+			name:  "two runs",
+			files: []string{"build/a.gcno", "build/a.gcda", "run1/build/a.gcda", "run2/build/a.gcda"},
+			paths: []string{"."},
+			want:  []string{"build/a.gcno build/a.gcda run1/build/a.gcda run2/build/a.gcda"},
+		},
+		{
+			name:  "no notes",
+			files: []string{"a.gcda", "b.gcno", "x/b.gcda old!"},
+			paths: []string{"."},
+			want: []string{"b.gcno",
+				"problem: a.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory",
+				"problem: x/b.gcda: its stamp is not that of b.gcno: if that was rebuilt since the run, delete the data file"},
+		},
+		{
+			name:  "GCOV_PREFIX, notes by the whole path",
+			files: []string{"build/x/a.gcno", "run/DIR/build/x/a.gcda"},
+			paths: []string{"run"},
+			want:  []string{"build/x/a.gcno run/DIR/build/x/a.gcda", "outside: build/x/a.gcno"},
+		},
+		{
+			name:  "-fprofile-dir",
+			files: []string{"build/x/a.gcno", "build/b.gcno", "prof/MANGLED#build#x#a.gcda", "prof/MANGLED#build#x#^#b.gcda"},
+			paths: []string{"."},
+			want:  []string{"build/b.gcno prof/MANGLED#build#x#^#b.gcda", "build/x/a.gcno prof/MANGLED#build#x#a.gcda"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			here := strings.NewReplacer("DIR", dir[1:], "MANGLED", strings.ReplaceAll(dir, "/", "#"))
+			for i, f := range test.files {
+				test.files[i] = here.Replace(f)
+			}
+			tree(t, dir, test.files...)
+			found, err := Find(test.paths, test.objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			data := 0
+			for _, u := range found.Units {
+				got = append(got, strings.Join(append([]string{u.Notes}, u.Data...), " "))
+				data += len(u.Data)
+			}
+			for _, p := range found.Problems {
+				got = append(got, fmt.Sprintf("problem: %v", p))
+			}
+			for _, o := range found.Outside {
+				got = append(got, "outside: "+o)
+			}
+			for i, g := range got {
+				got[i] = strings.ReplaceAll(g, dir+"/", "")
+			}
+			for i, w := range test.want {
+				test.want[i] = strings.ReplaceAll(here.Replace(w), dir+"/", "")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if data != found.Data {
+				t.Errorf("%d data files, %d counted", data, found.Data)
+			}
+		})
+	}
+}
+
+func TestFindRefuses(t *testing.T) {
+	dir := t.TempDir()
+	tree(t, dir, "a.c", "b.o")
+	for _, path := range []string{"a.c", "b.o", "missing", "missing.gcda"} {
+		if _, err := Find([]string{filepath.Join(dir, path)}, nil); err == nil {
+			t.Errorf("%s: no error", path)
+		}
+	}
+}
+
+func TestFindManyDirectories(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 300 {
+		tree(t, dir, fmt.Sprintf("d%d/e%d/a.gcno", i%20, i), fmt.Sprintf("d%d/e%d/a.gcda", i%20, i))
+	}
+	found, err := Find([]string{dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Units) != 300 || found.Data != 300 || len(found.Problems) != 0 {
+		t.Errorf("%d units, %d data files, problems: %v", len(found.Units), found.Data, found.Problems)
+	}
+}

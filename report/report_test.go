@@ -1,0 +1,325 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"footfall/coverage"
+)
+
+// example is a report with a bit of everything.
+func example() *Report {
+	f := func(line, column, end int32, count int64, instances ...string) *coverage.Function {
+		fn := &coverage.Function{StartLine: line, StartColumn: column, EndLine: end, EndColumn: 1, Name: instances[0], Count: count, Blocks: 4}
+		for i, name := range instances {
+			in := coverage.Instance{Name: name, Blocks: 4}
+			if i == 0 && count > 0 {
+				in.Count, in.BlocksExecuted = count, 3
+				fn.BlocksExecuted = 3
+			}
+			fn.Instances = append(fn.Instances, in)
+		}
+		return fn
+	}
+	set := &coverage.Set{Files: []*coverage.File{
+		{
+			Name:      "/p/src/a.cc",
+			Functions: []*coverage.Function{f(2, 5, 4, 3, "_Z3maxIiET_S0_", "_Z3maxIlET_S0_"), f(6, 5, 9, 0, "main")},
+			Lines: []coverage.Line{
+				{Number: 2, Count: 3},
+				{Number: 3, Count: 3, Unexecuted: true,
+					Branches: []coverage.Branch{
+						{Block: 0, Count: 2, Evaluated: true, Fallthrough: true}, {Block: 0, Evaluated: true},
+						{Block: 1}, {Block: 1},
+						{Block: 2, Count: 1, Evaluated: true, Fallthrough: true, Exception: true}, {Block: 2, Evaluated: true, Throw: true, Exception: true},
+					},
+					Calls:      []coverage.Call{{Count: 1, Returned: 1}},
+					Conditions: []coverage.Condition{{Terms: []coverage.Term{{True: true, False: true}, {True: true}}}},
+				},
+				{Number: 6},
+				{Number: 7, Exceptional: true},
+			},
+		},
+		{Name: "/q/\"odd\".h", Functions: []*coverage.Function{f(1, 0, 0, 1, "inl")}, Lines: []coverage.Line{{Number: 1, Count: 1}}},
+	}}
+	return &Report{Set: set, Shown: func(path string) string { return strings.TrimPrefix(path, "/p/") }}
+}
+
+func written(t *testing.T, r *Report, output string) string {
+	t.Helper()
+	o, err := ParseOutput(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := r.Write(o, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestWrite(t *testing.T) {
+	all := example()
+	all.ExceptionBranches = true
+	narrow, color := example(), example()
+	narrow.Width = 60
+	color.Color = true
+	empty := &Report{Set: &coverage.Set{}}
+	for _, test := range []struct {
+		name, output string
+		report       *Report
+		golden       string
+	}{
+		{"text", "text", example(), "text.golden"},
+		{"text with exception branches", "text=-", all, "exceptions.golden"},
+		{"text of a narrow terminal", "text", narrow, "narrow.golden"},
+		{"text in colour", "text", color, "color.golden"},
+		{"lcov", "lcov", example(), "lcov.golden"},
+		{"lcov with exception branches", "lcov", all, "lcov-exceptions.golden"},
+		{"lcov 2", "lcov2", example(), "lcov2.golden"},
+		{"json", "json", example(), "json.golden"},
+		{"json of nothing", "json", empty, "json-empty.golden"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := written(t, test.report, test.output)
+			golden := filepath.Join("testdata", test.golden)
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 rewrites it):\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+func TestJSONIsValidAndOneFileALine(t *testing.T) {
+	r := example()
+	r.Set.Files[1].Name = "/q/\x01\xff\\ü"
+	text := written(t, r, "json")
+	var doc struct {
+		Format  string
+		Version int
+		Files   []struct{ File string }
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Version != 1 || len(doc.Files) != 2 || doc.Files[1].File != "/q/\x01\ufffd\\ü" {
+		t.Errorf("read back: %+v", doc)
+	}
+	lines := strings.Split(text, "\n")
+	for _, l := range lines[1:3] {
+		if !json.Valid([]byte(strings.TrimSuffix(l, ","))) {
+			t.Errorf("not a JSON value: %s", l)
+		}
+	}
+}
+
+func TestLcovNamesAreUnique(t *testing.T) {
+	r := &Report{Shown: func(p string) string { return p }, Set: &coverage.Set{Files: []*coverage.File{{
+		Name: "/a.c",
+		Functions: []*coverage.Function{
+			{StartLine: 3, Instances: []coverage.Instance{{Name: "f", Count: 1}}},
+			{StartLine: 9, Instances: []coverage.Instance{{Name: "f", Count: 2}}},
+		},
+	}}}}
+	want := "TN:\nSF:/a.c\nFN:3,f\nFNDA:3,f\nFNF:1\nFNH:1\nLF:0\nLH:0\nend_of_record\n"
+	if diff := cmp.Diff(want, written(t, r, "lcov")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestListings(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "src", "a.cc")
+	if err := os.Mkdir(filepath.Dir(source), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(source, []byte("template<class T>\nT max(T a, T b) {\n\treturn a;\n}\n\nint main() {\n}"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := example()
+	r.Set.Files[0].Name = source
+	r.Shown = func(path string) string { return strings.TrimPrefix(path, dir+"/") }
+	out := filepath.Join(dir, "out", "deep")
+	o, err := ParseOutput("gcov=" + out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := r.Write(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(problems) != 1 || problems[0].File != "/q/\"odd\".h" || !errors.Is(problems[0].Err, fs.ErrNotExist) {
+		t.Errorf("problems: %v", problems)
+	}
+	for name, want := range map[string]string{
+		"src#a.cc.gcov": `        -:    0:Source:src/a.cc
+        -:    1:template<class T>
+        3:    2:T max(T a, T b) {
+       3*:    3:	return a;
+branch  0 taken 2 (fallthrough)
+branch  1 taken 0
+branch  2 never executed
+branch  3 never executed
+condition outcomes covered 3/4
+condition  1 not covered (false)
+        -:    4:}
+        -:    5:
+    #####:    6:int main() {
+    =====:    7:}
+`,
+		`#q#"odd".h.gcov`: "        -:    0:Source:/q/\"odd\".h\n        1:    1:\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestListingNamesDiffer(t *testing.T) {
+	long := strings.Repeat("d/", 200)
+	seen := make(map[string]string)
+	for _, path := range []string{
+		"a.c", "b/a.c", "b#a.c", "/b/a.c", "#b/a.c", "b%23a.c", "%23b/a.c", long + "a.c", "x/" + long + "a.c", "/" + long + "a.c",
+	} {
+		name := listingName(path)
+		if before, again := seen[name]; again {
+			t.Errorf("%s and %s are both %s", before, path, name)
+		}
+		seen[name] = path
+		if len(name) > 255 || strings.Contains(name, "/") {
+			t.Errorf("%s: no name for a file", name)
+		}
+	}
+}
+
+func TestWriteFileReplacesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out")
+	if err := os.WriteFile(name, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("out", link); err != nil {
+		t.Fatal(err)
+	}
+	r := example()
+	o, _ := ParseOutput("lcov=" + link)
+	r.Shown = nil // lcov wants none
+	if _, err := r.Write(o, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(name); !bytes.HasPrefix(got, []byte("TN:")) {
+		t.Errorf("%s was not written through the link: %q", name, got)
+	}
+	o, _ = ParseOutput("json=" + name)
+	defer func() {
+		if recover() == nil {
+			t.Fatal("no panic from a report without names")
+		}
+		if got, _ := os.ReadFile(name); !bytes.HasPrefix(got, []byte("TN:")) {
+			t.Error("an output that failed destroyed the older one")
+		}
+	}()
+	r.Write(o, nil)
+}
+
+func TestParseOutput(t *testing.T) {
+	for _, bad := range []string{"", "html", "lcov=", "gcov", "gcov=-", "gcov=", "=x"} {
+		if _, err := ParseOutput(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	r := example()
+	for _, test := range []struct {
+		threshold, missed string
+	}{
+		{"lines=60", ""},
+		{"lines=60.1", "60.0% of lines are covered (3 of 5), 60.1% are required"},
+		{"lines=100%", "60.0% of lines are covered (3 of 5), 100% are required"},
+		{"functions=66.67", "66.6% of functions are covered (2 of 3), 66.67% are required"},
+		{"branches=25", ""},
+		{"branches=26", "25.0% of branches are covered (1 of 4), 26% are required"},
+		{"conditions=80", "75.0% of conditions are covered (3 of 4), 80% are required"},
+		{"calls=100", ""},
+	} {
+		th, err := ParseThreshold(test.threshold)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := r.Missed(th); got != test.missed {
+			t.Errorf("%s: %q, want %q", test.threshold, got, test.missed)
+		}
+	}
+	r.ExceptionBranches = true
+	th, _ := ParseThreshold("branches=33")
+	if got := r.Missed(th); got != "" {
+		t.Errorf("with exception branches: %s", got)
+	}
+	r.Set = &coverage.Set{}
+	if got, want := r.Missed(th), "there are no branches in the coverage data, 33% of them are required"; got != want {
+		t.Errorf("of nothing: %q, want %q", got, want)
+	}
+	for _, bad := range []string{"", "lines", "lines=", "lines=x", "lines=-1", "lines=101", "lines=NaN", "words=1"} {
+		if _, err := ParseThreshold(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestPercentRoundsDown(t *testing.T) {
+	for _, test := range []struct {
+		covered, total int
+		want           string
+	}{
+		{0, 0, "-"}, {0, 1, "0.0%"}, {1, 100000, "0.1%"}, {1, 3, "33.3%"}, {99999, 100000, "99.9%"}, {7, 7, "100.0%"},
+	} {
+		if got := percent(coverage.Ratio{Covered: test.covered, Total: test.total}); got != test.want {
+			t.Errorf("%d of %d: %s, want %s", test.covered, test.total, got, test.want)
+		}
+	}
+}
+
+func TestPrintProblems(t *testing.T) {
+	var problems []Problem
+	for _, f := range []string{"e", "d", "c", "b", "a"} {
+		problems = append(problems, newProblem(noNotes, f, errors.New("no notes")))
+	}
+	problems = append(problems, Problem{"x", 64, "damaged files", errors.New("cut off")}, Problem{"x", 8, "damaged files", errors.New("bad")})
+	var few, all bytes.Buffer
+	PrintProblems(&few, problems, false)
+	PrintProblems(&all, problems, true)
+	want := "footfall: 5 data files without notes (--verbose lists them), the first: a: no notes\n" +
+		"footfall: x: at offset 0x8: bad\nfootfall: x: at offset 0x40: cut off\n"
+	if diff := cmp.Diff(want, few.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if n := strings.Count(all.String(), "\n"); n != 7 {
+		t.Errorf("%d lines of all, want 7:\n%s", n, all.String())
+	}
+}
