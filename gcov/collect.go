@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -291,21 +293,24 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	if st.IsDir() {
 		return buf[:0], errors.New("is a directory, expected a notes or data file")
 	}
+	if st.Size() > math.MaxInt32 {
+		return buf[:0], fmt.Errorf("has %d bytes, expected less than 2 GiB", st.Size())
+	}
 	if need := int(st.Size()) + 1; cap(buf) < need {
 		buf = make([]byte, 0, max(need, 1<<16))
 	}
 	buf = buf[:0]
 	for {
-		if len(buf) == cap(buf) {
+		if len(buf) == cap(buf) { // it grows while it is read
 			buf = append(buf, 0)[:len(buf)]
 		}
 		n, err := f.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if n == 0 || err != nil {
-			if n == 0 && err != nil && err.Error() != "EOF" {
-				return buf, err
-			}
+		if err == io.EOF {
 			return buf, nil
+		}
+		if err != nil {
+			return buf, err
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package gcov
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // A function in the pool is packed: a few bytes an arc and a line instead of
 // the many of the notes, most of which are the names of sources, block after
@@ -28,6 +31,13 @@ func (p *packer) pack(s *skimmer) ([]byte, *FormatError) {
 	fn := &p.fn
 	if err := p.dec.function(fn, r); err != nil {
 		return nil, err
+	}
+	for i := range fn.Locations {
+		for _, n := range fn.Locations[i].Lines {
+			if n >= maxLine {
+				return nil, &FormatError{s.base, fmt.Sprintf("%q has code on line %d, more than any source has", fn.Name, n)}
+			}
+		}
 	}
 	p.file, _ = p.names.id([]byte(fn.Source))
 	p.buf = p.buf[:0]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"footfall/coverage"
 )
@@ -38,7 +39,7 @@ func (c *collector) tally(workers int) *coverage.Set {
 	}
 	c.stats.Distinct = len(work)
 	c.stats.Inconsistent = sum.inconsistent
-	return sum.set()
+	return sum.set(workers)
 }
 
 // A ref is a function in the pool.
@@ -100,10 +101,9 @@ type tally struct {
 	flow flow
 
 	files      []*fileTally // by number of the source
-	functions  []functionTally
-	byKey      map[functionKey]int32
-	groups     []group
-	branchRoom []branchTally // unused, for groups
+	functions  map[functionKey]*functionTally
+	groupRoom  []group // unused
+	branchRoom []branchTally
 	callRoom   []coverage.Call
 	conditions map[conditionKey][]coverage.Term
 
@@ -112,7 +112,7 @@ type tally struct {
 }
 
 func newTally(s *sources) *tally {
-	return &tally{sources: s, byKey: make(map[functionKey]int32), conditions: make(map[conditionKey][]coverage.Term)}
+	return &tally{sources: s, functions: make(map[functionKey]*functionTally), conditions: make(map[conditionKey][]coverage.Term)}
 }
 
 // A fileTally has the lines of a file in pages, so that a far line costs no
@@ -123,7 +123,7 @@ type fileTally struct {
 
 const (
 	pageBits = 7
-	maxLine  = 1 << 24 // more than any source; bounds the list of pages
+	maxLine  = 1 << 24 // bounds the list of pages
 )
 
 type page [1 << pageBits]lineTally
@@ -132,9 +132,9 @@ type page [1 << pageBits]lineTally
 // block that ran more often than those it brought before.
 type lineTally struct {
 	count      int64
-	most       int64 // of the blocks of the current function
-	current    int32 // that function
-	group      int32 // first of tally.groups plus 1, 0 for none
+	most       int64  // of the blocks of the current function
+	current    int32  // that function
+	group      *group // the first of the line
 	exists     bool
 	reached    bool // not by exceptions alone
 	unexecuted bool // in a function in which it ran, a block of it did not
@@ -143,19 +143,15 @@ type lineTally struct {
 
 // A group is the branches and calls that one function has on a line.
 type group struct {
-	function int32 // in tally.functions, inlined for all others
-	next     int32 // group of the line plus 1
-	current  int32 // the function under way, which has brought
-	branch   int32 // so many branches,
-	call     int32 // so many calls,
-	block    int32 // of so many blocks
+	function *functionTally // nil for the branches that were inlined from elsewhere: the copies are one
+	next     *group         // of the line
+	current  int32          // the function under way, which has brought
+	branch   int32          // so many branches,
+	call     int32          // so many calls,
+	block    int32          // of so many blocks
 	branches []branchTally
 	calls    []coverage.Call
 }
-
-// inlined is the function of the branches that were inlined from elsewhere:
-// the copies are one.
-const inlined = -1
 
 type branchTally struct {
 	count                              int64
@@ -176,12 +172,13 @@ type functionTally struct {
 	key                functionKey
 	endLine, endColumn uint32
 	instances          []coverage.Instance
+	same               *functionTally // this one was merged into
 }
 
 type conditionKey struct {
 	file     int32
 	line     uint32
-	function int32
+	function *functionTally
 	number   int32
 }
 
@@ -197,7 +194,7 @@ func (t *tally) function(sh *shard, number int32) {
 		g.repair()
 	}
 	t.current++
-	declared := int32(inlined)
+	var declared *functionTally
 	if t.file != dropped {
 		declared = t.declare()
 	}
@@ -214,7 +211,7 @@ func (t *tally) function(sh *shard, number int32) {
 		if line == nil || block == 0 || int(block) == g.exit {
 			continue
 		}
-		at.function = inlined
+		at.function = nil
 		if at.file == t.file && at.line >= t.fn.StartLine && (at.line <= t.fn.EndLine || t.fn.EndLine == 0) {
 			at.function = declared
 		}
@@ -244,9 +241,8 @@ func (g *flow) repair() {
 	}
 }
 
-// declare adds the current function to the functions of its file and returns
-// its number.
-func (t *tally) declare() int32 {
+// declare adds the current function to the functions of its file.
+func (t *tally) declare() *functionTally {
 	fn, g := &t.fn, &t.flow
 	key := functionKey{file: t.file, line: fn.StartLine, column: fn.StartColumn}
 	if !strings.HasPrefix(fn.Name, "_Z") || fn.StartColumn == 0 {
@@ -268,22 +264,20 @@ func (t *tally) declare() int32 {
 	return t.instance(key, fn.EndLine, fn.EndColumn, in)
 }
 
-func (t *tally) instance(key functionKey, endLine, endColumn uint32, in ...coverage.Instance) int32 {
-	number, ok := t.byKey[key]
-	if !ok {
-		number = int32(len(t.functions))
-		t.byKey[key] = number
-		t.functions = append(t.functions, functionTally{key: key, endLine: endLine, endColumn: endColumn})
+func (t *tally) instance(key functionKey, endLine, endColumn uint32, in ...coverage.Instance) *functionTally {
+	f := t.functions[key]
+	if f == nil {
+		f = &functionTally{key: key, endLine: endLine, endColumn: endColumn}
+		t.functions[key] = f
 	}
-	f := &t.functions[number]
 	f.instances = append(f.instances, in...)
-	return number
+	return f
 }
 
 // line adds a block to a line, and returns the line; nil when its file is left
 // out.
 func (t *tally) line(file int32, n uint32, b *flowBlock) *lineTally {
-	if file == dropped || n >= maxLine {
+	if file == dropped {
 		return nil
 	}
 	l := t.at(file, n)
@@ -323,7 +317,7 @@ func (t *tally) at(file int32, n uint32) *lineTally {
 // branches adds the branches and calls of a block that ends on the line. The
 // instances of a function are built alike, so their branches correspond by
 // their order on the line.
-func (t *tally) branches(l *lineTally, function int32, block int) {
+func (t *tally) branches(l *lineTally, function *functionTally, block int) {
 	g := &t.flow
 	b := &g.blocks[block]
 	ways := int32(0) // other than exceptions
@@ -338,7 +332,7 @@ func (t *tally) branches(l *lineTally, function int32, block int) {
 	if !some {
 		return
 	}
-	gr := &t.groups[t.group(l, function)]
+	gr := t.group(l, function)
 	if gr.current != t.current {
 		gr.current, gr.branch, gr.call, gr.block = t.current, 0, 0, 0
 	}
@@ -356,22 +350,22 @@ func (t *tally) branches(l *lineTally, function int32, block int) {
 	gr.block++
 }
 
-// group is the index of the function's group on the line, made if need be.
-func (t *tally) group(l *lineTally, function int32) int32 {
+// group is the function's group on the line, made if need be.
+func (t *tally) group(l *lineTally, function *functionTally) *group {
 	last := &l.group
-	for *last != 0 {
-		gr := &t.groups[*last-1]
-		if gr.function == function {
-			return *last - 1
+	for *last != nil {
+		if (*last).function == function {
+			return *last
 		}
-		last = &gr.next
+		last = &(*last).next
 	}
-	if len(t.groups) == cap(t.groups) {
-		t.groups = slices.Grow(t.groups, len(t.groups)+256)
+	if len(t.groupRoom) == 0 {
+		t.groupRoom = make([]group, 256)
 	}
-	*last = int32(len(t.groups) + 1)
-	t.groups = append(t.groups, group{function: function})
-	return int32(len(t.groups) - 1)
+	*last = &t.groupRoom[0]
+	t.groupRoom = t.groupRoom[1:]
+	(*last).function = function
+	return *last
 }
 
 // addBranch adds the next branch of the current function to the group.
@@ -432,34 +426,39 @@ func (t *tally) terms(at conditionKey, block uint32, masks []int64) {
 	}
 }
 
-// merge adds another tally of the same collector.
+// merge adds another tally of the same collector, which must not be used
+// after. Few sources are in both.
 func (t *tally) merge(o *tally) {
 	t.inconsistent += o.inconsistent
-	numbers := make([]int32, len(o.functions))
-	for i := range o.functions {
-		f := &o.functions[i]
-		numbers[i] = t.instance(f.key, f.endLine, f.endColumn, f.instances...)
-	}
-	number := func(n int32) int32 {
-		if n == inlined {
-			return n
+	for key, f := range o.functions {
+		if have := t.functions[key]; have != nil {
+			have.instances = append(have.instances, f.instances...)
+			f.same = have
+		} else {
+			t.functions[key] = f
 		}
-		return numbers[n]
 	}
 	for file, f := range o.files {
+		for file >= len(t.files) {
+			t.files = append(t.files, new(fileTally))
+		}
+		if len(t.files[file].pages) == 0 {
+			t.files[file] = f
+			continue
+		}
 		for k, p := range f.pages {
 			if p == nil {
 				continue
 			}
 			for i := range p {
 				if p[i].exists {
-					t.mergeLine(t.at(int32(file), uint32(k<<pageBits|i)), &p[i], o, number)
+					t.mergeLine(t.at(int32(file), uint32(k<<pageBits|i)), &p[i])
 				}
 			}
 		}
 	}
 	for at, terms := range o.conditions {
-		at.function = number(at.function)
+		at.function = at.function.merged()
 		sum := t.conditions[at]
 		for i, term := range terms {
 			if i == len(sum) {
@@ -472,14 +471,21 @@ func (t *tally) merge(o *tally) {
 	}
 }
 
-func (t *tally) mergeLine(l, from *lineTally, o *tally, number func(int32) int32) {
+// merged is the function that f became part of, f itself if none.
+func (f *functionTally) merged() *functionTally {
+	if f != nil && f.same != nil {
+		return f.same
+	}
+	return f
+}
+
+func (t *tally) mergeLine(l, from *lineTally) {
 	l.exists = true
 	l.count += from.count
 	l.reached = l.reached || from.reached
 	l.unexecuted = l.unexecuted || from.unexecuted
-	for next := from.group; next != 0; {
-		src := &o.groups[next-1]
-		gr := &t.groups[t.group(l, number(src.function))]
+	for src := from.group; src != nil; src = src.next {
+		gr := t.group(l, src.function.merged())
 		gr.branch, gr.call = 0, 0
 		for _, b := range src.branches {
 			t.addBranch(gr, b)
@@ -487,24 +493,29 @@ func (t *tally) mergeLine(l, from *lineTally, o *tally, number func(int32) int32
 		for _, c := range src.calls {
 			t.addCall(gr, c)
 		}
-		next = src.next
 	}
 }
 
 // set turns the tally into a Set.
-func (t *tally) set() *coverage.Set {
-	set := new(coverage.Set)
-	files := make([]*coverage.File, len(t.files))
-	for i, f := range t.files {
-		if lines := t.listLines(f); len(lines) > 0 {
-			files[i] = &coverage.File{Name: t.sources.list[i], Lines: lines}
-		}
+func (t *tally) set(workers int) *coverage.Set {
+	files := make([]*coverage.File, len(t.sources.list))
+	var next atomic.Int32
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(t.files) {
+					return
+				}
+				if lines := listLines(t.files[i]); len(lines) > 0 {
+					files[i] = &coverage.File{Name: t.sources.list[i], Lines: lines}
+				}
+			}
+		})
 	}
-	for i := range t.functions {
-		f := &t.functions[i]
-		for int(f.key.file) >= len(files) {
-			files = append(files, nil)
-		}
+	wg.Wait()
+	for _, f := range t.functions {
 		if files[f.key.file] == nil {
 			files[f.key.file] = &coverage.File{Name: t.sources.list[f.key.file]}
 		}
@@ -512,6 +523,7 @@ func (t *tally) set() *coverage.Set {
 		file.Functions = append(file.Functions, f.function())
 	}
 	t.addConditions(files)
+	set := new(coverage.Set)
 	for _, f := range files {
 		if f == nil {
 			continue
@@ -525,7 +537,7 @@ func (t *tally) set() *coverage.Set {
 	return set
 }
 
-func (t *tally) listLines(f *fileTally) []coverage.Line {
+func listLines(f *fileTally) []coverage.Line {
 	n := 0
 	for _, p := range f.pages {
 		if p != nil {
@@ -547,7 +559,7 @@ func (t *tally) listLines(f *fileTally) []coverage.Line {
 				continue
 			}
 			out := coverage.Line{Number: int32(k<<pageBits | i), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
-			t.ways(&out, l)
+			l.ways(&out)
 			lines = append(lines, out)
 		}
 	}
@@ -556,20 +568,18 @@ func (t *tally) listLines(f *fileTally) []coverage.Line {
 
 // ways fills in the branches and calls of a line, function by function in the
 // order of the source.
-func (t *tally) ways(out *coverage.Line, l *lineTally) {
-	var store [8]int32
+func (l *lineTally) ways(out *coverage.Line) {
+	var store [8]*group
 	groups := store[:0]
 	branches, calls := 0, 0
-	for next := l.group; next != 0; next = t.groups[next-1].next {
-		groups = append(groups, next-1)
-		gr := &t.groups[next-1]
+	for gr := l.group; gr != nil; gr = gr.next {
+		groups = append(groups, gr)
 		branches += len(gr.branches)
 		calls += len(gr.calls)
 	}
-	if len(groups) == 0 {
-		return
+	if len(groups) > 1 {
+		slices.SortFunc(groups, func(a, b *group) int { return a.function.compare(b.function) })
 	}
-	slices.SortFunc(groups, func(a, b int32) int { return t.order(t.groups[a].function, t.groups[b].function) })
 	if branches > 0 {
 		out.Branches = make([]coverage.Branch, 0, branches)
 	}
@@ -577,10 +587,9 @@ func (t *tally) ways(out *coverage.Line, l *lineTally) {
 		out.Calls = make([]coverage.Call, 0, calls)
 	}
 	block := int32(-1)
-	for _, k := range groups {
-		gr := &t.groups[k]
-		last := int32(-1)
+	for _, gr := range groups {
 		out.Calls = append(out.Calls, gr.calls...)
+		last := int32(-1)
 		for _, b := range gr.branches {
 			if b.block != last {
 				last = b.block
@@ -591,13 +600,18 @@ func (t *tally) ways(out *coverage.Line, l *lineTally) {
 	}
 }
 
-// order compares functions by their place in the source; what was inlined
-// comes last.
-func (t *tally) order(a, b int32) int {
-	if a == inlined || b == inlined {
-		return cmp.Compare(b, a)
+// compare orders functions by their place in the source; nil, for what was
+// inlined, comes last.
+func (f *functionTally) compare(o *functionTally) int {
+	switch {
+	case f == o:
+		return 0
+	case f == nil:
+		return 1
+	case o == nil:
+		return -1
 	}
-	x, y := &t.functions[a].key, &t.functions[b].key
+	x, y := &f.key, &o.key
 	return cmp.Or(cmp.Compare(x.file, y.file), cmp.Compare(x.line, y.line), cmp.Compare(x.column, y.column), strings.Compare(x.name, y.name))
 }
 
@@ -635,7 +649,7 @@ func (t *tally) addConditions(files []*coverage.File) {
 		keys = append(keys, at)
 	}
 	slices.SortFunc(keys, func(a, b conditionKey) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), t.order(a.function, b.function), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), a.function.compare(b.function), cmp.Compare(a.number, b.number))
 	})
 	for _, at := range keys {
 		lines := files[at.file].Lines
