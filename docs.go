@@ -230,7 +230,7 @@ func manPage(cmd *cobra.Command) string {
 	}
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 	fmt.Fprintf(&b, ".TH %s 1 \"\" footfall\n", strings.ToUpper(manText(name)))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", manText(name), manText(cmd.Short))
+	fmt.Fprintf(&b, ".nh\n.ad l\n.SH NAME\n%s \\- %s\n", manText(name), manText(cmd.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", manText(usageLine(cmd)))
 	b.WriteString(".SH DESCRIPTION\n")
 	blocks(cmd.Long)
