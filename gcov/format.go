@@ -27,6 +27,7 @@
 package gcov
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -125,10 +126,8 @@ func (r *reader) text() []byte {
 	}
 	s := r.b[r.pos : r.pos+n]
 	r.pos += n
-	for i, c := range s {
-		if c == 0 {
-			return s[:i]
-		}
+	if i := bytes.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
 	}
 	return s
 }

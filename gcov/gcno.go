@@ -169,18 +169,23 @@ type decoder struct {
 	version Version
 	span    int // bytes of the current function's records
 	sources map[string]string
+	last    string // the source asked for last, mostly asked for again
 }
 
 // source returns b as a string, the same one for the same bytes.
 func (d *decoder) source(b []byte) string {
-	if s, ok := d.sources[string(b)]; ok {
-		return s
+	if string(b) == d.last {
+		return d.last
 	}
-	if d.sources == nil {
-		d.sources = make(map[string]string)
+	s, ok := d.sources[string(b)]
+	if !ok {
+		if d.sources == nil {
+			d.sources = make(map[string]string)
+		}
+		s = string(b)
+		d.sources[s] = s
 	}
-	s := string(b)
-	d.sources[s] = s
+	d.last = s
 	return s
 }
 

@@ -34,7 +34,7 @@ func (p *packer) pack(s *skimmer) ([]byte, *FormatError) {
 	}
 	for i := range fn.Locations {
 		for _, n := range fn.Locations[i].Lines {
-			if n >= maxLine {
+			if n >= lineLimit {
 				return nil, &FormatError{s.base, fmt.Sprintf("%q has code on line %d, more than any source has", fn.Name, n)}
 			}
 		}

@@ -122,8 +122,8 @@ type fileTally struct {
 }
 
 const (
-	pageBits = 7
-	maxLine  = 1 << 24 // bounds the list of pages
+	pageBits  = 7
+	lineLimit = 1 << 24 // bounds the list of pages
 )
 
 type page [1 << pageBits]lineTally
