@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 
 	"footfall/coverage"
 )
+
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
 // example is a report with a bit of everything.
 func example() *Report {
@@ -91,7 +94,7 @@ func TestWrite(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := written(t, test.report, test.output)
 			golden := filepath.Join("testdata", test.golden)
-			if os.Getenv("UPDATE_GOLDEN") != "" {
+			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +104,7 @@ func TestWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 rewrites it):\n%s", golden, diff)
+				t.Errorf("%s (-want +got; -update rewrites it):\n%s", golden, diff)
 			}
 		})
 	}
