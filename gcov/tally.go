@@ -115,18 +115,44 @@ func newTally(s *sources) *tally {
 	return &tally{sources: s, functions: make(map[functionKey]*functionTally), conditions: make(map[conditionKey][]coverage.Term)}
 }
 
-// A fileTally has the lines of a file in pages, so that a far line costs no
-// more than its page.
+// A fileTally has the lines of a file in small pages by their number, so that
+// neither a far line nor many files cost more than a few pages.
 type fileTally struct {
-	pages []*page
+	pages map[uint32]*page
+	last  *page // the page asked for last, mostly asked for again
+	lastN uint32
 }
 
 const (
-	pageBits  = 7
-	lineLimit = 1 << 24 // bounds the list of pages
+	pageBits  = 4
+	lineLimit = 1 << 24 // more lines than any source has
 )
 
 type page [1 << pageBits]lineTally
+
+// at returns line n, made if need be.
+func (f *fileTally) at(n uint32) *lineTally {
+	k := n >> pageBits
+	if f.last == nil || f.lastN != k {
+		p := f.pages[k]
+		if p == nil {
+			p = new(page)
+			f.pages[k] = p
+		}
+		f.last, f.lastN = p, k
+	}
+	return &f.last[n&(1<<pageBits-1)]
+}
+
+// numbers lists the pages in order.
+func (f *fileTally) numbers() []uint32 {
+	list := make([]uint32, 0, len(f.pages))
+	for k := range f.pages {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
 
 // A lineTally is one line. Its count rises at once when a function brings a
 // block that ran more often than those it brought before.
@@ -280,7 +306,7 @@ func (t *tally) line(file int32, n uint32, b *flowBlock) *lineTally {
 	if file == dropped {
 		return nil
 	}
-	l := t.at(file, n)
+	l := t.source(file).at(n)
 	if l.current != t.current {
 		l.current, l.most, l.idle = t.current, 0, false
 	}
@@ -299,19 +325,15 @@ func (t *tally) line(file int32, n uint32, b *flowBlock) *lineTally {
 	return l
 }
 
-// at returns the line, made if need be.
-func (t *tally) at(file int32, n uint32) *lineTally {
+// source returns the lines of a file, made if need be.
+func (t *tally) source(file int32) *fileTally {
 	for int(file) >= len(t.files) {
-		t.files = append(t.files, new(fileTally))
+		t.files = append(t.files, nil)
 	}
-	f, k := t.files[file], int(n>>pageBits)
-	for k >= len(f.pages) {
-		f.pages = append(f.pages, nil)
+	if t.files[file] == nil {
+		t.files[file] = &fileTally{pages: make(map[uint32]*page)}
 	}
-	if f.pages[k] == nil {
-		f.pages[k] = new(page)
-	}
-	return &f.pages[k][n&(1<<pageBits-1)]
+	return t.files[file]
 }
 
 // branches adds the branches and calls of a block that ends on the line. The
@@ -439,20 +461,17 @@ func (t *tally) merge(o *tally) {
 		}
 	}
 	for file, f := range o.files {
-		for file >= len(t.files) {
-			t.files = append(t.files, new(fileTally))
-		}
-		if len(t.files[file].pages) == 0 {
+		switch {
+		case f == nil:
+		case file >= len(t.files) || t.files[file] == nil:
+			t.source(int32(file))
 			t.files[file] = f
-			continue
-		}
-		for k, p := range f.pages {
-			if p == nil {
-				continue
-			}
-			for i := range p {
-				if p[i].exists {
-					t.mergeLine(t.at(int32(file), uint32(k<<pageBits|i)), &p[i])
+		default:
+			for k, p := range f.pages {
+				for i := range p {
+					if p[i].exists {
+						t.mergeLine(t.files[file].at(k<<pageBits|uint32(i)), &p[i])
+					}
 				}
 			}
 		}
@@ -508,8 +527,8 @@ func (t *tally) set(workers int) *coverage.Set {
 				if i >= len(t.files) {
 					return
 				}
-				if lines := listLines(t.files[i]); len(lines) > 0 {
-					files[i] = &coverage.File{Name: t.sources.list[i], Lines: lines}
+				if f := t.files[i]; f != nil {
+					files[i] = &coverage.File{Name: t.sources.list[i], Lines: f.list()}
 				}
 			}
 		})
@@ -537,28 +556,25 @@ func (t *tally) set(workers int) *coverage.Set {
 	return set
 }
 
-func listLines(f *fileTally) []coverage.Line {
+// list returns the lines in order.
+func (f *fileTally) list() []coverage.Line {
 	n := 0
 	for _, p := range f.pages {
-		if p != nil {
-			for i := range p {
-				if p[i].exists {
-					n++
-				}
+		for i := range p {
+			if p[i].exists {
+				n++
 			}
 		}
 	}
 	lines := make([]coverage.Line, 0, n)
-	for k, p := range f.pages {
-		if p == nil {
-			continue
-		}
+	for _, k := range f.numbers() {
+		p := f.pages[k]
 		for i := range p {
 			l := &p[i]
 			if !l.exists {
 				continue
 			}
-			out := coverage.Line{Number: int32(k<<pageBits | i), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
+			out := coverage.Line{Number: int32(k<<pageBits | uint32(i)), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
 			l.ways(&out)
 			lines = append(lines, out)
 		}
