@@ -167,7 +167,7 @@ func (s *search) file(name string, kind fileKind) {
 func (s *search) fail(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.problems = append(s.problems, newProblem(unreadable, name, err))
+	s.problems = append(s.problems, newProblem(unreadable, name, withoutPath(err)))
 }
 
 // pair gives each of data to one of notes; both are sorted.

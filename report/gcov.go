@@ -26,6 +26,7 @@ func (r *Report) writeListings(dir string) ([]Problem, error) {
 	for _, f := range r.Set.Files {
 		source, err := os.ReadFile(f.Name)
 		if err != nil {
+			err = fmt.Errorf("%w: its listing has counts only; --path-map says where sources have moved", withoutPath(err))
 			problems = append(problems, newProblem(noSource, f.Name, err))
 		}
 		shown := r.Shown(f.Name)

@@ -25,7 +25,7 @@ const (
 )
 
 func newProblem(kind, file string, err error) Problem {
-	return Problem{File: file, Offset: -1, Kind: kind, Err: withoutPath(err)}
+	return Problem{File: file, Offset: -1, Kind: kind, Err: err}
 }
 
 func (p Problem) String() string {
