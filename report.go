@@ -204,6 +204,9 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 	case stats.NeverRun > 0:
 		fmt.Fprintf(w, "footfall: %d of %d units never ran; they count as not covered\n", stats.NeverRun, stats.Objects)
 	}
+	if n := stats.Inconsistent; n > 0 {
+		fmt.Fprintf(w, "footfall: impossible counts in %d functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact\n", n)
+	}
 	if n := len(objects.Outside); n > 0 {
 		fmt.Fprintf(w, "footfall: %d notes were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, objects.Outside[0])
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"footfall/gcov"
+	"footfall/report"
 )
 
 // TestReportConfirm gives the same coverage data to lcov, which asks the
@@ -72,6 +76,23 @@ func TestReportConfirm(t *testing.T) {
 			}
 			command(t, dir, "genhtml", "--quiet", "--branch-coverage", "--output-directory", "html", ours)
 		})
+	}
+}
+
+func TestReportNotes(t *testing.T) {
+	sources, err := report.NewSources(report.SourceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	objects := &report.Objects{Data: 2, Outside: []string{"/build/a.gcno"}}
+	notes(&b, objects, gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4}, sources)
+	want := `footfall: 1 of 3 units never ran; it counts as not covered
+footfall: impossible counts in 4 functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact
+footfall: 1 notes were found elsewhere, as /build/a.gcno; units there that never ran are counted with --object-directory
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
