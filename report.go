@@ -208,7 +208,7 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 		fmt.Fprintf(w, "footfall: impossible counts in %d functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact\n", n)
 	}
 	if n := len(objects.Outside); n > 0 {
-		fmt.Fprintf(w, "footfall: %d notes were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, objects.Outside[0])
+		fmt.Fprintf(w, "footfall: the notes of %d of %d units were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, stats.Objects, objects.Outside[0])
 	}
 	if n := sources.OmittedSystemHeaders(); n > 0 {
 		fmt.Fprintf(w, "footfall: %d system headers left out; --system-headers includes them\n", n)

@@ -89,7 +89,7 @@ func TestReportNotes(t *testing.T) {
 	notes(&b, objects, gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4}, sources)
 	want := `footfall: 1 of 3 units never ran; it counts as not covered
 footfall: impossible counts in 4 functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact
-footfall: 1 notes were found elsewhere, as /build/a.gcno; units there that never ran are counted with --object-directory
+footfall: the notes of 1 of 3 units were found elsewhere, as /build/a.gcno; units there that never ran are counted with --object-directory
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
