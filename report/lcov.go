@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 	"strconv"
 
@@ -53,50 +54,64 @@ type tracefile struct {
 	buf    []byte
 }
 
-// record appends a record of one number and more text.
-func (t *tracefile) record(tag string, number int64, rest string) {
+// record appends a record of numbers, and of a name if there is one.
+func (t *tracefile) record(tag, name string, numbers ...int64) {
 	t.buf = append(t.buf, tag...)
-	t.buf = strconv.AppendInt(t.buf, number, 10)
-	t.buf = append(t.buf, rest...)
+	for i, n := range numbers {
+		if i > 0 {
+			t.buf = append(t.buf, ',')
+		}
+		t.buf = strconv.AppendInt(t.buf, n, 10)
+	}
+	if name != "" {
+		t.buf = append(append(t.buf, ','), name...)
+	}
 	t.buf = append(t.buf, '\n')
 }
 
 func (t *tracefile) ratio(found, hit string, r coverage.Ratio) {
-	t.record(found, int64(r.Total), "")
-	t.record(hit, int64(r.Covered), "")
+	t.record(found, "", int64(r.Total))
+	t.record(hit, "", int64(r.Covered))
 }
 
 // functions writes each name once: lcov knows only one line for a name, and
 // lcov 2 stops at a second one. A name has two lines where one source was
 // compiled in two ways.
 func (t *tracefile) functions(functions []*coverage.Function) {
-	count := make(map[string]int64)
-	var names []string
-	var before *coverage.Function
-	var end int32
+	n := 0
+	for _, f := range functions {
+		n += len(f.Instances)
+	}
+	type counted struct {
+		name  string
+		count int64
+	}
+	list := make([]counted, 0, n)
+	index := make(map[string]int, n)
+	end, line := int32(0), int32(-1)
 	for i, f := range functions {
-		if before == nil || before.StartLine != f.StartLine {
-			end = commonEnd(functions[i:])
+		if f.StartLine != line {
+			end, line = commonEnd(functions[i:]), f.StartLine
 		}
-		before = f
 		for _, in := range f.Instances {
-			if _, again := count[in.Name]; !again {
-				name := "," + in.Name
-				if t.ends && end >= f.StartLine {
-					name = "," + strconv.Itoa(int(end)) + name
+			k, again := index[in.Name]
+			if !again {
+				k = len(list)
+				index[in.Name] = k
+				list = append(list, counted{name: in.Name})
+				if t.ends && end >= line {
+					t.record("FN:", in.Name, int64(line), int64(end))
+				} else {
+					t.record("FN:", in.Name, int64(line))
 				}
-				t.record("FN:", int64(f.StartLine), name)
-				names = append(names, in.Name)
 			}
-			count[in.Name] += max(in.Count, 0)
+			list[k].count += max(in.Count, 0)
 		}
 	}
-	var total coverage.Ratio
-	for _, name := range names {
-		n := count[name]
-		t.record("FNDA:", n, ","+name)
-		total.Total++
-		if n > 0 {
+	total := coverage.Ratio{Total: len(list)}
+	for _, c := range list {
+		t.record("FNDA:", c.name, c.count)
+		if c.count > 0 {
 			total.Covered++
 		}
 	}
@@ -125,24 +140,16 @@ func (t *tracefile) branches(lines []coverage.Line) {
 			if b.Block != block {
 				block, index = b.Block, 0
 			}
-			t.buf = append(t.buf, "BRDA:"...)
-			t.buf = strconv.AppendInt(t.buf, int64(l.Number), 10)
-			t.buf = append(t.buf, ',')
-			t.buf = strconv.AppendInt(t.buf, int64(b.Block), 10)
-			t.buf = append(t.buf, ',')
-			t.buf = strconv.AppendInt(t.buf, index, 10)
-			index++
 			total.Total++
 			if !b.Evaluated {
-				t.buf = append(t.buf, ",-\n"...)
-				continue
+				t.record("BRDA:", "-", int64(l.Number), int64(b.Block), index)
+			} else {
+				t.record("BRDA:", "", int64(l.Number), int64(b.Block), index, max(b.Count, 0))
+				if b.Count > 0 {
+					total.Covered++
+				}
 			}
-			if b.Count > 0 {
-				total.Covered++
-			}
-			t.buf = append(t.buf, ',')
-			t.buf = strconv.AppendInt(t.buf, max(b.Count, 0), 10)
-			t.buf = append(t.buf, '\n')
+			index++
 		}
 	}
 	if total.Total > 0 {
@@ -161,15 +168,7 @@ func (t *tracefile) conditions(lines []coverage.Line) {
 			total.Covered++
 			taken = '1'
 		}
-		t.buf = append(t.buf, "MCDC:"...)
-		t.buf = strconv.AppendInt(t.buf, int64(line), 10)
-		t.buf = append(t.buf, ',')
-		t.buf = strconv.AppendInt(t.buf, int64(terms), 10)
-		t.buf = append(t.buf, ',', sense, ',', taken, ',')
-		t.buf = strconv.AppendInt(t.buf, int64(index), 10)
-		t.buf = append(t.buf, ',')
-		t.buf = strconv.AppendInt(t.buf, int64(index), 10)
-		t.buf = append(t.buf, '\n')
+		t.buf = fmt.Appendf(t.buf, "MCDC:%d,%d,%c,%c,%d,%d\n", line, terms, sense, taken, index, index)
 	}
 	for i := range lines {
 		l := &lines[i]
@@ -199,11 +198,7 @@ func (t *tracefile) lines(lines []coverage.Line) {
 		if l.Count > 0 {
 			total.Covered++
 		}
-		t.buf = append(t.buf, "DA:"...)
-		t.buf = strconv.AppendInt(t.buf, int64(l.Number), 10)
-		t.buf = append(t.buf, ',')
-		t.buf = strconv.AppendInt(t.buf, max(l.Count, 0), 10)
-		t.buf = append(t.buf, '\n')
+		t.record("DA:", "", int64(l.Number), max(l.Count, 0))
 	}
 	t.ratio("LF:", "LH:", total)
 }
