@@ -1,0 +1,243 @@
+package gcov
+
+import "strconv"
+
+// A coverageSummary counts what of a source or a function was executed.
+type coverageSummary struct {
+	lines, executed int
+	outcomes        outcomes
+	conditions      int // outcomes of conditions
+	shown           int // of these
+	paths           int
+	pathsCovered    int
+}
+
+// outcomes count branches and calls.
+type outcomes struct {
+	branches, executed, taken int
+	calls, callsExecuted      int
+}
+
+// add counts an arc that leaves a block with the count total.
+func (o *outcomes) add(call, unconditional bool, total, count int64) {
+	switch {
+	case call:
+		o.calls++
+		if total != 0 {
+			o.callsExecuted++
+		}
+	case !unconditional:
+		o.branches++
+		if total != 0 {
+			o.executed++
+		}
+		if count != 0 {
+			o.taken++
+		}
+	}
+}
+
+// executed appends the line that tells how many lines were executed.
+func executed(b []byte, lines, executed int) []byte {
+	if lines == 0 {
+		return append(b, "No executable lines\n"...)
+	}
+	return appendShare(b, "Lines executed:", executed, lines)
+}
+
+func appendShare(b []byte, what string, part, whole int) []byte {
+	b = append(b, what...)
+	b = appendPercent(b, int64(part), int64(whole), 2)
+	b = append(b, " of "...)
+	b = strconv.AppendInt(b, int64(whole), 10)
+	return append(b, '\n')
+}
+
+// append appends the summary. Outcomes, conditions and paths are told where
+// asked for.
+func (c *coverageSummary) append(b []byte, outcomes, conditions, paths bool) []byte {
+	b = executed(b, c.lines, c.executed)
+	if outcomes {
+		if o := &c.outcomes; o.branches > 0 {
+			b = appendShare(b, "Branches executed:", o.executed, o.branches)
+			b = appendShare(b, "Taken at least once:", o.taken, o.branches)
+		} else {
+			b = append(b, "No branches\n"...)
+		}
+		if o := &c.outcomes; o.calls > 0 {
+			b = appendShare(b, "Calls executed:", o.callsExecuted, o.calls)
+		} else {
+			b = append(b, "No calls\n"...)
+		}
+	}
+	if conditions {
+		if c.conditions > 0 {
+			b = appendShare(b, "Condition outcomes covered:", c.shown, c.conditions)
+		} else {
+			b = append(b, "No conditions\n"...)
+		}
+	}
+	if paths {
+		if c.paths > 0 {
+			b = appendShare(b, "Prime paths covered:", c.pathsCovered, c.paths)
+		} else {
+			b = append(b, "No path information\n"...)
+		}
+	}
+	return b
+}
+
+// functionSummaries prints the summary of each function. A line counts for the
+// first function that mentions it.
+func (l *lister) functionSummaries() {
+	type at struct {
+		source int32
+		line   uint32
+	}
+	var seen map[at]int64
+	if l.sums {
+		seen = make(map[at]int64)
+	}
+	for _, f := range l.functions {
+		if f.faults&lacksLines != 0 {
+			l.say("%s:no lines for '%s'\n", l.notesName, l.functionName(f))
+		}
+		if !l.sums {
+			continue
+		}
+		var c coverageSummary
+		own := make(map[at]int64)
+		for _, v := range f.visits {
+			sh := &f.shares[v.share]
+			lines, count := seen, true
+			if f.owns(sh) {
+				lines, count = own, l.version.countsInstances()
+			}
+			sum, exists := lines[at{sh.source, sh.line}]
+			if count && !exists {
+				c.lines++
+			}
+			if count && sum == 0 && v.count != 0 {
+				c.executed++
+			}
+			lines[at{sh.source, sh.line}] = sum + v.count
+		}
+		c.outcomes = f.outcomes
+		if f.paths != nil {
+			c.paths, c.pathsCovered = f.paths.total, f.paths.covered
+		}
+		c.conditions, c.shown = f.conditions, f.conditionsShown
+		l.stdout = append(l.stdout, "Function '"...)
+		l.stdout = append(l.stdout, l.functionName(f)...)
+		l.stdout = append(l.stdout, "'\n"...)
+		more := l.version.functionBranches()
+		l.stdout = c.append(l.stdout, more, more && l.options.conditions, more && l.options.paths)
+		l.stdout = append(l.stdout, '\n')
+	}
+}
+
+// fileSummary appends the summary of a source.
+func (l *lister) fileSummary(b []byte, src *listSource) []byte {
+	b = append(b, "File '"...)
+	b = append(b, src.shown...)
+	b = append(b, "'\n"...)
+	return src.summary.append(b, l.branches, l.options.conditions && l.version.jsonFormat2(), l.options.paths && l.version.jsonPaths())
+}
+
+// total sums up the lines of a source: first those that functions of groups
+// have for themselves, then the others, and at last both together, except for
+// JSON.
+func (l *lister) total(src *listSource) {
+	c := &src.summary
+	own := make([]*lineTable, 0)
+	for _, f := range src.functions {
+		if f.group {
+			t := l.ownLines(f)
+			own = append(own, t)
+			l.totalLines(src, t, l.version.countsInstances())
+		}
+		if f.paths != nil {
+			c.paths += f.paths.total
+			c.pathsCovered += f.paths.covered
+		}
+	}
+	src.lines = newLineTable(0, src.size, src.shares, l.keepsDetail())
+	src.shares = nil
+	l.totalLines(src, src.lines, true)
+	if l.json {
+		return
+	}
+	src.lines.reserve(own)
+	for _, t := range own {
+		for i := range t.lines {
+			from := &t.lines[i]
+			if !from.exists {
+				continue
+			}
+			to := src.lines.at(from.number)
+			if !to.exists {
+				c.lines++
+			}
+			if to.count == 0 && from.count != 0 {
+				c.executed++
+			}
+			to.count += from.count
+			to.exists = true
+			to.unexecuted = to.unexecuted || from.unexecuted
+			to.unexceptional = to.unexceptional || from.unexceptional
+		}
+	}
+}
+
+// keepsDetail tells whether lines keep their blocks and arcs.
+func (l *lister) keepsDetail() bool {
+	return l.branches || l.allBlocks || l.options.conditions || l.json
+}
+
+// ownLines makes the lines that a function of a group has for itself.
+func (l *lister) ownLines(f *listFunction) *lineTable {
+	var shares []lineRef
+	for i := range f.shares {
+		if sh := &f.shares[i]; f.owns(sh) {
+			shares = append(shares, lineRef{f, sh})
+		}
+	}
+	f.own = newLineTable(f.start, f.end+1, shares, l.keepsDetail())
+	return f.own
+}
+
+func (l *lister) totalLines(src *listSource, t *lineTable, count bool) {
+	c := &src.summary
+	for i := range t.lines {
+		line := &t.lines[i]
+		if !line.exists {
+			continue
+		}
+		for _, r := range line.shares {
+			if !count {
+				break
+			}
+			arcs := r.arcs()
+			for k := range arcs {
+				c.outcomes.add(arcs[k].call, arcs[k].unconditional, arcs[k].total, arcs[k].count)
+			}
+			blocks := r.blocks()
+			for k := range blocks {
+				c.conditions += 2 * int(blocks[k].terms)
+				c.shown += blocks[k].covered()
+			}
+		}
+		if line.attached {
+			line.count = line.entered
+			if line.count > int64(src.hottest) {
+				src.hottest = uint32(line.count)
+			}
+		}
+		if count {
+			c.lines++
+			if line.count != 0 {
+				c.executed++
+			}
+		}
+	}
+}
