@@ -28,9 +28,10 @@ type Report struct {
 	// ExceptionBranches counts and shows branches that only an exception
 	// decides, as others.
 	ExceptionBranches bool
-	// Width is the number of columns of text, 0 for as many as it takes.
+	// Width is the number of columns of text on standard output, 0 for as many
+	// as it takes.
 	Width int
-	// Color of text.
+	// Color tells to colour text on standard output.
 	Color bool
 }
 
@@ -85,7 +86,9 @@ func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
 		}
 		return nil, w.Flush()
 	}
-	return nil, writeFile(o.Target, func(w io.Writer) error { return o.print(w, r) })
+	plain := *r
+	plain.Width, plain.Color = 0, false
+	return nil, writeFile(o.Target, func(w io.Writer) error { return o.print(w, &plain) })
 }
 
 // writeFile calls write for the new content of a file. A regular file is

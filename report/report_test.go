@@ -248,6 +248,21 @@ func TestWriteFileReplacesAtOnce(t *testing.T) {
 	r.Write(o, nil)
 }
 
+func TestFilesHaveNoColours(t *testing.T) {
+	r := example()
+	want := written(t, r, "text")
+	r.Color, r.Width = true, 60
+	name := filepath.Join(t.TempDir(), "out")
+	written(t, r, "text="+name)
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-standard output +file)\n%s", diff)
+	}
+}
+
 func TestParseOutput(t *testing.T) {
 	for _, bad := range []string{"", "html", "lcov=", "gcov", "gcov=-", "gcov=", "=x"} {
 		if _, err := ParseOutput(bad); err == nil {
