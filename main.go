@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -23,13 +25,30 @@ const (
 // commands is the command table, in the order of the help text.
 var commands = []func() *cobra.Command{
 	newReportCommand,
+	newGcovCommand,
 	newCompletionCommand,
 	newDocsCommand,
 	newVersionCommand,
 }
 
 func main() {
+	if calledAsGcov(os.Args[0]) {
+		os.Exit(runGcov(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
+	}
 	os.Exit(run(os.Args))
+}
+
+// calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,
+// x86_64-linux-gnu-gcov-12, llvm-cov-19. Programs that run a gcov take the name
+// of one and no arguments.
+func calledAsGcov(program string) bool {
+	name := filepath.Base(program)
+	for _, other := range []string{"gcov-tool", "gcov-dump"} {
+		if strings.Contains(name, other) {
+			return false
+		}
+	}
+	return strings.Contains(name, "gcov") || strings.Contains(name, "llvm-cov")
 }
 
 // run carries out the command line argv and returns the exit status. It alone
