@@ -20,6 +20,9 @@ import (
 type Object struct {
 	Notes string
 	Data  []string
+	// Dir stands for the working directory of the compiler in calls of Source
+	// where the notes do not record it: those of Clang, and of GCC before 9.
+	Dir string
 }
 
 // CollectOptions say what Collect keeps of what it reads.
@@ -197,7 +200,7 @@ func (o *objectReader) object(obj Object) {
 	if !head.Version.Known() {
 		o.c.problem(UnknownVersion, obj.Notes, 4, "version %q is not known; read as the newest known, please check the counts", head.Version)
 	}
-	o.names.setDir(head.Cwd)
+	o.names.setDir(cmp.Or(head.Cwd, obj.Dir))
 	ran := false
 	for _, file := range obj.Data {
 		if o.readData(file, head) {

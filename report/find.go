@@ -180,7 +180,7 @@ func pair(notes, data []string, problems []Problem) *Objects {
 		if !ok {
 			i = len(found.Units)
 			index[stem] = i
-			found.Units = append(found.Units, gcov.Object{Notes: notes})
+			found.Units = append(found.Units, gcov.Object{Notes: notes, Dir: unrecorded + filepath.Dir(notes)})
 		}
 		return &found.Units[i]
 	}

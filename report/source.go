@@ -85,11 +85,19 @@ func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {
 	return path, true
 }
 
+// unrecorded stands before the directory of notes that do not tell where the
+// compiler ran.
+const unrecorded = "\x00"
+
 // locate applies the first path map that fits.
 func (s *Sources) locate(cwd, name string) string {
 	path := filepath.Clean(name)
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(cwd, path)
+		if dir, guess := strings.CutPrefix(cwd, unrecorded); guess {
+			path = searchUp(dir, path)
+		} else {
+			path = filepath.Join(cwd, path)
+		}
 	}
 	for _, m := range s.maps {
 		if rest, ok := below(path, m.old); ok {
@@ -97,10 +105,24 @@ func (s *Sources) locate(cwd, name string) string {
 		}
 	}
 	if !filepath.IsAbs(path) {
-		// The compiler was told not to record where it ran, or is too old.
-		path = filepath.Join(s.root, path)
+		path = filepath.Join(s.root, path) // the compiler was told to hide where it ran
 	}
 	return path
+}
+
+// searchUp returns the path of name in dir, where the object is, or in the next
+// directory above that has it: compilers run where the object is or at the top
+// of the project. Where it is nowhere it belongs to dir, so that two sources of
+// one name stay two.
+func searchUp(dir, name string) string {
+	for d := dir; ; d = filepath.Dir(d) {
+		if path := filepath.Join(d, name); isFile(path) {
+			return path
+		}
+		if d == filepath.Dir(d) {
+			return filepath.Join(dir, name)
+		}
+	}
 }
 
 // below returns the rest of path after dir, if it is dir or in it.

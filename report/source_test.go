@@ -1,6 +1,9 @@
 package report
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
 
 func TestSourcesResolve(t *testing.T) {
 	for _, test := range []struct {
@@ -35,6 +38,29 @@ func TestSourcesResolve(t *testing.T) {
 		}
 		if path, keep := s.Resolve(test.cwd, test.name); path != test.want || keep != test.keep {
 			t.Errorf("%s: %q in %q is %q (kept: %v), want %q (%v)", test.about, test.name, test.cwd, path, keep, test.want, test.keep)
+		}
+	}
+}
+
+func TestSourcesOfUnrecordedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	tree(t, dir, "p/src/a.c", "p/src/x/b.c", "p/b.c")
+	s, err := NewSources(SourceOptions{Root: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ notes, name, want string }{
+		{"p/src", "a.c", "p/src/a.c"},
+		{"p/src", "src/a.c", "p/src/a.c"},
+		{"p/build/o", "../src/x/b.c", "p/src/x/b.c"},
+		{"p/src/x", "b.c", "p/src/x/b.c"},
+		{"p/src", "b.c", "p/b.c"},
+		{"p/src", "gone.c", "p/src/gone.c"},
+		{"p/src", "/q/a.c", "/q/a.c"},
+	} {
+		path, _ := s.Resolve(unrecorded+filepath.Join(dir, test.notes), test.name)
+		if got := s.Shown(path); got != test.want {
+			t.Errorf("%q of notes in %s is %s, want %s", test.name, test.notes, got, test.want)
 		}
 	}
 }
