@@ -43,11 +43,12 @@ func (v llvmVersion) indentsOptions() bool   { return v < 10 }  // "for the   -o
 func (v llvmVersion) hasIntermediate() bool  { return v >= 11 } // -i, -t
 func (v llvmVersion) solvesTree() bool       { return v >= 12 }
 func (v llvmVersion) hasPrefixes() bool      { return v >= 12 } // -m, -r, -s
+func (v llvmVersion) sharesLines() bool      { return v < 15 }  // a line is in the summary of the first of its functions only
 func (v llvmVersion) repeatsOptions() bool   { return v >= 15 } // an option may be given twice
 func (v llvmVersion) showsHost() bool        { return v < 16 }  // --version names the target
 func (v llvmVersion) knowsOldClang() bool    { return v < 18 }  // reads the summaries of Clang 9 as they are meant
 func (v llvmVersion) normalizesNames() bool  { return v >= 18 } // ./x.h and x.h are one source
-func (v llvmVersion) linesKeepSource() bool  { return v >= 22 } // lines of a header in a block count for the header
+func (v llvmVersion) linesKeepSource() bool  { return v >= 21 } // lines of a header in a block count for the header
 func (v llvmVersion) readsByteLengths() bool { return v >= 13 } // notes of GCC 12, but for the word they have more
 
 // RunLLVM is `llvm-cov gcov` of that version: it reads the notes and data that
@@ -114,10 +115,13 @@ func (run *llvmRun) operand(source string) {
 	case err != nil:
 		run.say("%s: %s\n", gcda, llvmErrorText(err))
 		return
-	case run.version.solvesTree() && !llvmIsData(data):
+	case !run.version.fixedLayout() && !llvmIsData(data):
 		run.say("%s:not a gcov data file\n", gcda)
 	case !f.readData(data):
 		run.say("Invalid .gcda File!\n")
+		if run.version.fixedLayout() {
+			return
+		}
 	}
 	if run.opts.dump {
 		w := bufio.NewWriter(run.inv.Stderr)

@@ -39,17 +39,7 @@ type llvmSummary struct {
 	branches, branchesExec, branchesTaken uint64
 }
 
-func (s *llvmSource) addBlock(line uint32, r llvmRef) {
-	l := s.lines[line]
-	if l == nil {
-		l = new(llvmLine)
-		s.lines[line] = l
-	}
-	l.blocks = append(l.blocks, r)
-	l.count += r.get().count
-}
-
-// order returns the numbers that have an entry, in order.
+// llvmOrder returns the numbers that have an entry, in order.
 func llvmOrder[T any](m map[uint32]T) []uint32 {
 	keys := make([]uint32, 0, len(m))
 	for k := range m {
@@ -137,19 +127,29 @@ func (l *llvmListing) collect(fn *llvmFunc) llvmSummary {
 	for i := range fn.blocks {
 		b := &fn.blocks[i]
 		for _, lines := range b.lines {
-			for _, line := range lines.lines {
-				l.sources[lines.source].addBlock(line, llvmRef{fn, int32(i)})
+			s := &l.sources[lines.source]
+			for _, num := range lines.lines {
+				line, known := s.lines[num], true
+				if line == nil {
+					line, known = new(llvmLine), false
+					s.lines[num] = line
+				}
+				was := line.count != 0
+				line.blocks = append(line.blocks, llvmRef{fn, int32(i)})
+				line.count += b.count
 				if lines.source != fn.source {
 					continue
 				}
-				was, known := ran[line]
+				if !l.run.version.sharesLines() {
+					was, known = ran[num]
+					ran[num] = was || b.count != 0
+				}
 				if !known {
 					sum.lines++
 				}
 				if b.count != 0 && !was {
 					sum.linesExec++
 				}
-				ran[line] = was || b.count != 0
 			}
 		}
 	}
@@ -202,8 +202,11 @@ func (l *llvmListing) printSummary(w io.Writer, s *llvmSummary) {
 }
 
 func llvmPercent(part, whole uint64) string {
-	if whole == 0 {
+	switch {
+	case whole == 0 && part == 0:
 		return "-nan" // as x86 has it: 0/0 comes out negative
+	case whole == 0:
+		return "inf"
 	}
 	return fmt.Sprintf("%.2f", float64(part)*100/float64(whole))
 }
@@ -269,8 +272,13 @@ func (l *llvmListing) head(w *bufio.Writer, display string) {
 func (l *llvmListing) annotate(w *bufio.Writer, s *llvmSource) {
 	text := l.source(s.name)
 	l.head(w, s.display)
+	last := uint32(0)
+	for num := range s.lines {
+		last = max(last, num)
+	}
 	for num := uint32(1); len(text) > 0; num++ {
-		if l.run.opts.branches {
+		// Behind the last line with code there are no functions either.
+		if l.run.opts.branches && num <= last {
 			for _, fn := range s.starts[num] {
 				l.printFunction(w, fn)
 			}

@@ -368,7 +368,7 @@ func (l *llvmListing) printOld() {
 			done[i].sum.addOldLine(num, line, sums)
 		}
 		text := l.oldSource(s.name)
-		if !opts.noOutput && !opts.intermediate {
+		if !opts.noOutput && (opts.stdout || !opts.intermediate) {
 			l.write(done[i].listing, opts.stdout, func(w *bufio.Writer) { l.annotateOld(w, s, text) })
 		}
 	}
@@ -454,7 +454,7 @@ func (s *llvmSummary) addBranches(fn *llvmFunc, b *llvmBlock) {
 
 // llvmLastLine is where listings of lines without source end, so that a
 // damaged line number does not fill the disk.
-const llvmLastLine = 1 << 22
+const llvmLastLine = 1 << 20
 
 // annotateOld prints a listing, which goes on behind the end of the source as
 // long as there are lines.

@@ -15,48 +15,47 @@ type llvmOptions struct {
 
 // An llvmOption is an option of llvm-cov gcov, under all its names.
 type llvmOption struct {
-	names    []string // the one shown in messages first
-	flag     func(*llvmOptions) *bool
-	value    func(*llvmOptions) *string
-	arg      string // what the value is
-	grouping bool   // short form may stand in a group, -ab
-	since    func(llvmVersion) bool
-	text     string
+	names []string // the one shown in messages first
+	flag  func(*llvmOptions) *bool
+	value func(*llvmOptions) *string
+	arg   string // what the value is
+	since func(llvmVersion) bool
+	text  string
 }
 
 // llvmOptionTable has the options in the order of the help.
 var llvmOptionTable = []llvmOption{
-	{names: []string{"a", "all-blocks"}, flag: func(o *llvmOptions) *bool { return &o.blocks }, grouping: true,
+	{names: []string{"a", "all-blocks"}, flag: func(o *llvmOptions) *bool { return &o.blocks },
 		text: "Display all basic blocks"},
-	{names: []string{"b", "branch-probabilities"}, flag: func(o *llvmOptions) *bool { return &o.branches }, grouping: true,
+	{names: []string{"b", "branch-probabilities"}, flag: func(o *llvmOptions) *bool { return &o.branches },
 		text: "Display branch probabilities"},
-	{names: []string{"c", "branch-counts"}, flag: func(o *llvmOptions) *bool { return &o.counts }, grouping: true,
+	{names: []string{"c", "branch-counts"}, flag: func(o *llvmOptions) *bool { return &o.counts },
 		text: "Display branch counts, not percentages (with -b)"},
-	{names: []string{"demangled-names", "m"}, flag: func(o *llvmOptions) *bool { return &o.demangle }, grouping: true, since: llvmVersion.hasPrefixes,
+	{names: []string{"demangled-names", "m"}, flag: func(o *llvmOptions) *bool { return &o.demangle }, since: llvmVersion.hasPrefixes,
 		text: "Demangle function names"},
-	{names: []string{"f", "function-summaries"}, flag: func(o *llvmOptions) *bool { return &o.functions }, grouping: true,
+	{names: []string{"f", "function-summaries"}, flag: func(o *llvmOptions) *bool { return &o.functions },
 		text: "Show coverage of each function"},
-	{names: []string{"intermediate-format", "i"}, flag: func(o *llvmOptions) *bool { return &o.intermediate }, grouping: true, since: llvmVersion.hasIntermediate,
+	{names: []string{"intermediate-format", "i"}, flag: func(o *llvmOptions) *bool { return &o.intermediate }, since: llvmVersion.hasIntermediate,
 		text: "Write the .gcov file in the intermediate text format"},
-	{names: []string{"l", "long-file-names"}, flag: func(o *llvmOptions) *bool { return &o.longNames }, grouping: true,
+	{names: []string{"l", "long-file-names"}, flag: func(o *llvmOptions) *bool { return &o.longNames },
 		text: "Put the name of the main file before those of listings"},
-	{names: []string{"n", "no-output"}, flag: func(o *llvmOptions) *bool { return &o.noOutput }, grouping: true,
+	{names: []string{"n", "no-output"}, flag: func(o *llvmOptions) *bool { return &o.noOutput },
 		text: "Write no .gcov files"},
 	{names: []string{"o", "object-directory", "object-file"}, value: func(o *llvmOptions) *string { return &o.object }, arg: "<DIR|FILE>",
 		text: "Find notes and data in DIR, or beside FILE"},
-	{names: []string{"p", "preserve-paths"}, flag: func(o *llvmOptions) *bool { return &o.paths }, grouping: true,
+	{names: []string{"p", "preserve-paths"}, flag: func(o *llvmOptions) *bool { return &o.paths },
 		text: "Keep path components in names of listings"},
-	{names: []string{"r", "relative-only"}, flag: func(o *llvmOptions) *bool { return &o.relative }, grouping: true, since: llvmVersion.hasPrefixes,
+	{names: []string{"r", "relative-only"}, flag: func(o *llvmOptions) *bool { return &o.relative }, since: llvmVersion.hasPrefixes,
 		text: "List relative paths only, and those with the prefix of -s"},
 	{names: []string{"s", "source-prefix"}, value: func(o *llvmOptions) *string { return &o.prefix }, arg: "<string>", since: llvmVersion.hasPrefixes,
 		text: "Source prefix to leave out"},
-	{names: []string{"t", "stdout"}, flag: func(o *llvmOptions) *bool { return &o.stdout }, grouping: true, since: llvmVersion.hasIntermediate,
+	{names: []string{"t", "stdout"}, flag: func(o *llvmOptions) *bool { return &o.stdout }, since: llvmVersion.hasIntermediate,
 		text: "Write to the standard output"},
-	{names: []string{"u", "unconditional-branches"}, flag: func(o *llvmOptions) *bool { return &o.unconditional }, grouping: true,
+	{names: []string{"u", "unconditional-branches"}, flag: func(o *llvmOptions) *bool { return &o.unconditional },
 		text: "Display unconditional branches (with -b)"},
-	{names: []string{"x", "hash-filenames"}, flag: func(o *llvmOptions) *bool { return &o.hash }, grouping: true,
+	{names: []string{"x", "hash-filenames"}, flag: func(o *llvmOptions) *bool { return &o.hash },
 		text: "Put a hash of the path into names of listings"},
-	{names: []string{"help", "h"}, flag: func(o *llvmOptions) *bool { return &o.help }, grouping: true,
+	{names: []string{"help", "h"}, flag: func(o *llvmOptions) *bool { return &o.help },
 		text: "Display the options"},
 	{names: []string{"version"}, flag: func(o *llvmOptions) *bool { return &o.version },
 		text: "Display the version of this program"},
@@ -135,7 +134,8 @@ func (p *llvmParser) option(arg string) {
 		p.set(o, key, value, given)
 		return
 	}
-	if p.group(name) {
+	name, ok := p.group(name)
+	if ok {
 		return
 	}
 	p.run.say("%s: Unknown command line argument '%s'.  Try: '%s --help'\n", llvmName(p.run.inv.Prog), arg, p.run.inv.Prog)
@@ -143,40 +143,32 @@ func (p *llvmParser) option(arg string) {
 	p.failed = true
 }
 
-// group handles letters that stand together, -abn; false if one of them is
-// unknown, which leaves the ones before it set.
-func (p *llvmParser) group(name string) bool {
+// group handles letters that stand together, -abn. If one of them is unknown
+// or may not stand there, the ones before it are set, and it is returned.
+func (p *llvmParser) group(name string) (rest string, ok bool) {
 	if len(name) == 1 {
-		return false
+		return name, false
 	}
 	for {
-		// The longest name that may stand in a group, of any prefix.
-		n := len(name)
-		var o *llvmOption
-		for ; n > 0; n-- {
-			if o = p.lookup(name[:n]); o != nil && (o.grouping && n == 1 || o.value != nil && n == 1) {
-				break
-			}
-			o = nil
-		}
+		o := p.lookup(name[:1])
 		if o == nil {
-			return false
+			return name, false
 		}
-		rest := name[n:]
+		letter, rest := name[:1], name[1:]
 		switch {
 		case rest == "":
-			p.set(o, name, "", false)
-			return true
+			p.set(o, letter, "", false)
+			return "", true
 		case rest[0] == '=':
-			p.set(o, name[:n], rest[1:], true)
-			return true
+			p.set(o, letter, rest[1:], true)
+			return "", true
 		case o.value != nil:
-			p.complain(o, name[:n], "may not occur within a group!")
-			return false
+			p.complain(o, letter, "may not occur within a group!")
+			return letter, false
 		}
-		p.set(o, name[:n], "", false)
+		p.set(o, letter, "", false)
 		if p.finished {
-			return true
+			return "", true
 		}
 		name = rest
 	}
@@ -241,11 +233,12 @@ func (p *llvmParser) shown(name string) string {
 	return dashes + name
 }
 
-// nearest is the option whose name is most like that one. LLVM takes the first
-// of several in the order of a hash table that also has some hundred options
-// of the compiler; only which of the short ones comes first in Debian's builds
-// is kept here.
+// nearest is the option whose name is most like that one, with its value. LLVM
+// takes the first of several in the order of a hash table that also has some
+// hundred options of the compiler; only which of the short ones comes first in
+// Debian's builds is kept here.
 func (p *llvmParser) nearest(name string) string {
+	name, value, _ := strings.Cut(name, "=")
 	best := p.run.version.firstOption()
 	least := llvmEditDistance(name, best)
 	for i := range llvmOptionTable {
@@ -254,6 +247,9 @@ func (p *llvmParser) nearest(name string) string {
 				best, least = n, d
 			}
 		}
+	}
+	if value != "" {
+		best += "=" + value
 	}
 	return best
 }
