@@ -110,12 +110,12 @@ func TestSolveTornCounters(t *testing.T) {
 	if got := g.arcs[1].count; got != -2 {
 		t.Errorf("arc 2 -> 1: count %d, want -2 as gcov has it", got)
 	}
-	g.repair()
-	if got := g.blocks[2].count; got != 5 {
-		t.Errorf("block 2: count %d after repair, want 5", got)
+	g.settle()
+	if got := g.blocks[2].count; got != 7 {
+		t.Errorf("block 2: count %d when settled, want the 7 that went on to block 3", got)
 	}
 	if got := g.arcs[1].count; got != 0 {
-		t.Errorf("arc 2 -> 1: count %d after repair, want 0", got)
+		t.Errorf("arc 2 -> 1: count %d when settled, want 0", got)
 	}
 }
 

@@ -215,9 +215,11 @@ func (t *tally) function(sh *shard, number int32) {
 	t.unpack(sh.packed[d.block][d.at : d.at+d.size])
 	g := &t.flow
 	g.build(&t.fn, t.version)
-	if d.executed && !g.solve(counters[:d.arcs]) {
-		t.inconsistent++
-		g.repair()
+	if d.executed {
+		if !g.solve(counters[:d.arcs]) {
+			t.inconsistent++
+		}
+		g.settle()
 	}
 	t.current++
 	var declared *functionTally
@@ -246,24 +248,25 @@ func (t *tally) function(sh *shard, number int32) {
 	}
 }
 
-// repair makes counts that threads have torn fit to be shown: one that came
-// out negative is replaced by the largest counter beside it, 0 if there is
-// none.
-func (g *flow) repair() {
+// settle makes counts fit to be shown where no flow explains them: threads have
+// torn the counters, or control left where the graph has no arc, as Clang's has
+// none for longjmp and exit. An arc has no less than nothing, a block what
+// came in or went out, whichever is more.
+func (g *flow) settle() {
+	for i := range g.blocks {
+		g.blocks[i].count = 0
+	}
 	for i := range g.arcs {
-		g.arcs[i].count = max(g.arcs[i].count, 0)
+		a := &g.arcs[i]
+		a.count = max(a.count, 0)
+		g.blocks[a.src].count += a.count
 	}
 	for i := range g.blocks {
-		b := &g.blocks[i]
-		if b.count >= 0 {
-			continue
+		in := int64(0)
+		for _, k := range g.preds(i) {
+			in += g.arcs[k].count
 		}
-		b.count = 0
-		for _, list := range [2][]int32{g.succs(i), g.preds(i)} {
-			for _, k := range list {
-				b.count = max(b.count, g.arcs[k].count)
-			}
-		}
+		g.blocks[i].count = max(g.blocks[i].count, in)
 	}
 }
 
