@@ -46,7 +46,6 @@ func (v llvmVersion) hasPrefixes() bool      { return v >= 12 } // -m, -r, -s
 func (v llvmVersion) sharesLines() bool      { return v < 15 }  // a line is in the summary of the first of its functions only
 func (v llvmVersion) spacesBrackets() bool   { return v < 15 }  // A<B<C> >
 func (v llvmVersion) repeatsOptions() bool   { return v >= 15 } // an option may be given twice
-func (v llvmVersion) showsHost() bool        { return v < 16 }  // --version names the target
 func (v llvmVersion) knowsOldClang() bool    { return v < 18 }  // reads the summaries of Clang 9 as they are meant
 func (v llvmVersion) normalizesNames() bool  { return v >= 18 } // ./x.h and x.h are one source
 func (v llvmVersion) linesKeepSource() bool  { return v >= 21 } // lines of a header in a block count for the header

@@ -49,7 +49,9 @@ func llvmOrder[T any](m map[uint32]T) []uint32 {
 	return keys
 }
 
-// demangled is the name of a function as it is shown.
+// demangled is the name of a function as it is shown. LLVM's demanglers, which
+// changed from version to version, spell some names of templates otherwise;
+// those of local generic lambdas some leave as they are.
 func (l *llvmListing) demangled(fn *llvmFunc) string {
 	if !l.run.opts.demangle || !strings.HasPrefix(fn.name, "_Z") {
 		return fn.name

@@ -371,7 +371,7 @@ func (run *llvmRun) helpLine(o *llvmOption, name, text string) {
 
 // banner prints the version in the form that tools look for.
 func (run *llvmRun) banner() {
-	if run.version.fixedLayout() || !run.version.solvesTree() {
+	if !run.version.solvesTree() {
 		io.WriteString(run.stdout, "LLVM (http://llvm.org/):\n  ")
 	} else {
 		io.WriteString(run.stdout, "footfall ")
