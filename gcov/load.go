@@ -3,8 +3,6 @@ package gcov
 import (
 	"math/bits"
 	"os"
-
-	"github.com/ianlancetaylor/demangle"
 )
 
 // loaded is what was read for one operand.
@@ -26,7 +24,6 @@ type loaded struct {
 	sources          []string // in the order of their mention
 	functions        []*listFunction
 	head, body, tail []notice // before sources are named, behind them, about the data
-	hidden           []*Function
 	kept             []*Function
 }
 
@@ -144,7 +141,7 @@ func (ld *loader) prepare(in *loaded, notes *Notes) {
 			startColumn: fn.StartColumn, endColumn: fn.EndColumn, artificial: fn.Artificial, blocks: fn.Blocks,
 		}
 		if ld.demangle || ld.filterDemangled || ld.json {
-			f.plain = demangled(fn.Name)
+			f.plain = demangled(fn.Name, in.version)
 		}
 		name := fn.Name
 		if ld.filterDemangled {
@@ -158,9 +155,6 @@ func (ld *loader) prepare(in *loaded, notes *Notes) {
 	}
 	in.sources = s.names
 }
-
-// demangled is the name as GNU's demangler shows it, with parameters.
-func demangled(name string) string { return demangle.Filter(name) }
 
 // functionData are the counters of a function.
 type functionData struct {

@@ -3,6 +3,7 @@ package gcov
 import (
 	"fmt"
 	"math/bits"
+	"os"
 	"slices"
 	"strconv"
 )
@@ -30,6 +31,7 @@ type pathArc struct {
 type pathBlock struct{ locations []pathLocation }
 
 type pathLocation struct {
+	block  int32
 	source int32
 	lines  []uint32
 }
@@ -58,7 +60,7 @@ func newPathCoverage(g *flow, taken []uint64, s *sharer, find bool) *pathCoverag
 	for i := range g.fn.Locations {
 		l := &g.fn.Locations[i]
 		b := &p.blocks[l.Block]
-		b.locations = append(b.locations, pathLocation{s.source(l.Source), slices.Clone(l.Lines)})
+		b.locations = append(b.locations, pathLocation{int32(l.Block), s.source(l.Source), slices.Clone(l.Lines)})
 	}
 	return p
 }
@@ -239,45 +241,84 @@ func pathTitle(n int, covered bool) string {
 	return fmt.Sprintf("path %d not covered:", n)
 }
 
-// pathByLines prints the last line of each block of a path.
+// pathByLines prints the last line of each location on a path.
 func (p *printer) pathByLines(f *listFunction, n int, path []int32, covered bool) {
 	p.text(pathTitle(n, covered), " lines")
-	for i, b := range path {
-		locations := f.paths.blocks[b].locations
-		if len(locations) == 0 {
-			continue
-		}
-		l := locations[len(locations)-1]
-		if len(l.lines) == 0 {
-			continue
-		}
+	p.eachLocation(f, path, func(l *pathLocation, kind string) {
 		p.text(" ")
 		if l.source != f.source {
 			p.text(p.sources[l.source].shown, ":")
 		}
-		p.text(strconv.Itoa(int(l.lines[len(l.lines)-1])))
-		if i+1 < len(path) {
-			p.text(f.paths.arc(b, path[i+1]).kind())
-		}
-	}
+		p.text(strconv.Itoa(int(l.lines[len(l.lines)-1])), kind)
+	})
 	p.text("\n")
 }
 
-// pathBySource prints the source lines of each block of a path.
-func (p *printer) pathBySource(n int, path []int32, f *listFunction, covered bool) {
-	p.text(pathTitle(n, covered), "\n")
+// eachLocation calls show with the locations on a path that have lines, and
+// how the path goes on behind the last one of a block.
+func (p *printer) eachLocation(f *listFunction, path []int32, show func(l *pathLocation, kind string)) {
 	for i, b := range path {
 		locations := f.paths.blocks[b].locations
-		for k, l := range locations {
-			for j, line := range l.lines {
-				kind := ""
-				if k == len(locations)-1 && j == len(l.lines)-1 && i+1 < len(path) {
-					kind = f.paths.arc(b, path[i+1]).kind()
-				}
-				p.out = fmt.Appendf(p.out, "BB %2d: %-7s %3d", b, kind, line)
-				p.source(line)
+		for k := range locations {
+			kind := ""
+			if k == len(locations)-1 && i+1 < len(path) {
+				kind = f.paths.arc(b, path[i+1]).kind()
+			}
+			if len(locations[k].lines) > 0 {
+				show(&locations[k], kind)
 			}
 		}
 	}
+}
+
+// pathBySource prints the source lines on a path. Those of other files are set
+// apart.
+func (p *printer) pathBySource(n int, path []int32, f *listFunction, covered bool) {
+	p.text(pathTitle(n, covered), "\n")
+	source := f.source
+	p.eachLocation(f, path, func(l *pathLocation, kind string) {
+		switch {
+		case l.source == source:
+		case l.source == f.source:
+			p.text(separator)
+		default:
+			p.text("== inlined from ", p.sources[l.source].shown, " ==\n")
+		}
+		source = l.source
+		lines := p.linesOf(source)
+		for j, line := range l.lines {
+			k := ""
+			if j == len(l.lines)-1 {
+				k = kind
+			}
+			p.out = fmt.Appendf(p.out, "BB %2d: %-7s %3d:", l.block, k, line)
+			if int(line) <= len(lines) {
+				p.out = append(p.out, lines[line-1]...)
+			}
+			p.out = append(p.out, '\n')
+		}
+	})
 	p.text("\n")
+}
+
+// linesOf returns the lines of a source, this one or another.
+func (p *printer) linesOf(source int32) [][]byte {
+	src := p.sources[source]
+	if src == p.src {
+		return p.lines
+	}
+	lines, ok := p.others[src]
+	if !ok {
+		b, err := os.ReadFile(src.name)
+		if err != nil {
+			p.errors = append(p.errors, "Cannot open source file "+src.name+"\n"...)
+			return nil
+		}
+		if p.others == nil {
+			p.others = make(map[*listSource][][]byte)
+		}
+		lines = splitLines(b)
+		p.others[src] = lines
+	}
+	return lines
 }

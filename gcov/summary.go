@@ -87,17 +87,9 @@ func (c *coverageSummary) append(b []byte, outcomes, conditions, paths bool) []b
 	return b
 }
 
-// functionSummaries prints the summary of each function. A line counts for the
-// first function that mentions it.
+// functionSummaries prints the summary of each function.
 func (l *lister) functionSummaries() {
-	type at struct {
-		source int32
-		line   uint32
-	}
-	var seen map[at]int64
-	if l.sums {
-		seen = make(map[at]int64)
-	}
+	seen := make([]runningLines, len(l.sources))
 	for _, f := range l.functions {
 		if f.faults&lacksLines != 0 {
 			l.say("%s:no lines for '%s'\n", l.notesName, l.functionName(f))
@@ -105,28 +97,7 @@ func (l *lister) functionSummaries() {
 		if !l.sums {
 			continue
 		}
-		var c coverageSummary
-		own := make(map[at]int64)
-		for _, v := range f.visits {
-			sh := &f.shares[v.share]
-			lines, count := seen, true
-			if f.owns(sh) {
-				lines, count = own, l.version.countsInstances()
-			}
-			sum, exists := lines[at{sh.source, sh.line}]
-			if count && !exists {
-				c.lines++
-			}
-			if count && sum == 0 && v.count != 0 {
-				c.executed++
-			}
-			lines[at{sh.source, sh.line}] = sum + v.count
-		}
-		c.outcomes = f.outcomes
-		if f.paths != nil {
-			c.paths, c.pathsCovered = f.paths.total, f.paths.covered
-		}
-		c.conditions, c.shown = f.conditions, f.conditionsShown
+		c := l.functionSummary(f, seen)
 		l.stdout = append(l.stdout, "Function '"...)
 		l.stdout = append(l.stdout, l.functionName(f)...)
 		l.stdout = append(l.stdout, "'\n"...)
@@ -134,6 +105,61 @@ func (l *lister) functionSummaries() {
 		l.stdout = c.append(l.stdout, more, more && l.options.conditions, more && l.options.paths)
 		l.stdout = append(l.stdout, '\n')
 	}
+}
+
+// functionSummary counts the lines of a function: those that no function
+// before it has mentioned.
+func (l *lister) functionSummary(f *listFunction, seen []runningLines) *coverageSummary {
+	c := &coverageSummary{outcomes: f.outcomes, conditions: f.conditions, shown: f.conditionsShown}
+	if f.paths != nil {
+		c.paths, c.pathsCovered = f.paths.total, f.paths.covered
+	}
+	own := make([]runningLine, len(f.shares))
+	for _, v := range f.visits {
+		sh := &f.shares[v.share]
+		line := &own[v.share]
+		count := l.version.countsInstances()
+		if !f.owns(sh) {
+			line, count = seen[sh.source].line(sh.line, l.sources[sh.source].size), true
+		}
+		if count && !line.exists {
+			c.lines++
+		}
+		if count && line.sum == 0 && v.count != 0 {
+			c.executed++
+		}
+		line.exists = true
+		line.sum += v.count
+	}
+	return c
+}
+
+// runningLines are the lines of a source as the functions so far have left
+// them.
+type runningLines struct {
+	lines []runningLine
+	few   map[uint32]*runningLine // for a source of unlikely length
+}
+
+type runningLine struct {
+	exists bool
+	sum    int64
+}
+
+func (r *runningLines) line(n, size uint32) *runningLine {
+	if r.lines == nil && size <= 1<<20 {
+		r.lines = make([]runningLine, size)
+	}
+	if r.lines != nil {
+		return &r.lines[n]
+	}
+	if r.few == nil {
+		r.few = make(map[uint32]*runningLine)
+	}
+	if r.few[n] == nil {
+		r.few[n] = new(runningLine)
+	}
+	return r.few[n]
 }
 
 // fileSummary appends the summary of a source.

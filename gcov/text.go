@@ -57,6 +57,7 @@ type printer struct {
 	errors []byte
 	lines  [][]byte // of the source file
 	found  bool
+	others map[*listSource][][]byte // lines of other sources, on paths
 }
 
 // print prints the listing: the source with a count before each line.
