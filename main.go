@@ -84,6 +84,7 @@ func run(argv []string) int {
 // newRootCommand returns the command line's definition and a flag that is set
 // once a command has been chosen and its arguments were found to be right.
 func newRootCommand() (root *cobra.Command, started *bool) {
+	cobra.EnableCommandSorting = false // the table's order is better
 	started = new(bool)
 	root = &cobra.Command{
 		Use:   "footfall",
