@@ -95,6 +95,10 @@ how often. It reads what GCC and Clang put into programs.
 Results go to standard output, everything said to a person to standard error.
 The exit status is 0 on success, 1 if the work failed, 2 if the command line was
 wrong, and 3 if a threshold was missed.`,
+		Example: `  # what of prog.c does a run of the program reach?
+  gcc --coverage -o prog prog.c
+  ./prog
+  footfall report`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
