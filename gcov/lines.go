@@ -23,12 +23,12 @@ type listFunction struct {
 	called          int64
 	returned        int64
 	shares          []lineShare
-	arcs            []listArc   // of all shares, in their order
-	members         []listBlock // the same for blocks
-	visits          []visit     // in order, with -f
-	counts          []int64     // of all blocks, with -D
-	outcomes        outcomes    // of all its arcs, with -f
-	conditions      int         // outcomes of all its conditions, and how many were shown
+	arcs            []listArc    // of all shares, in their order
+	members         []listBlock  // the same for blocks
+	visits          []visit      // in order, with -f
+	counts          []blockCount // of all blocks, with -D
+	outcomes        outcomes     // of all its arcs, with -f
+	conditions      int          // outcomes of all its conditions, and how many were shown
 	conditionsShown int
 	paths           *pathCoverage
 	own             *lineTable // the lines that it shares with no other function, in a group
@@ -57,6 +57,12 @@ type lineShare struct {
 	arcs          int32
 	firstBlock    int32 // range of listFunction.members
 	blocks        int32
+}
+
+// A blockCount is the count of a block.
+type blockCount struct {
+	id    int32
+	count int64
 }
 
 // A visit is one mention of a line by a block.
@@ -263,7 +269,7 @@ func (s *sharer) appendArcs(arcs []listArc, b int32) []listArc {
 
 func (s *sharer) member(b int32, conditions []conditionCounts) listBlock {
 	fb := &s.line.blocks[b]
-	m := listBlock{id: b, arcs: fb.succEnd - fb.succ, count: fb.count, exceptional: fb.exceptional, callReturn: fb.callReturn}
+	m := listBlock{id: s.line.id(int(b)), arcs: fb.succEnd - fb.succ, count: fb.count, exceptional: fb.exceptional, callReturn: fb.callReturn}
 	if len(conditions) > 0 {
 		if c := s.conditionOf[b]; c > 0 {
 			m.terms, m.truev, m.falsev = s.line.fn.Conditions[c-1].Terms, conditions[c-1].truev, conditions[c-1].falsev

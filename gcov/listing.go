@@ -243,10 +243,7 @@ func (l *lister) take(operand string, in *loaded) {
 		l.say("'%s' file is already processed\n", operand)
 		return
 	}
-	if in.opened && (l.json || l.version == 0) {
-		l.version = in.version
-	}
-	if l.forced != 0 && in.opened {
+	if in.versioned && (l.json || l.version == l.forced) {
 		l.version = in.version
 	}
 	l.notify(in.head)

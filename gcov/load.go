@@ -3,6 +3,7 @@ package gcov
 import (
 	"math/bits"
 	"os"
+	"slices"
 )
 
 // loaded is what was read for one operand.
@@ -16,6 +17,7 @@ type loaded struct {
 	decoded          bool // and their head was read
 	notesTime        int64
 	version          Version // the personality
+	versioned        bool    // a file told it
 	cwd              string
 	marks            bool
 	noData           bool
@@ -82,7 +84,7 @@ func (ld *loader) readNotes(in *loaded) *Notes {
 	if err != nil {
 		notes, damage = salvageNotes(b, in.notesName)
 	}
-	in.version = ld.personality(notes.Version)
+	in.version, in.versioned = ld.personality(notes.Version), true
 	if ld.forced != 0 && notes.Version != in.version {
 		in.head = append(in.head, notice{in.notesName + ":version '" + notes.Version.String() + "', prefer '" + in.version.String() + "'\n", 3})
 	}
@@ -187,6 +189,9 @@ func (ld *loader) readCounts(in *loaded, notes *Notes) []functionData {
 	counts, err := ReadCounts(b)
 	if err != nil {
 		counts = salvageCounts(b)
+	}
+	if notes == nil {
+		in.version, in.versioned = ld.personality(counts.Version), true
 	}
 	// Without a forced version, that of the notes is the one to expect.
 	if want := in.version; want != 0 && counts.Version != want {
@@ -300,7 +305,7 @@ func (ld *loader) solve(in *loaded, notes *Notes, data []functionData) {
 		s.share(f, data[i].conditions)
 		if s.counts {
 			for b := range ld.graph.blocks {
-				f.counts = append(f.counts, ld.graph.blocks[b].count)
+				f.counts = append(f.counts, blockCount{ld.graph.id(b), ld.graph.blocks[b].count})
 			}
 		}
 		if ld.sums && v.functionBranches() {
@@ -332,6 +337,16 @@ func (g *flow) inspect(f *listFunction) {
 	if g.blocks[g.exit].openSucc > 0 {
 		f.faults |= arcsFromExit
 	}
+}
+
+// id is the number of the block as gcov shows it: blocks learn theirs from
+// arcs.
+func (g *flow) id(b int) int32 {
+	fb := &g.blocks[b]
+	if fb.succ == fb.succEnd && fb.pred == fb.predEnd && !slices.Contains(g.fn.arcless, uint32(b)) {
+		return 0
+	}
+	return int32(b)
 }
 
 // summarize tells how often the function was called and returned, and how many

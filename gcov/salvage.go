@@ -34,7 +34,12 @@ func (r *looseReader) word() uint32 {
 
 func (r *looseReader) ended() bool { return r.pos > len(r.b)-4 }
 
+// counter takes a counter; one that is cut is 0.
 func (r *looseReader) counter() int64 {
+	if r.pos > len(r.b)-8 {
+		r.pos = len(r.b)
+		return 0
+	}
 	lo := r.word()
 	return int64(uint64(r.word())<<32 | uint64(lo))
 }
@@ -195,8 +200,9 @@ func (s *notesSalvage) blocks(end int) bool {
 	}
 	// What the records of the function can describe; a function at the end
 	// may have lost most of them.
-	most := s.span(end)/8 + 2
-	if end+s.span(end) >= len(s.b) {
+	span, last := s.span(end)
+	most := span/8 + 2
+	if last {
 		most = max(most, 1<<20)
 	}
 	if count > most {
@@ -206,15 +212,16 @@ func (s *notesSalvage) blocks(end int) bool {
 	return true
 }
 
-// span is how many bytes of records of the same function follow.
-func (s *notesSalvage) span(from int) int {
+// span is how many bytes of records of the same function follow, and whether it
+// is the last one.
+func (s *notesSalvage) span(from int) (n int, last bool) {
 	r := *s.looseReader
 	r.pos = from
 	for {
 		at := r.pos
 		tag, _, end := r.next()
-		if tag == 0 || tag == tagFunction || end > len(r.b) {
-			return min(at, len(r.b)) - min(from, len(r.b))
+		if last = tag == 0 || end > len(r.b); last || tag == tagFunction {
+			return min(at, len(r.b)) - min(from, len(r.b)), last
 		}
 		r.pos = end
 	}

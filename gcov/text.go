@@ -162,8 +162,7 @@ func (p *printer) text(parts ...string) {
 	}
 }
 
-// readSource reads the lines of the source. Each ends at the first NUL in it,
-// as strings do in C.
+// readSource reads the lines of the source.
 func (p *printer) readSource() {
 	b, err := os.ReadFile(p.src.name)
 	if err != nil {
@@ -175,14 +174,41 @@ func (p *printer) readSource() {
 }
 
 func splitLines(b []byte) [][]byte {
+	if bytes.IndexByte(b, 0) >= 0 {
+		return splitLinesAtNUL(b)
+	}
 	lines := make([][]byte, 0, bytes.Count(b, []byte{'\n'})+1)
-	nul := bytes.IndexByte(b, 0) >= 0
 	for len(b) > 0 {
 		line, rest, _ := bytes.Cut(b, []byte{'\n'})
+		lines = append(lines, line)
 		b = rest
-		if nul {
-			line, _, _ = bytes.Cut(line, []byte{0})
+	}
+	return lines
+}
+
+// splitLinesAtNUL splits text that has NUL characters. Gcov reads it in pieces,
+// loses what stands behind a NUL in its piece, and with that the end of the
+// line, so that the next line is joined to it.
+func splitLinesAtNUL(b []byte) [][]byte {
+	var lines [][]byte
+	var line []byte
+	room := 200 // of gcov's buffer
+	for len(b) > 0 {
+		piece := b[:min(len(b), room-len(line)-1)]
+		if i := bytes.IndexByte(piece, '\n'); i >= 0 {
+			piece = piece[:i+1]
 		}
+		b = b[len(piece):]
+		text, _, _ := bytes.Cut(piece, []byte{0})
+		line = append(line, text...)
+		if bytes.HasSuffix(text, []byte{'\n'}) {
+			lines = append(lines, line[:len(line)-1])
+			line = nil
+		} else if len(line) > room/2 {
+			room *= 2
+		}
+	}
+	if len(line) > 0 {
 		lines = append(lines, line)
 	}
 	return lines
@@ -543,11 +569,11 @@ func (l *lister) dump(b []byte, src *listSource) []byte {
 	b = append(b, "source_info: "+src.name+"\n"...)
 	for _, f := range src.functions {
 		b = append(b, "  function_info: "+l.functionName(f)+"\n"...)
-		for i, n := range f.counts {
+		for _, c := range f.counts {
 			b = append(b, "    block_info id="...)
-			b = strconv.AppendInt(b, int64(i), 10)
+			b = strconv.AppendInt(b, int64(c.id), 10)
 			b = append(b, ", count="...)
-			b = strconv.AppendInt(b, n, 10)
+			b = strconv.AppendInt(b, c.count, 10)
 			b = append(b, " \n"...)
 		}
 	}
