@@ -59,6 +59,9 @@ func newPathCoverage(g *flow, taken []uint64, s *sharer, find bool) *pathCoverag
 	p.blocks = make([]pathBlock, len(g.blocks))
 	for i := range g.fn.Locations {
 		l := &g.fn.Locations[i]
+		if len(l.Lines) == 0 {
+			continue
+		}
 		b := &p.blocks[l.Block]
 		b.locations = append(b.locations, pathLocation{int32(l.Block), s.source(l.Source), slices.Clone(l.Lines)})
 	}
@@ -254,19 +257,17 @@ func (p *printer) pathByLines(f *listFunction, n int, path []int32, covered bool
 	p.text("\n")
 }
 
-// eachLocation calls show with the locations on a path that have lines, and
-// how the path goes on behind the last one of a block.
+// eachLocation calls show with the locations on a path, and how the
+// path goes on behind their block.
 func (p *printer) eachLocation(f *listFunction, path []int32, show func(l *pathLocation, kind string)) {
 	for i, b := range path {
+		kind := ""
+		if i+1 < len(path) {
+			kind = f.paths.arc(b, path[i+1]).kind()
+		}
 		locations := f.paths.blocks[b].locations
 		for k := range locations {
-			kind := ""
-			if k == len(locations)-1 && i+1 < len(path) {
-				kind = f.paths.arc(b, path[i+1]).kind()
-			}
-			if len(locations[k].lines) > 0 {
-				show(&locations[k], kind)
-			}
+			show(&locations[k], kind)
 		}
 	}
 }
