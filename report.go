@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -106,6 +107,9 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 		paths = []string{"."}
 	}
 
+	// A report lives for a moment and holds little: collecting garbage rarely
+	// saves a fifth of the time.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	objects, err := report.Find(paths, o.objectDirs)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ const (
 	Inconsistent                      // counters torn by threads
 )
 
-var problemNames = [...]string{"unreadable", "damaged", "rebuilt", "unknown version", "empty", "inconsistent"}
+var problemNames = [...]string{"unreadable", "damaged", "rebuilt", "unknown version", "empty"}
 
 func (k ProblemKind) String() string { return problemNames[k] }
 
@@ -91,6 +91,7 @@ func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats
 	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source)}
 	workers := min(runtime.GOMAXPROCS(0), max(1, len(objs)))
 	c.read(objs, workers)
+	runtime.GC() // the buffers of all files, far larger than what was kept of them
 	set := c.tally(workers)
 	return set, c.problems, c.stats
 }

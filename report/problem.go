@@ -43,7 +43,6 @@ func Collected(problems []gcov.Problem) []Problem {
 		gcov.Rebuilt:        "data files of another build",
 		gcov.UnknownVersion: "files of unknown versions",
 		gcov.Empty:          "notes without functions",
-		gcov.Inconsistent:   "objects with impossible counts",
 	}
 	var out []Problem
 	for _, p := range problems {
