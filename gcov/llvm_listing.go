@@ -252,16 +252,17 @@ func (l *llvmListing) listingName(source string) string {
 	return name + ".gcov"
 }
 
-// write hands out a writer to a file, or to the standard output.
-func (l *llvmListing) write(name string, stdout bool, print func(*bufio.Writer)) {
+// write hands out a writer to a file, or to the standard output; false if the
+// file cannot be made.
+func (l *llvmListing) write(name string, stdout bool, print func(*bufio.Writer)) bool {
 	if stdout {
 		print(l.run.stdout)
-		return
+		return true
 	}
 	f, err := os.Create(l.run.path(name))
 	if err != nil {
 		l.run.say("%s\n", llvmErrorText(err))
-		return
+		return false
 	}
 	w := bufio.NewWriterSize(f, 1<<16)
 	print(w)
@@ -272,6 +273,7 @@ func (l *llvmListing) write(name string, stdout bool, print func(*bufio.Writer))
 	if err != nil {
 		l.run.say("%s\n", llvmErrorText(err))
 	}
+	return true
 }
 
 // source reads a source; a message and nothing when it cannot be read.

@@ -350,8 +350,8 @@ func (l *llvmListing) printOld() {
 	done := make([]llvmOldSource, len(l.sources))
 	var fns []*llvmFunc // in the order in which lines of theirs come
 	sums := make(map[*llvmFunc]*llvmSummary)
-	if opts.intermediate {
-		l.printOldIntermediate(order)
+	if opts.intermediate && !opts.noOutput && !l.printOldIntermediate() {
+		return
 	}
 	for _, i := range order {
 		s := &l.sources[i]
@@ -514,12 +514,9 @@ func llvmOldRatio(part, whole uint64) uint32 {
 	return uint32(part * 100 / whole)
 }
 
-// printOldIntermediate writes the listing of -i.
-func (l *llvmListing) printOldIntermediate(order []int) {
-	if l.run.opts.noOutput {
-		return
-	}
-	l.write(llvmName(l.main)+".gcov", false, func(w *bufio.Writer) {
+// printOldIntermediate writes the listing of -i; false if it cannot.
+func (l *llvmListing) printOldIntermediate() bool {
+	return l.write(llvmName(l.main)+".gcov", false, func(w *bufio.Writer) {
 		for i := range l.sources {
 			s := &l.sources[i]
 			fmt.Fprintf(w, "file:%s\n", s.name)

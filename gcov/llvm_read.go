@@ -335,6 +335,10 @@ func (f *llvmFile) inside(fn *llvmFunc, block uint32) bool {
 func (f *llvmFile) readLines(c *llvmCursor, fn *llvmFunc, b *llvmBlock) {
 	for {
 		if line := c.word(); line != 0 {
+			if f.version.linesKeepSource() && len(b.lines) == 0 {
+				b.last = line // of no source: lost
+				continue
+			}
 			b.addLine(line, fn.source)
 			continue
 		}
