@@ -41,7 +41,8 @@ type Function struct {
 	EndLine, EndColumn     int32
 	// Name is that of the first instance, as the linker knows it.
 	Name string
-	// Count is the number of calls of all instances together.
+	// Count is the number of calls of all instances together. For a function
+	// that ran only where it was inlined it is the count of its first line.
 	Count int64
 	// Blocks and BlocksExecuted are those of the instance with the most
 	// blocks executed.

@@ -165,6 +165,7 @@ type lineTally struct {
 	reached    bool // not by exceptions alone
 	unexecuted bool // in a function in which it ran, a block of it did not
 	idle       bool // in the current function, a block of it did not run
+	inlined    bool // it ran as part of a function that it does not stand in
 }
 
 // A group is the branches and calls that one function has on a line.
@@ -230,17 +231,19 @@ func (t *tally) function(sh *shard, number int32) {
 		block := t.places[i].block
 		var line *lineTally
 		var at conditionKey
+		own := false // the line stands in the function
 		for ; i < len(t.places) && t.places[i].block == block; i++ {
 			at.file = t.places[i].file
 			for _, at.line = range t.lines[t.places[i].line:t.places[i].last] {
-				line = t.line(at.file, at.line, &g.blocks[block])
+				own = at.file == t.file && at.line >= t.fn.StartLine && (at.line <= t.fn.EndLine || t.fn.EndLine == 0)
+				line = t.line(at.file, at.line, &g.blocks[block], own)
 			}
 		}
 		if line == nil || block == 0 || int(block) == g.exit {
 			continue
 		}
 		at.function = nil
-		if at.file == t.file && at.line >= t.fn.StartLine && (at.line <= t.fn.EndLine || t.fn.EndLine == 0) {
+		if own {
 			at.function = declared
 		}
 		t.branches(line, at.function, int(block))
@@ -305,7 +308,7 @@ func (t *tally) instance(key functionKey, endLine, endColumn uint32, in ...cover
 
 // line adds a block to a line, and returns the line; nil when its file is left
 // out.
-func (t *tally) line(file int32, n uint32, b *flowBlock) *lineTally {
+func (t *tally) line(file int32, n uint32, b *flowBlock, own bool) *lineTally {
 	if file == dropped {
 		return nil
 	}
@@ -319,6 +322,7 @@ func (t *tally) line(file int32, n uint32, b *flowBlock) *lineTally {
 		l.idle = l.idle || b.count == 0
 	}
 	if b.count > l.most {
+		l.inlined = l.inlined || !own
 		l.count += b.count - l.most
 		l.most = b.count
 	}
@@ -506,6 +510,7 @@ func (t *tally) mergeLine(l, from *lineTally) {
 	l.count += from.count
 	l.reached = l.reached || from.reached
 	l.unexecuted = l.unexecuted || from.unexecuted
+	l.inlined = l.inlined || from.inlined
 	for src := from.group; src != nil; src = src.next {
 		gr := t.group(l, src.function.merged())
 		gr.branch, gr.call = 0, 0
@@ -546,13 +551,16 @@ func (t *tally) set(workers int) *coverage.Set {
 	}
 	t.addConditions(files)
 	set := new(coverage.Set)
-	for _, f := range files {
+	for i, f := range files {
 		if f == nil {
 			continue
 		}
 		slices.SortFunc(f.Functions, func(a, b *coverage.Function) int {
 			return cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.StartColumn, b.StartColumn), strings.Compare(a.Name, b.Name))
 		})
+		if i < len(t.files) && t.files[i] != nil {
+			t.files[i].countInlined(f.Functions)
+		}
 		set.Files = append(set.Files, f)
 	}
 	slices.SortFunc(set.Files, func(a, b *coverage.File) int { return strings.Compare(a.Name, b.Name) })
@@ -584,6 +592,31 @@ func (f *fileTally) list() []coverage.Line {
 	}
 	return lines
 }
+
+// countInlined gives functions that were never called, but ran where they were
+// inlined, the count of their first line that did. A line which another
+// function around it may have run as well, as with a lambda, tells nothing.
+func (f *fileTally) countInlined(functions []*coverage.Function) {
+	end := int32(0) // of the functions so far
+	for _, fn := range functions {
+		first := fn.StartLine
+		if first <= end {
+			first++
+		}
+		end = max(end, fn.EndLine)
+		for n := first; fn.Count == 0 && n <= min(fn.EndLine, fn.StartLine+maxInlined); n++ {
+			if p := f.pages[uint32(n)>>pageBits]; p != nil {
+				if l := &p[n&(1<<pageBits-1)]; l.inlined {
+					fn.Count = l.count
+					fn.Instances[0].Count = l.count
+				}
+			}
+		}
+	}
+}
+
+// maxInlined is the number of lines in which an inlined function must show.
+const maxInlined = 1000
 
 // ways fills in the branches and calls of a line, function by function in the
 // order of the source.
