@@ -2,12 +2,46 @@ package gcov
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/ianlancetaylor/demangle"
 )
 
 // emptyPack stands for what an empty pack of template arguments prints.
 const emptyPack = "\x01"
+
+// A demangler remembers names: most functions of a header are in many objects.
+// It may be used by several goroutines.
+type demangler struct {
+	mu    sync.Mutex
+	names map[demangleKey]string
+}
+
+type demangleKey struct {
+	name        string
+	conversions bool
+}
+
+// mostNames bounds the memory of a demangler.
+const mostNames = 1 << 16
+
+func (d *demangler) demangled(name string, v Version) string {
+	key := demangleKey{name, v.demanglesConversions()}
+	d.mu.Lock()
+	plain, ok := d.names[key]
+	d.mu.Unlock()
+	if ok {
+		return plain
+	}
+	plain = demangled(name, v)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == nil || len(d.names) >= mostNames {
+		d.names = make(map[demangleKey]string)
+	}
+	d.names[key] = plain
+	return plain
+}
 
 // demangled is the name as GNU's demangler shows it, with parameters.
 func demangled(name string, v Version) string {

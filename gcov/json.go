@@ -1,10 +1,11 @@
 package gcov
 
 import (
-	"compress/gzip"
-	"io"
+	"bytes"
 	"slices"
 	"strconv"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // finishJSON makes the results for an operand as JSON.
@@ -18,20 +19,20 @@ func (l *lister) finishJSON(operand string, r *results) {
 	if l.relative {
 		r.sources = slices.DeleteFunc(slices.Clone(l.sources), l.relativeOnly)
 	}
-	r.name, r.text = l.jsonName(l.version, input), j.b
-	if l.toStdout {
-		r.text = append(r.text, '\n')
+	r.name, r.text = l.jsonName(l.version, input), append(j.b, '\n')
+	if l.write && !l.toStdout {
+		r.text = pack(j.b)
 	}
 }
 
-// pack writes text in the form of the gzip program.
-func pack(w io.Writer, text []byte) error {
-	z := gzip.NewWriter(w)
+// pack returns text in the form of the gzip program, without a name or date.
+func pack(text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
 	z.OS = 3
-	if _, err := z.Write(text); err != nil {
-		return err
-	}
-	return z.Close()
+	z.Write(text)
+	z.Close()
+	return b.Bytes()
 }
 
 // A jsonWriter writes gcov's JSON. The order of keys is part of it: until GCC
@@ -41,84 +42,76 @@ type jsonWriter struct {
 	b []byte
 }
 
-// A jsonField is a key with what writes its value; nil: the key is left out.
-type jsonField struct {
-	key   string
-	write func()
-}
+func (j *jsonWriter) begin(c byte) { j.b = append(j.b, c) }
+func (j *jsonWriter) end(c byte)   { j.b = append(j.b, c) }
 
-// object writes fields; where the order is that of the hash table, hashed
-// has their indices in it.
-func (j *jsonWriter) object(fields []jsonField, hashed ...int) {
-	j.b = append(j.b, '{')
-	start := len(j.b)
-	for i := range fields {
-		f := &fields[i]
-		if j.version.jsonIsHashed() {
-			f = &fields[hashed[i]]
-		}
-		if f.write == nil {
-			continue
-		}
-		if len(j.b) > start {
-			j.b = append(j.b, ", "...)
-		}
-		j.key(f.key)
-		f.write()
+// next separates an element from the one before it.
+func (j *jsonWriter) next() {
+	if c := j.b[len(j.b)-1]; c != '[' && c != '{' {
+		j.b = append(j.b, ", "...)
 	}
-	j.b = append(j.b, '}')
 }
 
 func (j *jsonWriter) key(key string) {
+	j.next()
 	j.b = append(j.b, '"')
 	j.b = append(j.b, key...)
 	j.b = append(j.b, `": `...)
 }
 
-// array writes n elements.
-func (j *jsonWriter) array(n int, write func(i int)) {
-	j.b = append(j.b, '[')
-	for i := range n {
-		if i > 0 {
-			j.b = append(j.b, ", "...)
-		}
-		write(i)
-	}
-	j.b = append(j.b, ']')
-}
-
-func (j *jsonWriter) string(s string) {
+func (j *jsonWriter) string(key, s string) {
+	j.key(key)
 	j.b = append(j.b, '"')
+	done := 0 // what of s is written
 	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '"':
-			j.b = append(j.b, `\"`...)
-		case '\\':
-			if j.version.jsonFloats() {
-				// GCC 9 has it so.
-				j.b = append(j.b, `\n`...)
-			} else {
-				j.b = append(j.b, `\\`...)
-			}
-		case '\b':
-			j.b = append(j.b, `\b`...)
-		case '\f':
-			j.b = append(j.b, `\f`...)
-		case '\n':
-			j.b = append(j.b, `\n`...)
-		case '\r':
-			j.b = append(j.b, `\r`...)
-		case '\t':
-			j.b = append(j.b, `\t`...)
-		default:
-			j.b = append(j.b, c)
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
 		}
+		escaped := j.escape(c)
+		if escaped == 0 {
+			continue
+		}
+		j.b = append(j.b, s[done:i]...)
+		j.b = append(j.b, '\\', escaped)
+		done = i + 1
 	}
+	j.b = append(j.b, s[done:]...)
 	j.b = append(j.b, '"')
 }
 
-// number writes an integer. In GCC 9 numbers are floating, with six digits.
-func (j *jsonWriter) number(n int64) {
+// escape is what stands for a character behind a backslash, 0 if it stands for
+// itself.
+func (j *jsonWriter) escape(c byte) byte {
+	switch c {
+	case '"':
+		return c
+	case '\\':
+		if j.version.jsonFloats() {
+			return 'n' // GCC 9 has it so
+		}
+		return c
+	case '\b':
+		return 'b'
+	case '\f':
+		return 'f'
+	case '\n':
+		return 'n'
+	case '\r':
+		return 'r'
+	case '\t':
+		return 't'
+	}
+	return 0
+}
+
+func (j *jsonWriter) number(key string, n int64) {
+	j.key(key)
+	j.integer(n)
+}
+
+// integer writes an integer. In GCC 9 numbers are floating, with six digits.
+func (j *jsonWriter) integer(n int64) {
 	if j.version.jsonFloats() && (n >= 1000000 || n <= -1000000) {
 		j.b = strconv.AppendFloat(j.b, float64(n), 'g', 6, 64)
 		return
@@ -126,29 +119,43 @@ func (j *jsonWriter) number(n int64) {
 	j.b = strconv.AppendInt(j.b, n, 10)
 }
 
-func (j *jsonWriter) bool(b bool) { j.b = strconv.AppendBool(j.b, b) }
+func (j *jsonWriter) bool(key string, b bool) {
+	j.key(key)
+	j.b = strconv.AppendBool(j.b, b)
+}
 
 func (j *jsonWriter) root(input string) {
-	format := "1"
-	if j.version.jsonFormat2() {
-		format = "2"
+	j.begin('{')
+	switch {
+	case j.version.jsonIsHashed():
+		j.string("gcc_version", j.version.text())
+		j.files()
+		j.string("format_version", "1")
+		j.directory()
+		j.string("data_file", input)
+	default:
+		format := "1"
+		if j.version.jsonFormat2() {
+			format = "2"
+		}
+		j.string("format_version", format)
+		j.string("gcc_version", j.version.text())
+		j.directory()
+		j.string("data_file", input)
+		j.files()
 	}
-	fields := []jsonField{
-		{"format_version", func() { j.string(format) }},
-		{"gcc_version", func() { j.string(j.version.text()) }},
-		{"current_working_directory", nil},
-		{"data_file", func() { j.string(input) }},
-		{"files", j.files},
-	}
+	j.end('}')
+}
+
+func (j *jsonWriter) directory() {
 	if j.hasCwd {
-		fields[2].write = func() { j.string(j.cwd) }
+		j.string("current_working_directory", j.cwd)
 	}
-	j.object(fields, 1, 4, 0, 2, 3)
 }
 
 func (j *jsonWriter) files() {
-	j.b = append(j.b, '[')
-	start := len(j.b)
+	j.key("files")
+	j.begin('[')
 	for _, src := range j.sources {
 		if j.relativeOnly(src) {
 			continue
@@ -161,9 +168,6 @@ func (j *jsonWriter) files() {
 			j.stdout = j.fileSummary(j.stdout, src)
 		}
 		if j.write {
-			if len(j.b) > start {
-				j.b = append(j.b, ", "...)
-			}
 			j.file(src)
 			if !j.toStdout && j.version.announcesJSON() {
 				j.stdout = append(j.stdout, '\n')
@@ -171,95 +175,122 @@ func (j *jsonWriter) files() {
 		}
 		src.lines = nil
 	}
-	j.b = append(j.b, ']')
+	j.end(']')
 }
 
 func (j *jsonWriter) file(src *listSource) {
 	introsort(src.functions, startsBefore)
-	j.object([]jsonField{
-		{"file", func() { j.string(src.name) }},
-		{"functions", func() {
-			j.array(len(src.functions), func(i int) { j.function(src.functions[i]) })
-		}},
-		{"lines", func() { j.fileLines(src) }},
-	}, 2, 1, 0)
+	j.next()
+	j.begin('{')
+	if j.version.jsonIsHashed() {
+		j.lineList(src)
+		j.functionList(src)
+		j.string("file", src.name)
+	} else {
+		j.string("file", src.name)
+		j.functionList(src)
+		j.lineList(src)
+	}
+	j.end('}')
+}
+
+func (j *jsonWriter) functionList(src *listSource) {
+	j.key("functions")
+	j.begin('[')
+	for _, f := range src.functions {
+		j.function(f)
+	}
+	j.end(']')
 }
 
 func (j *jsonWriter) function(f *listFunction) {
-	number := func(n int64) func() { return func() { j.number(n) } }
-	fields := []jsonField{
-		{"name", func() { j.string(f.name) }},
-		{"demangled_name", func() { j.string(f.plain) }},
-		{"start_line", number(int64(f.start))},
-		{"start_column", number(int64(f.startColumn))},
-		{"end_line", number(int64(f.end))},
-		{"end_column", number(int64(f.endColumn))},
-		{"blocks", number(int64(uint32(f.blocks - 2)))},
-		{"blocks_executed", number(int64(f.blocksExecuted))},
-		{"execution_count", number(f.called)},
+	blocks := int64(uint32(f.blocks - 2))
+	j.next()
+	j.begin('{')
+	if j.version.jsonIsHashed() {
+		j.number("blocks", blocks)
+		j.number("end_column", int64(f.endColumn))
+		j.number("start_line", int64(f.start))
+		j.string("name", f.name)
+		j.number("blocks_executed", int64(f.blocksExecuted))
+		j.number("execution_count", f.called)
+		j.string("demangled_name", f.plain)
+		j.number("start_column", int64(f.startColumn))
+		j.number("end_line", int64(f.end))
+	} else {
+		j.string("name", f.name)
+		j.string("demangled_name", f.plain)
+		j.number("start_line", int64(f.start))
+		j.number("start_column", int64(f.startColumn))
+		j.number("end_line", int64(f.end))
+		j.number("end_column", int64(f.endColumn))
+		j.number("blocks", blocks)
+		j.number("blocks_executed", int64(f.blocksExecuted))
+		j.number("execution_count", f.called)
+		if j.version.jsonPaths() {
+			j.pathFields(f.paths)
+		}
 	}
-	if j.version.jsonPaths() {
-		fields = append(fields, j.pathFields(f)...)
-	}
-	j.object(fields, 6, 5, 2, 0, 7, 8, 1, 3, 4)
+	j.end('}')
 }
 
-func (j *jsonWriter) pathFields(f *listFunction) []jsonField {
-	c := f.paths
+func (j *jsonWriter) pathFields(c *pathCoverage) {
 	if c == nil {
 		c = new(pathCoverage)
 	}
-	return []jsonField{
-		{"total_prime_paths", func() { j.number(int64(c.total)) }},
-		{"covered_prime_paths", func() { j.number(int64(c.covered)) }},
-		{"prime_path_coverage", func() { j.pathList(c) }},
-	}
+	j.number("total_prime_paths", int64(c.total))
+	j.number("covered_prime_paths", int64(c.covered))
+	j.key("prime_path_coverage")
+	j.begin('[')
+	c.each(func(n int, path []int32) {
+		if !c.is(n) {
+			j.path(c, n, path)
+		}
+	})
+	j.end(']')
 }
 
-// pathList writes the paths that were not taken.
-func (j *jsonWriter) pathList(c *pathCoverage) {
-	j.b = append(j.b, '[')
-	start := len(j.b)
-	c.each(func(n int, path []int32) {
-		if c.is(n) {
-			return
-		}
-		if len(j.b) > start {
-			j.b = append(j.b, ", "...)
-		}
-		j.object([]jsonField{
-			{"id", func() { j.number(int64(n)) }},
-			{"sequence", func() {
-				j.array(len(path), func(i int) { j.pathBlock(c, path, i) })
-			}},
-		})
-	})
-	j.b = append(j.b, ']')
+// path writes a path that was not taken.
+func (j *jsonWriter) path(c *pathCoverage, n int, path []int32) {
+	j.next()
+	j.begin('{')
+	j.number("id", int64(n))
+	j.key("sequence")
+	j.begin('[')
+	for i := range path {
+		j.pathBlock(c, path, i)
+	}
+	j.end(']')
+	j.end('}')
 }
 
 func (j *jsonWriter) pathBlock(c *pathCoverage, path []int32, i int) {
-	locations := c.blocks[path[i]].locations
-	j.object([]jsonField{
-		{"block_id", func() { j.number(int64(path[i])) }},
-		{"locations", func() {
-			j.array(len(locations), func(k int) {
-				l := &locations[k]
-				j.object([]jsonField{
-					{"file", func() { j.string(j.sources[l.source].name) }},
-					{"line_numbers", func() {
-						j.array(len(l.lines), func(n int) { j.number(int64(l.lines[n])) })
-					}},
-				})
-			})
-		}},
-		{"edge_kind", func() {
-			kind := ""
-			if i+1 < len(path) {
-				kind = c.arc(path[i], path[i+1]).jsonKind()
-			}
-			j.string(kind)
-		}},
-	})
+	j.next()
+	j.begin('{')
+	j.number("block_id", int64(path[i]))
+	j.key("locations")
+	j.begin('[')
+	for k := range c.blocks[path[i]].locations {
+		l := &c.blocks[path[i]].locations[k]
+		j.next()
+		j.begin('{')
+		j.string("file", j.sources[l.source].name)
+		j.key("line_numbers")
+		j.begin('[')
+		for _, line := range l.lines {
+			j.next()
+			j.integer(int64(line))
+		}
+		j.end(']')
+		j.end('}')
+	}
+	j.end(']')
+	kind := ""
+	if i+1 < len(path) {
+		kind = c.arc(path[i], path[i+1]).jsonKind()
+	}
+	j.string("edge_kind", kind)
+	j.end('}')
 }
 
 // jsonKind is how the arc is called in JSON: GCC 15 and 16 look at the wrong
@@ -276,20 +307,11 @@ func (a pathArc) jsonKind() string {
 	return ""
 }
 
-// fileLines writes the lines of a source: before each line those of the group
+// lineList writes the lines of a source: before each line those of the group
 // that begins there.
-func (j *jsonWriter) fileLines(src *listSource) {
-	j.b = append(j.b, '[')
-	start := len(j.b)
-	write := func(line *listLine, name string) {
-		if !line.exists {
-			return
-		}
-		if len(j.b) > start {
-			j.b = append(j.b, ", "...)
-		}
-		j.line(line, name)
-	}
+func (j *jsonWriter) lineList(src *listSource) {
+	j.key("lines")
+	j.begin('[')
 	var open []*listFunction
 	for _, n := range src.places() {
 		fns := src.slots[n]
@@ -302,7 +324,7 @@ func (j *jsonWriter) fileLines(src *listSource) {
 				open = append(open, f)
 			}
 			for i := 0; f.own != nil && i < len(f.own.lines); i++ {
-				write(&f.own.lines[i], f.name)
+				j.line(&f.own.lines[i], f.name)
 			}
 			f.own = nil
 		}
@@ -310,16 +332,16 @@ func (j *jsonWriter) fileLines(src *listSource) {
 			continue
 		}
 		if len(open) == 0 {
-			write(src.lines.at(n), "")
+			j.line(src.lines.at(n), "")
 			continue
 		}
 		f := open[len(open)-1]
-		write(src.lines.at(n), f.name)
+		j.line(src.lines.at(n), f.name)
 		if f.end == n && j.version.jsonFunctionStack() {
 			open = open[:len(open)-1]
 		}
 	}
-	j.b = append(j.b, ']')
+	j.end(']')
 }
 
 // places are the numbers of all lines at which something happens, in order:
@@ -345,126 +367,139 @@ func (src *listSource) places() []uint32 {
 	return slices.Compact(places)
 }
 
+// line writes a line, if it exists; name is its function, "" for none.
 func (j *jsonWriter) line(line *listLine, name string) {
-	fields := []jsonField{
-		{"line_number", func() { j.number(int64(line.number)) }},
-		{"function_name", func() { j.string(name) }},
-		{"count", func() { j.number(line.count) }},
-		{"unexecuted_block", func() { j.bool(line.unexecuted) }},
-		{"branches", func() { j.branchList(line) }},
+	if !line.exists {
+		return
 	}
-	if name == "" {
-		fields[1].write = nil
+	j.next()
+	j.begin('{')
+	if j.version.jsonIsHashed() {
+		j.branchList(line)
+		j.number("count", line.count)
+		j.number("line_number", int64(line.number))
+		j.bool("unexecuted_block", line.unexecuted)
+		if name != "" {
+			j.string("function_name", name)
+		}
+	} else {
+		j.number("line_number", int64(line.number))
+		if name != "" {
+			j.string("function_name", name)
+		}
+		j.number("count", line.count)
+		j.bool("unexecuted_block", line.unexecuted)
+		if j.version.jsonFormat2() {
+			j.blockIDs(line)
+		}
+		j.branchList(line)
+		if j.version.jsonFormat2() {
+			j.callList(line)
+			j.conditionList(line)
+		}
 	}
-	if j.version.jsonFormat2() {
-		branches := fields[4]
-		fields = append(fields[:4], jsonField{"block_ids", func() { j.blockIDs(line) }}, branches,
-			jsonField{"calls", func() { j.callList(line) }},
-			jsonField{"conditions", func() { j.conditionList(line) }})
-	}
-	j.object(fields, 4, 2, 0, 3, 1)
+	j.end('}')
 }
 
 func (j *jsonWriter) blockIDs(line *listLine) {
-	j.b = append(j.b, '[')
-	start := len(j.b)
+	j.key("block_ids")
+	j.begin('[')
 	for _, r := range line.shares {
 		for k := range r.blocks() {
-			if len(j.b) > start {
-				j.b = append(j.b, ", "...)
-			}
-			j.number(int64(r.blocks()[k].id))
+			j.next()
+			j.integer(int64(r.blocks()[k].id))
 		}
 	}
-	j.b = append(j.b, ']')
-}
-
-// arcs writes an array of those arcs of a line that which chooses.
-func (j *jsonWriter) arcs(line *listLine, which func(a *listArc) bool, write func(a *listArc)) {
-	j.b = append(j.b, '[')
-	start := len(j.b)
-	for _, r := range line.shares {
-		arcs := r.arcs()
-		for k := range arcs {
-			if a := &arcs[k]; which(a) {
-				if len(j.b) > start {
-					j.b = append(j.b, ", "...)
-				}
-				write(a)
-			}
-		}
-	}
-	j.b = append(j.b, ']')
+	j.end(']')
 }
 
 func (j *jsonWriter) branchList(line *listLine) {
-	branch := func(a *listArc) bool { return !a.unconditional && !a.call }
-	j.arcs(line, branch, func(a *listArc) {
-		fields := []jsonField{
-			{"count", func() { j.number(a.count) }},
-			{"throw", func() { j.bool(a.throw) }},
-			{"fallthrough", func() { j.bool(a.fallthru) }},
+	j.key("branches")
+	j.begin('[')
+	for _, r := range line.shares {
+		arcs := r.arcs()
+		for k := range arcs {
+			if a := &arcs[k]; !a.unconditional && !a.call {
+				j.branch(a)
+			}
 		}
+	}
+	j.end(']')
+}
+
+func (j *jsonWriter) branch(a *listArc) {
+	j.next()
+	j.begin('{')
+	if j.version.jsonIsHashed() {
+		j.bool("fallthrough", a.fallthru)
+		j.number("count", a.count)
+		j.bool("throw", a.throw)
+	} else {
+		j.number("count", a.count)
+		j.bool("throw", a.throw)
+		j.bool("fallthrough", a.fallthru)
 		if j.version.jsonFormat2() {
-			fields = append(fields,
-				jsonField{"source_block_id", func() { j.number(int64(a.src)) }},
-				jsonField{"destination_block_id", func() { j.number(int64(a.dst)) }})
+			j.number("source_block_id", int64(a.src))
+			j.number("destination_block_id", int64(a.dst))
 		}
-		j.object(fields, 2, 0, 1)
-	})
+	}
+	j.end('}')
 }
 
 func (j *jsonWriter) callList(line *listLine) {
-	call := func(a *listArc) bool { return a.call }
-	j.arcs(line, call, func(a *listArc) {
-		j.object([]jsonField{
-			{"source_block_id", func() { j.number(int64(a.src)) }},
-			{"destination_block_id", func() { j.number(int64(a.dst)) }},
-			{"returned", func() { j.number(a.total - a.count) }},
-		})
-	})
+	j.key("calls")
+	j.begin('[')
+	for _, r := range line.shares {
+		arcs := r.arcs()
+		for k := range arcs {
+			a := &arcs[k]
+			if !a.call {
+				continue
+			}
+			j.next()
+			j.begin('{')
+			j.number("source_block_id", int64(a.src))
+			j.number("destination_block_id", int64(a.dst))
+			j.number("returned", a.total-a.count)
+			j.end('}')
+		}
+	}
+	j.end(']')
 }
 
 func (j *jsonWriter) conditionList(line *listLine) {
-	j.b = append(j.b, '[')
-	start := len(j.b)
+	j.key("conditions")
+	j.begin('[')
 	for _, r := range line.shares {
 		blocks := r.blocks()
 		for k := range blocks {
-			b := &blocks[k]
-			if b.terms == 0 || !j.options.conditions {
-				continue
+			if b := &blocks[k]; b.terms > 0 && j.options.conditions {
+				j.condition(b)
 			}
-			if len(j.b) > start {
-				j.b = append(j.b, ", "...)
-			}
-			j.condition(b)
 		}
 	}
-	j.b = append(j.b, ']')
+	j.end(']')
 }
 
 func (j *jsonWriter) condition(b *listBlock) {
-	missing := func(mask uint64) func() {
-		return func() {
-			j.b = append(j.b, '[')
-			start := len(j.b)
-			for i := uint32(0); i < b.terms && b.covered() != 2*int(b.terms); i++ {
-				if mask>>i&1 != 0 {
-					continue
-				}
-				if len(j.b) > start {
-					j.b = append(j.b, ", "...)
-				}
-				j.number(int64(i))
-			}
-			j.b = append(j.b, ']')
+	j.next()
+	j.begin('{')
+	j.number("count", 2*int64(b.terms))
+	j.number("covered", int64(b.covered()))
+	j.missing("not_covered_true", b, b.truev)
+	j.missing("not_covered_false", b, b.falsev)
+	j.end('}')
+}
+
+// missing writes the terms of a condition that the mask lacks.
+func (j *jsonWriter) missing(key string, b *listBlock, mask uint64) {
+	j.key(key)
+	j.begin('[')
+	for i := uint32(0); i < b.terms && b.covered() != 2*int(b.terms); i++ {
+		if mask>>i&1 == 0 {
+			j.next()
+			j.integer(int64(i))
 		}
 	}
-	j.object([]jsonField{
-		{"count", func() { j.number(2 * int64(b.terms)) }},
-		{"covered", func() { j.number(int64(b.covered())) }},
-		{"not_covered_true", missing(b.truev)},
-		{"not_covered_false", missing(b.falsev)},
-	})
+	j.end(']')
 }

@@ -48,7 +48,7 @@ func Run(inv *Invocation) int {
 // isClangNotes tells whether a file was written by Clang, whose own gcov shows
 // it.
 func isClangNotes(name string) bool {
-	b, _, err := readTimed(name)
+	b, _, err := readTimed(name, nil)
 	if err != nil {
 		return false
 	}
@@ -193,8 +193,9 @@ func (l *lister) load(operands []string) func(i int) *loaded {
 		jobs[i] = in
 	}
 	workers := min(runtime.GOMAXPROCS(0), len(operands))
+	names := new(demangler)
 	if workers == 1 {
-		ld := newLoader(l.options, l.forced)
+		ld := newLoader(l.options, l.forced, names)
 		return func(i int) *loaded {
 			ld.load(jobs[i])
 			return jobs[i]
@@ -220,7 +221,7 @@ func (l *lister) load(operands []string) func(i int) *loaded {
 	}()
 	for range workers {
 		go func() {
-			ld := newLoader(l.options, l.forced)
+			ld := newLoader(l.options, l.forced, names)
 			for i := range next {
 				ld.load(jobs[i])
 				close(done[i])
@@ -464,19 +465,19 @@ func (e *emitter) emit(r *results) {
 	case e.toStdout:
 		e.stdout.Write(r.text)
 	case !r.each:
-		e.file(r, "Cannot open JSON output file %s\n", "Error writing JSON output file %s\n", pack)
+		e.file(r, "Cannot open JSON output file %s\n", "Error writing JSON output file %s\n")
 	case lines == 0:
 		os.Remove(r.name)
 		fmt.Fprintf(e.stdout, "Removing '%s'\n\n", r.name)
 	default:
-		e.file(r, "Could not open output file '%s'\n", "Error writing output file '%s'\n", nil)
+		e.file(r, "Could not open output file '%s'\n", "Error writing output file '%s'\n")
 		e.stdout.WriteByte('\n')
 	}
 	r.sources, r.text = nil, nil
 }
 
 // file writes the listing to its file.
-func (e *emitter) file(r *results, cannotOpen, cannotWrite string, pack func(io.Writer, []byte) error) {
+func (e *emitter) file(r *results, cannotOpen, cannotWrite string) {
 	announce := r.each || r.version.announcesJSON()
 	if announce && !r.each {
 		fmt.Fprintf(e.stdout, "Creating '%s'\n", r.name)
@@ -489,11 +490,7 @@ func (e *emitter) file(r *results, cannotOpen, cannotWrite string, pack func(io.
 	if announce && r.each {
 		fmt.Fprintf(e.stdout, "Creating '%s'\n", r.name)
 	}
-	if pack != nil {
-		err = pack(f, r.text)
-	} else {
-		_, err = f.Write(r.text)
-	}
+	_, err = f.Write(r.text)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}

@@ -35,10 +35,12 @@ type loader struct {
 	forced Version
 	sharer sharer
 	graph  flow
+	buf    []byte // for the files, one after the other
+	names  *demangler
 }
 
-func newLoader(opt *options, forced Version) *loader {
-	ld := &loader{options: opt, forced: forced}
+func newLoader(opt *options, forced Version, names *demangler) *loader {
+	ld := &loader{options: opt, forced: forced, names: names}
 	ld.sharer.line.flow = &ld.graph
 	return ld
 }
@@ -68,11 +70,12 @@ func (ld *loader) load(in *loaded) {
 }
 
 func (ld *loader) readNotes(in *loaded) *Notes {
-	b, mtime, err := readTimed(in.notesName)
+	b, mtime, err := readTimed(in.notesName, ld.buf)
 	if err != nil {
 		in.head = append(in.head, notice{in.notesName + ":cannot open notes file\n", 1})
 		return nil
 	}
+	ld.buf = b
 	in.opened, in.notesTime = true, mtime
 	notes, err := ReadNotes(b)
 	if notes == nil && !isMagic(b, notesMagic) {
@@ -93,8 +96,9 @@ func (ld *loader) readNotes(in *loaded) *Notes {
 	return notes
 }
 
-// readTimed reads a file and tells when it was last changed.
-func readTimed(name string) (b []byte, mtime int64, err error) {
+// readTimed reads a file into buf, or a larger slice, and tells when it was
+// last changed.
+func readTimed(name string, buf []byte) (b []byte, mtime int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, err
@@ -104,8 +108,9 @@ func readTimed(name string) (b []byte, mtime int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if st.Mode().IsRegular() {
-		b = make([]byte, 0, st.Size()+1)
+	b = buf[:0]
+	if st.Mode().IsRegular() && st.Size() >= int64(cap(b)) {
+		b = make([]byte, 0, st.Size()+1+st.Size()/4)
 	}
 	for {
 		if len(b) == cap(b) {
@@ -143,7 +148,7 @@ func (ld *loader) prepare(in *loaded, notes *Notes) {
 			startColumn: fn.StartColumn, endColumn: fn.EndColumn, artificial: fn.Artificial, blocks: fn.Blocks,
 		}
 		if ld.demangle || ld.filterDemangled || ld.json {
-			f.plain = demangled(fn.Name, in.version)
+			f.plain = ld.names.demangled(fn.Name, in.version)
 		}
 		name := fn.Name
 		if ld.filterDemangled {
@@ -176,7 +181,7 @@ func (ld *loader) readCounts(in *loaded, notes *Notes) []functionData {
 			data[i].conditions = make([]conditionCounts, len(fn.Conditions))
 		}
 	}
-	b, _, err := readTimed(in.dataName)
+	b, _, err := readTimed(in.dataName, nil)
 	if err != nil {
 		in.tail = append(in.tail, notice{in.dataName + ":cannot open data file, assuming not executed\n", 0})
 		in.noData = true
