@@ -408,8 +408,9 @@ type lineTable struct {
 // maxGap is how much larger than the number of its shares a table may be.
 const maxGap = 1 << 12
 
-// maxLine is the largest line number that is listed.
-const maxLine = 1<<31 - 2
+// maxLine is the largest line number that is listed. Only damaged files have
+// larger ones.
+const maxLine = lineLimit - 1
 
 func newLineTable(base, size uint32, shares []lineRef, keep bool) *lineTable {
 	t := &lineTable{size: size, base: base}

@@ -134,11 +134,16 @@ func (o *options) choosePaths(c *pathChoice, name, arg string) error {
 func (o *options) filter(expr string, keep bool) error {
 	re, err := regexp.CompilePOSIX(expr)
 	if err != nil {
-		return fmt.Errorf("Bad regular expression: %s", posixError(err))
+		return complaint("Bad regular expression: " + posixError(err))
 	}
 	o.filters = append(o.filters, nameFilter{re, keep})
 	return nil
 }
+
+// A complaint is an error in gcov's words.
+type complaint string
+
+func (c complaint) Error() string { return string(c) }
 
 // posixError says what is wrong with an expression as the C library does.
 func posixError(err error) string {

@@ -60,13 +60,17 @@ type printer struct {
 	others map[*listSource][][]byte // lines of other sources, on paths
 }
 
+// lastPadded is the last line that is listed behind the end of a source: a
+// damaged file can name lines far beyond it.
+const lastPadded = 1 << 20
+
 // print prints the listing: the source with a count before each line.
 func (p *printer) print() {
 	p.readSource()
 	p.head()
 	end := uint32(len(p.lines))
 	if p.version.padsMissingSource() && p.src.size > 0 {
-		end = max(end, p.src.size-1)
+		end = max(end, min(p.src.size-1, lastPadded))
 	}
 	filtered := len(p.filters) > 0
 	shown := end // the last line to be shown, with filters

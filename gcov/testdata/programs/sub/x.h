@@ -1,0 +1,1 @@
+inline int subx(int n) { return n ? n : 5; }
