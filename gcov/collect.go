@@ -91,7 +91,9 @@ func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats
 	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source)}
 	workers := min(runtime.GOMAXPROCS(0), max(1, len(objs)))
 	c.read(objs, workers)
-	runtime.GC() // the buffers of all files, far larger than what was kept of them
+	if c.stats.Bytes > 1<<24 {
+		runtime.GC() // the files' buffers are far larger than what was kept of them
+	}
 	set := c.tally(workers)
 	return set, c.problems, c.stats
 }
