@@ -68,7 +68,6 @@ type reader struct {
 	b     []byte
 	pos   int
 	base  int64 // offset of b[0] in the file
-	order binary.ByteOrder
 	big   bool
 	bytes bool // lengths count bytes (GCC 12 and later)
 	err   *FormatError

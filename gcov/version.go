@@ -62,8 +62,7 @@ func (v Version) hasColumns() bool        { return v.number() >= 80 } // artific
 func (v Version) hasUnexecuted() bool     { return v.number() >= 80 }
 func (v Version) hasCwd() bool            { return v.number() >= 90 }
 func (v Version) hasEndColumn() bool      { return v.number() >= 90 }
-func (v Version) objectRuns() bool        { return v.number() >= 90 }  // the object summary tells the runs
-func (v Version) negativeLengths() bool   { return v.number() >= 110 } // a run of zeros is written as a length alone
+func (v Version) objectRuns() bool        { return v.number() >= 90 } // the object summary tells the runs
 func (v Version) byteLengths() bool       { return v.number() >= 120 }
 func (v Version) hasObjectChecksum() bool { return v.number() >= 120 }
 

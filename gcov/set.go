@@ -1,0 +1,270 @@
+package gcov
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"footfall/coverage"
+)
+
+// This file joins the tallies of several goroutines and makes a Set of them.
+
+// merge adds another tally of the same collector, which must not be used
+// after. Few sources are in both.
+func (t *tally) merge(o *tally) {
+	t.inconsistent += o.inconsistent
+	for key, f := range o.functions {
+		if have := t.functions[key]; have != nil {
+			have.instances = append(have.instances, f.instances...)
+			f.same = have
+		} else {
+			t.functions[key] = f
+		}
+	}
+	for file, f := range o.files {
+		switch {
+		case f == nil:
+		case file >= len(t.files) || t.files[file] == nil:
+			t.source(int32(file))
+			t.files[file] = f
+		default:
+			for k, p := range f.pages {
+				for i := range p {
+					if p[i].exists {
+						t.mergeLine(t.files[file].at(k<<pageBits|uint32(i)), &p[i])
+					}
+				}
+			}
+		}
+	}
+	for at, terms := range o.conditions {
+		at.function = at.function.merged()
+		sum := t.conditions[at]
+		for i, term := range terms {
+			if i == len(sum) {
+				sum = append(sum, coverage.Term{})
+			}
+			sum[i].True = sum[i].True || term.True
+			sum[i].False = sum[i].False || term.False
+		}
+		t.conditions[at] = sum
+	}
+}
+
+// merged is the function that f became part of, f itself if none.
+func (f *functionTally) merged() *functionTally {
+	if f != nil && f.same != nil {
+		return f.same
+	}
+	return f
+}
+
+func (t *tally) mergeLine(l, from *lineTally) {
+	l.exists = true
+	l.count += from.count
+	l.reached = l.reached || from.reached
+	l.unexecuted = l.unexecuted || from.unexecuted
+	l.inlined = l.inlined || from.inlined
+	for src := from.group; src != nil; src = src.next {
+		gr := t.group(l, src.function.merged())
+		gr.branch, gr.call = 0, 0
+		for _, b := range src.branches {
+			t.addBranch(gr, b)
+		}
+		for _, c := range src.calls {
+			t.addCall(gr, c)
+		}
+	}
+}
+
+// set turns the tally into a Set.
+func (t *tally) set(workers int) *coverage.Set {
+	files := make([]*coverage.File, len(t.sources.list))
+	var next atomic.Int32
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(t.files) {
+					return
+				}
+				if f := t.files[i]; f != nil {
+					files[i] = &coverage.File{Name: t.sources.list[i], Lines: f.list()}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, f := range t.functions {
+		if files[f.key.file] == nil {
+			files[f.key.file] = &coverage.File{Name: t.sources.list[f.key.file]}
+		}
+		file := files[f.key.file]
+		file.Functions = append(file.Functions, f.function())
+	}
+	t.addConditions(files)
+	set := new(coverage.Set)
+	for i, f := range files {
+		if f == nil {
+			continue
+		}
+		slices.SortFunc(f.Functions, func(a, b *coverage.Function) int {
+			return cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.StartColumn, b.StartColumn), strings.Compare(a.Name, b.Name))
+		})
+		if i < len(t.files) && t.files[i] != nil {
+			t.files[i].countInlined(f.Functions)
+		}
+		set.Files = append(set.Files, f)
+	}
+	slices.SortFunc(set.Files, func(a, b *coverage.File) int { return strings.Compare(a.Name, b.Name) })
+	return set
+}
+
+// list returns the lines in order.
+func (f *fileTally) list() []coverage.Line {
+	n := 0
+	for _, p := range f.pages {
+		for i := range p {
+			if p[i].exists {
+				n++
+			}
+		}
+	}
+	lines := make([]coverage.Line, 0, n)
+	for _, k := range f.numbers() {
+		p := f.pages[k]
+		for i := range p {
+			l := &p[i]
+			if !l.exists {
+				continue
+			}
+			out := coverage.Line{Number: int32(k<<pageBits | uint32(i)), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
+			l.ways(&out)
+			lines = append(lines, out)
+		}
+	}
+	return lines
+}
+
+// countInlined gives functions that were never called, but ran where they were
+// inlined, the count of their first line that did. A line which another
+// function around it may have run as well, as with a lambda, tells nothing.
+func (f *fileTally) countInlined(functions []*coverage.Function) {
+	end := int32(0) // of the functions so far
+	for _, fn := range functions {
+		first := fn.StartLine
+		if first <= end {
+			first++
+		}
+		end = max(end, fn.EndLine)
+		for n := first; fn.Count == 0 && n <= min(fn.EndLine, fn.StartLine+maxInlined); n++ {
+			if p := f.pages[uint32(n)>>pageBits]; p != nil {
+				if l := &p[n&(1<<pageBits-1)]; l.inlined {
+					fn.Count = l.count
+					fn.Instances[0].Count = l.count
+				}
+			}
+		}
+	}
+}
+
+// maxInlined is the number of lines in which an inlined function must show.
+const maxInlined = 1000
+
+// ways fills in the branches and calls of a line, function by function in the
+// order of the source.
+func (l *lineTally) ways(out *coverage.Line) {
+	var store [8]*group
+	groups := store[:0]
+	branches, calls := 0, 0
+	for gr := l.group; gr != nil; gr = gr.next {
+		groups = append(groups, gr)
+		branches += len(gr.branches)
+		calls += len(gr.calls)
+	}
+	if len(groups) > 1 {
+		slices.SortFunc(groups, func(a, b *group) int { return a.function.compare(b.function) })
+	}
+	if branches > 0 {
+		out.Branches = make([]coverage.Branch, 0, branches)
+	}
+	if calls > 0 {
+		out.Calls = make([]coverage.Call, 0, calls)
+	}
+	block := int32(-1)
+	for _, gr := range groups {
+		out.Calls = append(out.Calls, gr.calls...)
+		last := int32(-1)
+		for _, b := range gr.branches {
+			if b.block != last {
+				last = b.block
+				block++
+			}
+			out.Branches = append(out.Branches, coverage.Branch{Block: block, Count: b.count, Evaluated: b.evaluated, Fallthrough: b.falls, Throw: b.throw, Exception: b.exception})
+		}
+	}
+}
+
+// compare orders functions by their place in the source; nil, for what was
+// inlined, comes last.
+func (f *functionTally) compare(o *functionTally) int {
+	switch {
+	case f == o:
+		return 0
+	case f == nil:
+		return 1
+	case o == nil:
+		return -1
+	}
+	x, y := &f.key, &o.key
+	return cmp.Or(cmp.Compare(x.file, y.file), cmp.Compare(x.line, y.line), cmp.Compare(x.column, y.column), strings.Compare(x.name, y.name))
+}
+
+// function is the sum of a function's instances.
+func (f *functionTally) function() *coverage.Function {
+	slices.SortFunc(f.instances, func(a, b coverage.Instance) int { return strings.Compare(a.Name, b.Name) })
+	out := &coverage.Function{
+		StartLine: int32(f.key.line), StartColumn: int32(f.key.column),
+		EndLine: int32(f.endLine), EndColumn: int32(f.endColumn),
+	}
+	list := f.instances[:0]
+	for _, in := range f.instances {
+		if n := len(list); n > 0 && list[n-1].Name == in.Name { // compiled in different ways
+			list[n-1].Count += in.Count
+			list[n-1].BlocksExecuted = max(list[n-1].BlocksExecuted, in.BlocksExecuted)
+			list[n-1].Blocks = max(list[n-1].Blocks, in.Blocks)
+			continue
+		}
+		list = append(list, in)
+	}
+	out.Instances = list
+	out.Name = list[0].Name
+	for i, in := range list {
+		out.Count += in.Count
+		if i == 0 || in.BlocksExecuted > out.BlocksExecuted {
+			out.Blocks, out.BlocksExecuted = in.Blocks, in.BlocksExecuted
+		}
+	}
+	return out
+}
+
+func (t *tally) addConditions(files []*coverage.File) {
+	keys := make([]conditionKey, 0, len(t.conditions))
+	for at := range t.conditions {
+		keys = append(keys, at)
+	}
+	slices.SortFunc(keys, func(a, b conditionKey) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), a.function.compare(b.function), cmp.Compare(a.number, b.number))
+	})
+	for _, at := range keys {
+		lines := files[at.file].Lines
+		i, ok := slices.BinarySearchFunc(lines, int32(at.line), func(l coverage.Line, n int32) int { return cmp.Compare(l.Number, n) })
+		if ok {
+			lines[i].Conditions = append(lines[i].Conditions, coverage.Condition{Terms: t.conditions[at]})
+		}
+	}
+}
