@@ -15,14 +15,22 @@ import (
 	"footfall/coverage"
 )
 
-// An Object is one compiled unit: its notes, and the data files that its
-// programs wrote, none when it never ran.
+// An Object is one compiled unit: its notes, and the data of its runs, none
+// when it never ran.
 type Object struct {
-	Notes string
-	Data  []string
+	Notes  string
+	Data   []string // data files
+	Images []Image  // data that is in no file
 	// Dir stands for the working directory of the compiler in calls of Source
 	// where the notes do not record it: those of Clang, and of GCC before 9.
 	Dir string
+}
+
+// An Image is the contents of a data file that need not exist, such as the
+// counters of a running program.
+type Image struct {
+	Name  string // for messages
+	Bytes []byte
 }
 
 // CollectOptions say what Collect keeps of what it reads.
@@ -206,21 +214,29 @@ func (o *objectReader) object(obj Object) {
 	o.names.setDir(cmp.Or(head.Cwd, obj.Dir))
 	ran := false
 	for _, file := range obj.Data {
-		if o.readData(file, head) {
-			o.functions(obj, head, r, !ran)
+		if o.data, err = readFile(file, o.data); err != nil {
+			o.c.bad(Unreadable, file, err)
+		} else if o.index(Image{file, o.data}, head) {
+			o.functions(obj, head, r, o.data, !ran)
+			ran = true
+		}
+	}
+	for _, image := range obj.Images {
+		if o.index(image, head) {
+			o.functions(obj, head, r, image.Bytes, !ran)
 			ran = true
 		}
 	}
 	if !ran {
 		o.stats.NeverRun++
 		o.counts.reset()
-		o.functions(obj, head, r, true)
+		o.functions(obj, head, r, nil, true)
 	}
 }
 
-// functions puts the functions of the notes, with the counts that were read
-// last, into the pool. first is false when the same notes went in before.
-func (o *objectReader) functions(obj Object, notes *Notes, r reader, first bool) {
+// functions puts the functions of the notes, with the counts of the data that
+// was indexed last, into the pool. first is false when the same notes went in before.
+func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte, first bool) {
 	s := skimmer{r: &r, version: notes.Version, names: &o.names}
 	n, mismatched := 0, 0
 	for s.next() {
@@ -233,7 +249,7 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, first bool)
 			mismatched++
 			d = nil
 		}
-		matches, err := o.c.pool.add(&s, &o.packer, d, o.data)
+		matches, err := o.c.pool.add(&s, &o.packer, d, data)
 		if !matches {
 			mismatched++
 		}
@@ -256,17 +272,13 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, first bool)
 	}
 }
 
-// readData reads a data file into o.data and o.counts. It reports whether its
-// counts belong to the notes.
-func (o *objectReader) readData(file string, notes *Notes) bool {
+// index lists in o.counts what a data file holds. It reports whether its counts
+// belong to the notes.
+func (o *objectReader) index(data Image, notes *Notes) bool {
 	o.counts.reset()
-	var err error
-	if o.data, err = readFile(file, o.data); err != nil {
-		o.c.bad(Unreadable, file, err)
-		return false
-	}
-	o.stats.Bytes += int64(len(o.data))
-	head, r := readCountsHead(o.data)
+	o.stats.Bytes += int64(len(data.Bytes))
+	file := data.Name
+	head, r := readCountsHead(data.Bytes)
 	switch {
 	case r.err != nil:
 		o.c.bad(Unreadable, file, r.err)

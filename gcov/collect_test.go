@@ -123,9 +123,9 @@ func TestCollectAddsRuns(t *testing.T) {
 	notes, data := filepath.Join(fx.dir, "loops.gcno"), filepath.Join(fx.dir, "loops.gcda")
 	once, _, _ := Collect([]Object{{Notes: notes, Data: []string{data}}}, CollectOptions{Source: bySourceName})
 	thrice, problems, stats := Collect([]Object{
-		{Notes: notes, Data: []string{data, data}}, // of two prefix trees
-		{Notes: notes, Data: []string{data}},       // the same unit in a second library
-		{Notes: notes},                             // and in one that never ran
+		{Notes: notes, Data: []string{data, data}},                           // of two prefix trees
+		{Notes: notes, Images: []Image{{"memory", fx.inputs["loops.gcda"]}}}, // the same unit in a running program
+		{Notes: notes}, // and in one that never ran
 	}, CollectOptions{Source: bySourceName})
 	if len(problems) > 0 {
 		t.Errorf("problems: %v", problems)
