@@ -324,7 +324,7 @@ func (ld *loader) solve(in *loaded, notes *Notes, data []functionData) {
 			}
 		}
 		if v.jsonPaths() && (ld.paths || ld.json) {
-			f.paths = newPathCoverage(&ld.graph, data[i].paths, s, ld.paths)
+			f.paths = newPathCoverage(&ld.graph, f.source, data[i].paths, s, ld.paths)
 		}
 	}
 	in.kept = nil

@@ -3,7 +3,6 @@ package gcov
 import (
 	"fmt"
 	"math/bits"
-	"os"
 	"slices"
 	"strconv"
 )
@@ -38,7 +37,7 @@ type pathLocation struct {
 
 // newPathCoverage counts the paths that were taken in a solved graph, and keeps
 // what is needed to find all paths.
-func newPathCoverage(g *flow, taken []uint64, s *sharer, find bool) *pathCoverage {
+func newPathCoverage(g *flow, source int32, taken []uint64, s *sharer, find bool) *pathCoverage {
 	p := &pathCoverage{taken: taken, exit: int32(g.exit)}
 	for _, w := range taken {
 		p.covered += bits.OnesCount64(w)
@@ -63,7 +62,11 @@ func newPathCoverage(g *flow, taken []uint64, s *sharer, find bool) *pathCoverag
 			continue
 		}
 		b := &p.blocks[l.Block]
-		b.locations = append(b.locations, pathLocation{int32(l.Block), s.source(l.Source), slices.Clone(l.Lines)})
+		at := source
+		if l.Source != "" {
+			at = s.source(l.Source)
+		}
+		b.locations = append(b.locations, pathLocation{int32(l.Block), at, slices.Clone(l.Lines)})
 	}
 	return p
 }
@@ -310,7 +313,7 @@ func (p *printer) linesOf(source int32) [][]byte {
 	}
 	lines, ok := p.others[src]
 	if !ok {
-		b, err := os.ReadFile(src.name)
+		b, err := readSourceFile(src.name)
 		if err != nil {
 			p.errors = append(p.errors, "Cannot open source file "+src.name+"\n"...)
 			return nil

@@ -2,6 +2,7 @@ package gcov
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -168,13 +169,30 @@ func (p *printer) text(parts ...string) {
 
 // readSource reads the lines of the source.
 func (p *printer) readSource() {
-	b, err := os.ReadFile(p.src.name)
+	b, err := readSourceFile(p.src.name)
 	if err != nil {
 		p.errors = append(p.errors, "Cannot open source file "+p.src.name+"\n"...)
 		return
 	}
 	p.found = true
 	p.lines = splitLines(b)
+}
+
+// readSourceFile reads a file. What is no regular file is empty, for notes can
+// name anything.
+func readSourceFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, nil
+	}
+	b := make([]byte, st.Size())
+	n, _ := io.ReadFull(f, b)
+	return b[:n], nil
 }
 
 func splitLines(b []byte) [][]byte {
@@ -581,11 +599,15 @@ func (l *lister) dump(b []byte, src *listSource) []byte {
 			b = append(b, " \n"...)
 		}
 	}
-	for n := uint32(1); n < src.size; n++ {
+	for i := range src.lines.lines {
+		line := &src.lines.lines[i]
+		if line.number == 0 {
+			continue
+		}
 		b = append(b, "  line_info="...)
-		b = strconv.AppendInt(b, int64(n), 10)
+		b = strconv.AppendInt(b, int64(line.number), 10)
 		b = append(b, ", count="...)
-		b = strconv.AppendInt(b, src.lines.at(n).count, 10)
+		b = strconv.AppendInt(b, line.count, 10)
 		b = append(b, '\n')
 	}
 	return append(b, '\n')
