@@ -136,6 +136,9 @@ func (o *options) filter(expr string, keep bool) error {
 	if err != nil {
 		return complaint("Bad regular expression: " + posixError(err))
 	}
+	if i := strings.LastIndexByte(expr, '{'); i >= 0 && !strings.Contains(expr[i:], "}") && !strings.HasSuffix(expr[:i], `\`) {
+		return complaint(`Bad regular expression: Unmatched \{`)
+	}
 	o.filters = append(o.filters, nameFilter{re, keep})
 	return nil
 }
@@ -157,7 +160,7 @@ func posixError(err error) string {
 	case syntax.ErrUnexpectedParen:
 		return `Unmatched ) or \)`
 	case syntax.ErrMissingBracket:
-		return `Unmatched [, [^, [:, [., or [=`
+		return "Unmatched [ or [^"
 	case syntax.ErrInvalidCharRange:
 		if strings.HasPrefix(e.Expr, "[:") {
 			return "Invalid character class name"
@@ -258,7 +261,7 @@ func (p *optionParser) apply(opt *option, arg string) *usageProblem {
 
 func (p *optionParser) parseLong(arg string) *usageProblem {
 	name, value, hasValue := strings.Cut(arg, "=")
-	opt, problem := p.findLong(name)
+	opt, problem := p.findLong(name, arg)
 	if problem != nil {
 		return problem
 	}
@@ -279,7 +282,7 @@ func (p *optionParser) parseLong(arg string) *usageProblem {
 
 // findLong finds the option by its name or by the beginning of it, if that is
 // no other option's beginning.
-func (p *optionParser) findLong(name string) (*option, *usageProblem) {
+func (p *optionParser) findLong(name, arg string) (*option, *usageProblem) {
 	var found []*option
 	for i := range optionTable {
 		opt := &optionTable[i]
@@ -292,13 +295,13 @@ func (p *optionParser) findLong(name string) (*option, *usageProblem) {
 		found = append(found, opt)
 	}
 	if len(found) == 0 {
-		return nil, p.usage("unrecognized option '--%s'", name)
+		return nil, p.usage("unrecognized option '--%s'", arg)
 	}
 	same := func(o *option) bool { return o.short != 0 && o.short == found[0].short && o.arg == found[0].arg }
 	if len(found) == 1 || !slices.ContainsFunc(found, func(o *option) bool { return !same(o) }) {
 		return found[0], nil
 	}
-	msg := fmt.Sprintf("option '--%s' is ambiguous; possibilities:", name)
+	msg := fmt.Sprintf("option '--%s' is ambiguous; possibilities:", arg)
 	for _, o := range found {
 		msg += " '--" + o.long + "'"
 	}
