@@ -61,7 +61,7 @@ type printer struct {
 	others map[*listSource][][]byte // lines of other sources, on paths
 }
 
-// lastPadded is the last line that is listed behind the end of a source: a
+// lastPadded is the last line that is shown behind the end of a source: a
 // damaged file can name lines far beyond it.
 const lastPadded = 1 << 20
 
@@ -599,15 +599,11 @@ func (l *lister) dump(b []byte, src *listSource) []byte {
 			b = append(b, " \n"...)
 		}
 	}
-	for i := range src.lines.lines {
-		line := &src.lines.lines[i]
-		if line.number == 0 {
-			continue
-		}
+	for n := uint32(1); n < min(src.size, lastPadded); n++ {
 		b = append(b, "  line_info="...)
-		b = strconv.AppendInt(b, int64(line.number), 10)
+		b = strconv.AppendInt(b, int64(n), 10)
 		b = append(b, ", count="...)
-		b = strconv.AppendInt(b, line.count, 10)
+		b = strconv.AppendInt(b, src.lines.at(n).count, 10)
 		b = append(b, '\n')
 	}
 	return append(b, '\n')
