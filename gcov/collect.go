@@ -80,7 +80,7 @@ func (p Problem) Error() string {
 // Stats count what Collect went through.
 type Stats struct {
 	Objects      int   // notes files read
-	NeverRun     int   // of these, without usable data
+	NeverRun     int   // of these, with functions but without usable data
 	Bytes        int64 // of notes and data
 	Functions    int   // in notes
 	Distinct     int   // of these, differing in graph, source or name
@@ -228,15 +228,17 @@ func (o *objectReader) object(obj Object) {
 		}
 	}
 	if !ran {
-		o.stats.NeverRun++
 		o.counts.reset()
-		o.functions(obj, head, r, nil, true)
+		if o.functions(obj, head, r, nil, true) > 0 {
+			o.stats.NeverRun++
+		}
 	}
 }
 
 // functions puts the functions of the notes, with the counts of the data that
-// was indexed last, into the pool. first is false when the same notes went in before.
-func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte, first bool) {
+// was indexed last, into the pool. first is false when the same
+// notes went in before. It returns the number of functions.
+func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte, first bool) int {
 	s := skimmer{r: &r, version: notes.Version, names: &o.names}
 	n, mismatched := 0, 0
 	for s.next() {
@@ -261,15 +263,16 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 		o.c.problem(Rebuilt, obj.Notes, -1, "%d functions have other checksums or counters in the data; their counts are left out, delete the .gcda files and run again", mismatched)
 	}
 	if !first {
-		return
+		return n
 	}
 	o.stats.Functions += n
 	switch {
 	case r.err != nil:
 		o.c.problem(Damaged, obj.Notes, r.err.Offset, "%s; functions from there on are missing, build the object anew", r.err.Msg)
 	case n == 0:
-		o.c.problem(Empty, obj.Notes, -1, "the notes have no functions")
+		o.c.problem(Empty, obj.Notes, -1, "the notes have no functions, as those of a source that has only data")
 	}
+	return n
 }
 
 // index lists in o.counts what a data file holds. It reports whether its counts
