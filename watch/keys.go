@@ -1,0 +1,198 @@
+package watch
+
+import (
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// A binding is a key, or several that do the same, and what they do. The help
+// and the row of keys come from the same table.
+type binding struct {
+	keys  string // as they are called by the terminal, separated by spaces
+	shown string // in the help
+	help  string
+	hint  string // for the row of keys; "": not there
+	do    func(m *model) tea.Cmd
+}
+
+// Keys of everything, of tables and of sources.
+var (
+	firstKeys = []binding{
+		{"?", "?", "this help", "? help", func(m *model) tea.Cmd { m.mode = helping; return nil }},
+		{"q", "q", "quit", "q quit", func(*model) tea.Cmd { return tea.Quit }},
+	}
+	commonKeys = []binding{
+		{"up k", "up k", "up", "", func(m *model) tea.Cmd { return m.move(-1) }},
+		{"down j", "down j", "down", "", func(m *model) tea.Cmd { return m.move(1) }},
+		{"pgup ctrl+b ctrl+u b", "PgUp b", "a page up", "", func(m *model) tea.Cmd { return m.move(-m.bodyHeight()) }},
+		{"pgdown ctrl+f ctrl+d space", "PgDn space", "a page down", "", func(m *model) tea.Cmd { return m.move(m.bodyHeight()) }},
+		{"home g", "Home g", "the first", "", func(m *model) tea.Cmd { return m.move(-1 << 31) }},
+		{"end G", "End G", "the last", "", func(m *model) tea.Cmd { return m.move(1 << 31) }},
+		{"r", "r", "start all counts from zero", "r reset", (*model).askReset},
+		{"w", "w", "write the coverage to files", "w write", (*model).snapshot},
+		{"p", "p", "pause and go on", "p pause", (*model).pause},
+		{"ctrl+z", "", "", "", func(*model) tea.Cmd { return tea.Suspend }},
+	}
+	tableKeys = []binding{
+		{"enter right l", "Enter", "show the source", "enter open", (*model).open},
+		{"tab shift+tab", "Tab", "files or functions", "tab switch", func(m *model) tea.Cmd { m.tab = 1 - m.tab; return nil }},
+		{"s", "s S", "sort in the next way, or the one before", "s sort", func(m *model) tea.Cmd { m.table().nextSort(1); return nil }},
+		{"S", "", "", "", func(m *model) tea.Cmd { m.table().nextSort(-1); return nil }},
+		{"/", "/", "show what contains a text", "/ filter", func(m *model) tea.Cmd { m.mode = filtering; return nil }},
+		{"esc", "Esc", "show everything again", "", func(m *model) tea.Cmd { m.table().setFilter(""); return nil }},
+	}
+	sourceKeys = []binding{
+		{"esc backspace", "Esc", "back to the table", "esc back", func(m *model) tea.Cmd { m.source = nil; return nil }},
+		{"n", "n", "next lines that never ran", "n/N uncovered", func(m *model) tea.Cmd { return m.uncovered(true) }},
+		{"N", "N", "lines before that never ran", "", func(m *model) tea.Cmd { return m.uncovered(false) }},
+		{"h", "h", "the hottest line", "h hottest", func(m *model) tea.Cmd { m.source.toHottest(); return nil }},
+		{"left", "left", "to the left", "", func(m *model) tea.Cmd { m.source.left = max(0, m.source.left-tabWidth); return nil }},
+		{"right", "right", "to the right", "", func(m *model) tea.Cmd { m.source.left += tabWidth; return nil }},
+	}
+)
+
+// keys returns the bindings of what is shown.
+func (m *model) keys() []binding {
+	if m.source != nil {
+		return slices.Concat(firstKeys, sourceKeys, commonKeys)
+	}
+	return slices.Concat(firstKeys, tableKeys, commonKeys)
+}
+
+// key does what a key is for.
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
+	m.message = ""
+	name := k.String()
+	if name == "ctrl+c" {
+		return tea.Quit
+	}
+	switch m.mode {
+	case filtering:
+		m.typed(k)
+		return nil
+	case asking:
+		m.mode = browsing
+		if name == "y" || name == "Y" {
+			return func() tea.Msg { return m.sampler.reset() }
+		}
+		return nil
+	case helping:
+		m.mode = browsing
+		return nil
+	}
+	for _, b := range m.keys() {
+		for key := range strings.FieldsSeq(b.keys) {
+			if key == name {
+				return b.do(m)
+			}
+		}
+	}
+	return nil
+}
+
+// typed takes a key of the filter.
+func (m *model) typed(k tea.KeyPressMsg) {
+	t := m.table()
+	switch k.String() {
+	case "enter", "tab", "up", "down":
+		m.mode = browsing
+	case "esc":
+		m.mode = browsing
+		t.setFilter("")
+	case "backspace", "ctrl+h":
+		if r := []rune(t.filter); len(r) > 0 {
+			t.setFilter(string(r[:len(r)-1]))
+		}
+	case "ctrl+u", "ctrl+w":
+		t.setFilter("")
+	default:
+		if k.Text != "" {
+			t.setFilter(t.filter + clean(k.Text))
+		}
+	}
+}
+
+func (m *model) move(by int) tea.Cmd {
+	if m.source != nil {
+		m.source.move(by)
+	} else {
+		m.table().move(by)
+	}
+	return nil
+}
+
+func (m *model) pause() tea.Cmd {
+	if m.paused = !m.paused; m.paused {
+		return nil
+	}
+	m.chain++ // a tick of before the pause may still come
+	chain := m.chain
+	return func() tea.Msg { return tick{chain} }
+}
+
+func (m *model) askReset() tea.Cmd {
+	if m.sampler.source.Reset == nil {
+		m.message = "these counts cannot be reset"
+		return nil
+	}
+	m.mode = asking
+	return nil
+}
+
+func (m *model) snapshot() tea.Cmd {
+	if m.sampler.source.Snapshot == nil {
+		m.message = "there is no place to write files to"
+		return nil
+	}
+	m.message = "writing..."
+	return func() tea.Msg { return m.sampler.snapshot() }
+}
+
+// open shows the source of the row of the cursor.
+func (m *model) open() tea.Cmd {
+	r := m.table().selected()
+	if r == nil {
+		return nil
+	}
+	k := r.key
+	return func() tea.Msg { return opened{m.sampler.open(k.file), k.line} }
+}
+
+func (m *model) uncovered(forward bool) tea.Cmd {
+	if !m.source.toUncovered(forward) {
+		m.message = "no line that never ran from here on"
+		if !forward {
+			m.message = "no line that never ran before this one"
+		}
+	}
+	return nil
+}
+
+// drawKeys draws the keys that are used most, as many as fit.
+func (m *model) drawKeys(c *canvas) {
+	c.text(" ")
+	for _, b := range m.keys() {
+		if key, what, ok := strings.Cut(b.hint, " "); ok && c.column+len(b.hint) < c.width {
+			c.style(bold, key)
+			c.text(" " + what + "  ")
+		}
+	}
+}
+
+// drawHelp draws all keys, and what the columns mean, on the whole screen.
+func (m *model) drawHelp(c *canvas) {
+	c.style(bold, " keys")
+	c.endRow()
+	for _, b := range m.keys() {
+		if b.shown == "" {
+			continue
+		}
+		c.text("   ")
+		c.style(bold, b.shown)
+		c.pad(14)
+		c.text(b.help)
+		c.endRow()
+	}
+}
