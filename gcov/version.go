@@ -66,6 +66,79 @@ func (v Version) objectRuns() bool        { return v.number() >= 90 } // the obj
 func (v Version) byteLengths() bool       { return v.number() >= 120 }
 func (v Version) hasObjectChecksum() bool { return v.number() >= 120 }
 
+// CounterKinds is the number of kinds of counters for which programs of that
+// version have room in memory, 0 when that is not known: before GCC 4.7, and for
+// versions newer than all known.
+func (v Version) CounterKinds() int {
+	switch n := v.number(); {
+	case !v.Known() || n < 47:
+		return 0
+	case n < 49:
+		return 8
+	case n < 50: // + order of first execution
+		return 9
+	case n < 70: // + most frequent callees
+		return 10
+	case n < 100: // - differences
+		return 9
+	case n < 140: // - most frequent callees
+		return 8
+	case n < 150: // + conditions
+		return 9
+	}
+	return 10 // + paths
+}
+
+// HasObjectChecksum tells whether the notes, the data and the structures in
+// memory have a checksum behind the stamp.
+func (v Version) HasObjectChecksum() bool { return v.hasObjectChecksum() }
+
+// ListsValues tells whether counters of KindTopN and KindIndirect are linked
+// lists in memory; before they are arrays of a fixed size.
+func (v Version) ListsValues() bool { return v.number() >= 110 }
+
+func (v Version) omitsZeros() bool { return v.number() >= 110 } // counters that are all 0 are not written
+
+// An operation is what becomes of a counter when runs are added up.
+type operation int
+
+const (
+	opAdd    operation = iota
+	opOr               // bits: what was seen
+	opFirst            // a time: the earlier one
+	opValues           // lists of values with counts, as in files since GCC 11
+	opOther            // value profiles of earlier versions: say nothing of coverage
+)
+
+// operation is that of a kind of counters. Before GCC 7 there were differences
+// as kind 4, and those behind them had higher numbers.
+func (v Version) operation(kind int) operation {
+	if v.number() < 70 {
+		switch {
+		case kind == 3 || kind == 4 || kind == 5 || kind == 9:
+			return opOther
+		case kind > 5:
+			kind--
+		}
+	}
+	switch {
+	case kind == KindTopN || kind == KindIndirect:
+		if v.ListsValues() {
+			return opValues
+		}
+		return opOther
+	case kind == KindIor:
+		return opOr
+	case kind == KindTime:
+		return opFirst
+	case kind == KindConditions && v.number() < 100: // most frequent callees, in those days
+		return opOther
+	case kind >= KindConditions:
+		return opOr
+	}
+	return opAdd
+}
+
 // What gcov of that version does, as far as versions differ. Zero, no version,
 // stands for the newest.
 

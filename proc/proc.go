@@ -1,0 +1,219 @@
+//go:build linux
+
+// Package proc looks into a running process: its images, memory and threads.
+//
+// It is the only package that talks to the kernel about other processes. It
+// does not know what lies in their memory, nor what an ELF file is.
+//
+// # Identity
+//
+// A pid is used again after its process has ended, and a process may become
+// another program by exec. A [Process] therefore holds its directory in /proc
+// open, which goes stale with the process, and remembers where its stack
+// begins, which exec changes; [Process.Check] tells the two cases.
+//
+// # Permission
+//
+// Reading memory needs what ptrace needs: the same user and a program that is
+// not set-user-id, or CAP_SYS_PTRACE. An [*AccessError] says which it is.
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrExited is returned for a process that has ended.
+var ErrExited = errors.New("the process has ended")
+
+// ErrReplaced is returned for a process that has become another program by
+// exec since it was opened.
+var ErrReplaced = errors.New("the process has become another program (exec)")
+
+// A Process is an open process. Its methods may be called at the same time,
+// except for Close.
+type Process struct {
+	PID  int
+	Name string // as the kernel calls it: at most 15 bytes, set by the program
+	// Start tells this process and the program in it from any other of the
+	// same pid since the system was started.
+	Start Identity
+
+	dir *os.File // /proc/PID
+
+	memOnce sync.Once
+	mem     *os.File // /proc/PID/mem; nil: not needed so far, or not to be had
+	memErr  error
+	noVM    atomic.Bool // process_vm_readv does not work here: use mem
+}
+
+// An Identity tells processes of one pid apart, and the programs in one.
+type Identity struct {
+	Ticks uint64 // when the process started, after the system's start
+	Stack uint64 // where its stack begins
+}
+
+// Open opens the process.
+func Open(pid int) (*Process, error) {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no process %d", pid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{PID: pid, dir: dir}
+	st, err := p.stat()
+	if err == nil {
+		p.Name, p.Start = st.name, st.start
+		err = p.access()
+	}
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close lets go of the process; it runs on.
+func (p *Process) Close() error {
+	if p.mem != nil {
+		p.mem.Close()
+	}
+	return p.dir.Close()
+}
+
+// Check returns nil as long as the process lives and runs the program that it
+// ran when it was opened; else ErrExited or ErrReplaced.
+func (p *Process) Check() error {
+	st, err := p.stat()
+	switch {
+	case err != nil:
+		return err
+	case st.state == 'Z' || st.state == 'X':
+		return ErrExited
+	case st.start != p.Start:
+		return ErrReplaced
+	}
+	return nil
+}
+
+type status struct {
+	name  string
+	state byte
+	start Identity
+}
+
+// stat reads /proc/PID/stat:
+//
+//	pid (name) state ppid ... starttime@22 ... startstack@28 ...
+//
+// The name may hold blanks and parentheses; the last one ends it.
+func (p *Process) stat() (status, error) {
+	b, err := p.read("stat")
+	if err != nil {
+		return status{}, err
+	}
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	field := strings.Fields(string(b[end+1:]))
+	if open < 0 || end < open || len(field) < 26 {
+		return status{}, fmt.Errorf("process %d: /proc/%d/stat has an unknown form", p.PID, p.PID)
+	}
+	st := status{name: string(b[open+1 : end]), state: field[0][0]}
+	st.start.Ticks, _ = strconv.ParseUint(field[22-3], 10, 64)
+	st.start.Stack, _ = strconv.ParseUint(field[28-3], 10, 64)
+	return st, nil
+}
+
+// read returns the contents of a file below /proc/PID.
+func (p *Process) read(name string) ([]byte, error) {
+	f, err := p.open(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(f); err != nil {
+		return nil, p.failed("read /proc/PID/"+name, err)
+	}
+	return b.Bytes(), nil
+}
+
+func (p *Process) open(name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, p.failed("open /proc/PID/"+name, err)
+	}
+	return os.NewFile(uintptr(fd), fmt.Sprintf("/proc/%d/%s", p.PID, name)), nil
+}
+
+// Find returns the processes that are called name, by ascending pid: by what
+// the kernel calls them, or by the file that they run. The caller itself is
+// left out.
+func Find(name string) ([]int, error) {
+	all, err := List()
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, pid := range all {
+		if isCalled(pid, name) {
+			found = append(found, pid)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no process is called %q", name)
+	}
+	return found, nil
+}
+
+func isCalled(pid int, name string) bool {
+	dir := "/proc/" + strconv.Itoa(pid)
+	if comm, err := os.ReadFile(dir + "/comm"); err == nil && strings.TrimSuffix(string(comm), "\n") == name {
+		return true
+	}
+	exe, err := os.Readlink(dir + "/exe")
+	return err == nil && filepath.Base(strings.TrimSuffix(exe, deletedSuffix)) == name
+}
+
+// List returns all processes by ascending pid, but the caller itself.
+func List() ([]int, error) {
+	f, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// statusField returns a number of /proc/PID/status, 0 if it is not there.
+func statusField(b []byte, name string) int {
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
+			n, _ := strconv.Atoi(string(bytes.TrimSpace(rest)))
+			return n
+		}
+	}
+	return 0
+}
