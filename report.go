@@ -109,7 +109,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 
 	// A report lives for a moment and holds little: collecting garbage rarely
 	// saves a fifth of the time.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	objects, err := report.Find(paths, o.objectDirs)
 	if err != nil {
 		return err
