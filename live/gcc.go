@@ -54,11 +54,13 @@ type unit struct {
 	name    string
 	next    uint64
 	funcs   []function
+	clang   bool // addr and head are of the function that writes the data file
 }
 
 type function struct {
 	absent           bool // the linker took the copy of another unit
 	ident, line, cfg uint32
+	name             string // Clang until 9
 	arrays           []array
 }
 

@@ -66,6 +66,7 @@ type image struct {
 	first   []byte // the pointer there
 	rootAt  int    // in a snapshot
 	units   []*unit
+	code    clangCode
 	problem error // with some of the units, or all
 }
 
@@ -151,7 +152,6 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 	w := &walker{pages: newPages(p.proc), image: im, order: im.order, pointer: im.pointer, maps: maps, budget: budget}
 	if err != nil {
 		im.units, im.problem = w.scan(mapped.Parts)
-		return im
 	}
 	for _, root := range roots {
 		b, err := w.read(root, im.pointer)
@@ -164,6 +164,8 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 			break
 		}
 	}
+	units, err := w.clang(im.code, mapped.Parts)
+	im.units, im.problem = append(im.units, units...), errors.Join(im.problem, err)
 	return im
 }
 
@@ -180,6 +182,7 @@ func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
 		return nil, err
 	}
 	im.order, im.pointer = f.Order, f.PointerSize()
+	im.code = clangCodeOf(f, f.Bias(mapped.Start))
 	values, err := f.Symbols("__gcov_root")
 	if errors.Is(err, exe.ErrNoSymbols) {
 		values, err = p.separate(f)

@@ -126,8 +126,12 @@ func (im *image) counts(buf []byte, mem memory) ([]*gcov.Counts, []error) {
 		}
 		largest = max(largest, c.Largest())
 	}
-	for _, c := range all {
-		c.FinishRun(largest)
+	for i, c := range all {
+		if im.units[i].clang {
+			c.FinishClangRun()
+		} else {
+			c.FinishRun(largest)
+		}
 	}
 	return all, problems
 }
@@ -152,7 +156,7 @@ func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, slab []int
 		to.Placeholder = true
 		return slab
 	}
-	to.Ident, to.LineChecksum, to.CfgChecksum = f.ident, f.line, f.cfg
+	to.Ident, to.LineChecksum, to.CfgChecksum, to.Name = f.ident, f.line, f.cfg, f.name
 	to.Counters = make([]gcov.Counters, len(f.arrays))
 	for i, a := range f.arrays {
 		start := len(slab)
