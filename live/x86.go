@@ -465,7 +465,8 @@ func (m *machine) set(in *x86asm.Inst, x uint64) error {
 func (m *machine) address(in *x86asm.Inst, at x86asm.Mem) uint64 {
 	addr := uint64(at.Disp)
 	if at.Base == x86asm.RIP || at.Base == x86asm.EIP {
-		addr += m.pc + uint64(in.Len)
+		// x86asm leaves these without their sign.
+		addr = uint64(int64(int32(at.Disp))) + m.pc + uint64(in.Len)
 	} else if n, size, _ := register(at.Base); size > 0 {
 		addr += m.reg[n]
 	}

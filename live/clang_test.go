@@ -1,0 +1,121 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var clangVariants = []variant{
+	{name: "O0", sources: []string{"work.c"}},
+	{name: "O1", flags: "-O1", sources: []string{"work.c"}},
+	{name: "O2", flags: "-O2", sources: []string{"work.c"}},
+	{name: "Os", flags: "-Os", sources: []string{"work.c"}},
+	{name: "atomic", flags: "-O2 -fprofile-update=atomic", sources: []string{"work.c"}},
+	{name: "LTO", flags: "-O2 -flto", sources: []string{"work.c"}},
+	{name: "static", flags: "-DSTATIC -static", sources: []string{"work.c"}},
+	{name: "static stripped", flags: "-DSTATIC -static", sources: []string{"work.c"}, strip: true},
+	{name: "no PIE", flags: "-no-pie -fno-pie", sources: []string{"work.c"}},
+	{name: "PIE O0", flags: "-pie -fPIE", sources: []string{"work.c"}},
+	{name: "stripped", sources: []string{"work.c"}, strip: true},
+	{name: "stripped O2", flags: "-O2", sources: []string{"work.c"}, strip: true},
+	{name: "protected", flags: "-fstack-protector-all -fcf-protection=full", sources: []string{"work.c"}},
+	{name: "C++ comdat", sources: []string{"first.cc", "second.cc"}},
+	{name: "C++ comdat O2 stripped", flags: "-O2", sources: []string{"first.cc", "second.cc"}, strip: true},
+	{name: "dlopen", sources: []string{"work.c"}, library: true},
+	{name: "dlopen stripped O2", flags: "-O2", sources: []string{"work.c"}, library: true, strip: true},
+	{name: "m32", flags: "-m32", sources: []string{"work.c"}},
+	{name: "m32 PIE O2 stripped", flags: "-m32 -O2 -pie -fPIE", sources: []string{"work.c"}, strip: true},
+}
+
+// clangs are the compilers that are installed. At least 14, 16 and 19 must be.
+func clangs(t *testing.T) []string {
+	var found []string
+	for major := 9; major <= 25; major++ {
+		name := fmt.Sprintf("clang-%d", major)
+		if _, err := exec.LookPath(name); err == nil {
+			found = append(found, name)
+		} else if major == 14 || major == 16 || major == 19 {
+			t.Errorf("%v: scripts/test installs it", err)
+		}
+	}
+	return found
+}
+
+func TestClangExact(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, v := range clangVariants {
+			t.Run(compiler+"/"+v.name, func(t *testing.T) {
+				t.Parallel()
+				dump := "__gcov_dump"
+				if compiler == "clang-9" || compiler == "clang-10" || compiler == "clang-11" {
+					dump = "__gcov_flush"
+				}
+				p := v.startClang(t, compiler, "--coverage", dump)
+				process, err := Open(p.cmd.Process.Pid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer process.Close()
+				p.tell("work")
+				units, err := process.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.tell("dump")
+				compare(t, p.dir, units)
+			})
+		}
+	}
+}
+
+// startClang builds the variant and starts it. It returns when the program
+// waits. counters are the flags for all but driver.c and dump.c.
+func (v *variant) startClang(t *testing.T, compiler, counters, dump string) *program {
+	t.Helper()
+	dir := t.TempDir()
+	all, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		b, err := os.ReadFile(filepath.Join("testdata", s.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, s.Name()), b)
+	}
+	flags, counting := strings.Fields(v.flags), strings.Fields(counters)
+	linker := compiler
+	compile := func(source string, more ...string) string {
+		driver := compiler
+		if strings.HasSuffix(source, ".cc") {
+			driver = strings.Replace(compiler, "clang", "clang++", 1)
+			linker = driver
+		}
+		build(t, dir, driver, slices.Concat(flags, more, []string{"-c", "-o", source + ".o", source})...)
+		return source + ".o"
+	}
+	objects := []string{compile("driver.c"), compile("dump.c", "-fPIC", "-DDUMP="+dump)}
+	for _, s := range v.sources {
+		objects = append(objects, compile(s, counting...))
+	}
+	build(t, dir, linker, slices.Concat(flags, counting, []string{"-o", "prog"}, objects, []string{"-ldl"})...)
+	var args []string
+	if v.library {
+		shared := compile("shared.c", append(slices.Clone(counting), "-fPIC")...)
+		build(t, dir, compiler, slices.Concat(flags, counting, []string{"-shared", "-o", "library.so", shared, "dump.c.o"})...)
+		args = append(args, filepath.Join(dir, "library.so"))
+	}
+	if v.strip {
+		build(t, dir, "strip", "prog")
+		if v.library {
+			build(t, dir, "strip", "library.so")
+		}
+	}
+	return run(t, dir, "./prog", args...)
+}
