@@ -71,6 +71,18 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 			return o.run(cmd, args)
 		},
 	}
+	o.define(cmd)
+	return cmd
+}
+
+type reportOptions struct {
+	objectDirs, outputs, failUnder []string
+	sources                        report.SourceOptions
+	exceptionBranches, verbose     bool
+}
+
+// define adds the options of every command that prints a report.
+func (o *reportOptions) define(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) too")
 	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
@@ -87,21 +99,13 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 	}
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "lcov2=", "json=", "gcov="}, cobra.ShellCompDirectiveNoSpace))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
-	return cmd
-}
-
-type reportOptions struct {
-	objectDirs, outputs, failUnder []string
-	sources                        report.SourceOptions
-	exceptionBranches, verbose     bool
 }
 
 // run is the command: check, find, collect, print, judge.
 func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	outputs, thresholds, sources, err := o.parse()
+	p, err := o.printer(cmd)
 	if err != nil {
-		return usageError(err)
+		return err
 	}
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -114,50 +118,72 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	set, problems, stats := collect(objects.Units, sources, stderr)
-	report.PrintProblems(stderr, append(objects.Problems, problems...), o.verbose)
-	if err := nothing(paths, objects, set, sources, o.sources); err != nil {
+	set, problems, stats := collect(objects.Units, p.sources, p.stderr)
+	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
+	if err := nothing(paths, objects, set, p.sources, o.sources); err != nil {
 		return err
 	}
-	notes(stderr, objects, stats, sources)
+	notes(p.stderr, objects, stats, p.sources)
+	return p.print(set)
+}
 
-	r := &report.Report{Set: set, Shown: sources.Shown, ExceptionBranches: o.exceptionBranches}
-	r.Width, r.Color = textStyle(stdout)
+// A printer prints reports as the options ask for.
+type printer struct {
+	*reportOptions
+	outputs        []report.Output
+	thresholds     []report.Threshold
+	sources        *report.Sources
+	stdout, stderr io.Writer
+}
+
+// printer checks the options.
+func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
+	p := &printer{reportOptions: o, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+	if err := p.parse(); err != nil {
+		return nil, usageError(err)
+	}
+	return p, nil
+}
+
+func (p *printer) parse() (err error) {
+	onStdout := 0
+	for _, s := range p.reportOptions.outputs {
+		out, err := report.ParseOutput(s)
+		if err != nil {
+			return err
+		}
+		if p.outputs = append(p.outputs, out); out.Target == "-" {
+			onStdout++
+		}
+	}
+	if onStdout > 1 {
+		return errors.New("more than one output goes to standard output: give the others a file")
+	}
+	for _, s := range p.failUnder {
+		t, err := report.ParseThreshold(s)
+		if err != nil {
+			return err
+		}
+		p.thresholds = append(p.thresholds, t)
+	}
+	p.sources, err = report.NewSources(p.reportOptions.sources)
+	return err
+}
+
+// print writes all outputs and judges by the thresholds.
+func (p *printer) print(set *coverage.Set) error {
+	r := &report.Report{Set: set, Shown: p.sources.Shown, ExceptionBranches: p.exceptionBranches}
+	r.Width, r.Color = textStyle(p.stdout)
 	var failed []error
-	for _, out := range outputs {
-		problems, err := r.Write(out, stdout)
-		report.PrintProblems(stderr, problems, o.verbose)
+	for _, out := range p.outputs {
+		problems, err := r.Write(out, p.stdout)
+		report.PrintProblems(p.stderr, problems, p.verbose)
 		failed = append(failed, err)
 	}
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return judge(stderr, r, thresholds)
-}
-
-func (o *reportOptions) parse() (outputs []report.Output, thresholds []report.Threshold, sources *report.Sources, err error) {
-	onStdout := 0
-	for _, s := range o.outputs {
-		out, err := report.ParseOutput(s)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if outputs = append(outputs, out); out.Target == "-" {
-			onStdout++
-		}
-	}
-	if onStdout > 1 {
-		return nil, nil, nil, errors.New("more than one output goes to standard output: give the others a file")
-	}
-	for _, s := range o.failUnder {
-		t, err := report.ParseThreshold(s)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		thresholds = append(thresholds, t)
-	}
-	sources, err = report.NewSources(o.sources)
-	return outputs, thresholds, sources, err
+	return judge(p.stderr, r, p.thresholds)
 }
 
 // collect reads the coverage data, and shows how far it is if that takes long.

@@ -94,6 +94,31 @@ func (p *Process) WriteAt(b []byte, addr int64) (int, error) {
 	return n, nil
 }
 
+// WriteRanges writes all ranges. Where only /proc/PID/mem works it takes a
+// system call for each.
+func (p *Process) WriteRanges(ranges []Range) error {
+	for len(ranges) > 0 {
+		batch := ranges[:min(len(ranges), maxRanges)]
+		ranges = ranges[len(batch):]
+		want := 0
+		for _, r := range batch {
+			want += len(r.Bytes)
+		}
+		if !p.noVM.Load() {
+			local, remote := vectors(batch)
+			if n, err := unix.ProcessVMWritev(p.PID, local, remote, 0); err == nil && n == want {
+				continue
+			}
+		}
+		for _, r := range batch {
+			if _, err := p.WriteAt(r.Bytes, int64(r.Addr)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func vectors(ranges []Range) (local []unix.Iovec, remote []unix.RemoteIovec) {
 	local, remote = make([]unix.Iovec, len(ranges)), make([]unix.RemoteIovec, len(ranges))
 	for i, r := range ranges {

@@ -85,6 +85,47 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
+// Identify tells which process has the pid now, without opening it.
+func Identify(pid int) (Identity, error) {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
+	if err != nil {
+		return Identity{}, err
+	}
+	p := &Process{PID: pid, dir: dir}
+	defer p.Close()
+	st, err := p.stat()
+	return st.start, err
+}
+
+// Root is where the file system of the process is to be found, "" if it is
+// ours.
+func (p *Process) Root() string {
+	var ours, its unix.Stat_t
+	name := fmt.Sprintf("/proc/%d/root", p.PID)
+	if unix.Stat("/", &ours) != nil || unix.Stat(name+"/", &its) != nil || ours.Dev == its.Dev && ours.Ino == its.Ino {
+		return ""
+	}
+	return name
+}
+
+// Environment returns the environment as it was when the program was
+// started; later changes by the program itself are not seen.
+func (p *Process) Environment() (map[string]string, error) {
+	b, err := p.read("environ")
+	if err != nil {
+		return nil, err
+	}
+	env := make(map[string]string)
+	for entry := range strings.SplitSeq(string(b), "\x00") {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			if _, twice := env[name]; !twice {
+				env[name] = value
+			}
+		}
+	}
+	return env, nil
+}
+
 // Close lets go of the process; it runs on.
 func (p *Process) Close() error {
 	if p.mem != nil {
@@ -207,11 +248,16 @@ func List() ([]int, error) {
 	return pids, nil
 }
 
-// statusField returns a number of /proc/PID/status, 0 if it is not there.
+// statusField returns a number of /proc/PID/status, of several the last one, 0
+// if it is not there. Of users and groups that is the one for files.
 func statusField(b []byte, name string) int {
 	for line := range bytes.Lines(b) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
-			n, _ := strconv.Atoi(string(bytes.TrimSpace(rest)))
+			fields := bytes.Fields(rest)
+			if len(fields) == 0 {
+				return 0
+			}
+			n, _ := strconv.Atoi(string(fields[len(fields)-1]))
 			return n
 		}
 	}

@@ -46,9 +46,10 @@ func Find(paths, objectDirs []string) (*Objects, error) {
 		}
 	}
 	s.running.Wait()
-	slices.Sort(s.notes)
+	notes := slices.DeleteFunc(s.notes, s.isLost)
+	slices.Sort(notes)
 	slices.Sort(s.data)
-	return pair(s.notes, s.data, s.problems), nil
+	return pair(notes, s.data, s.problems), nil
 }
 
 const (
@@ -164,6 +165,21 @@ func (s *search) file(name string, kind fileKind) {
 	}
 }
 
+// isLost tells whether notes are a link that leads nowhere, beside data. The
+// tree of a kernel has such links when it was copied to another machine; the
+// data may find their notes elsewhere.
+func (s *search) isLost(notes string) bool {
+	if !s.seen[strings.TrimSuffix(notes, notesSuffix)+dataSuffix] {
+		return false
+	}
+	info, err := os.Lstat(notes)
+	if err != nil || info.Mode().Type() != fs.ModeSymlink {
+		return false
+	}
+	_, err = os.Stat(notes)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 func (s *search) fail(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +223,7 @@ func pair(notes, data []string, problems []Problem) *Objects {
 	}
 	for _, d := range alone {
 		stem := unmangle(strings.TrimSuffix(d, dataSuffix))
-		n, err := notesOf(d, stem, byBase[filepath.Base(stem)+notesSuffix])
+		n, err := notesOf(readStamp(d), stem, byBase[filepath.Base(stem)+notesSuffix])
 		if err != nil {
 			found.Problems = append(found.Problems, newProblem(noNotes, d, err))
 			continue
@@ -240,16 +256,15 @@ func unmangle(stem string) string {
 	return filepath.Clean(strings.Join(parts, "/"))
 }
 
-// notesOf finds the notes of a data file that has none beside it. stem is the
-// file's path without suffix, candidates are the notes of that base name that
-// were searched for. Under GCOV_PREFIX some end of the path is the place where
+// notesOf finds the notes of a data file that has none beside it. stamp is that
+// of the file, stem its path without suffix, candidates are the notes of that
+// base name that were searched for. Under GCOV_PREFIX some end of the path is the place where
 // the object was compiled.
-func notesOf(data, stem string, candidates []string) (string, error) {
+func notesOf(stamp []byte, stem string, candidates []string) (string, error) {
 	home := recorded(stem)
 	if home != "" && !slices.Contains(candidates, home) {
 		candidates = append(slices.Clip(candidates), home)
 	}
-	stamp := readStamp(data)
 	var best []string
 	most := 0
 	for _, c := range candidates {

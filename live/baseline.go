@@ -1,0 +1,186 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/gcov"
+	"footfall/proc"
+)
+
+// A Baseline is what counters were at one time. Counts since then are those of
+// now less these: the program itself is not changed.
+type Baseline struct {
+	Time    time.Time
+	Objects []BaselineObject
+}
+
+// A BaselineObject is a Unit of a Baseline.
+type BaselineObject struct {
+	Name, Image string
+	Counts      []byte // as the data file
+}
+
+// NewBaseline takes the units as the new zero.
+func NewBaseline(units []Unit) *Baseline {
+	b := &Baseline{Time: time.Now()}
+	for _, u := range units {
+		b.Objects = append(b.Objects, BaselineObject{u.Name, u.Image, u.Counts.Encode()})
+	}
+	return b
+}
+
+// Subtract leaves of the units what was counted since. Objects that were not
+// there then keep all they have. The error tells of units that cannot be
+// compared; they keep all they have, too.
+func (b *Baseline) Subtract(units []Unit) error {
+	type key struct{ name, image string }
+	then := make(map[key][]byte, len(b.Objects))
+	for _, o := range b.Objects {
+		then[key{o.Name, o.Image}] = o.Counts
+	}
+	var problems []error
+	for _, u := range units {
+		bytes, ok := then[key{u.Name, u.Image}]
+		if !ok {
+			continue
+		}
+		base, err := gcov.ReadCounts(bytes)
+		if err == nil {
+			err = u.Counts.Subtract(base)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: all counts, not those since the reset: %w", u.Name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Baselines keeps baselines in files: footfall ends, the program runs on.
+//
+// The name of a file tells the process from any other that the system has run
+// and will run, so that a baseline is never taken for that of another one:
+//
+//	4711-123456-7ffd01234567     pid, start time, beginning of the stack
+//	kernel-6f9c...               the kernel's boot id
+type Baselines struct{ dir string }
+
+// OpenBaselines opens the user's directory of baselines, below
+// $XDG_RUNTIME_DIR or else the directory for temporary files, and removes those
+// of processes that have ended.
+func OpenBaselines() (*Baselines, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), "footfall-"+strconv.Itoa(os.Geteuid()))
+	} else {
+		dir = filepath.Join(dir, "footfall")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("place for resets: %w", err)
+	}
+	// In a directory for everybody somebody else may have made it.
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return nil, fmt.Errorf("place for resets: %s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return nil, fmt.Errorf("place for resets: %s must be a directory that only user %d may use; remove it", dir, os.Geteuid())
+	}
+	b := &Baselines{dir}
+	b.tidy()
+	return b, nil
+}
+
+// Key is the name by which the baseline of a process is kept.
+func (p *Process) Key() string { return baselineKey(p.PID, p.proc.Start) }
+
+// Key is the name by which the baseline of the kernel is kept, or of a copy of
+// its counters.
+func (k *Kernel) Key() string {
+	if k.copy {
+		return "kernel-" + strings.Map(func(r rune) rune {
+			if r == '/' || r == 0 {
+				return '#'
+			}
+			return r
+		}, k.dir)
+	}
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return "kernel-" + strings.TrimSpace(string(id))
+}
+
+func baselineKey(pid int, id proc.Identity) string {
+	return fmt.Sprintf("%d-%d-%x", pid, id.Ticks, id.Stack)
+}
+
+// tidy removes the baselines of processes that have ended.
+func (b *Baselines) tidy() {
+	entries, _ := os.ReadDir(b.dir)
+	for _, e := range entries {
+		first, _, _ := strings.Cut(e.Name(), "-")
+		pid, err := strconv.Atoi(first)
+		if err != nil {
+			continue
+		}
+		if id, err := proc.Identify(pid); err != nil || !strings.HasPrefix(e.Name(), baselineKey(pid, id)) {
+			_ = os.Remove(filepath.Join(b.dir, e.Name()))
+		}
+	}
+}
+
+// Load returns the baseline of that key, nil if there is none.
+func (b *Baselines) Load(key string) (*Baseline, error) {
+	text, err := os.ReadFile(filepath.Join(b.dir, key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	base := new(Baseline)
+	if err == nil {
+		err = json.Unmarshal(text, base)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the last reset: %w", err)
+	}
+	return base, nil
+}
+
+// Store keeps a baseline in place of an older one.
+func (b *Baselines) Store(key string, base *Baseline) error {
+	text, err := json.Marshal(base)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(b.dir, key+"-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(b.dir, key))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Remove forgets the baseline of that key; false: there was none.
+func (b *Baselines) Remove(key string) (bool, error) {
+	err := os.Remove(filepath.Join(b.dir, key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

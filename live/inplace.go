@@ -1,0 +1,193 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/gcov"
+)
+
+// WriteInPlace adds the counts of units of the process to the data files that
+// the program itself would write when it ends, as the program would: named by
+// GCOV_PREFIX and GCOV_PREFIX_STRIP of its environment, locked, as one more
+// run. Missing files and directories are made. It does so with the rights of
+// the program's user. It returns the number of files; the error tells of those
+// that could not be written.
+func (p *Process) WriteInPlace(units []Unit) (int, error) {
+	env, err := p.proc.Environment()
+	if err != nil {
+		return 0, err
+	}
+	place := placer{pid: p.PID, env: env, root: p.proc.Root(), dir: fmt.Sprintf("/proc/%d/cwd", p.PID)}
+	n := 0
+	var problems []error
+	err = p.proc.AsUser(func() error {
+		for _, u := range units {
+			name := place.of(u.Name)
+			if err := addTo(name, u.Counts); err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", name, err))
+				continue
+			}
+			n++
+		}
+		return nil
+	})
+	return n, errors.Join(append(problems, err)...)
+}
+
+// A placer knows where a program writes data files.
+type placer struct {
+	pid       int
+	env       map[string]string
+	root, dir string // how to reach its root and working directory
+}
+
+// of returns the path, for us, of the data file of a recorded name.
+func (p *placer) of(name string) string {
+	name = p.expand(p.relocate(name))
+	switch {
+	case !path.IsAbs(name):
+		return filepath.Join(p.dir, name)
+	case p.root != "":
+		return filepath.Join(p.root, name)
+	}
+	return filepath.Clean(name)
+}
+
+// relocate takes GCOV_PREFIX_STRIP directories from the beginning of the name,
+// but never its last part, and puts GCOV_PREFIX there.
+func (p *placer) relocate(name string) string {
+	strip, _ := strconv.Atoi(leadingDigits(p.env["GCOV_PREFIX_STRIP"]))
+	prefix := strings.TrimSuffix(p.env["GCOV_PREFIX"], "/")
+	if prefix == "" && strip > 0 {
+		prefix = "."
+	}
+	for at := strings.TrimPrefix(name, "/"); strip > 0; strip-- {
+		i := strings.IndexByte(at, '/')
+		if i < 0 {
+			break
+		}
+		name, at = at[i:], at[i+1:]
+	}
+	if prefix != "" && !strings.HasPrefix(name, "/") {
+		name = "/" + name
+	}
+	return prefix + name
+}
+
+func leadingDigits(s string) string {
+	s = strings.TrimSpace(s)
+	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
+}
+
+// expand replaces %p by the pid and %q{NAME} by a variable of the environment.
+// Programs stop at any other %.
+func (p *placer) expand(name string) string {
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(name, "%")
+		b.WriteString(before)
+		variable, rest, closed := strings.Cut(strings.TrimPrefix(after, "q{"), "}")
+		switch {
+		case !ok:
+			return b.String()
+		case strings.HasPrefix(after, "p"):
+			b.WriteString(strconv.Itoa(p.pid))
+			name = after[1:]
+		case strings.HasPrefix(after, "q{") && closed:
+			b.WriteString(p.env[variable])
+			name = rest
+		default:
+			return b.String() + "%" + after
+		}
+	}
+}
+
+// maxDataFile is the largest data file that is merged into.
+const maxDataFile = 1 << 30
+
+// addTo adds counts to a data file. Programs that end at the same time wait for
+// the same lock, so the file must stay the one that it is; its new content is
+// written at once.
+func addTo(name string, counts *gcov.Counts) error {
+	f, err := openData(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLKW, &lock)
+	}
+	if err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	old, err := io.ReadAll(io.LimitReader(f, maxDataFile))
+	if err != nil {
+		return err
+	}
+	b, err := merged(counts, old)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(b)))
+}
+
+// merged returns counts, added to those of an old data file, if there is one.
+// Data of another build is replaced, as programs do.
+func merged(counts *gcov.Counts, old []byte) ([]byte, error) {
+	b := counts.Encode()
+	if len(old) == 0 {
+		return b, nil
+	}
+	earlier, err := gcov.ReadCounts(old)
+	if err != nil {
+		return nil, fmt.Errorf("nothing is added to what is no sound data file: %w", err)
+	}
+	if earlier.Stamp != counts.Stamp {
+		return b, nil
+	}
+	sum, err := gcov.ReadCounts(b) // counts stay as they are
+	if err == nil {
+		err = sum.Merge(earlier)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sum.Encode(), nil
+}
+
+// openData opens a data file, and makes it if it is missing. It does not follow
+// a link in the last place, and takes nothing but a file.
+func openData(name string) (*os.File, error) {
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	f, err := os.OpenFile(name, flags, 0o666)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(name), 0o777); err == nil {
+			f, err = os.OpenFile(name, flags, 0o666)
+		}
+	}
+	if err != nil {
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.New("no regular file")
+	}
+	return f, nil
+}

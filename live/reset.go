@@ -1,0 +1,223 @@
+package live
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"footfall/proc"
+)
+
+// A HardReset tells what became of setting counters to zero.
+type HardReset struct {
+	Units    int // whose counters were set to zero
+	Counters int
+	// Undone are the units with counters that the program has put back: a thread
+	// was stopped between reading a counter and writing it, increased by one. It
+	// cannot happen where counters are increased by atomic instructions.
+	Undone         []string
+	UndoneCounters int
+	// Paused is how long the threads stood still.
+	Paused time.Duration
+}
+
+// HardReset sets counters in the memory of the program to zero, for units whose
+// names match, nil for all. All threads stand still meanwhile. Counts are also
+// gone for what the program writes when it ends.
+//
+// Counters that the compiler keeps in a register during a loop come back when
+// the loop ends; that can be any time later, and is not in the result.
+func (p *Process) HardReset(match func(name string) bool) (*HardReset, error) {
+	r := resetter{p: p, match: match, result: new(HardReset)}
+	var begin time.Time
+	err := p.proc.WhileStopped(func() error {
+		begin = time.Now()
+		return r.zero()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
+	}
+	r.result.Paused = time.Since(begin)
+	if err := r.verify(time.Since(begin)); err != nil {
+		return nil, fmt.Errorf("process %d (%s): counters were set to zero, but then: %w", p.PID, p.Name, err)
+	}
+	return r.result, nil
+}
+
+type resetter struct {
+	p      *Process
+	match  func(name string) bool
+	result *HardReset
+	zeroed []zeroed
+}
+
+// A zeroed is an array of counters that were set to zero.
+type zeroed struct {
+	unit   *unit
+	array  *array
+	before []byte
+}
+
+// errUnwritten is returned where memory does not hold what was written.
+var errUnwritten = errors.New("counters are not zero after they were set to zero")
+
+// zero sets the counters to zero and looks whether they are. The threads are
+// stopped.
+func (r *resetter) zero() error {
+	p := r.p
+	if err := p.refresh(false); err != nil {
+		return err
+	}
+	if err := p.read(); errors.Is(err, errMoved) {
+		if err = p.refresh(true); err == nil {
+			err = p.read()
+		}
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	var ranges []proc.Range
+	for _, im := range p.images {
+		for _, u := range im.units {
+			if r.match != nil && !r.match(u.name) {
+				continue
+			}
+			r.result.Units++
+			more, err := r.unit(im, u)
+			if err != nil {
+				return fmt.Errorf("%s: %w", u.name, err)
+			}
+			ranges = append(ranges, more...)
+		}
+	}
+	if r.result.Units == 0 {
+		return errors.New("no object of that name")
+	}
+	if err := p.proc.WriteRanges(ranges); err != nil {
+		return err
+	}
+	return r.look(ranges)
+}
+
+// look reads back what was written.
+func (r *resetter) look(written []proc.Range) error {
+	back := make([]proc.Range, len(written))
+	for i, w := range written {
+		back[i] = proc.Range{Addr: w.Addr, Bytes: make([]byte, len(w.Bytes))}
+	}
+	if err := r.p.proc.ReadRanges(back); err != nil {
+		return err
+	}
+	for _, b := range back {
+		for _, x := range b.Bytes {
+			if x != 0 {
+				return errUnwritten
+			}
+		}
+	}
+	return nil
+}
+
+// unit returns what is to be written for the counters of a unit.
+func (r *resetter) unit(im *image, u *unit) ([]proc.Range, error) {
+	var ranges []proc.Range
+	for i := range u.funcs {
+		for j := range u.funcs[i].arrays {
+			a := &u.funcs[i].arrays[j]
+			if a.length == 0 {
+				continue
+			}
+			before := append([]byte(nil), r.p.plan.buf[a.at:a.at+8*a.length]...)
+			r.zeroed = append(r.zeroed, zeroed{u, a, before})
+			r.result.Counters += a.length
+			if !isList(u.version, a.kind) {
+				ranges = append(ranges, proc.Range{Addr: a.addr, Bytes: make([]byte, 8*a.length)})
+				continue
+			}
+			more, err := r.lists(im, a, before)
+			if err != nil {
+				return nil, err
+			}
+			ranges = append(ranges, more...)
+		}
+	}
+	return ranges, nil
+}
+
+// lists returns the totals of sites and the counts in the nodes of their
+// lists. The lists stay: a thread may be walking on one.
+func (r *resetter) lists(im *image, a *array, sites []byte) ([]proc.Range, error) {
+	var ranges []proc.Range
+	l := listReader{image: im}
+	node := make([]byte, 16+im.pointer)
+	for at := 0; at+8*siteWords <= len(sites); at += 8 * siteWords {
+		ranges = append(ranges, proc.Range{Addr: a.addr + uint64(at), Bytes: make([]byte, 8)})
+		next := l.pointer(int64(im.order.Uint64(sites[at+16:])))
+		for n := 0; next != 0; n++ {
+			if n == maxNodes {
+				return nil, fmt.Errorf("a list of values at %#x does not end", next)
+			}
+			if _, err := r.p.proc.ReadAt(node, int64(next)); err != nil {
+				return nil, fmt.Errorf("a list of values: %w", err)
+			}
+			ranges = append(ranges, proc.Range{Addr: next + 8, Bytes: make([]byte, 8)})
+			next = word(im.order, node[16:], im.pointer)
+		}
+	}
+	return ranges, nil
+}
+
+func word(order binary.ByteOrder, b []byte, size int) uint64 {
+	if size == 4 {
+		return uint64(order.Uint32(b))
+	}
+	return order.Uint64(b)
+}
+
+// fastest is how many times in a second a counter may be increased at most, by
+// all threads.
+const fastest = 4e9
+
+// verify looks which counters the program has put back. One that is as high as
+// before, and cannot have been counted up to there since, was put back.
+func (r *resetter) verify(since time.Duration) error {
+	begin := time.Now()
+	if err := r.p.read(); err != nil {
+		return err
+	}
+	since += time.Since(begin)
+	possible := uint64(since.Seconds() * fastest)
+	undone := make(map[*unit]bool)
+	for _, z := range r.zeroed {
+		order := z.unit.image.order
+		step := 8
+		if isList(z.unit.version, z.array.kind) {
+			step = 8 * siteWords // the totals
+		}
+		for at := 0; at+8 <= len(z.before); at += step {
+			before, now := order.Uint64(z.before[at:]), order.Uint64(r.p.plan.buf[z.array.at+at:])
+			if before <= possible || now < before {
+				continue
+			}
+			if r.result.UndoneCounters++; !undone[z.unit] {
+				undone[z.unit] = true
+				r.result.Undone = append(r.result.Undone, z.unit.name)
+			}
+		}
+	}
+	return nil
+}
+
+// NameMatch returns a function that tells whether the recorded name of a data
+// file ends in name, in whole parts of the path. The suffix may be left out.
+func NameMatch(name string) func(string) bool {
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "/"), ".gcda")
+	return func(recorded string) bool {
+		recorded = strings.TrimSuffix(recorded, ".gcda")
+		return recorded == name || strings.HasSuffix(recorded, "/"+name)
+	}
+}

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"footfall/gcov"
+)
+
+// An Image is data that is in no file: the counters of a running program. Its
+// name is that of the data file which the program would write.
+type Image struct {
+	gcov.Image
+	// Root is where the program's file system is to be found, "" if it is ours.
+	Root string
+}
+
+// Notes finds the notes of images.
+type Notes struct {
+	sources *Sources
+	byBase  map[string][]string // notes in object directories, by base name
+	found   map[image]string
+}
+
+// An image is known by its place and its stamp.
+type image struct{ root, name, stamp string }
+
+// NewNotes searches objectDirs for notes. Paths that are recorded in images
+// may have moved as sources have.
+func NewNotes(objectDirs []string, sources *Sources) (*Notes, []Problem, error) {
+	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
+	for _, d := range objectDirs {
+		if err := s.add(d, notesKind); err != nil {
+			return nil, nil, err
+		}
+	}
+	s.running.Wait()
+	slices.Sort(s.notes)
+	n := &Notes{sources: sources, byBase: make(map[string][]string), found: make(map[image]string)}
+	for _, name := range s.notes {
+		base := filepath.Base(name)
+		n.byBase[base] = append(n.byBase[base], name)
+	}
+	return n, s.problems, nil
+}
+
+// Pair gives each image to its notes: those beside the data file that the
+// program would write, or else those in the object directories with the same
+// stamp. Images of the same object in several programs are one unit.
+func (n *Notes) Pair(images []Image) *Objects {
+	found := &Objects{}
+	index := make(map[string]int)
+	for _, im := range images {
+		name, err := n.of(im)
+		if err != nil {
+			found.Problems = append(found.Problems, newProblem(noNotes, im.Name, err))
+			continue
+		}
+		i, ok := index[name]
+		if !ok {
+			i = len(found.Units)
+			index[name] = i
+			found.Units = append(found.Units, gcov.Object{Notes: name, Dir: unrecorded + filepath.Dir(name)})
+		}
+		found.Units[i].Images = append(found.Units[i].Images, im.Image)
+		found.Data++
+	}
+	slices.SortFunc(found.Units, func(a, b gcov.Object) int { return strings.Compare(a.Notes, b.Notes) })
+	return found
+}
+
+// of returns the notes of an image. What was found once is not looked for
+// again.
+func (n *Notes) of(im Image) (string, error) {
+	if len(im.Bytes) < 12 {
+		return "", errors.New("no counters")
+	}
+	stamp := im.Bytes[4:12]
+	key := image{im.Root, im.Name, string(stamp)}
+	if name, ok := n.found[key]; ok {
+		return name, nil
+	}
+	name, err := n.look(im, stamp)
+	if err == nil {
+		n.found[key] = name
+	}
+	return name, err
+}
+
+func (n *Notes) look(im Image, stamp []byte) (string, error) {
+	stem := unmangle(strings.TrimSuffix(im.Name, dataSuffix))
+	for _, place := range []string{im.Root + stem, n.sources.locate("", stem)} {
+		if name := place + notesSuffix; sameStamp(stamp, readStamp(name)) {
+			return name, nil
+		}
+	}
+	return notesOf(stamp, stem, n.byBase[filepath.Base(stem)+notesSuffix])
+}
