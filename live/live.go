@@ -92,6 +92,10 @@ func Open(pid int) (*Process, error) {
 // Close lets go of the process.
 func (p *Process) Close() error { return p.proc.Close() }
 
+// Root is where the file system of the process is to be found, "" if it is
+// ours.
+func (p *Process) Root() string { return p.proc.Root() }
+
 // empty returns an error if there are no counters.
 func (p *Process) empty() error {
 	var problems []error
