@@ -1,0 +1,320 @@
+package mount
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// lookAgain is how long a look for new processes serves those who list the top
+// directory, or look for a process that is not there.
+const lookAgain = 100 * time.Millisecond
+
+const (
+	directoryMode = syscall.S_IFDIR | 0o755
+	fileMode      = syscall.S_IFREG | 0o644
+	linkMode      = syscall.S_IFLNK | 0o777
+)
+
+// A rootNode is the top directory.
+type rootNode struct {
+	fs.Inode
+	m *Mount
+}
+
+var (
+	_ fs.NodeLookuper  = (*rootNode)(nil)
+	_ fs.NodeReaddirer = (*rootNode)(nil)
+	_ fs.NodeGetattrer = (*rootNode)(nil)
+	_ fs.NodeRmdirer   = (*rootNode)(nil)
+)
+
+// rootInos are those of the files beside the processes; 1 is the directory's.
+const rootInos = 100
+
+func (r *rootNode) Lookup(_ context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	if s, ok := specials[name]; ok {
+		return r.enter(r.file(s), fileMode, rootInos+uint64(s), &out.Attr), 0
+	}
+	p := r.m.table.named(name)
+	if p == nil {
+		r.m.scan(lookAgain)
+		if p = r.m.table.named(name); p == nil {
+			return nil, syscall.ENOENT
+		}
+	}
+	return r.enter(&directory{p: p, n: p.root}, directoryMode, p.root.ino, &out.Attr), 0
+}
+
+// file returns a file that is about all processes.
+func (r *rootNode) file(s special) *file {
+	if s == traceFile {
+		return &file{content: r.m.trace.content}
+	}
+	return &file{content: nothing, reset: func() {
+		for _, p := range r.m.everything() {
+			p.reset(nil)
+			p.trace.forget()
+		}
+		r.m.trace.forget()
+	}}
+}
+
+func (r *rootNode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
+	r.m.scan(lookAgain)
+	list := []fuse.DirEntry{
+		{Name: "all.info", Mode: fileMode, Ino: rootInos + uint64(traceFile)},
+		{Name: "reset", Mode: fileMode, Ino: rootInos + uint64(resetFile)},
+	}
+	all, names := r.m.table.processes()
+	for i, p := range all {
+		list = append(list, fuse.DirEntry{Name: names[i], Mode: directoryMode, Ino: p.root.ino})
+	}
+	return fs.NewListDirStream(list), 0
+}
+
+// Rmdir forgets a process that has ended.
+func (r *rootNode) Rmdir(_ context.Context, name string) syscall.Errno {
+	switch p := r.m.table.named(name); {
+	case p == nil:
+		return syscall.ENOENT
+	case !r.m.table.remove(p):
+		return syscall.EBUSY
+	}
+	return 0
+}
+
+// enter makes an inode, or finds that of the same number.
+func (r *rootNode) enter(child fs.InodeEmbedder, mode uint32, ino uint64, attr *fuse.Attr) *fs.Inode {
+	return enter(&r.Inode, child, mode, ino, attr)
+}
+
+func enter(parent *fs.Inode, child fs.InodeEmbedder, mode uint32, ino uint64, attr *fuse.Attr) *fs.Inode {
+	inode := parent.NewInode(context.Background(), child, fs.StableAttr{Mode: mode & syscall.S_IFMT, Ino: ino})
+	plain(attr, mode)
+	switch child := inode.Operations().(type) {
+	case *file:
+		child.attributes(attr)
+	case *link:
+		attr.Size = uint64(len(child.to))
+	}
+	return inode
+}
+
+// started is the time of what does not change.
+var started = time.Now()
+
+// plain sets the attributes of directories and links.
+func plain(attr *fuse.Attr, mode uint32) {
+	attr.Mode, attr.Nlink = mode, 1
+	attr.SetTimes(&started, &started, &started)
+}
+
+func (r *rootNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	plain(&out.Attr, directoryMode)
+	return 0
+}
+
+// A directory is one within that of a process.
+type directory struct {
+	fs.Inode
+	p *process
+	n *node
+}
+
+var (
+	_ fs.NodeLookuper  = (*directory)(nil)
+	_ fs.NodeReaddirer = (*directory)(nil)
+	_ fs.NodeGetattrer = (*directory)(nil)
+)
+
+func (d *directory) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	plain(&out.Attr, directoryMode)
+	return 0
+}
+
+func (d *directory) Lookup(_ context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	n := d.p.lookup(d.n, name)
+	if n == nil {
+		return nil, syscall.ENOENT
+	}
+	child, mode := d.child(n), n.mode()
+	return enter(&d.Inode, child, mode, n.ino, &out.Attr), 0
+}
+
+func (d *directory) child(n *node) fs.InodeEmbedder {
+	p := d.p
+	switch {
+	case n.children != nil:
+		return &directory{p: p, n: n}
+	case n.link != "":
+		return &link{to: n.link}
+	case n.special == traceFile:
+		return &file{content: p.trace.content}
+	case n.special == resetFile:
+		return &file{content: nothing, reset: func() { p.reset(nil); p.trace.forget(); p.m.trace.forget() }}
+	}
+	return &file{
+		content: func() ([]byte, time.Time) { return p.content(n) },
+		reset:   func() { p.reset(n); p.trace.forget(); p.m.trace.forget() },
+	}
+}
+
+func (n *node) mode() uint32 {
+	switch {
+	case n.children != nil:
+		return directoryMode
+	case n.link != "":
+		return linkMode
+	}
+	return fileMode
+}
+
+func (d *directory) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
+	var list []fuse.DirEntry
+	d.p.list(d.n, func(name string, n *node) {
+		list = append(list, fuse.DirEntry{Name: name, Mode: n.mode(), Ino: n.ino})
+	})
+	slices.SortFunc(list, func(a, b fuse.DirEntry) int { return cmp.Compare(a.Name, b.Name) })
+	return fs.NewListDirStream(list), 0
+}
+
+// A link is a symbolic link.
+type link struct {
+	fs.Inode
+	to string
+}
+
+var (
+	_ fs.NodeReadlinker = (*link)(nil)
+	_ fs.NodeGetattrer  = (*link)(nil)
+)
+
+func (l *link) Readlink(context.Context) ([]byte, syscall.Errno) { return []byte(l.to), 0 }
+
+func (l *link) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	plain(&out.Attr, linkMode)
+	out.Size = uint64(len(l.to))
+	return 0
+}
+
+// A file has content that is made when it is opened. Writing 0 to it resets.
+type file struct {
+	fs.Inode
+	content func() ([]byte, time.Time)
+	reset   func() // nil: not to be written
+
+	mu   sync.Mutex
+	open []*frozen // for reading, the last one opened last
+}
+
+// A frozen is an open file.
+type frozen struct {
+	content []byte
+	at      time.Time
+}
+
+var (
+	_ fs.NodeOpener    = (*file)(nil)
+	_ fs.NodeReader    = (*file)(nil)
+	_ fs.NodeWriter    = (*file)(nil)
+	_ fs.NodeReleaser  = (*file)(nil)
+	_ fs.NodeGetattrer = (*file)(nil)
+	_ fs.NodeSetattrer = (*file)(nil)
+)
+
+// nothing is the content of a file that is only written.
+func nothing() ([]byte, time.Time) { return nil, time.Now() }
+
+// Open freezes the content. The kernel must not keep it: the next open may see
+// another.
+func (f *file) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	writes := flags&syscall.O_ACCMODE != syscall.O_RDONLY
+	if writes && f.reset == nil {
+		return nil, 0, syscall.EACCES
+	}
+	h := new(frozen)
+	if flags&syscall.O_ACCMODE != syscall.O_WRONLY {
+		h.content, h.at = f.content()
+		f.mu.Lock()
+		f.open = append(f.open, h)
+		f.mu.Unlock()
+	}
+	return h, fuse.FOPEN_DIRECT_IO, 0
+}
+
+func (f *file) Release(_ context.Context, h fs.FileHandle) syscall.Errno {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.Index(f.open, h.(*frozen)); i >= 0 {
+		f.open = slices.Delete(f.open, i, i+1)
+	}
+	return 0
+}
+
+func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	content := h.(*frozen).content
+	if off >= int64(len(content)) {
+		return fuse.ReadResultData(nil), 0
+	}
+	return fuse.ReadResultData(content[off:min(off+int64(len(dest)), int64(len(content)))]), 0
+}
+
+// Write resets. What is written can only be 0, at the beginning.
+func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
+	if off != 0 || len(data) > 16 || string(bytes.TrimSpace(data)) != "0" {
+		return 0, syscall.EINVAL
+	}
+	f.reset()
+	return uint32(len(data)), 0
+}
+
+func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	f.attributes(&out.Attr)
+	return 0
+}
+
+// attributes sets mode, size and time; the last two are those of what was opened last, since the
+// kernel does not tell who of several asks, or else those of now.
+func (f *file) attributes(attr *fuse.Attr) {
+	f.mu.Lock()
+	var last *frozen
+	if n := len(f.open); n > 0 {
+		last = f.open[n-1]
+	}
+	f.mu.Unlock()
+	if last == nil {
+		last = new(frozen)
+		last.content, last.at = f.content()
+	}
+	attr.Mode, attr.Nlink = fileMode, 1
+	if f.reset == nil {
+		attr.Mode &^= 0o222
+	}
+	attr.Size = uint64(len(last.content))
+	attr.Blocks = (attr.Size + 511) / 512
+	attr.SetTimes(&last.at, &last.at, &last.at)
+}
+
+// Setattr accepts that the file is made empty, as shells do before writing, and
+// that times are set; neither has an effect.
+func (f *file) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	const refused = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
+	size, resized := in.GetSize()
+	switch {
+	case in.Valid&refused != 0:
+		return syscall.EPERM
+	case resized && f.reset == nil:
+		return syscall.EACCES
+	case resized && size != 0:
+		return syscall.EINVAL
+	}
+	return f.Getattr(ctx, h, out)
+}

@@ -1,0 +1,287 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"footfall/gcov"
+	"footfall/live"
+	"footfall/proc"
+	"footfall/report"
+)
+
+// A source has counters: a live.Process or a live.Kernel.
+type source interface {
+	Snapshot() ([]live.Unit, error)
+}
+
+// Opens of files within this many times what a snapshot takes share it, but
+// none is older than maxShared.
+const (
+	sharing   = 10
+	maxShared = time.Second
+)
+
+// A process is a directory of the tree.
+type process struct {
+	m      *Mount
+	pid    int // 0: the kernel
+	name   string
+	fsRoot string // of its file system, "" for ours
+	trace  tracefile
+
+	ended atomic.Bool
+
+	mu     sync.Mutex // of all below; held while a snapshot is taken
+	source source     // nil when the process has ended
+	at     time.Time  // when the last snapshot was begun
+	took   time.Duration
+	round  int // of the last snapshot that was read
+	units  map[unitKey]*unit
+	root   *node
+}
+
+// A unitKey tells the units of a process apart.
+type unitKey struct {
+	image, name string
+	stamp       uint32
+	nth         int // of those that are alike: a library may be loaded twice
+}
+
+// A unit is the counters of one object.
+type unit struct {
+	name   string
+	counts *gcov.Counts // as they were read last
+	base   *gcov.Counts // what was counted before the last reset, or nil
+	round  int          // the snapshot that had it last
+}
+
+func newProcess(m *Mount, pid int, name, fsRoot string, s source) *process {
+	p := &process{m: m, pid: pid, name: name, fsRoot: fsRoot, source: s, units: make(map[unitKey]*unit), root: newDirectory(m.nextIno)}
+	p.trace.render = func() []byte { return m.tracefile([]*process{p}) }
+	return p
+}
+
+// keep reads the counters, so that they are there when the process has ended.
+func (p *process) keep() {
+	if p.ended.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refresh()
+}
+
+// refresh reads the counters, unless that was done a moment ago.
+func (p *process) refresh() {
+	if p.source == nil || time.Since(p.at) < min(sharing*p.took, maxShared) {
+		return
+	}
+	begin := time.Now()
+	units, err := p.source.Snapshot()
+	p.at, p.took = begin, time.Since(begin)
+	if len(units) > 0 {
+		p.take(units)
+	}
+	switch {
+	case errors.Is(err, proc.ErrExited), errors.Is(err, proc.ErrReplaced):
+		p.end()
+	case err != nil:
+		p.m.notice(fmt.Sprintf("%s: %v", p.name, err))
+	}
+}
+
+// end lets go of the process; what was read last stays.
+func (p *process) end() {
+	if c, ok := p.source.(io.Closer); ok {
+		c.Close()
+	}
+	p.source = nil
+	p.ended.Store(true)
+}
+
+// take remembers what was read. Units that are gone, with a library that was
+// unloaded, keep what they had.
+func (p *process) take(units []live.Unit) {
+	p.round++
+	var added []*unit
+	for _, u := range units {
+		key := unitKey{image: u.Image, name: u.Name, stamp: u.Counts.Stamp}
+		for p.units[key] != nil && p.units[key].round == p.round {
+			key.nth++
+		}
+		known := p.units[key]
+		if known == nil {
+			known = &unit{name: u.Name}
+			p.units[key] = known
+			added = append(added, known)
+		}
+		known.counts, known.round = u.Counts, p.round
+	}
+	for _, u := range added {
+		p.place(u)
+	}
+}
+
+// place gives a unit its file, with links beside. A name that several have is
+// one file, as it is on disk: the sum, if they are of one object.
+func (p *process) place(u *unit) {
+	parts := components(u.name)
+	for n := 1; n <= maxCopies; n++ {
+		leaf := p.root.at(withCopy(parts, n), p.m.nextIno)
+		switch {
+		case leaf == nil, !leaf.isNew() && leaf.units == nil:
+			continue // something is in the way
+		case leaf.isNew():
+			leaf.units = []*unit{u}
+			p.links(u, n)
+		case p.gone(leaf):
+			leaf.units = []*unit{u} // its library was built and loaded anew
+		case clone(leaf.units[0].counts).Merge(u.counts) == nil:
+			leaf.units = append(leaf.units, u)
+		default:
+			continue // another object of the same name
+		}
+		return
+	}
+	p.m.notice(fmt.Sprintf("%s: %s: left out, too many objects have this name", p.name, u.name))
+}
+
+// gone tells whether none of a file's units is in the last snapshot.
+func (p *process) gone(leaf *node) bool {
+	for _, u := range leaf.units {
+		if u.round == p.round {
+			return false
+		}
+	}
+	return true
+}
+
+// links puts links to the notes and to the sources of a unit into the tree.
+func (p *process) links(u *unit, n int) {
+	notes, sources := p.m.sources.of(p.image(u.name, u.counts.Encode()))
+	p.link(notesName(u.name), n, notes)
+	for _, s := range sources {
+		p.link(s.name, n, s.path)
+	}
+}
+
+// image is a data file of the process.
+func (p *process) image(name string, data []byte) report.Image {
+	return report.Image{Image: gcov.Image{Name: name, Bytes: data}, Root: p.fsRoot}
+}
+
+func (p *process) link(name string, n int, target string) {
+	if leaf := p.root.at(withCopy(components(name), n), p.m.nextIno); leaf != nil && leaf.isNew() {
+		leaf.link = target
+	}
+}
+
+// since returns what was counted since the last reset. The result is not to be
+// changed.
+func (u *unit) since() *gcov.Counts {
+	if u.base == nil {
+		return u.counts
+	}
+	c := clone(u.counts)
+	if err := c.Subtract(u.base); err != nil {
+		return u.counts // counts of another build are none that the base has
+	}
+	return c
+}
+
+func (u *unit) reset() { u.base = u.counts }
+
+// clone copies counts, which merging and subtracting change.
+func clone(c *gcov.Counts) *gcov.Counts {
+	d, err := gcov.ReadCounts(c.Encode())
+	if err != nil {
+		panic(fmt.Sprintf("mount: counts cannot be read back: %v", err))
+	}
+	return d
+}
+
+// content returns the data file of a node as it is now, and when that was.
+func (p *process) content(n *node) ([]byte, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refresh()
+	return n.encode(), p.at
+}
+
+// encode returns the data file. The process must be locked.
+func (n *node) encode() []byte {
+	c := n.units[0].since()
+	if len(n.units) > 1 {
+		c = clone(c)
+		for _, u := range n.units[1:] {
+			// place has tried it: they are of one object.
+			_ = c.Merge(u.since())
+		}
+	}
+	return c.Encode()
+}
+
+// reset makes the counters of a node, or of the whole process, start from zero.
+func (p *process) reset(n *node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = time.Time{} // what was read a moment ago would not do
+	p.refresh()
+	if n != nil {
+		for _, u := range n.units {
+			u.reset()
+		}
+		return
+	}
+	for _, u := range p.units {
+		u.reset()
+	}
+}
+
+// lookup returns an entry of a directory of the tree, having looked for new
+// libraries.
+func (p *process) lookup(dir *node, name string) *node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if child := dir.children[name]; child != nil {
+		return child
+	}
+	p.refresh()
+	return dir.children[name]
+}
+
+// list calls f for each entry of a directory of the tree.
+func (p *process) list(dir *node, f func(name string, n *node)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refresh()
+	for name, child := range dir.children {
+		if name != unlisted || child.special == 0 {
+			f(name, child)
+		}
+	}
+}
+
+// images returns all files of counters of the process.
+func (p *process) images() []report.Image {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refresh()
+	var images []report.Image
+	var walk func(n *node)
+	walk = func(n *node) {
+		if n.units != nil {
+			images = append(images, p.image(n.units[0].name, n.encode()))
+		}
+		for _, child := range n.children {
+			walk(child)
+		}
+	}
+	walk(p.root)
+	return images
+}

@@ -1,0 +1,142 @@
+package mount
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"footfall/gcov"
+	"footfall/report"
+)
+
+const (
+	dataSuffix  = ".gcda"
+	notesSuffix = ".gcno"
+	maxNotes    = 1 << 28 // bytes of a notes file
+)
+
+func notesName(data string) string { return strings.TrimSuffix(data, dataSuffix) + notesSuffix }
+
+// sources says where notes and sources are.
+type sources struct {
+	options report.SourceOptions
+
+	mu       sync.Mutex
+	resolver *report.Sources
+	notes    *report.Notes
+	known    map[string][]origin // by name of the notes and their stamp
+}
+
+// An origin is a source of an object: its name when it was compiled, and its
+// path now.
+type origin struct{ name, path string }
+
+func newSources(objectDirs, pathMaps []string) (*sources, error) {
+	options := report.SourceOptions{Root: "/", PathMaps: pathMaps}
+	resolver, err := report.NewSources(options)
+	if err != nil {
+		return nil, err
+	}
+	notes, _, err := report.NewNotes(objectDirs, resolver)
+	return &sources{options: options, resolver: resolver, notes: notes, known: make(map[string][]origin)}, err
+}
+
+// pair finds the notes of data files.
+func (s *sources) pair(images []report.Image) *report.Objects {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notes.Pair(images)
+}
+
+// of returns the notes of a data file, if only where they should be, and the
+// sources that they name, but for headers of the system.
+func (s *sources) of(image report.Image) (string, []origin) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects := s.notes.Pair([]report.Image{image})
+	if len(objects.Units) == 0 {
+		name, _ := s.resolver.Resolve("/", notesName(image.Name))
+		return name, nil
+	}
+	unit := objects.Units[0]
+	key := unit.Notes + "\x00" + string(image.Bytes[4:12])
+	list, ok := s.known[key]
+	if !ok {
+		list = s.read(unit)
+		s.known[key] = list
+	}
+	if image.Root == "" {
+		return unit.Notes, list
+	}
+	var inside []origin
+	for _, o := range list {
+		if path := filepath.Join(image.Root, o.path); isRegular(path) {
+			o.path = path
+		}
+		inside = append(inside, o)
+	}
+	return unit.Notes, inside
+}
+
+// read returns the sources that the notes of a unit name.
+func (s *sources) read(unit gcov.Object) []origin {
+	n := readNotes(unit.Notes)
+	if n == nil {
+		return nil
+	}
+	cwd := n.Cwd
+	if cwd == "" {
+		cwd = unit.Dir
+	}
+	var list []origin
+	seen := make(map[string]bool)
+	add := func(name string) {
+		if name == "" || seen[name] {
+			return
+		}
+		seen[name] = true
+		path, keep := s.resolver.Resolve(cwd, name)
+		switch {
+		case !keep:
+			return
+		case filepath.IsAbs(name):
+		case n.Cwd == "":
+			name = path // where it was compiled is not recorded
+		default:
+			name = filepath.Join(n.Cwd, name)
+		}
+		list = append(list, origin{name, path})
+	}
+	for _, f := range n.Functions {
+		add(f.Source)
+		for _, l := range f.Locations {
+			add(l.Source)
+		}
+	}
+	return list
+}
+
+// readNotes decodes notes, nil if they cannot be.
+func readNotes(name string) *gcov.Notes {
+	if !isRegular(name) {
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxNotes))
+	if err != nil {
+		return nil
+	}
+	n, _ := gcov.ReadNotes(b) // what stands before damage is good
+	return n
+}
+
+func isRegular(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
