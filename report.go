@@ -114,7 +114,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	// A report lives for a moment and holds little: collecting garbage rarely
 	// saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
-	objects, err := report.Find(paths, o.objectDirs)
+	objects, err := report.Find(paths, o.objectDirs, p.sources)
 	if err != nil {
 		return err
 	}

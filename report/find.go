@@ -32,8 +32,9 @@ type Objects struct {
 // searched, or notes, data or object files; and for notes in objectDirs. Data
 // belong to the notes of the same name beside them, or else (GCOV_PREFIX,
 // -fprofile-dir, notes kept apart) to those with which they have the end of
-// the path and the stamp in common.
-func Find(paths, objectDirs []string) (*Objects, error) {
+// the path and the stamp in common. What was compiled may have moved as sources
+// have.
+func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
 	for _, p := range paths {
 		if err := s.add(p, anyKind); err != nil {
@@ -46,10 +47,14 @@ func Find(paths, objectDirs []string) (*Objects, error) {
 		}
 	}
 	s.running.Wait()
-	notes := slices.DeleteFunc(s.notes, s.isLost)
-	slices.Sort(notes)
+	for _, n := range s.lost {
+		if !s.seen[strings.TrimSuffix(n, notesSuffix)+dataSuffix] {
+			s.notes = append(s.notes, n)
+		}
+	}
+	slices.Sort(s.notes)
 	slices.Sort(s.data)
-	return pair(notes, s.data, s.problems), nil
+	return pair(s.notes, s.data, s.problems, sources), nil
 }
 
 const (
@@ -73,6 +78,7 @@ type search struct {
 	mu          sync.Mutex
 	seen        map[string]bool // files and directories found; both ways of notes and data
 	notes, data []string
+	lost        []string // notes that are links which lead nowhere, as in a copy of a kernel's tree
 	problems    []Problem
 }
 
@@ -128,6 +134,8 @@ func (s *search) directory(dir string, kind fileKind) {
 			if name != ".git" {
 				s.later(dir+"/"+name, kind)
 			}
+		case e.Type() == fs.ModeSymlink && strings.HasSuffix(name, notesSuffix) && !isFile(dir+"/"+name):
+			s.lose(dir + "/" + name)
 		case strings.HasSuffix(name, notesSuffix), strings.HasSuffix(name, dataSuffix):
 			s.file(dir+"/"+name, kind)
 		}
@@ -165,19 +173,13 @@ func (s *search) file(name string, kind fileKind) {
 	}
 }
 
-// isLost tells whether notes are a link that leads nowhere, beside data. The
-// tree of a kernel has such links when it was copied to another machine; the
-// data may find their notes elsewhere.
-func (s *search) isLost(notes string) bool {
-	if !s.seen[strings.TrimSuffix(notes, notesSuffix)+dataSuffix] {
-		return false
+func (s *search) lose(notes string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.seen[notes] {
+		s.seen[notes] = true
+		s.lost = append(s.lost, notes)
 	}
-	info, err := os.Lstat(notes)
-	if err != nil || info.Mode().Type() != fs.ModeSymlink {
-		return false
-	}
-	_, err = os.Stat(notes)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (s *search) fail(name string, err error) {
@@ -187,7 +189,7 @@ func (s *search) fail(name string, err error) {
 }
 
 // pair gives each of data to one of notes; both are sorted.
-func pair(notes, data []string, problems []Problem) *Objects {
+func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
 	found := &Objects{Problems: problems}
 	index := make(map[string]int, len(notes)) // of units by the notes' name without suffix
 	unit := func(notes string) *gcov.Object {
@@ -223,7 +225,7 @@ func pair(notes, data []string, problems []Problem) *Objects {
 	}
 	for _, d := range alone {
 		stem := unmangle(strings.TrimSuffix(d, dataSuffix))
-		n, err := notesOf(readStamp(d), stem, byBase[filepath.Base(stem)+notesSuffix])
+		n, err := notesOf(readStamp(d), stem, byBase[filepath.Base(stem)+notesSuffix], sources)
 		if err != nil {
 			found.Problems = append(found.Problems, newProblem(noNotes, d, err))
 			continue
@@ -260,8 +262,8 @@ func unmangle(stem string) string {
 // of the file, stem its path without suffix, candidates are the notes of that
 // base name that were searched for. Under GCOV_PREFIX some end of the path is the place where
 // the object was compiled.
-func notesOf(stamp []byte, stem string, candidates []string) (string, error) {
-	home := recorded(stem)
+func notesOf(stamp []byte, stem string, candidates []string, sources *Sources) (string, error) {
+	home := recorded(stem, sources)
 	if home != "" && !slices.Contains(candidates, home) {
 		candidates = append(slices.Clip(candidates), home)
 	}
@@ -292,11 +294,13 @@ func notesOf(stamp []byte, stem string, candidates []string) (string, error) {
 }
 
 // recorded returns the notes at the longest end of the path that is an
-// absolute path of notes, or "".
-func recorded(stem string) string {
+// absolute path of notes, or was one before they moved as sources did, or "".
+func recorded(stem string, sources *Sources) string {
 	for end := stem; end != ""; {
-		if notes := end + notesSuffix; isFile(notes) {
-			return notes
+		for _, place := range []string{end, sources.locate("", end)} {
+			if notes := place + notesSuffix; isFile(notes) {
+				return notes
+			}
 		}
 		next := strings.IndexByte(end[1:], '/')
 		if next < 0 {

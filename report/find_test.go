@@ -33,8 +33,10 @@ func TestFind(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		files   []string // DIR in them and below is the test's directory with "#" for "/"
+		links   []string // links that lead nowhere
 		paths   []string
 		objects []string
+		maps    []string
 		want    []string // "notes data..." or "problem: FILE: TEXT"
 	}{
 		{
@@ -111,6 +113,31 @@ func TestFind(t *testing.T) {
 			paths: []string{"."},
 			want:  []string{"build/b.gcno prof/MANGLED#build#x#^#b.gcda", "build/x/a.gcno prof/MANGLED#build#x#a.gcda"},
 		},
+		{
+			name:    "a kernel's tree from another machine, notes in an object directory",
+			files:   []string{"linux/fs/a.gcno", "linux/mm/a.gcno", "copy/ci/linux/fs/a.gcda", "copy/ci/linux/mm/a.gcda"},
+			links:   []string{"copy/ci/linux/fs/a.gcno", "copy/ci/linux/mm/a.gcno"},
+			paths:   []string{"copy"},
+			objects: []string{"linux"},
+			want:    []string{"linux/fs/a.gcno copy/ci/linux/fs/a.gcda", "linux/mm/a.gcno copy/ci/linux/mm/a.gcda"},
+		},
+		{
+			name:  "the same, notes by a path map",
+			files: []string{"linux/fs/a.gcno", "linux/mm/a.gcno", "linux/mm/b.gcno", "copy/ci/linux/fs/a.gcda", "copy/ci/linux/mm/a.gcda"},
+			links: []string{"copy/ci/linux/fs/a.gcno", "copy/ci/linux/mm/a.gcno"},
+			paths: []string{"copy"},
+			maps:  []string{"/ci/linux=linux"},
+			want: []string{"linux/fs/a.gcno copy/ci/linux/fs/a.gcda", "linux/mm/a.gcno copy/ci/linux/mm/a.gcda",
+				"outside: linux/fs/a.gcno", "outside: linux/mm/a.gcno"},
+		},
+		{
+			name:  "links to notes that lead nowhere",
+			files: []string{"copy/ci/a.gcda"},
+			links: []string{"copy/ci/a.gcno", "copy/ci/b.gcno"},
+			paths: []string{"copy", "copy/ci"},
+			want: []string{"copy/ci/b.gcno",
+				"problem: copy/ci/a.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -120,7 +147,16 @@ func TestFind(t *testing.T) {
 				test.files[i] = here.Replace(f)
 			}
 			tree(t, dir, test.files...)
-			found, err := Find(test.paths, test.objects)
+			for _, l := range test.links {
+				if err := os.Symlink("/no/such.gcno", l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sources, err := NewSources(SourceOptions{PathMaps: test.maps})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := Find(test.paths, test.objects, sources)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +192,7 @@ func TestFindRefuses(t *testing.T) {
 	dir := t.TempDir()
 	tree(t, dir, "a.c", "b.o")
 	for _, path := range []string{"a.c", "b.o", "missing", "missing.gcda"} {
-		if _, err := Find([]string{filepath.Join(dir, path)}, nil); err == nil {
+		if _, err := Find([]string{filepath.Join(dir, path)}, nil, new(Sources)); err == nil {
 			t.Errorf("%s: no error", path)
 		}
 	}
@@ -167,7 +203,7 @@ func TestFindManyDirectories(t *testing.T) {
 	for i := range 300 {
 		tree(t, dir, fmt.Sprintf("d%d/e%d/a.gcno", i%20, i), fmt.Sprintf("d%d/e%d/a.gcda", i%20, i))
 	}
-	found, err := Find([]string{dir}, nil)
+	found, err := Find([]string{dir}, nil, new(Sources))
 	if err != nil {
 		t.Fatal(err)
 	}

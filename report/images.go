@@ -96,5 +96,5 @@ func (n *Notes) look(im Image, stamp []byte) (string, error) {
 			return name, nil
 		}
 	}
-	return notesOf(stamp, stem, n.byBase[filepath.Base(stem)+notesSuffix])
+	return notesOf(stamp, stem, n.byBase[filepath.Base(stem)+notesSuffix], n.sources)
 }
