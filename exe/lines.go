@@ -1,0 +1,306 @@
+package exe
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"errors"
+	"slices"
+	"sort"
+)
+
+// Lines finds the source of code, by the debug information. It reads the
+// parts of the information that are asked for. It may not be used by several
+// goroutines at the same time.
+type Lines struct {
+	data   *dwarf.Data
+	ranges []unitRange // by ascending address
+	names  map[dwarf.Offset]*origin
+}
+
+// A Frame is a function and a place in it. Code that was inlined has several
+// at one address.
+type Frame struct {
+	Function string // as the linker knows it, or as the source has it
+	File     string
+	Line     int
+	DeclFile string // where the function begins; "" if that is not known
+	Start    int    // the line there
+	Inlined  bool
+}
+
+type unitRange struct {
+	low, high uint64
+	unit      *unit
+}
+
+type unit struct {
+	entry  *dwarf.Entry
+	loaded bool
+	files  []*dwarf.LineFile
+	rows   []row
+	scopes []*scope // of functions
+}
+
+// A row says which line the code from addr on belongs to.
+type row struct {
+	addr uint64
+	file string
+	line int // 0 and no file: to none
+}
+
+// A scope is a function, or one that was inlined into it.
+type scope struct {
+	ranges   [][2]uint64
+	origin   *origin
+	callFile string
+	callLine int
+	inlined  []*scope
+}
+
+// An origin is what is known of a function wherever its code went.
+type origin struct {
+	name string
+	file string
+	line int
+}
+
+// ErrNoLines is returned for a file without debug information.
+var ErrNoLines = errors.New("no debug information")
+
+// Lines opens the debug information.
+func (f *File) Lines() (*Lines, error) {
+	if !f.HasLines() {
+		return nil, ErrNoLines
+	}
+	data, err := f.elf.DWARF()
+	if err != nil {
+		return nil, err
+	}
+	l := &Lines{data: data, names: make(map[dwarf.Offset]*origin)}
+	r := data.Reader()
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return nil, err
+		}
+		if e == nil {
+			break
+		}
+		if e.Tag == dwarf.TagCompileUnit {
+			u := &unit{entry: e}
+			ranges, err := data.Ranges(e)
+			if err != nil {
+				continue
+			}
+			for _, a := range ranges {
+				if a[0] < a[1] && a[0] != 0 { // at 0: thrown away by the linker
+					l.ranges = append(l.ranges, unitRange{a[0], a[1], u})
+				}
+			}
+		}
+		r.SkipChildren()
+	}
+	slices.SortFunc(l.ranges, func(a, b unitRange) int { return cmp.Compare(a.low, b.low) })
+	return l, nil
+}
+
+// Frames returns the places in the source of the code at addr, the innermost
+// inlined function first; nil if there is no information.
+func (l *Lines) Frames(addr uint64) []Frame {
+	i := sort.Search(len(l.ranges), func(i int) bool { return l.ranges[i].low > addr })
+	if i == 0 || addr >= l.ranges[i-1].high {
+		return nil
+	}
+	u := l.ranges[i-1].unit
+	l.load(u)
+	return u.frames(addr)
+}
+
+func (u *unit) frames(addr uint64) []Frame {
+	i := sort.Search(len(u.rows), func(i int) bool { return u.rows[i].addr > addr })
+	if i == 0 || u.rows[i-1].file == "" {
+		return nil
+	}
+	at := u.rows[i-1]
+	file, line := at.file, at.line
+	frame := func(s *scope, inlined bool) Frame {
+		return Frame{Function: s.origin.name, File: file, Line: line, DeclFile: s.origin.file, Start: s.origin.line, Inlined: inlined}
+	}
+	var path []*scope // from the function to the innermost inlined one
+	for scopes := u.scopes; ; {
+		s := innermost(scopes, addr)
+		if s == nil {
+			break
+		}
+		path = append(path, s)
+		scopes = s.inlined
+	}
+	if len(path) == 0 {
+		return []Frame{{File: file, Line: line}}
+	}
+	var frames []Frame
+	for i := len(path) - 1; i >= 0; i-- {
+		frames = append(frames, frame(path[i], i > 0))
+		file, line = path[i].callFile, path[i].callLine
+	}
+	return frames
+}
+
+func innermost(scopes []*scope, addr uint64) *scope {
+	for _, s := range scopes {
+		for _, r := range s.ranges {
+			if r[0] <= addr && addr < r[1] {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// load reads the lines and functions of a unit. What is damaged is left out.
+func (l *Lines) load(u *unit) {
+	if u.loaded {
+		return
+	}
+	u.loaded = true
+	l.loadRows(u)
+	r := l.data.Reader()
+	r.Seek(u.entry.Offset)
+	e, err := r.Next()
+	if err != nil || e == nil || !e.Children {
+		return
+	}
+	u.scopes = l.scopes(r, u, 0)
+}
+
+func (l *Lines) loadRows(u *unit) {
+	lr, err := l.data.LineReader(u.entry)
+	if err != nil || lr == nil {
+		return
+	}
+	u.files = lr.Files()
+	var e dwarf.LineEntry
+	for lr.Next(&e) == nil {
+		switch {
+		case e.EndSequence:
+			u.rows = append(u.rows, row{addr: e.Address})
+		case e.File == nil || e.Line == 0 && len(u.rows) > 0:
+			// Line 0 is code that belongs to no line: the one before it is closest.
+		default:
+			if n := len(u.rows); n > 0 && u.rows[n-1].addr == e.Address {
+				u.rows[n-1] = row{e.Address, e.File.Name, e.Line}
+				continue
+			}
+			u.rows = append(u.rows, row{e.Address, e.File.Name, e.Line})
+		}
+	}
+	if len(lr.Files()) > len(u.files) {
+		u.files = lr.Files()
+	}
+	// Sequences may come in any order; the end of one is the begin of the next.
+	slices.SortStableFunc(u.rows, func(a, b row) int { return cmp.Compare(a.addr, b.addr) })
+	n := 0
+	for _, r := range u.rows {
+		if n > 0 && u.rows[n-1].addr == r.addr {
+			if r.file == "" {
+				continue
+			}
+			n--
+		}
+		u.rows[n] = r
+		n++
+	}
+	u.rows = u.rows[:n]
+}
+
+const maxNesting = 256
+
+// scopes returns the functions with code among the entries up to the end of
+// their list, and those below entries that only group others.
+func (l *Lines) scopes(r *dwarf.Reader, u *unit, depth int) []*scope {
+	var all []*scope
+	for {
+		e, err := r.Next()
+		if err != nil || e == nil || e.Tag == 0 {
+			return all
+		}
+		switch e.Tag {
+		case dwarf.TagSubprogram, dwarf.TagInlinedSubroutine:
+			ranges, _ := l.data.Ranges(e)
+			if len(ranges) == 0 || depth > maxNesting {
+				r.SkipChildren()
+				continue
+			}
+			s := &scope{ranges: ranges, origin: l.origin(e, u, 0)}
+			if e.Tag == dwarf.TagInlinedSubroutine {
+				s.callFile = u.file(e.Val(dwarf.AttrCallFile))
+				s.callLine = integer(e.Val(dwarf.AttrCallLine))
+			}
+			if e.Children {
+				s.inlined = l.scopes(r, u, depth+1)
+			}
+			all = append(all, s)
+		case dwarf.TagLexDwarfBlock, dwarf.TagNamespace, dwarf.TagClassType, dwarf.TagStructType, dwarf.TagModule, dwarf.TagTryDwarfBlock, dwarf.TagCatchDwarfBlock:
+			if !e.Children {
+				continue
+			}
+			if depth > maxNesting {
+				r.SkipChildren()
+				continue
+			}
+			all = append(all, l.scopes(r, u, depth+1)...)
+		default:
+			if e.Children {
+				r.SkipChildren()
+			}
+		}
+	}
+}
+
+// origin returns the names of a function: its own, or those of the entries
+// that it refers to, which may lie in another unit.
+func (l *Lines) origin(e *dwarf.Entry, u *unit, depth int) *origin {
+	if o := l.names[e.Offset]; o != nil {
+		return o
+	}
+	o := &origin{file: u.file(e.Val(dwarf.AttrDeclFile)), line: integer(e.Val(dwarf.AttrDeclLine))}
+	l.names[e.Offset] = o
+	o.name, _ = e.Val(dwarf.AttrLinkageName).(string)
+	for _, attr := range []dwarf.Attr{dwarf.AttrAbstractOrigin, dwarf.AttrSpecification} {
+		at, ok := e.Val(attr).(dwarf.Offset)
+		if !ok || depth > 8 {
+			continue
+		}
+		r := l.data.Reader()
+		r.Seek(at)
+		other, err := r.Next()
+		if err != nil || other == nil {
+			continue
+		}
+		from := l.origin(other, u, depth+1)
+		o.name = cmp.Or(o.name, from.name)
+		o.file = cmp.Or(o.file, from.file)
+		o.line = cmp.Or(o.line, from.line)
+	}
+	if o.name == "" {
+		o.name, _ = e.Val(dwarf.AttrName).(string)
+	}
+	return o
+}
+
+func (u *unit) file(v any) string {
+	if i := integer(v); i >= 0 && i < len(u.files) && u.files[i] != nil {
+		return u.files[i].Name
+	}
+	return ""
+}
+
+func integer(v any) int {
+	switch v := v.(type) {
+	case int64:
+		return int(v)
+	case uint64:
+		return int(v)
+	}
+	return 0
+}

@@ -1,0 +1,235 @@
+package exe
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// A Function is code that has a name.
+type Function struct {
+	Name  string // as the linker knows it
+	Addr  uint64 // as the file has it
+	Size  uint64 // 0: not known
+	Unit  string // of a local function: the source file, where the table tells
+	Local bool
+	weak  bool
+}
+
+// Functions are functions by ascending address, one at each.
+type Functions []Function
+
+// Functions returns those of .symtab or, of a stripped file, those that are
+// known to the dynamic linker, and the stubs by which shared libraries are
+// called. It returns ErrNoSymbols if the file names no code.
+func (f *File) Functions() (Functions, error) {
+	fs, err := f.functions(elf.SHT_SYMTAB)
+	if errors.Is(err, ErrNoSymbols) {
+		fs, err = f.functions(elf.SHT_DYNSYM)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fs = append(fs, f.stubs()...)
+	if len(fs) == 0 {
+		return nil, ErrNoSymbols
+	}
+	return fs.finish(), nil
+}
+
+func (f *File) functions(kind elf.SectionType) (Functions, error) {
+	table := f.elf.SectionByType(kind)
+	if table == nil || table.Type == elf.SHT_NOBITS {
+		return nil, ErrNoSymbols
+	}
+	if table.Size > maxSection {
+		return nil, fmt.Errorf("symbol table: %d bytes, expected at most %d", table.Size, maxSection)
+	}
+	symbols, err := f.elf.Symbols()
+	if kind == elf.SHT_DYNSYM {
+		symbols, err = f.elf.DynamicSymbols()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("symbol table: %w", err)
+	}
+	var fs Functions
+	unit := ""
+	for _, s := range symbols {
+		switch elf.ST_TYPE(s.Info) {
+		case elf.STT_FILE:
+			unit = s.Name
+			continue
+		case elf.STT_FUNC, elf.STT_GNU_IFUNC:
+		case elf.STT_NOTYPE: // labels of hand-written assembly
+			if strings.HasPrefix(s.Name, "$") || strings.HasPrefix(s.Name, ".L") {
+				continue // marks of the assembler
+			}
+		default:
+			continue
+		}
+		if s.Name == "" || int(s.Section) >= len(f.elf.Sections) || s.Section == elf.SHN_UNDEF {
+			continue
+		}
+		if f.elf.Sections[s.Section].Flags&elf.SHF_EXECINSTR == 0 {
+			continue
+		}
+		fn := Function{Name: s.Name, Addr: s.Value, Size: s.Size}
+		switch elf.ST_BIND(s.Info) {
+		case elf.STB_LOCAL:
+			fn.Local, fn.Unit = true, unit
+		case elf.STB_WEAK:
+			fn.weak = true
+		}
+		if f.Machine == elf.EM_ARM {
+			fn.Addr &^= 1 // Thumb
+		}
+		fs = append(fs, fn)
+	}
+	return fs, nil
+}
+
+// stubs returns the entries of the procedure linkage table, "puts@plt". Only
+// those of x86-64 are known.
+func (f *File) stubs() Functions {
+	const entry, relocation = 16, 24
+	relocations := f.elf.Section(".rela.plt")
+	if f.Machine != elf.EM_X86_64 || relocations == nil || f.Class != elf.ELFCLASS64 {
+		return nil
+	}
+	plt, first := f.elf.Section(".plt.sec"), uint64(0)
+	if plt == nil {
+		plt, first = f.elf.Section(".plt"), 1 // the first entry calls the linker
+	}
+	b, err := data(relocations)
+	if plt == nil || err != nil {
+		return nil
+	}
+	symbols, err := f.elf.DynamicSymbols()
+	if err != nil {
+		return nil
+	}
+	var fs Functions
+	for i := first; len(b) >= relocation && (i+1)*entry <= plt.Size; i++ {
+		// offset u64, type u32, symbol u32, addend i64
+		if s := int(f.Order.Uint32(b[12:])); s > 0 && s <= len(symbols) {
+			fs = append(fs, Function{Name: symbols[s-1].Name + "@plt", Addr: plt.Addr + i*entry, Size: entry, Local: true})
+		}
+		b = b[relocation:]
+	}
+	return fs
+}
+
+// finish sorts, and keeps the best of several names of one address.
+func (fs Functions) finish() Functions {
+	slices.SortStableFunc(fs, func(a, b Function) int {
+		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.rank(), b.rank()))
+	})
+	n := 0
+	for _, f := range fs {
+		if n > 0 && fs[n-1].Addr == f.Addr {
+			fs[n-1].Size = max(fs[n-1].Size, f.Size)
+			continue
+		}
+		fs[n] = f
+		n++
+	}
+	return fs[:n]
+}
+
+// rank is lower for a better name: what the programmer wrote is global and
+// has no underscores.
+func (f Function) rank() int {
+	r := len(f.Name) - len(strings.TrimLeft(f.Name, "_"))
+	switch {
+	case f.Local:
+		r += 200
+	case f.weak:
+		r += 100
+	}
+	return r
+}
+
+// At returns the function that has code at the address, nil if there is none.
+// One whose size is not known goes on to the next.
+func (fs Functions) At(addr uint64) *Function {
+	f := fs.Before(addr)
+	if f == nil || f.Size > 0 && addr-f.Addr >= f.Size {
+		return nil
+	}
+	return f
+}
+
+// Before returns the last function that begins at the address or before it,
+// nil if there is none.
+func (fs Functions) Before(addr uint64) *Function {
+	i := sort.Search(len(fs), func(i int) bool { return fs[i].Addr > addr })
+	if i == 0 {
+		return nil
+	}
+	return &fs[i-1]
+}
+
+// Executable returns the ranges of addresses that hold code.
+func (f *File) Executable() [][2]uint64 {
+	var ranges [][2]uint64
+	for _, p := range f.elf.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			ranges = append(ranges, [2]uint64{p.Vaddr, p.Vaddr + p.Memsz})
+		}
+	}
+	return ranges
+}
+
+// DebugLink is the name of the separate debug file that the file names, "" for
+// none.
+func (f *File) DebugLink() string {
+	s := f.elf.Section(".gnu_debuglink")
+	if s == nil || s.Size > 1<<12 {
+		return ""
+	}
+	b, err := data(s)
+	if err != nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(string(b), "\x00")
+	return name
+}
+
+// HasLines tells whether the file has debug information.
+func (f *File) HasLines() bool {
+	s := f.elf.Section(".debug_info")
+	return s != nil && s.Type != elf.SHT_NOBITS || f.elf.Section(".zdebug_info") != nil
+}
+
+// HasSymbols tells whether the file has a symbol table that strip removes.
+func (f *File) HasSymbols() bool {
+	s := f.elf.SectionByType(elf.SHT_SYMTAB)
+	return s != nil
+}
+
+// FileOffset returns where in the file the byte of an address is, 0 if it is
+// not loaded from there.
+func (f *File) FileOffset(addr uint64) uint64 {
+	for _, p := range f.elf.Progs {
+		if p.Type == elf.PT_LOAD && p.Vaddr <= addr && addr-p.Vaddr < p.Filesz {
+			return addr - p.Vaddr + p.Off
+		}
+	}
+	return 0
+}
+
+// CodeAddress returns the address of the code at an offset of the file. ok is
+// false if none is loaded from there.
+func (f *File) CodeAddress(offset uint64) (addr uint64, ok bool) {
+	for _, p := range f.elf.Progs {
+		// Whole pages are mapped.
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Off&^0xfff <= offset && offset < p.Off+p.Filesz {
+			return offset - p.Off + p.Vaddr, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,353 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// printGprof writes the flat profile and the call graph as "gprof -b -p -q"
+// does. Both are estimates where callers cost different times: see estimate.
+func printGprof(w io.Writer, r *Report) error {
+	g := &gprofPrinter{w: w, graph: r.Graph}
+	for _, n := range g.graph.Nodes {
+		if n.est.cycle == nil { // the profile has no counts
+			g.graph.estimate()
+			break
+		}
+	}
+	g.period = float64(cmp.Or(r.Profile.Period, 1e7)) / 1e9
+	for _, n := range g.graph.Nodes {
+		g.total += n.est.self / 1e9
+	}
+	g.ticks = g.total
+	g.granularity = 1
+	for _, c := range r.Profile.Comments {
+		var bytes, ticks int64
+		if n, _ := fmt.Sscanf(c, histogramComment, &bytes, &ticks); n == 2 {
+			g.granularity, g.ticks = bytes, float64(ticks)*g.period
+		}
+	}
+	g.flat()
+	g.number()
+	g.callGraph()
+	g.index()
+	return g.err
+}
+
+type gprofPrinter struct {
+	w           io.Writer
+	err         error
+	graph       *Graph
+	period      float64      // seconds
+	total       float64      // seconds
+	ticks       float64      // seconds, too: before bins were shared out among functions
+	granularity int64        // bytes of code to a bin
+	entries     []gprofEntry // of the call graph, in its order
+	numbers     map[any]int  // of *Node and *cycle there
+}
+
+// A gprofEntry is a function, or a cycle of several.
+type gprofEntry struct {
+	node  *Node
+	cycle *cycle
+}
+
+func (g *gprofPrinter) printf(format string, args ...any) {
+	if g.err == nil {
+		_, g.err = fmt.Fprintf(g.w, format, args...)
+	}
+}
+
+func gprofName(n *Node) string {
+	return demangle.Filter(cmp.Or(n.Func.SystemName, n.Func.Name))
+}
+
+func (g *gprofPrinter) percent(seconds float64) float64 {
+	if g.total <= 0 {
+		return 0
+	}
+	return 100 * seconds / g.total
+}
+
+// gprofUnits are units for the time of a call. gprof takes the largest in which
+// the longest has a digit before the point.
+var gprofUnits = []struct {
+	prefix string
+	scale  float64
+}{{"T", 1e-12}, {"G", 1e-9}, {"M", 1e-6}, {"K", 1e-3}, {" ", 1}, {"m", 1e3}, {"u", 1e6}, {"n", 1e9}, {"p", 1e12}, {"f", 1e15}, {"a", 1e18}}
+
+func (g *gprofPrinter) flat() {
+	var nodes []*Node
+	top := 0.0
+	for _, n := range g.graph.Nodes {
+		if n.est.external == 0 && n.Self == 0 {
+			continue
+		}
+		nodes = append(nodes, n)
+		if n.est.external > 0 {
+			top = max(top, (n.est.self+n.est.children)/1e9/float64(n.est.external))
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(b.est.self, a.est.self), cmp.Compare(b.est.external, a.est.external),
+			strings.Compare(gprofName(a), gprofName(b)))
+	})
+	unit := gprofUnits[4]
+	if top > 0 {
+		for _, unit = range gprofUnits {
+			if unit.scale*top >= 1 {
+				break
+			}
+		}
+	}
+	g.printf("Flat profile:\n\nEach sample counts as %g seconds.\n", g.period)
+	if g.total <= 0 {
+		g.printf(" no time accumulated\n\n")
+	}
+	per := unit.prefix + "s/call"
+	g.printf("%5.5s %10.10s %8.8s %8.8s %8.8s %8.8s  %-8.8s\n", "%  ", "cumulative", "self  ", "", "self  ", "total ", "")
+	g.printf("%5.5s %9.9s %9.9s %8.8s %8.8s %8.8s  %-8.8s\n", "time", "seconds", "seconds", "calls", per, per, "name")
+	sum := 0.0
+	for _, n := range nodes {
+		self := n.est.self / 1e9
+		sum += self
+		g.printf("%6.2f %9.2f %8.2f", 100*self/max(g.ticks, 1e-9), sum, self)
+		if calls := float64(n.est.external); calls > 0 {
+			g.printf(" %8d %8.2f %8.2f  ", n.est.external, unit.scale*self/calls, unit.scale*(n.est.self+n.est.children)/1e9/calls)
+		} else {
+			g.printf(" %8.8s %8.8s %8.8s  ", "", "", "")
+		}
+		g.printf("%s\n", gprofName(n))
+	}
+	g.printf("\f\n")
+}
+
+// number puts the entries of the call graph in order: most time first.
+func (g *gprofPrinter) number() {
+	g.numbers = make(map[any]int)
+	seen := make(map[*cycle]bool)
+	for _, n := range g.graph.Nodes {
+		if n.Calls != 0 || n.Self != 0 || n.est.children != 0 {
+			g.entries = append(g.entries, gprofEntry{node: n})
+		}
+		if c := n.est.cycle; c.number > 0 && !seen[c] {
+			seen[c] = true
+			g.entries = append(g.entries, gprofEntry{cycle: c})
+		}
+	}
+	slices.SortStableFunc(g.entries, func(a, b gprofEntry) int {
+		if c := cmp.Compare(b.cost(), a.cost()); c != 0 {
+			return c
+		}
+		if a.node == nil || b.node == nil {
+			return cmp.Compare(boolean(a.node != nil), boolean(b.node != nil))
+		}
+		x, y := gprofName(a.node), gprofName(b.node)
+		return cmp.Or(
+			cmp.Compare(boolean(strings.HasPrefix(x, "_")), boolean(strings.HasPrefix(y, "_"))),
+			cmp.Compare(b.node.est.external, a.node.est.external),
+			strings.Compare(x, y))
+	})
+	for i, e := range g.entries {
+		if e.node != nil {
+			g.numbers[e.node] = i + 1
+		} else {
+			g.numbers[e.cycle] = i + 1
+		}
+	}
+}
+
+func (e gprofEntry) cost() float64 {
+	if e.node != nil {
+		return e.node.est.self + e.node.est.children
+	}
+	return e.cycle.self + e.cycle.children
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (g *gprofPrinter) callGraph() {
+	g.printf("\t\t\tCall graph\n\n\ngranularity: each sample hit covers %d byte(s)", g.granularity)
+	if g.total > 0 {
+		g.printf(" for %.2f%% of %.2f seconds\n\n", 100*g.period/g.total, g.total)
+	} else {
+		g.printf(" no time propagated\n\n")
+	}
+	g.printf("index %% time    self  children    called     name\n")
+	for i, e := range g.entries {
+		if e.node != nil {
+			g.callers(e.node)
+			g.function(e.node, i+1)
+			g.callees(e.node)
+		} else {
+			g.wholeCycle(e.cycle, i+1)
+		}
+		g.printf("-----------------------------------------------\n")
+	}
+	g.printf("\f\n")
+}
+
+const (
+	gprofBlank  = "%6.6s %5.5s %7.7s %7.7s %7d %7.7s     %s\n"
+	gprofShare  = "%6.6s %5.5s %7.2f %7.2f %7d/%-7d     %s\n"
+	nanoseconds = 1e-9
+)
+
+// reference names a function and its entry.
+func (g *gprofPrinter) reference(n *Node) string {
+	s := gprofName(n)
+	if c := n.est.cycle; c.number > 0 {
+		s += fmt.Sprintf(" <cycle %d>", c.number)
+	}
+	if i := g.numbers[n]; i > 0 {
+		return fmt.Sprintf("%s [%d]", s, i)
+	}
+	return s
+}
+
+// arc writes a line of a caller or a callee, other.
+func (g *gprofPrinter) arc(e *Edge, other *Node) {
+	callee := e.Callee.est.cycle
+	switch {
+	case e.Caller.est.cycle == callee: // its cost is that of the cycle
+		g.printf(gprofBlank, "", "", "", "", e.Calls, "", g.reference(other))
+	default:
+		g.printf(gprofShare, "", "", e.est.self*nanoseconds, e.est.children*nanoseconds, e.Calls, callee.external, g.reference(other))
+	}
+}
+
+func (g *gprofPrinter) callers(n *Node) {
+	var in []*Edge
+	for _, e := range n.In {
+		if e.Calls > 0 {
+			in = append(in, e)
+		}
+	}
+	if len(in) == 0 || len(in) == 1 && in[0].Caller == n {
+		// Called by code that does not count, or only by itself.
+		for _, e := range in {
+			g.arc(e, n)
+		}
+		g.printf("%6.6s %5.5s %7.7s %7.7s %7.7s %7.7s     <spontaneous>\n", "", "", "", "", "", "")
+		return
+	}
+	slices.SortStableFunc(in, gprofOrder)
+	for _, e := range in {
+		g.arc(e, e.Caller)
+	}
+}
+
+func (g *gprofPrinter) callees(n *Node) {
+	var out []*Edge
+	for _, e := range n.Out {
+		if e.Calls > 0 {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Edge) int { return cmp.Or(gprofOrder(b, a), cmp.Compare(a.order, b.order)) })
+	for _, e := range out {
+		g.arc(e, e.Callee)
+	}
+}
+
+// gprofOrder puts calls of a function by itself first, then those within a
+// cycle, then others, the cheaper first.
+func gprofOrder(a, b *Edge) int {
+	kind := func(e *Edge) int {
+		switch {
+		case e.Caller == e.Callee:
+			return 0
+		case e.Caller.est.cycle == e.Callee.est.cycle:
+			return 1
+		}
+		return 2
+	}
+	cost := func(e *Edge) float64 { return e.est.self + e.est.children }
+	return cmp.Or(cmp.Compare(kind(a), kind(b)), cmp.Compare(cost(a), cost(b)), cmp.Compare(a.Calls, b.Calls))
+}
+
+func (g *gprofPrinter) function(n *Node, i int) {
+	g.printf("%-6.6s %5.1f %7.2f %7.2f", fmt.Sprintf("[%d]", i), g.percent((n.est.self+n.est.children)*nanoseconds),
+		n.est.self*nanoseconds, n.est.children*nanoseconds)
+	switch {
+	case n.Calls == 0:
+		g.printf(" %7.7s %7.7s", "", "")
+	case n.recursive != 0:
+		g.printf(" %7d+%-7d", n.est.external, n.recursive)
+	default:
+		g.printf(" %7d %7.7s", n.est.external, "")
+	}
+	g.printf(" %s\n", g.reference(n))
+}
+
+func (g *gprofPrinter) wholeCycle(c *cycle, i int) {
+	g.printf("%-6.6s %5.1f %7.2f %7.2f %7d", fmt.Sprintf("[%d]", i), g.percent((c.self+c.children)*nanoseconds), c.self*nanoseconds, c.children*nanoseconds, c.external)
+	g.printf("+%-7d <cycle %d as a whole> [%d]\n", c.internal, c.number, i)
+	members := slices.Clone(c.members)
+	slices.SortStableFunc(members, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(b.est.self+b.est.children, a.est.self+a.est.children), cmp.Compare(b.Calls, a.Calls))
+	})
+	for _, n := range members {
+		g.printf("%6.6s %5.5s %7.2f %7.2f %7d", "", "", n.est.self*nanoseconds, n.est.children*nanoseconds, n.est.external)
+		if n.recursive != 0 {
+			g.printf("+%-7d", n.recursive)
+		} else {
+			g.printf(" %7.7s", "")
+		}
+		g.printf("     %s\n", g.reference(n))
+	}
+}
+
+// index writes the names in alphabetical order, in three columns.
+func (g *gprofPrinter) index() {
+	same := make(map[string]int)
+	for _, e := range g.entries {
+		if e.node != nil {
+			same[gprofName(e.node)]++
+		}
+	}
+	type name struct{ number, text string }
+	var names, cycles []name
+	for i, e := range g.entries {
+		number := fmt.Sprintf("[%d]", i+1)
+		if e.node == nil {
+			cycles = append(cycles, name{number, fmt.Sprintf("<cycle %d>", e.cycle.number)})
+			continue
+		}
+		if e.node.Calls == 0 {
+			continue
+		}
+		text := gprofName(e.node)
+		if same[text] > 1 && e.node.Func.Filename != "" {
+			text += " (" + baseName(e.node.Func.Filename) + ")"
+		}
+		names = append(names, name{number, text})
+	}
+	slices.SortStableFunc(names, func(a, b name) int { return strings.Compare(a.text, b.text) })
+	slices.SortStableFunc(cycles, func(a, b name) int { return strings.Compare(a.text, b.text) })
+	names = append(names, cycles...)
+	g.printf("Index by function name\n\n")
+	const columns = 3
+	rows := int(math.Ceil(float64(len(names)) / columns))
+	for i := range rows {
+		for j := i; j < len(names); j += rows {
+			if n := names[j]; j+rows < len(names) {
+				g.printf("%6.6s %-21.21s", n.number, n.text)
+			} else {
+				g.printf("%6.6s %s", n.number, n.text)
+			}
+		}
+		g.printf("\n")
+	}
+}

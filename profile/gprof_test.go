@@ -1,0 +1,108 @@
+package profile
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// build compiles programs of testdata.
+func build(t *testing.T, compiler string, args ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	args = append(args, "-o", program)
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", compiler, strings.Join(args, " "), err, out)
+	}
+	return program
+}
+
+// gmonOf runs a program that was built with -pg and returns its gmon.out.
+func gmonOf(t *testing.T, program string) string {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Dir = t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, out)
+	}
+	return filepath.Join(cmd.Dir, "gmon.out")
+}
+
+func readGmonFile(t *testing.T, name string) *Gmon {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ReadGmon(b, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestGprofConfirm compares with what gprof prints, to the byte.
+func TestGprofConfirm(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args string
+		// edit makes gprof's output what is right.
+		edit func(string) string
+	}{
+		{name: "pie", args: "gcc-12 -O1 -g"},
+		{name: "O0", args: "gcc-12 -O0 -g"},
+		{name: "no-pie", args: "gcc-12 -O2 -no-pie -g"},
+		{name: "i386", args: "gcc-12 -O1 -g -m32"},
+		{name: "gcc-11", args: "gcc-11 -O1 -g"},
+		{name: "static", args: "gcc-12 -O1 -g -static", edit: func(s string) string {
+			// gprof knows no names with ".part." and takes their code for that of
+			// the function before; and it tells two functions apart that have one
+			// name even if only one of them ran.
+			s = strings.ReplaceAll(s, "getenv", "msort_with_tmp.part.0")
+			return strings.ReplaceAll(s, "compare (calls.c)", "compare          ")
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(test.args)
+			program := build(t, args[0], append(args[1:], "-pg", "testdata/calls.c", "testdata/other.c")...)
+			files := []string{gmonOf(t, program), gmonOf(t, program)}
+			confirmGprof(t, program, files[:1], test.edit)
+			confirmGprof(t, program, files, test.edit)
+		})
+	}
+}
+
+func confirmGprof(t *testing.T, program string, files []string, edit func(string) string) {
+	t.Helper()
+	want, err := exec.Command("gprof", append([]string{"-b", "-p", "-q", program}, files...)...).Output()
+	if err != nil {
+		t.Fatalf("gprof: %v", err)
+	}
+	sum := readGmonFile(t, files[0])
+	for _, f := range files[1:] {
+		if err := sum.Add(readGmonFile(t, f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := sum.Profile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := printGprof(&got, &Report{Profile: p, Graph: NewGraph(p)}); err != nil {
+		t.Fatal(err)
+	}
+	expected := string(want)
+	if edit != nil {
+		expected = edit(expected)
+	}
+	if diff := cmp.Diff(strings.Split(expected, "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("%d files (-gprof +footfall):\n%s", len(files), diff)
+	}
+}

@@ -1,0 +1,246 @@
+// Package profile knows which functions of a program were called how often,
+// by whom, and where it spent its time.
+//
+// A profile comes from counts that the program kept ([ReadGmon], counts
+// files), or from samples of it that are taken from outside while it runs
+// ([Record]). Either becomes a [Profile]: call counts, callers and time are all
+// values of chains of calls. A [Report] shows one in several formats, one file
+// each: text.go, callers.go, source.go, gprof.go, callgrind.go, collapsed.go,
+// speedscope.go, json.go, html.go.
+//
+// # Values
+//
+// A sample has two values: "calls", a number, and "cpu", in nanoseconds. Counts
+// of calls are exact, but they are not chains: such a sample has two places,
+// the callee's and the caller's. Samples of time that were taken with the stack
+// are whole chains; those of a gmon.out are one place.
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+	"github.com/ianlancetaylor/demangle"
+)
+
+// Indices of the values of a sample.
+const (
+	callsIndex = iota
+	cpuIndex
+)
+
+// A Profile is a profile as pprof has it, with the values "calls" and "cpu" in
+// this order, and what is to be said about it.
+type Profile struct {
+	*pprof.Profile
+	// Notes are sentences for the user: what is missing, and why.
+	Notes []string
+}
+
+// A builder puts a profile together.
+type builder struct {
+	p         *pprof.Profile
+	functions map[functionKey]*pprof.Function
+	locations map[locationKey]*pprof.Location
+	mappings  map[string]*pprof.Mapping
+	samples   map[string]*pprof.Sample
+}
+
+type functionKey struct {
+	name, file string
+	line       int
+	image      string // of functions whose source is not known
+	addr       uint64
+}
+
+type locationKey struct {
+	image string
+	addr  uint64
+	outer bool
+}
+
+func newBuilder() *builder {
+	return &builder{
+		p: &pprof.Profile{
+			SampleType:        []*pprof.ValueType{{Type: "calls", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+			DefaultSampleType: "cpu",
+			PeriodType:        &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"},
+		},
+		functions: make(map[functionKey]*pprof.Function),
+		locations: make(map[locationKey]*pprof.Location),
+		mappings:  make(map[string]*pprof.Mapping),
+		samples:   make(map[string]*pprof.Sample),
+	}
+}
+
+// add adds values to the chain, its leaf first. Values of equal chains and
+// equal threads add up.
+func (b *builder) add(chain []*pprof.Location, thread string, calls, cpu int64) {
+	var key strings.Builder
+	key.WriteString(thread)
+	for _, l := range chain {
+		fmt.Fprintf(&key, " %x", l.ID)
+	}
+	s := b.samples[key.String()]
+	if s == nil {
+		s = &pprof.Sample{Location: slices.Clone(chain), Value: make([]int64, 2)}
+		if thread != "" {
+			s.Label = map[string][]string{"thread": {thread}}
+		}
+		b.samples[key.String()] = s
+		b.p.Sample = append(b.p.Sample, s)
+	}
+	s.Value[callsIndex] += calls
+	s.Value[cpuIndex] += cpu
+}
+
+// at returns the location of code in an image, as its file has the address.
+func (b *builder) at(i *image, addr uint64) *pprof.Location {
+	return b.location(i, addr, false)
+}
+
+// outer is at for counts, which know functions as the linker knows them: what
+// was inlined is part of the function that it went to.
+func (b *builder) outer(i *image, addr uint64) *pprof.Location {
+	return b.location(i, addr, true)
+}
+
+func (b *builder) location(i *image, addr uint64, outer bool) *pprof.Location {
+	key := locationKey{i.key, addr, outer}
+	l := b.locations[key]
+	if l != nil {
+		return l
+	}
+	l = &pprof.Location{ID: uint64(len(b.p.Location) + 1), Address: addr, Mapping: b.mapping(i)}
+	frames := i.frames(addr)
+	if outer {
+		frames = frames[len(frames)-1:]
+	}
+	for _, f := range frames {
+		l.Line = append(l.Line, pprof.Line{Function: b.function(f), Line: int64(f.line)})
+	}
+	b.locations[key] = l
+	b.p.Location = append(b.p.Location, l)
+	return l
+}
+
+func (b *builder) function(f frame) *pprof.Function {
+	fn := b.functions[f.functionKey]
+	if fn == nil {
+		fn = &pprof.Function{
+			ID: uint64(len(b.p.Function) + 1), Name: plainName(f.name), SystemName: f.name,
+			Filename: f.file, StartLine: int64(f.functionKey.line),
+		}
+		b.functions[f.functionKey] = fn
+		b.p.Function = append(b.p.Function, fn)
+	}
+	return fn
+}
+
+// plainName is what people call the function.
+func plainName(name string) string {
+	return demangle.Filter(name, demangle.NoParams)
+}
+
+func (b *builder) mapping(i *image) *pprof.Mapping {
+	m := b.mappings[i.key]
+	if m == nil {
+		m = &pprof.Mapping{
+			ID: uint64(len(b.p.Mapping) + 1), File: i.path, BuildID: i.buildID,
+			Start: i.low, Limit: i.high, Offset: i.offset,
+			HasFunctions: true, HasFilenames: i.lines != nil, HasLineNumbers: i.lines != nil, HasInlineFrames: i.lines != nil,
+		}
+		b.mappings[i.key] = m
+		b.p.Mapping = append(b.p.Mapping, m)
+	}
+	return m
+}
+
+// finish returns the profile.
+func (b *builder) finish(notes []string) (*Profile, error) {
+	slices.SortFunc(b.p.Mapping, func(x, y *pprof.Mapping) int { return cmp.Compare(x.ID, y.ID) })
+	if err := b.p.CheckValid(); err != nil {
+		return nil, err
+	}
+	return &Profile{b.p, notes}, nil
+}
+
+// FromPprof takes over a profile in pprof's format: one of footfall's, or of
+// another program. The values of calls and of CPU time are kept.
+func FromPprof(data []byte) (*Profile, error) {
+	p, err := pprof.ParseData(data)
+	if err != nil {
+		return nil, err
+	}
+	calls, cpu, weight := -1, -1, int64(1)
+	for i, t := range p.SampleType {
+		switch {
+		case t.Type == "calls":
+			calls = i
+		case unitOf(t.Unit) != 0:
+			cpu, weight = i, unitOf(t.Unit)
+		}
+	}
+	if calls < 0 && cpu < 0 {
+		return nil, fmt.Errorf("a profile of %s: only those of calls or of time can be shown", p.SampleType[0].Type)
+	}
+	for _, s := range p.Sample {
+		v := []int64{0, 0}
+		if calls >= 0 {
+			v[callsIndex] = s.Value[calls]
+		}
+		if cpu >= 0 {
+			v[cpuIndex] = s.Value[cpu] * weight
+		}
+		s.Value = v
+	}
+	p.SampleType = newBuilder().p.SampleType
+	p.DefaultSampleType = "cpu"
+	return &Profile{Profile: p}, nil
+}
+
+// unitOf returns a unit of time in nanoseconds, 0 for any other unit.
+func unitOf(unit string) int64 {
+	switch unit {
+	case "nanoseconds", "ns":
+		return 1
+	case "microseconds", "us":
+		return int64(time.Microsecond)
+	case "milliseconds", "ms":
+		return int64(time.Millisecond)
+	case "seconds", "s":
+		return int64(time.Second)
+	}
+	return 0
+}
+
+// Merge adds up profiles.
+func Merge(ps []*Profile) (*Profile, error) {
+	if len(ps) == 1 {
+		return ps[0], nil
+	}
+	var all []*pprof.Profile
+	var notes []string
+	for _, p := range ps {
+		all = append(all, p.Profile)
+		notes = append(notes, p.Notes...)
+	}
+	merged, err := pprof.Merge(all)
+	if err != nil {
+		return nil, err
+	}
+	return &Profile{merged, notes}, nil
+}
+
+// imageName is the last part of a mapping's path.
+func imageName(m *pprof.Mapping) string {
+	if m == nil || m.File == "" {
+		return ""
+	}
+	return filepath.Base(m.File)
+}
