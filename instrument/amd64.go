@@ -1,0 +1,66 @@
+package instrument
+
+import "strconv"
+
+var amd64 = &cpu{
+	name:     "amd64",
+	align:    4096,
+	landing:  x86Landing,
+	branch:   x86Branch,
+	count:    amd64Count,
+	indirect: amd64Indirect,
+	skipCall: x86SkipCall,
+	miss:     [2]string{Plain: amd64Miss(""), Atomic: amd64Miss("lock ")},
+}
+
+func amd64Count(b []byte, k int, u Update) []byte {
+	if u == Atomic {
+		b = append(b, "\tlock incq\t.Lfc+"...)
+	} else {
+		b = append(b, "\tincq\t.Lfc+"...)
+	}
+	b = strconv.AppendInt(b, int64(8*k), 10)
+	return append(b, "(%rip)\n"...)
+}
+
+// amd64Indirect uses r11, which no call keeps and no argument is passed in.
+func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool) {
+	b = appendf(b, "\tmovq\t%s, %%r11\n\tcmpq\t.Lfc+%d(%%rip), %%r11\n\tjne\t.Lfm%d\n", br.target, 8*site, l.miss)
+	b = amd64Count(b, site+1, u)
+	b = appendf(b, ".Lfs%d:\n\t%s%s\t*%%r11\n", l.site, st.prefix, st.word)
+	// rax counts vector arguments, but nothing is below the stack pointer here.
+	after = appendf(nil, ".Lfm%d:\n\tpushq\t%%rax\n\tleaq\t.Lfc+%d(%%rip), %%rax\n\tcall\t%s\n\tpopq\t%%rax\n\tjmp\t.Lfs%d\n", l.miss, 8*site, missName(u), l.site)
+	return b, after, true
+}
+
+// missName is that of the function that indirect calls use: objects of several
+// update modes may be linked.
+func missName(u Update) string { return "__footfall_indirect_" + u.String() }
+
+// amd64Miss is given rax, the site, and r11, the target. It keeps all registers
+// but rax. A target that is not there yet takes the first free pair; taken pairs
+// never change, so that threads need no lock.
+func amd64Miss(lock string) string {
+	return `	pushq	%rcx
+	pushq	%rdx
+	movq	%rax, %rdx
+	movl	$4, %ecx
+1:	movq	(%rdx), %rax
+	cmpq	%r11, %rax
+	je	3f
+	testq	%rax, %rax
+	jne	2f
+	lock cmpxchgq	%r11, (%rdx)
+	je	3f
+	cmpq	%r11, %rax
+	je	3f
+2:	addq	$16, %rdx
+	decl	%ecx
+	jne	1b
+	subq	$8, %rdx
+3:	` + lock + `incq	8(%rdx)
+	popq	%rdx
+	popq	%rcx
+	ret
+`
+}

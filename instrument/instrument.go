@@ -1,0 +1,107 @@
+// Package instrument makes programs count their calls: it rewrites the
+// assembly that GCC and Clang make, provides the runtime that is linked in, and
+// reads the counts file which that runtime writes.
+//
+// It does not measure time, run compilers or show profiles.
+//
+// # What is inserted
+//
+// A function counts at its entry, a direct call or tail call just before it, by
+// one increment of a 64-bit counter of its own. Nothing but the flags changes,
+// which are dead at both places: callers may keep values in any register when
+// they know the callee (GCC's -fipa-ra), so even a scratch register is not free
+// there.
+//
+//	f:                                   f:
+//	    .cfi_startproc                       .cfi_startproc
+//	    subq $8, %rsp          becomes       incq .Lfc(%rip)
+//	    call g@PLT                           subq $8, %rsp
+//	                                         incq .Lfc+8(%rip)
+//	                                         call g@PLT
+//
+// An indirect call has a site of nine words: four pairs of target and count,
+// and the count of calls of further targets. The first pair is compared inline;
+// the rest is done by a function that saves what it uses and is in every object
+// that needs it. So rewritten assembly needs no library to link and to run.
+//
+//	call *%rax                           movq %rax, %r11
+//	                                     cmpq .Lfc+16(%rip), %r11
+//	                       becomes       jne .Lfm0
+//	                                     incq .Lfc+24(%rip)
+//	                                 .Lfs1:
+//	                                     call *%r11
+//
+// At the end of the file come the counters, the names, and a table of the
+// functions and their calls (table.go), in sections of their own. What is left
+// out is said in the [Report]: inline assembly, naked functions, calls through
+// a jump that could as well be a switch.
+package instrument
+
+import (
+	"errors"
+	"fmt"
+)
+
+// An Update is the way in which counters are incremented.
+type Update uint8
+
+const (
+	// Plain increments cost next to nothing. Threads that count at the same
+	// time may lose some.
+	Plain Update = iota
+	// Atomic increments are exact, and slow where a function does little else.
+	Atomic
+)
+
+var updateNames = []string{Plain: "plain", Atomic: "atomic"}
+
+func (u Update) String() string {
+	if int(u) < len(updateNames) {
+		return updateNames[u]
+	}
+	return fmt.Sprintf("update mode %d", uint8(u))
+}
+
+// ParseUpdate is the inverse of String.
+func ParseUpdate(name string) (Update, error) {
+	for u, s := range updateNames {
+		if s == name {
+			return Update(u), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no way to update counters: try plain or atomic", name)
+}
+
+// Options say how to rewrite.
+type Options struct {
+	CPU    string // "amd64", "386" or "arm64"; "" is what the assembly looks like
+	Update Update
+	// Select tells whether to count a function, by its symbol; nil counts all.
+	// Calls are counted where their caller is.
+	Select func(function string) bool
+}
+
+// A Report tells what was done.
+type Report struct {
+	CPU       string
+	Unit      string // the source's name, as the compiler recorded it
+	Functions int    // that count their entries
+	Calls     int    // direct calls and tail calls that count
+	Indirect  int    // indirect calls that count their targets
+	Problems  []Problem
+}
+
+// A Problem is a place that was left as it is.
+type Problem struct {
+	Line int // 1 is the first
+	Msg  string
+}
+
+func (p Problem) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.Msg) }
+
+// ErrForeign is the error for assembly that does not look like a compiler's:
+// nothing is known of the registers that its code leaves alone.
+var ErrForeign = errors.New("not assembly that GCC or Clang made from source; left as it is")
+
+// ErrInstrumented is the error for assembly that counts already.
+var ErrInstrumented = errors.New("this assembly has been instrumented before")

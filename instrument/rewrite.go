@@ -1,0 +1,432 @@
+package instrument
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// Rewrite returns the assembly src with counting inserted. Where it cannot treat
+// the whole, it returns src and an error; what it leaves out is in the report.
+func Rewrite(src []byte, o Options) ([]byte, Report, error) {
+	s, err := look(src, o.CPU)
+	if err != nil {
+		return src, Report{Unit: s.unit}, err
+	}
+	w := &rewriter{
+		survey: s, cpu: cpus[s.cpu], o: o, src: src, sections: newSections(),
+		out: make([]byte, 0, len(src)+len(src)/2+4096),
+	}
+	w.report.CPU, w.report.Unit = s.cpu, s.unit
+	w.run()
+	if len(w.done) == 0 {
+		return src, w.report, nil
+	}
+	w.table()
+	return w.out, w.report, nil
+}
+
+// A rewriter is the second pass: it copies lines and inserts between them.
+type rewriter struct {
+	*survey
+	cpu      *cpu
+	o        Options
+	src, out []byte
+	copied   int // of src
+	line     int
+	sections *sections
+	asm      bool      // within inline assembly
+	pending  *function // whose entry count is due before its first instruction
+	done     []*function
+	counters int // words
+	labels   int
+	misses   bool // some indirect call needs the cpu's function
+	report   Report
+}
+
+// A function is one, or a part of one that lies elsewhere.
+type function struct {
+	name    string
+	aliases []string // further names of the same address
+	part    bool     // code that is not entered by calls
+	label   int      // of its start
+	section *section
+	first   int // counter
+	end     bool
+	calls   []call
+	after   []byte // code to put behind it
+}
+
+type call struct {
+	kind    callKind
+	counter int
+	label   int
+	callee  string // "" if indirect
+	local   bool   // a static function of this file
+}
+
+func (w *rewriter) run() {
+	for start := 0; start < len(w.src); {
+		end := start + bytes.IndexByte(w.src[start:], '\n') + 1
+		if end == start {
+			end = len(w.src)
+		}
+		w.line++
+		w.oneLine(start, end)
+		start = end
+	}
+	w.copy(len(w.src))
+	if len(w.out) > 0 && w.out[len(w.out)-1] != '\n' {
+		w.out = append(w.out, '\n')
+	}
+}
+
+// copy copies src up to an offset.
+func (w *rewriter) copy(to int) {
+	if to > w.copied {
+		w.out = append(w.out, w.src[w.copied:to]...)
+		w.copied = to
+	}
+}
+
+// insertAt is copy, and a new line unless it is at the start of one.
+func (w *rewriter) insertAt(to int) {
+	w.copy(to)
+	if n := len(w.out); n > 0 && w.out[n-1] != '\n' {
+		w.out = append(w.out, '\n')
+	}
+}
+
+func (w *rewriter) problem(format string, args ...any) {
+	w.report.Problems = append(w.report.Problems, Problem{w.line, fmt.Sprintf(format, args...)})
+}
+
+func (w *rewriter) oneLine(start, end int) {
+	line := bytes.TrimRight(w.src[start:end], "\n")
+	if was := w.asm; inlineAssembly(line, &w.asm) || was {
+		if w.asm && !was && w.pending != nil && w.sections.current == w.pending.section {
+			if w.naked(start) {
+				w.problem("%s: a naked function, left alone", w.pending.name)
+				w.drop()
+			} else {
+				w.enter(start)
+			}
+		}
+		return
+	}
+	s := scanner{rest: line, slash: w.cpu.slash}
+	first := true
+	prefix := -1 // where a prefix stands that is a statement of its own
+	for {
+		s.rest = trimLeft(s.rest)
+		at := start + len(line) - len(s.rest)
+		if first {
+			at, first = start, false // before the white space
+		}
+		st, ok := s.next()
+		if !ok {
+			return
+		}
+		if st.label == nil && len(st.operands) == 0 && st.prefix == nil && prefixes[string(st.word)] && string(st.word) != "rep" {
+			prefix = at
+			continue
+		}
+		if prefix >= 0 {
+			at, prefix = prefix, -1
+		}
+		stop := start + len(line) - len(s.rest) // of the statement
+		switch {
+		case st.label != nil:
+			w.labelled(st.label, at)
+		case len(st.word) > 0 && st.word[0] == '.':
+			w.directive(st, at)
+		case w.sections.current.exec && len(st.operands) > 0 && st.operands[0] == '=':
+			// an assignment
+		case w.sections.current.exec:
+			w.instruction(st, at, stop)
+		}
+	}
+}
+
+// inlineAssembly tells whether a line begins or ends inline assembly.
+func inlineAssembly(line []byte, inside *bool) bool {
+	line = trimLeft(line)
+	if len(line) == 0 || line[0] != '#' && line[0] != '/' {
+		return false
+	}
+	text := strings.TrimLeft(string(trimRight(line)), "#/ \t")
+	switch {
+	case text == "APP" || strings.HasPrefix(text, "Start of file scope inline assembly"):
+		*inside = true
+	case text == "NO_APP" || strings.HasPrefix(text, "End of file scope inline assembly"):
+		*inside = false
+	default:
+		return false
+	}
+	return true
+}
+
+// naked tells whether a function is inline assembly only, from offset at.
+func (w *rewriter) naked(at int) bool {
+	asm := false
+	for rest := w.src[at:]; len(rest) > 0; {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		rest = after
+		if inlineAssembly(line, &asm) || asm {
+			continue
+		}
+		s := scanner{rest: line, slash: w.cpu.slash}
+		for st, ok := s.next(); ok; st, ok = s.next() {
+			switch word := string(st.word); {
+			case word == ".size":
+				return true
+			case st.label != nil || strings.HasPrefix(word, ".") || word == "nop" || word == "ud2" || word == "brk":
+			default:
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// labelled sees a label at offset at.
+func (w *rewriter) labelled(label []byte, at int) {
+	sec := w.sections.current
+	if !sec.exec {
+		return
+	}
+	name := string(label)
+	if w.functions[name] {
+		w.begin(name, at)
+		return
+	}
+	if w.pending != nil && w.pending.section == sec && !entryLabel(name) {
+		w.enter(at)
+	}
+	if sec.fn != nil && (strings.HasPrefix(name, ".LFE") || strings.HasPrefix(name, ".Lfunc_end")) {
+		w.flush(sec.fn, at)
+	}
+}
+
+// entryLabel tells whether a label may stand between that of a function and its
+// first instruction: of debug information, not of a loop.
+func entryLabel(name string) bool {
+	for _, prefix := range []string{".LFB", ".LFSB", ".Lfunc_begin", ".LVL", ".LPFE", ".LHOTB", ".LCOLDB", ".LM", ".LSM"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, ".LBB") && !strings.Contains(name, "_")
+}
+
+// begin starts the function name at its label.
+func (w *rewriter) begin(name string, at int) {
+	sec := w.sections.current
+	if p := w.pending; p != nil && p.section == sec {
+		p.aliases = append(p.aliases, name)
+		return
+	}
+	if f := sec.fn; f != nil && len(f.after) > 0 { // it had no end
+		w.insertAt(at)
+		w.out = appendf(w.out, "\t%s\t.Lff%d\n", map[bool]string{true: "b", false: "jmp"}[w.cpu.slash], w.labels)
+		w.flush(f, at)
+	}
+	sec.fn = nil
+	whole, part := partOf(name)
+	if helper([]byte(name)) || w.o.Select != nil && !w.o.Select(whole) {
+		return
+	}
+	f := &function{name: whole, part: part, label: w.labels, section: sec, first: w.counters}
+	if !part {
+		f.aliases = w.aliases[name]
+	}
+	w.labels++
+	w.insertAt(at)
+	w.out = appendf(w.out, ".Lff%d:\n", f.label)
+	sec.fn = f
+	w.done = append(w.done, f)
+	if !part {
+		w.counters++
+		w.pending = f
+	}
+}
+
+// partOf tells of which function a cold or split part is.
+func partOf(name string) (whole string, part bool) {
+	for _, mark := range []string{".cold", ".__part."} {
+		if i := strings.Index(name, mark); i > 0 {
+			return name[:i], true
+		}
+	}
+	return name, false
+}
+
+// enter inserts the count of the pending function's entry.
+func (w *rewriter) enter(at int) {
+	w.insertAt(at)
+	w.out = w.cpu.count(w.out, w.pending.first, w.o.Update)
+	w.report.Functions++
+	w.pending = nil
+}
+
+// drop leaves the pending function alone.
+func (w *rewriter) drop() {
+	w.pending.section.fn = nil
+	w.done = w.done[:len(w.done)-1]
+	w.counters--
+	w.pending = nil
+}
+
+// flush puts what belongs behind a function there.
+func (w *rewriter) flush(f *function, at int) {
+	if len(f.after) > 0 {
+		w.insertAt(at)
+		w.out = append(w.out, f.after...)
+		f.after = nil
+	}
+}
+
+func (w *rewriter) directive(st statement, at int) {
+	word := string(st.word)
+	if to := w.sections.target(st); to != nil {
+		if w.pending != nil && w.sections.current == w.pending.section && to != w.pending.section &&
+			!strings.HasPrefix(to.name, "__patchable_function_entries") {
+			w.enter(at)
+		}
+		w.sections.follow(st, to)
+		return
+	}
+	sec := w.sections.current
+	if p := w.pending; p != nil && p.section == sec {
+		switch word {
+		case ".byte", ".word", ".value", ".2byte", ".4byte", ".8byte", ".long", ".quad", ".short", ".ascii", ".string", ".inst":
+			w.problem("%s: data at its entry, left alone", p.name)
+			w.drop()
+		case ".p2align", ".align", ".balign", ".size", ".cfi_endproc":
+			w.enter(at)
+		}
+	}
+	f := sec.fn
+	if f == nil {
+		return
+	}
+	switch word {
+	case ".cfi_endproc":
+		w.flush(f, at)
+	case ".size":
+		name, _ := symbol(st.operands)
+		if whole, part := partOf(string(name)); whole != f.name || part != f.part {
+			return
+		}
+		w.flush(f, at)
+		w.insertAt(at)
+		w.out = appendf(w.out, ".Lfe%d:\n", f.label)
+		f.end, sec.fn = true, nil
+	}
+}
+
+func (w *rewriter) instruction(st statement, at, stop int) {
+	f := w.sections.current.fn
+	if f == nil {
+		return
+	}
+	if w.pending == f {
+		if w.cpu.landing(st) {
+			return
+		}
+		w.enter(at)
+	}
+	br := w.cpu.branch(st)
+	switch br.kind {
+	case directCall:
+		if br.target != nil {
+			w.direct(f, callDirect, br, at)
+		}
+	case directJump:
+		if w.tailCallee(f, br.target) {
+			w.direct(f, callTail, br, at)
+		}
+	case conditionalJump:
+		if w.tailCallee(f, br.target) {
+			w.conditional(f, st, br, at, stop)
+		}
+	case indirectCall:
+		w.indirect(f, callIndirect, st, br, at, stop)
+	case indirectJump:
+		if !tailCall(st.comment) || w.cpu.slash {
+			return // a switch, for all that is known
+		}
+		w.indirect(f, callIndirectTail, st, br, at, stop)
+	}
+}
+
+// tailCallee tells whether a jump from f to name leaves for a function.
+func (w *rewriter) tailCallee(f *function, name []byte) bool {
+	if name == nil || helper(name) {
+		return false
+	}
+	if _, part := partOf(string(name)); part {
+		return false
+	}
+	if w.functions[w.canonical(string(name))] {
+		return true
+	}
+	return name[0] != '.' && !w.plain[string(name)]
+}
+
+// call adds a call of name to f and returns it.
+func (w *rewriter) call(f *function, kind callKind, target []byte, words int) call {
+	c := call{kind: kind, counter: w.counters, label: w.labels}
+	if target != nil {
+		c.callee = w.canonical(string(target))
+		c.local = w.functions[c.callee] && !w.global[c.callee]
+	}
+	w.counters += words
+	w.labels++
+	f.calls = append(f.calls, c)
+	return c
+}
+
+func (w *rewriter) direct(f *function, kind callKind, br branch, at int) {
+	c := w.call(f, kind, br.target, 1)
+	w.insertAt(at)
+	w.out = w.cpu.count(w.out, c.counter, w.o.Update)
+	w.out = appendf(w.out, ".Lfs%d:\n", c.label)
+	w.report.Calls++
+}
+
+// conditional turns a conditional tail call around: jump over the count and an
+// unconditional one if the condition is not met. The flags are dead only where
+// it is.
+func (w *rewriter) conditional(f *function, st statement, br branch, at, stop int) {
+	c := w.call(f, callTail, br.target, 1)
+	w.insertAt(at)
+	w.out = w.cpu.skipCall(w.out, st, c.label)
+	w.out = w.cpu.count(w.out, c.counter, w.o.Update)
+	jump := "jmp"
+	if w.cpu.slash {
+		jump = "b"
+	}
+	w.out = appendf(w.out, ".Lfs%d:\n\t%s\t%s\n.Lfj%d:", c.label, jump, st.operands, c.label)
+	w.copied = stop
+	w.report.Calls++
+}
+
+// indirectWords is the size of an indirect site: four pairs and a count.
+const indirectWords = 9
+
+func (w *rewriter) indirect(f *function, kind callKind, st statement, br branch, at, stop int) {
+	l := labels{site: w.labels, miss: w.labels}
+	code, after, ok := w.cpu.indirect(nil, st, br, w.counters, l, w.o.Update)
+	if !ok {
+		w.problem("%s: no register is free to count the call of %s", f.name, br.target)
+		return
+	}
+	w.call(f, kind, nil, indirectWords)
+	w.insertAt(at)
+	w.out = append(w.out, code[:len(code)-1]...) // the line goes on
+	w.copied = stop
+	f.after = append(f.after, after...)
+	w.misses = true
+	w.report.Indirect++
+}

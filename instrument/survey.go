@@ -1,0 +1,192 @@
+package instrument
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A survey is the first pass: what the file defines, and for which CPU.
+type survey struct {
+	cpu       string
+	unit      string              // the source's name
+	functions map[string]bool     // symbols of type function
+	global    map[string]bool     // symbols that other files see
+	plain     map[string]bool     // labels in the file that are not functions
+	chosen    map[string]bool     // indirect functions, which are chosen when the program starts
+	alias     map[string]string   // names set to another
+	aliases   map[string][]string // the names of a function besides its label
+}
+
+func newSurvey() *survey {
+	return &survey{
+		functions: make(map[string]bool), global: make(map[string]bool), plain: make(map[string]bool),
+		chosen: make(map[string]bool), alias: make(map[string]string), aliases: make(map[string][]string),
+	}
+}
+
+// look is the survey of src. Its error says why src cannot be rewritten.
+func look(src []byte, name string) (*survey, error) {
+	s := newSurvey()
+	if name == "" {
+		name = guessCPU(src)
+	}
+	c := cpus[name]
+	if c == nil {
+		return s, fmt.Errorf("%q is no CPU whose assembly can be rewritten: amd64, 386 and arm64 are", name)
+	}
+	s.cpu = name
+	compiled := looksCompiled(src)
+	asm := false
+	for rest := src; len(rest) > 0; {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		rest = after
+		if inlineAssembly(line, &asm) || asm {
+			continue
+		}
+		sc := scanner{rest: line, slash: c.slash}
+		for st, ok := sc.next(); ok; st, ok = sc.next() {
+			if err := s.see(st, &compiled); err != nil {
+				return s, err
+			}
+		}
+	}
+	if !compiled {
+		return s, ErrForeign
+	}
+	for name := range s.alias {
+		if f := s.canonical(name); f != name && s.functions[f] && !strings.HasPrefix(name, ".L") {
+			s.aliases[f] = append(s.aliases[f], name)
+		}
+	}
+	for _, names := range s.aliases {
+		slices.Sort(names)
+	}
+	return s, nil
+}
+
+func (s *survey) see(st statement, compiled *bool) error {
+	if st.label != nil {
+		if !bytes.HasPrefix(st.label, []byte(".L")) {
+			s.plain[string(st.label)] = true
+		}
+		return nil
+	}
+	if len(st.operands) > 0 && st.operands[0] == '=' {
+		s.assign(st.word, trimLeft(st.operands[1:]))
+		return nil
+	}
+	switch string(st.word) {
+	case ".type":
+		switch name, kind := symbolAnd(st.operands); string(kind) {
+		case "function":
+			s.functions[string(name)] = true
+		case "gnu_indirect_function":
+			s.chosen[string(name)] = true
+		}
+	case ".globl", ".global", ".weak":
+		for _, arg := range arguments(st.operands) {
+			name, _ := symbol(arg)
+			s.global[string(name)] = true
+		}
+	case ".set", ".equ":
+		if args := arguments(st.operands); len(args) == 2 {
+			name, _ := symbol(args[0])
+			s.assign(name, args[1])
+		}
+	case ".file":
+		if name := arguments(st.operands)[0]; s.unit == "" && len(name) > 2 && name[0] == '"' {
+			s.unit = string(name[1 : len(name)-1])
+		}
+	case ".ident":
+		if bytes.Contains(st.operands, []byte("GCC: ")) || bytes.Contains(st.operands, []byte("clang version")) {
+			*compiled = true
+		}
+	case ".intel_syntax":
+		return fmt.Errorf("assembly in Intel's syntax cannot be rewritten; compile without -masm=intel")
+	case ".section":
+		if bytes.HasPrefix(st.operands, []byte(tableSection)) {
+			return ErrInstrumented
+		}
+	}
+	return nil
+}
+
+// symbolAnd splits the operands of .type: NAME, @function. The kind may also be
+// written %function, "function" or STT_FUNC, with or without a comma.
+func symbolAnd(operands []byte) (name, kind []byte) {
+	name, n := symbol(operands)
+	kind = bytes.Trim(operands[n:], " \t,@%\"")
+	if string(kind) == "STT_FUNC" {
+		kind = []byte("function")
+	}
+	return name, kind
+}
+
+// assign notes that name is another name of the symbol in value.
+func (s *survey) assign(name, value []byte) {
+	target, n := symbol(value)
+	if n > 0 && n == len(trimRight(value)) && (target[0] < '0' || target[0] > '9') {
+		s.alias[string(name)] = string(target)
+	}
+}
+
+// canonical returns the label that a name stands for.
+func (s *survey) canonical(name string) string {
+	for range 8 { // however they are chained
+		to, ok := s.alias[name]
+		if !ok || s.chosen[name] {
+			return name
+		}
+		name = to
+	}
+	return name
+}
+
+// looksCompiled tells whether src begins as compilers begin. Assembly by hand
+// that went through the preprocessor begins with a line marker.
+func looksCompiled(src []byte) bool {
+	for range 3 {
+		line, after, _ := bytes.Cut(src, []byte("\n"))
+		src = after
+		switch {
+		case bytes.HasPrefix(line, []byte("\t.file\t\"")):
+			return true
+		case bytes.HasPrefix(line, []byte("\t.text")), bytes.HasPrefix(line, []byte("\t.arch ")):
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// guessCPU looks at the registers and directives that src uses.
+func guessCPU(src []byte) string {
+	for rest := src; len(rest) > 0; {
+		line, after, _ := bytes.Cut(rest, []byte("\n"))
+		rest = after
+		s := scanner{rest: line}
+		st, ok := s.next()
+		for ok && st.label != nil {
+			st, ok = s.next()
+		}
+		switch word := string(st.word); {
+		case !ok:
+		case word == "endbr64" || word == "retq" || word == "callq" || word == "pushq":
+			return "amd64"
+		case word == "endbr32" || word == "retl" || word == "calll" || word == "pushl":
+			return "386"
+		case word == ".arch" && bytes.HasPrefix(st.operands, []byte("armv")), word == "adrp" || word == "stp" || word == "bl":
+			return "arm64"
+		case bytes.HasPrefix(st.word, []byte(".")):
+		case bytes.Contains(st.operands, []byte("%r")):
+			return "amd64"
+		case bytes.Contains(st.operands, []byte("(%e")):
+			return "386"
+		case bytes.Contains(st.operands, []byte("w0")) || bytes.Contains(st.operands, []byte("x0")):
+			return "arm64"
+		}
+	}
+	return "amd64"
+}

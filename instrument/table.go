@@ -1,0 +1,171 @@
+package instrument
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What a file's counters mean stands in the section footfall_table, a block of
+// 32-bit words for each function, or part of one that lies elsewhere:
+//
+//	 0  bytes of the block
+//	 4  flags: bits 0-3 update mode, bit 4 part, bit 5 local, bits 8-15 CPU's word size in bytes
+//	 8  address of the first counter   \
+//	12  address of the code             > each less the address of this word
+//	16  address of the unit's names    /
+//	20  bytes of code, 0: not known
+//	24  name
+//	28  number of aliases
+//	32  number of calls
+//	36  aliases: a name each
+//	    calls: kind and flags, counter (from the first), address (from that of
+//	    the code), callee (0: indirect), a word each
+//
+// A name is an offset into the unit's names in section footfall_names: strings
+// that end with a NUL, the unit's own first. The counter of a function's entry is its
+// first; a part has none. As all addresses are relative, the table is read-only
+// and needs no relocation when the program starts.
+//
+// The block of a COMDAT function belongs to its group, so that the linker drops
+// it with the function; that of one in a section of its own is linked to that.
+const (
+	tableSection = "footfall_table"
+
+	blockHead = 36
+	blockCall = 16
+
+	flagPart  = 1 << 4
+	flagLocal = 1 << 5
+
+	callLocal = 1 << 8 // the callee is a static function of the unit
+)
+
+type callKind uint8
+
+const (
+	callDirect callKind = iota
+	callTail
+	callIndirect
+	callIndirectTail
+)
+
+// names collects the strings of a unit.
+type names struct {
+	offset map[string]int
+	list   []string
+	size   int
+}
+
+func (n *names) add(s string) int {
+	if at, ok := n.offset[s]; ok {
+		return at
+	}
+	at := n.size
+	n.offset[s] = at
+	n.list = append(n.list, s)
+	n.size += len(unquote(s)) + 1
+	return at
+}
+
+// table appends counters, names, table and the function for indirect calls.
+func (w *rewriter) table() {
+	b := w.out
+	unit := w.unit
+	if unit == "" {
+		unit = "?"
+	}
+	n := &names{offset: make(map[string]int)}
+	n.add(unit)
+	b = appendf(b, "\t.section\tfootfall_counts,\"aw\",@nobits\n\t.balign\t8\n.Lfc:\n\t.zero\t%d\n", 8*w.counters)
+	last := ""
+	for _, f := range w.done {
+		head := tableHead(f)
+		if head != last {
+			b, last = append(b, head...), head
+		}
+		b = w.block(b, f, n)
+	}
+	b = append(b, "\t.section\tfootfall_names,\"a\",@progbits\n.Lfn:\n"...)
+	for _, s := range n.list {
+		b = appendf(b, "\t.string\t\"%s\"\n", s)
+	}
+	if w.misses {
+		name := missName(w.o.Update)
+		b = appendf(b, "\t.section\t.text.%s,\"axG\",@progbits,%s,comdat\n\t.weak\t%s\n\t.hidden\t%s\n\t.type\t%s, @function\n%s:\n%s\t.size\t%s, .-%s\n",
+			name, name, name, name, name, name, w.cpu.miss[w.o.Update], name, name)
+	}
+	w.out = b
+}
+
+// tableHead is the directive for the section of a function's block.
+func tableHead(f *function) string {
+	switch {
+	case f.section.group != "":
+		return fmt.Sprintf("\t.section\tfootfall_table,\"aG\",@progbits,%s,comdat\n\t.balign\t4\n", f.section.group)
+	case strings.HasSuffix(f.section.name, "."+f.name):
+		// -ffunction-sections
+		return fmt.Sprintf("\t.section\tfootfall_table,\"ao\",@progbits,.Lff%d\n\t.balign\t4\n", f.label)
+	}
+	return "\t.section\tfootfall_table,\"a\",@progbits\n\t.balign\t4\n"
+}
+
+func (w *rewriter) block(b []byte, f *function, n *names) []byte {
+	word := 8
+	if w.cpu == i386 {
+		word = 4
+	}
+	flags := int(w.o.Update) | word<<8
+	if f.part {
+		flags |= flagPart
+	}
+	if !w.global[f.name] {
+		flags |= flagLocal
+	}
+	size := "0"
+	if f.end {
+		size = fmt.Sprintf(".Lfe%d-.Lff%d", f.label, f.label)
+	}
+	b = appendf(b, "\t.long\t%d,%d,.Lfc+%d-.,.Lff%d-.,.Lfn-.,%s,%d,%d,%d\n", blockHead+4*len(f.aliases)+blockCall*len(f.calls),
+		flags, 8*f.first, f.label, size, n.add(f.name), len(f.aliases), len(f.calls))
+	for _, a := range f.aliases {
+		b = appendf(b, "\t.long\t%d\n", n.add(a))
+	}
+	for _, c := range f.calls {
+		kind, callee := int(c.kind), 0
+		if c.local {
+			kind |= callLocal
+		}
+		if c.callee != "" {
+			callee = n.add(c.callee)
+		}
+		b = appendf(b, "\t.long\t%d,%d,.Lfs%d-.Lff%d,%d\n", kind, c.counter-f.first, c.label, f.label, callee)
+	}
+	return b
+}
+
+// unquote returns the bytes that the assembler makes of a string's text.
+func unquote(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		if s[i] < '0' || s[i] > '7' {
+			b.WriteByte(s[i])
+			continue
+		}
+		v := 0
+		for n := 0; n < 3 && i < len(s) && s[i] >= '0' && s[i] <= '7'; n++ {
+			v = v*8 + int(s[i]-'0')
+			i++
+		}
+		i--
+		b.WriteByte(byte(v))
+	}
+	return b.String()
+}
