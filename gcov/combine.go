@@ -36,12 +36,40 @@ func (c *Counts) omitZeros() {
 	for i := range c.Functions {
 		for j := range c.Functions[i].Counters {
 			k := &c.Functions[i].Counters[j]
-			if c.Version.operation(k.Kind) != opValues && !slices.ContainsFunc(k.Values, func(x int64) bool { return x != 0 }) {
+			if allZero(k.Values) && c.Version.operation(k.Kind) != opValues {
 				k.Zeros += len(k.Values)
 				k.Values = nil
 			}
 		}
 	}
+}
+
+func allZero(values []int64) bool {
+	for _, x := range values {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Clone returns a copy that shares nothing that Merge, Subtract and FinishRun
+// change.
+func (c *Counts) Clone() *Counts {
+	d := *c
+	d.Summaries = slices.Clone(c.Summaries)
+	for i := range d.Summaries {
+		d.Summaries[i].Words = slices.Clone(d.Summaries[i].Words)
+	}
+	d.Functions = slices.Clone(c.Functions)
+	for i := range d.Functions {
+		d.Functions[i].Counters = slices.Clone(d.Functions[i].Counters)
+		for j := range d.Functions[i].Counters {
+			k := &d.Functions[i].Counters[j]
+			k.Values = slices.Clone(k.Values)
+		}
+	}
+	return &d
 }
 
 // ErrOtherBuild is returned for counts that do not belong to the same compiled
@@ -325,4 +353,13 @@ func (c *Counts) Largest() int64 {
 		}
 	}
 	return largest
+}
+
+// Compiler says who made the program: "GCC 12", or "Clang", whose data does not
+// tell its version.
+func (c *Counts) Compiler() string {
+	if c.fromClang() {
+		return "Clang"
+	}
+	return fmt.Sprintf("GCC %d", c.Version.Major())
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -104,12 +105,12 @@ func (p *plan) unmoved(images []*image) bool {
 func (im *image) counts(buf []byte, mem memory) ([]*gcov.Counts, []error) {
 	all, problems := make([]*gcov.Counts, len(im.units)), make([]error, len(im.units))
 	values := listReader{image: im, mem: mem}
-	slab := make([]int64, 0, im.counters())
+	slabs := im.room()
 	for i, u := range im.units {
 		c := &gcov.Counts{BigEndian: im.order.String() == "BigEndian", Version: u.version, Stamp: u.stamp, Checksum: u.check}
-		c.Functions = make([]gcov.FunctionCounts, len(u.funcs))
+		c.Functions = take(&slabs.functions, len(u.funcs))
 		for j := range u.funcs {
-			slab = im.functionCounts(&c.Functions[j], &u.funcs[j], slab, buf)
+			im.functionCounts(&c.Functions[j], &u.funcs[j], slabs, buf)
 			for k := range c.Functions[j].Counters {
 				if kc := &c.Functions[j].Counters[k]; isList(u.version, kc.Kind) {
 					values.add(i, kc)
@@ -136,36 +137,58 @@ func (im *image) counts(buf []byte, mem memory) ([]*gcov.Counts, []error) {
 	return all, problems
 }
 
-// counters is how many there are in the image.
-func (im *image) counters() int {
-	n := 0
+// Slabs are the room for the counts of an image: three allocations, not two
+// for each function.
+type slabs struct {
+	functions []gcov.FunctionCounts
+	counters  []gcov.Counters
+	values    []int64
+}
+
+func (im *image) room() *slabs {
+	functions, arrays, values := 0, 0, 0
 	for _, u := range im.units {
+		functions += len(u.funcs)
 		for i := range u.funcs {
+			arrays += len(u.funcs[i].arrays)
 			for _, a := range u.funcs[i].arrays {
-				n += a.length
+				values += a.length
 			}
 		}
 	}
-	return n
+	return &slabs{make([]gcov.FunctionCounts, functions), make([]gcov.Counters, arrays), make([]int64, values)}
 }
 
-// functionCounts takes the counters of a function from the buffer. The values
-// are put into the slab, which has room for them.
-func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, slab []int64, buf []byte) []int64 {
+// take takes the first n of what is left of a slab.
+func take[T any](slab *[]T, n int) []T {
+	taken := (*slab)[:n:n]
+	*slab = (*slab)[n:]
+	return taken
+}
+
+// functionCounts takes the counters of a function from the buffer.
+func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, room *slabs, buf []byte) {
 	if f.absent {
 		to.Placeholder = true
-		return slab
+		return
 	}
 	to.Ident, to.LineChecksum, to.CfgChecksum, to.Name = f.ident, f.line, f.cfg, f.name
-	to.Counters = make([]gcov.Counters, len(f.arrays))
+	to.Counters = take(&room.counters, len(f.arrays))
 	for i, a := range f.arrays {
-		start := len(slab)
-		for n := range a.length {
-			slab = append(slab, int64(im.order.Uint64(buf[a.at+8*n:])))
+		values := take(&room.values, a.length)
+		b := buf[a.at : a.at+8*a.length]
+		if im.order == binary.LittleEndian {
+			// As below, without a call for each counter.
+			for n := range values {
+				values[n] = int64(binary.LittleEndian.Uint64(b[8*n:]))
+			}
+		} else {
+			for n := range values {
+				values[n] = int64(im.order.Uint64(b[8*n:]))
+			}
 		}
-		to.Counters[i] = gcov.Counters{Kind: a.kind, Values: slab[start:len(slab):len(slab)]}
+		to.Counters[i] = gcov.Counters{Kind: a.kind, Values: values}
 	}
-	return slab
 }
 
 // Lists of values, GCC 11 and later: a site is three words, and what was seen

@@ -1,0 +1,55 @@
+package live
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// benchmarked is the process that FOOTFALL_PID names: scripts/bench-live starts
+// a real server for these.
+func benchmarked(b *testing.B) int {
+	pid, err := strconv.Atoi(os.Getenv("FOOTFALL_PID"))
+	if err != nil {
+		b.Skip("FOOTFALL_PID does not name a process with counters")
+	}
+	return pid
+}
+
+// BenchmarkAttach finds the counters of a process, and lets go of it.
+func BenchmarkAttach(b *testing.B) {
+	pid := benchmarked(b)
+	for b.Loop() {
+		p, err := Open(pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Close()
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) { snapshots(b, 0) }
+
+// BenchmarkSnapshot100 reads 100 times a second.
+func BenchmarkSnapshot100(b *testing.B) { snapshots(b, 10*time.Millisecond) }
+
+func BenchmarkSnapshot1(b *testing.B) { snapshots(b, time.Second) }
+
+func snapshots(b *testing.B, every time.Duration) {
+	p, err := Open(benchmarked(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	units := 0
+	for b.Loop() {
+		all, err := p.Snapshot()
+		if err != nil {
+			b.Fatal(err)
+		}
+		units = len(all)
+		time.Sleep(every)
+	}
+	b.ReportMetric(float64(units), "units")
+}
