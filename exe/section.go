@@ -34,3 +34,6 @@ func (f *File) Notes() (addrs, sizes []uint64) {
 	}
 	return addrs, sizes
 }
+
+// Has tells whether there is a section of that name, loaded or not.
+func (f *File) Has(name string) bool { return f.elf.Section(name) != nil }

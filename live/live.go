@@ -37,6 +37,10 @@ import (
 // ErrNoCounters is returned for a process without counters of GCC.
 var ErrNoCounters = errors.New("no counters of gcc --coverage")
 
+// ErrOnlyProfiles is returned for the units of a process that has no others but
+// source-based counters: see [Process.Profiles]. It is one of ErrNoCounters.
+var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-generate, Rust): footfall live --dump writes them as .profraw files", ErrNoCounters)
+
 // A Process is a running program whose counters can be read. Its methods must
 // not be called at the same time.
 type Process struct {
@@ -67,7 +71,9 @@ type image struct {
 	rootAt  int    // in a snapshot
 	units   []*unit
 	code    clangCode
-	problem error // with some of the units, or all
+	profile *profile // source-based counters
+	profErr error    // why they cannot be used
+	problem error    // with some of the units, or all
 }
 
 // Open finds the counters in a process. It returns ErrNoCounters, wrapped, if
@@ -82,7 +88,7 @@ func Open(pid int) (*Process, error) {
 		pr.Close()
 		return nil, err
 	}
-	if err := p.empty(); err != nil {
+	if err := p.empty(); err != nil && !p.hasProfiles() {
 		pr.Close()
 		return nil, err
 	}
@@ -103,10 +109,13 @@ func (p *Process) empty() error {
 		if len(im.units) > 0 {
 			return nil
 		}
-		problems = append(problems, im.problem)
+		problems = append(problems, im.problem, im.profErr)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return err
+	}
+	if p.hasProfiles() {
+		return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrOnlyProfiles)
 	}
 	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrNoCounters)
 }
@@ -170,6 +179,9 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 	}
 	units, err := w.clang(im.code, mapped.Parts)
 	im.units, im.problem = append(im.units, units...), errors.Join(im.problem, err)
+	if im.profile != nil {
+		im.profErr = im.profile.prepare(w)
+	}
 	return im
 }
 
@@ -187,10 +199,15 @@ func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
 	}
 	im.order, im.pointer = f.Order, f.PointerSize()
 	im.code = clangCodeOf(f, f.Bias(mapped.Start))
-	values, err := f.Symbols("__gcov_root")
-	if errors.Is(err, exe.ErrNoSymbols) {
-		values, err = p.separate(f)
+	symbols := func(name string) ([]uint64, error) {
+		values, err := f.Symbols(name)
+		if errors.Is(err, exe.ErrNoSymbols) {
+			values, err = p.separate(f, name)
+		}
+		return values, err
 	}
+	im.profile = profileOf(f, f.Bias(mapped.Start), symbols)
+	values, err := symbols("__gcov_root")
 	bias := f.Bias(mapped.Start)
 	for i := range values {
 		values[i] += bias
@@ -199,7 +216,7 @@ func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
 }
 
 // separate looks into the separate debug file.
-func (p *Process) separate(f *exe.File) ([]uint64, error) {
+func (p *Process) separate(f *exe.File, name string) ([]uint64, error) {
 	path := exe.DebugPath(f.BuildID())
 	if path == "" {
 		return nil, exe.ErrNoSymbols
@@ -213,7 +230,7 @@ func (p *Process) separate(f *exe.File) ([]uint64, error) {
 	if err != nil {
 		return nil, exe.ErrNoSymbols
 	}
-	return debug.Symbols("__gcov_root")
+	return debug.Symbols(name)
 }
 
 // headOf takes from memory what an image's file would tell, where that cannot

@@ -1,0 +1,138 @@
+package live
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Each linked object writes a file of its own. The programs of all tests
+// inherit it: tests that run at the same time have one environment.
+func init() { os.Setenv("LLVM_PROFILE_FILE", "%m.profraw") }
+
+const mapping = "-fprofile-instr-generate -fcoverage-mapping"
+
+var profileVariants = []struct {
+	variant
+	counters string
+	since    int // Clang
+}{
+	{variant: variant{name: "O0", sources: []string{"work.c"}}},
+	{variant: variant{name: "O2", flags: "-O2", sources: []string{"work.c"}}},
+	{variant: variant{name: "atomic", flags: "-O2", sources: []string{"work.c"}}, counters: mapping + " -fprofile-update=atomic", since: 12},
+	{variant: variant{name: "LTO", flags: "-O2 -flto", sources: []string{"work.c"}}},
+	{variant: variant{name: "static", flags: "-DSTATIC -static", sources: []string{"work.c"}}},
+	{variant: variant{name: "static stripped", flags: "-DSTATIC -static", sources: []string{"work.c"}, strip: true}},
+	{variant: variant{name: "no PIE", flags: "-no-pie -fno-pie", sources: []string{"work.c"}}},
+	{variant: variant{name: "PIE stripped", flags: "-O2 -pie -fPIE", sources: []string{"work.c"}, strip: true}},
+	{variant: variant{name: "no build ID", flags: "-Wl,--build-id=none", sources: []string{"work.c"}}},
+	{variant: variant{name: "C++ comdat", sources: []string{"first.cc", "second.cc"}}},
+	{variant: variant{name: "C++ comdat O2 stripped", flags: "-O2", sources: []string{"first.cc", "second.cc"}, strip: true}},
+	{variant: variant{name: "dlopen", sources: []string{"work.c"}, library: true}},
+	{variant: variant{name: "dlopen stripped", flags: "-O2", sources: []string{"work.c"}, library: true, strip: true}},
+	{variant: variant{name: "conditions", sources: []string{"work.c"}}, counters: mapping + " -fcoverage-mcdc", since: 18},
+	{variant: variant{name: "conditions stripped", sources: []string{"first.cc", "second.cc"}, strip: true}, counters: mapping + " -fcoverage-mcdc", since: 18},
+	{variant: variant{name: "values", flags: "-O1", sources: []string{"work.c"}, library: true}, counters: "-fprofile-generate"},
+	{variant: variant{name: "m32", flags: "-m32", sources: []string{"work.c"}}},
+	{variant: variant{name: "m32 O2 stripped", flags: "-m32 -O2", sources: []string{"work.c"}, strip: true}},
+	{variant: variant{name: "m32 values", flags: "-m32 -O1", sources: []string{"work.c"}}, counters: "-fprofile-generate"},
+}
+
+// TestProfilesExact reads the counters of running programs, lets the programs
+// write them, and compares the bytes.
+func TestProfilesExact(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, v := range profileVariants {
+			t.Run(compiler+"/"+v.name, func(t *testing.T) {
+				t.Parallel()
+				if major, _ := strconv.Atoi(compiler[len("clang-"):]); major < v.since {
+					t.Skipf("needs Clang %d", v.since)
+				}
+				if v.counters == "" {
+					v.counters = mapping
+				}
+				exact(t, v.startClang(t, compiler, v.counters, "__llvm_profile_write_file"), strings.Replace(compiler, "clang", "llvm-profdata", 1))
+			})
+		}
+	}
+}
+
+// TestRustExact does the same with a program of Rust.
+func TestRustExact(t *testing.T) {
+	if _, err := exec.LookPath("rustc"); err != nil {
+		t.Skipf("needs Rust: %v", err)
+	}
+	for name, flags := range map[string][]string{
+		"debug":             {"-C", "opt-level=0"},
+		"release":           {"-C", "opt-level=3"},
+		"release, stripped": {"-C", "opt-level=3", "-C", "strip=symbols"},
+		"static":            {"-C", "target-feature=+crt-static"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			b, err := os.ReadFile("testdata/rust.rs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "rust.rs"), b)
+			build(t, dir, "rustc", append(flags, "-C", "instrument-coverage", "-o", "prog", "rust.rs")...)
+			// What rustc itself, or a program that it builds, has written.
+			old, _ := filepath.Glob(filepath.Join(dir, "*.profraw"))
+			for _, name := range old {
+				os.Remove(name)
+			}
+			exact(t, run(t, dir, "./prog"), "")
+		})
+	}
+}
+
+// exact compares profiles of the program with those that it writes into its
+// directory, and lets llvm-profdata read them if there is that one.
+func exact(t *testing.T, p *program, profdata string) {
+	t.Helper()
+	process, err := Open(p.cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Close()
+	p.tell("work")
+	profiles, err := process.Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.tell("dump")
+	files, err := filepath.Glob(filepath.Join(p.dir, "*.profraw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(map[string]string) // files by their bytes
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written[string(b)] = name
+	}
+	if len(profiles) != len(files) || len(files) == 0 {
+		t.Errorf("%d profiles, the program wrote %q", len(profiles), files)
+	}
+	for _, profile := range profiles {
+		if _, err := exec.LookPath(profdata); err == nil {
+			write(t, filepath.Join(p.dir, profile.Name+".copy"), profile.Bytes)
+			build(t, p.dir, profdata, "merge", "-o", profile.Name+".profdata", profile.Name+".copy")
+		}
+		if written[string(profile.Bytes)] != "" {
+			continue
+		}
+		for b, name := range written {
+			if bytes.Equal([]byte(b[:min(len(b), 16)]), profile.Bytes[:16]) {
+				t.Errorf("%s: bytes differ from %s\nprogram  %x\nfootfall %x", profile.Name, filepath.Base(name), b, profile.Bytes)
+			}
+		}
+	}
+}
