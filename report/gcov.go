@@ -30,7 +30,7 @@ func (r *Report) writeListings(dir string) ([]Problem, error) {
 			problems = append(problems, newProblem(noSource, f.Name, err))
 		}
 		shown := r.Shown(f.Name)
-		err = writeFile(filepath.Join(dir, listingName(shown)), func(w io.Writer) error {
+		err = WriteFile(filepath.Join(dir, listingName(shown)), func(w io.Writer) error {
 			return r.printListing(w, f, shown, source)
 		})
 		if err != nil {

@@ -88,12 +88,12 @@ func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
 	}
 	plain := *r
 	plain.Width, plain.Color = 0, false
-	return nil, writeFile(o.Target, func(w io.Writer) error { return o.print(w, &plain) })
+	return nil, WriteFile(o.Target, func(w io.Writer) error { return o.print(w, &plain) })
 }
 
-// writeFile calls write for the new content of a file. A regular file is
+// WriteFile calls write for the new content of a file. A regular file is
 // replaced in one step; anything else, such as a pipe, is written to.
-func writeFile(name string, write func(io.Writer) error) (err error) {
+func WriteFile(name string, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}
