@@ -74,7 +74,7 @@ type profile struct {
 	more                        []string // sections that are not known here
 	coverage                    bool     // there is a mapping to source
 	compilers                   []int    // major versions of Clang, where the file tells
-	// Addresses of variables, 0: not known.
+	// Addresses of variables, 0: there are none, or the file is stripped.
 	versionAt, counterBias, bitBias uint64
 
 	// What never changes, read by prepare.
@@ -522,10 +522,14 @@ func (p *Process) profiles() (profiles []Profile, problems []error, err error) {
 			problems = append(problems, fmt.Errorf("%s: source-based counters: %w", im.path, im.profErr))
 		}
 	}
+	maps, _, err := p.proc.Maps()
+	if err != nil {
+		return nil, nil, err
+	}
 	reads := make([]profileRead, len(images))
 	var ranges []proc.Range
 	for i, im := range images {
-		if ranges, err = reads[i].plan(im.profile, p.proc, ranges); err != nil {
+		if ranges, err = reads[i].plan(im.profile, p.proc, maps, ranges); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -567,14 +571,18 @@ type profileRead struct{ data, counters, bits []byte }
 
 // plan adds what is to be read. Counters are elsewhere when the program maps
 // its file on them (continuous mode).
-func (r *profileRead) plan(p *profile, mem memory, ranges []proc.Range) ([]proc.Range, error) {
+func (r *profileRead) plan(p *profile, mem memory, maps proc.Maps, ranges []proc.Range) ([]proc.Range, error) {
 	counters, bits := p.counters, p.bits
-	var err error
-	if counters.addr, err = p.moved(counters.addr, p.counterBias, mem); err != nil {
-		return nil, err
-	}
-	if bits.addr, err = p.moved(bits.addr, p.bitBias, mem); err != nil {
-		return nil, err
+	if file := p.mappedFile(mem, maps); file != 0 {
+		counters.addr, bits.addr, _ = p.inFile(file)
+	} else {
+		var err error
+		if counters.addr, err = p.moved(counters.addr, p.counterBias, mem); err != nil {
+			return nil, err
+		}
+		if bits.addr, err = p.moved(bits.addr, p.bitBias, mem); err != nil {
+			return nil, err
+		}
 	}
 	for _, part := range []struct {
 		section
@@ -586,6 +594,41 @@ func (r *profileRead) plan(p *profile, mem memory, ranges []proc.Range) ([]proc.
 		}
 	}
 	return ranges, nil
+}
+
+// mappedFile finds the file that a stripped program has mapped in place of its
+// counters, 0 if there is none: one with the same names. Others have a variable
+// that tells.
+func (p *profile) mappedFile(mem memory, maps proc.Maps) uint64 {
+	if p.versionAt != 0 || len(p.text) == 0 {
+		return 0
+	}
+	magic := p.order.AppendUint64(nil, rawMagic(p.pointer))
+	for _, m := range maps {
+		if !m.Write || m.Offset != 0 || m.Inode == 0 {
+			continue
+		}
+		_, _, names := p.inFile(m.Start)
+		head, text := make([]byte, len(magic)), make([]byte, len(p.text))
+		if names+uint64(len(text)) > m.End {
+			continue
+		}
+		if _, err := mem.ReadAt(head, int64(m.Start)); err != nil || !bytes.Equal(head, magic) {
+			continue
+		}
+		if _, err := mem.ReadAt(text, int64(names)); err == nil && bytes.Equal(text, p.text) {
+			return m.Start
+		}
+	}
+	return 0
+}
+
+// inFile says where counters, bitmaps and names are in a file at that address.
+func (p *profile) inFile(start uint64) (counters, bits, names uint64) {
+	head := len(p.encode(nil, nil, nil, nil)) - len(p.text) - len(padding(len(p.text)))
+	counters = start + uint64(head) + p.data.size
+	bits = counters + (p.counters.size+7)&^7
+	return counters, bits, bits + (p.bits.size+7)&^7
 }
 
 // moved adds the distance that the variable has, if there is one.

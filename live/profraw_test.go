@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,22 @@ func TestProfilesExact(t *testing.T) {
 					v.counters = mapping
 				}
 				exact(t, v.startClang(t, compiler, v.counters, "__llvm_profile_write_file"), strings.Replace(compiler, "clang", "llvm-profdata", 1))
+			})
+		}
+	}
+}
+
+// TestContinuous reads the counters of a program that counts in its file.
+func TestContinuous(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, strip := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/strip=%t", compiler, strip), func(t *testing.T) {
+				if compiler == "clang-9" || compiler == "clang-11" {
+					t.Skip("needs Clang 13")
+				}
+				v := variant{flags: "-O1", sources: []string{"work.c"}, strip: strip}
+				t.Setenv("LLVM_PROFILE_FILE", "%c%m.profraw")
+				exact(t, v.startClang(t, compiler, mapping+" -mllvm -runtime-counter-relocation=true", "__llvm_profile_write_file"), "")
 			})
 		}
 	}
