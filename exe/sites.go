@@ -1,0 +1,184 @@
+package exe
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// A Site is the beginning of a function where the compiler has left room: some
+// instructions that do nothing and may be replaced.
+//
+//	-fpatchable-function-entry=5           -fpatchable-function-entry=16,11
+//
+//	                                       record: nop   11 bytes: Before
+//	function: [endbr64]                            ...
+//	record:   nop   5 bytes: Size          function: [endbr64]
+//	          ...                          Addr:     nop   5 bytes: Size
+//	          push %rbp                              push %rbp
+//
+// -mnop-mcount leaves one instruction of 5 bytes there.
+type Site struct {
+	Addr     uint64 // of the room in the function, as the file has it
+	Size     int    // its bytes: whole instructions
+	Before   int    // bytes of room that end where the function begins
+	Function Function
+	Section  string // that has the list
+}
+
+// siteSections have the addresses of the sites: the first is written for
+// -fpatchable-function-entry, the second for -mrecord-mcount.
+var siteSections = []string{"__patchable_function_entries", "__mcount_loc"}
+
+// maxRoom is where the search for room ends: nobody needs more.
+const maxRoom = 64
+
+// Sites lists the sites by ascending address, and how many entries of the
+// lists have no room: those of functions that the linker threw away, and calls
+// of mcount that are not nops. names are the functions of the file; they may
+// come from a separate debug file. Only x86-64 is known.
+func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
+	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
+		return nil, 0, nil
+	}
+	var lists []*elf.Section
+	for _, s := range f.elf.Sections {
+		if slices.Contains(siteSections, s.Name) && s.Flags&elf.SHF_ALLOC != 0 {
+			lists = append(lists, s)
+		}
+	}
+	if len(lists) == 0 {
+		return nil, 0, nil
+	}
+	code, err := f.code()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, s := range lists {
+		records, err := f.relocated(s)
+		if err != nil {
+			return nil, 0, fmt.Errorf("section %s: %w", s.Name, err)
+		}
+		for _, record := range records {
+			if site, ok := code.site(record, names); ok {
+				site.Section = s.Name
+				sites = append(sites, site)
+			} else {
+				unusable++
+			}
+		}
+	}
+	slices.SortFunc(sites, func(a, b Site) int { return cmp.Compare(a.Addr, b.Addr) })
+	sites = slices.CompactFunc(sites, func(a, b Site) bool { return a.Addr == b.Addr })
+	return sites, unusable, nil
+}
+
+// relocated returns the addresses in a section as they are once the dynamic
+// linker has been there, but for the bias. Linkers leave the words of
+// relocations zero, or not.
+func (f *File) relocated(s *elf.Section) ([]uint64, error) {
+	b, err := data(s)
+	if err != nil {
+		return nil, err
+	}
+	words := make([]uint64, len(b)/8)
+	for i := range words {
+		words[i] = f.Order.Uint64(b[8*i:])
+	}
+	for _, r := range f.elf.Sections {
+		if r.Type != elf.SHT_RELA || r.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, err := data(r)
+		if err != nil {
+			return nil, err
+		}
+		// offset u64, type u32, symbol u32, addend i64
+		for ; len(b) >= 24; b = b[24:] {
+			at := f.Order.Uint64(b) - s.Addr
+			if at < uint64(8*len(words)) && at%8 == 0 && elf.R_X86_64(f.Order.Uint32(b[8:])) == elf.R_X86_64_RELATIVE {
+				words[at/8] = f.Order.Uint64(b[16:])
+			}
+		}
+	}
+	return words, nil
+}
+
+// code is the executable sections of a file.
+type code []codeSection
+
+type codeSection struct {
+	addr  uint64
+	bytes []byte
+}
+
+func (f *File) code() (code, error) {
+	var c code
+	for _, s := range f.elf.Sections {
+		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS {
+			continue
+		}
+		b, err := data(s)
+		if err != nil {
+			return nil, err
+		}
+		c = append(c, codeSection{s.Addr, b})
+	}
+	return c, nil
+}
+
+// at returns the code at an address, at most up to the end of its section.
+func (c code) at(addr uint64) []byte {
+	for _, s := range c {
+		if s.addr <= addr && addr-s.addr < uint64(len(s.bytes)) {
+			return s.bytes[addr-s.addr:]
+		}
+	}
+	return nil
+}
+
+// site finds the room of an entry of a list.
+func (c code) site(record uint64, names Functions) (Site, bool) {
+	b := c.at(record)
+	site := Site{Addr: record}
+	fn := names.At(record)
+	// The room of an entry that points before its function goes on to it; that
+	// address may still be within the function before, if that has no size.
+	if next := names.Before(record + uint64(Nops(b, maxRoom))); next != nil && next.Addr > record {
+		fn = next
+		site.Before = int(next.Addr - record)
+		b = b[site.Before:]
+		if len(b) >= 4 && string(b[:4]) == "\xf3\x0f\x1e\xfa" { // endbr64
+			b = b[4:]
+			site.Addr += 4
+		}
+		site.Addr += uint64(site.Before)
+	}
+	if fn != nil {
+		site.Function = *fn
+	}
+	site.Size = Nops(b, maxRoom)
+	return site, site.Size > 0
+}
+
+// Nops returns how many bytes at the beginning of x86-64 code are instructions
+// that do nothing, at most about limit.
+func Nops(code []byte, limit int) int {
+	n := 0
+	for n < len(code) && n < limit {
+		i, err := x86asm.Decode(code[n:], 64)
+		if err != nil || i.Op != x86asm.NOP && !isNop66(code[n:]) {
+			break
+		}
+		n += i.Len
+	}
+	return n
+}
+
+// isNop66 knows xchg %ax,%ax, which does nothing either.
+func isNop66(code []byte) bool {
+	return len(code) >= 2 && code[0] == 0x66 && code[1] == 0x90
+}
