@@ -25,6 +25,7 @@ const (
 // commands is the command table, in the order of the help text.
 var commands = []func() *cobra.Command{
 	newReportCommand,
+	newLiveCommand,
 	newMountCommand,
 	newGcovCommand,
 	newCompletionCommand,

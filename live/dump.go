@@ -37,6 +37,19 @@ func Dump(dir string, units []Unit) (int, error) {
 	return n, errors.Join(problems...)
 }
 
+// DumpProfile writes a raw profile into dir.
+func DumpProfile(dir string, p Profile) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return writeBelow(root, Inside(p.Name), p.Bytes)
+}
+
 // A dumped is one data file.
 type dumped struct {
 	name   string // relative and clean

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"footfall/coverage"
+	"footfall/live"
+	"footfall/proc"
+	"footfall/watch"
+)
+
+// watch is the command with --watch: on the whole screen of a terminal, or the
+// outputs again and again.
+func (l *liveTargets) watch(cmd *cobra.Command) error {
+	stdout, ok := l.stdout.(*os.File)
+	if !ok || terminalWidth(stdout) == 0 || cmd.Flags().Changed("output") || l.options.dump != "" {
+		return l.rewrite()
+	}
+	return l.screen()
+}
+
+// screen shows the coverage as it grows.
+func (l *liveTargets) screen() error {
+	var titles []string
+	for _, t := range l.targets {
+		titles = append(titles, t.title)
+	}
+	var last []*taken
+	src := watch.Source{
+		Title: strings.Join(titles, ", "),
+		Next: func() (*coverage.Set, error) {
+			snapshots, err := l.takeAll()
+			if err != nil {
+				return nil, err
+			}
+			last = snapshots
+			return l.collect(snapshots, false)
+		},
+		Reset: func() error {
+			snapshots, err := l.takeAll()
+			if err != nil {
+				return err
+			}
+			for _, s := range snapshots {
+				s.base = live.NewBaseline(s.all)
+			}
+			return nil
+		},
+		Snapshot: func() (string, error) {
+			return l.save(last)
+		},
+		ReadFile: l.readSource,
+	}
+	_, color := textStyle(l.stdout)
+	return watch.Run(context.Background(), src, watch.Options{Interval: l.options.interval, Shown: l.sources.Shown, NoColor: !color})
+}
+
+// takeAll takes a snapshot of each target that there still is.
+func (l *liveTargets) takeAll() ([]*taken, error) {
+	var snapshots []*taken
+	var failed []error
+	for _, t := range l.targets {
+		s, err := l.take(t)
+		if errors.Is(err, proc.ErrReplaced) {
+			if err = t.reopen(); err == nil {
+				s, err = l.take(t)
+			}
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		snapshots = append(snapshots, s)
+	}
+	if len(snapshots) == 0 {
+		return nil, errors.Join(failed...)
+	}
+	return snapshots, nil
+}
+
+// reopen looks at the program that the process runs now.
+func (t *liveTarget) reopen() error {
+	p, err := live.Open(t.process.PID)
+	if err != nil {
+		return err
+	}
+	t.process.Close()
+	t.process, t.source, t.base = p, p, nil
+	return nil
+}
+
+// save writes the data files of snapshots into a new directory.
+func (l *liveTargets) save(snapshots []*taken) (string, error) {
+	name := "kernel"
+	if p := l.targets[0].process; p != nil {
+		name = fmt.Sprintf("%s-%d", strings.ReplaceAll(printable(p.Name), "/", "_"), p.PID)
+	}
+	dir, err := filepath.Abs(fmt.Sprintf("footfall-%s-%s", name, time.Now().Format("150405")))
+	if err != nil {
+		return "", err
+	}
+	var units []live.Unit
+	for _, s := range snapshots {
+		units = append(units, s.units...)
+	}
+	_, err = live.Dump(dir, units)
+	return dir, err
+}
+
+// readSource reads a source, in the file system of the program where it is not
+// in ours.
+func (l *liveTargets) readSource(name string) ([]byte, error) {
+	b, err := os.ReadFile(name)
+	for i := 0; err != nil && i < len(l.targets); i++ {
+		if root := l.targets[i].root(); root != "" {
+			if other, otherErr := os.ReadFile(filepath.Join(root, name)); otherErr == nil {
+				return other, nil
+			}
+		}
+	}
+	return b, err
+}
+
+// rewrite writes the outputs again at each tick, until a signal comes or all
+// targets have ended. What was written last stays.
+func (l *liveTargets) rewrite() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ticker := time.NewTicker(l.options.interval)
+	defer ticker.Stop()
+	var judged error
+	for first := true; ; first = false {
+		snapshots, err := l.takeAll()
+		switch {
+		case err != nil && first:
+			return err
+		case err != nil:
+			fmt.Fprintf(l.stderr, "footfall: %v; what was written last stays\n", err)
+			return judged
+		}
+		if judged, err = l.tick(snapshots, first); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return judged
+		case <-ticker.C:
+		}
+	}
+}
+
+// tick writes all outputs. What is said about them is said the first time.
+// judged is the error for missed thresholds.
+func (l *liveTargets) tick(snapshots []*taken, first bool) (judged, err error) {
+	if l.options.dump != "" {
+		var units []live.Unit
+		for _, s := range snapshots {
+			units = append(units, s.units...)
+		}
+		if _, err := live.Dump(l.options.dump, units); err != nil {
+			return nil, err
+		}
+	}
+	set, err := l.collect(snapshots, first)
+	if err != nil {
+		return nil, err
+	}
+	var exit *exitError
+	if err = l.print(set); errors.As(err, &exit) && exit.status == statusMissed {
+		return err, nil
+	}
+	return nil, err
+}
