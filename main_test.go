@@ -35,7 +35,9 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C")
-			return nil
+			testdata, err := filepath.Abs("testdata")
+			env.Setenv("TESTDATA", testdata)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
 	})
