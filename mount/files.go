@@ -34,6 +34,7 @@ var (
 	_ fs.NodeReaddirer = (*rootNode)(nil)
 	_ fs.NodeGetattrer = (*rootNode)(nil)
 	_ fs.NodeRmdirer   = (*rootNode)(nil)
+	_ fs.NodeUnlinker  = (*rootNode)(nil)
 )
 
 // rootInos are those of the files beside the processes; 1 is the directory's.
@@ -79,6 +80,9 @@ func (r *rootNode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	}
 	return fs.NewListDirStream(list), 0
 }
+
+// Unlink refuses; go-fuse would let it pass.
+func (r *rootNode) Unlink(context.Context, string) syscall.Errno { return syscall.EPERM }
 
 // Rmdir forgets a process that has ended.
 func (r *rootNode) Rmdir(_ context.Context, name string) syscall.Errno {
@@ -133,7 +137,13 @@ var (
 	_ fs.NodeLookuper  = (*directory)(nil)
 	_ fs.NodeReaddirer = (*directory)(nil)
 	_ fs.NodeGetattrer = (*directory)(nil)
+	_ fs.NodeRmdirer   = (*directory)(nil)
+	_ fs.NodeUnlinker  = (*directory)(nil)
 )
+
+func (d *directory) Unlink(context.Context, string) syscall.Errno { return syscall.EPERM }
+
+func (d *directory) Rmdir(context.Context, string) syscall.Errno { return syscall.EPERM }
 
 func (d *directory) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	plain(&out.Attr, directoryMode)

@@ -36,7 +36,10 @@ package mount
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,9 +75,11 @@ type Mount struct {
 	targets targets
 	sources *sources
 	server  *fuse.Server
-	stop    chan struct{} // closed when it is unmounted
-	watched sync.WaitGroup
-	ino     atomic.Uint64
+	// detached tells that it was unmounted while it was in use.
+	detached        bool
+	stop            chan struct{} // closed when it is unmounted
+	served, watched sync.WaitGroup
+	ino             atomic.Uint64
 
 	noticeMu sync.Mutex
 	noticed  map[string]bool
@@ -125,12 +130,20 @@ func (m *Mount) start() error {
 		DisableXAttrs:      true,
 		DisableReadDirPlus: true, // it asks for sizes, which cost more than names
 	}}
+	// What the library logs is that the kernel has ended the connection, when
+	// it is unmounted.
+	o.MountOptions.Logger = log.New(io.Discard, "", 0)
+	o.PanicHandler = func(why any) fuse.Status {
+		m.notice(fmt.Sprintf("please report this: panic: %v\n%s", why, debug.Stack()))
+		return fuse.EIO
+	}
 	o.UID, o.GID = uint32(os.Geteuid()), uint32(os.Getegid())
 	var err error
-	if m.server, err = fs.Mount(m.dir, &rootNode{m: m}, o); err != nil {
+	if m.server, err = fuse.NewServer(fs.NewNodeFS(&rootNode{m: m}, o), m.dir, &o.MountOptions); err != nil {
 		return mountFailed(m.dir, m.opt.AllowOther, err)
 	}
-	return nil
+	m.served.Go(m.server.Serve)
+	return m.server.WaitMount()
 }
 
 // Processes is how many directories there are.
@@ -146,7 +159,7 @@ func (m *Mount) Dir() string { return m.dir }
 
 // Wait waits until the tree is unmounted, by whom ever.
 func (m *Mount) Wait() {
-	m.server.Wait()
+	m.served.Wait()
 	m.table.stopOnce.Do(func() { close(m.stop) })
 	m.watched.Wait()
 	m.table.close()
@@ -155,6 +168,9 @@ func (m *Mount) Wait() {
 // Unmount unmounts the tree. Where it is in use it disappears at once, and
 // those who use it get errors from then on.
 func (m *Mount) Unmount() error {
+	if m.detached {
+		return nil
+	}
 	if err := m.server.Unmount(); err == nil {
 		m.Wait()
 		return nil
@@ -162,6 +178,7 @@ func (m *Mount) Unmount() error {
 	if err := detach(m.dir); err != nil {
 		return fmt.Errorf("%s: cannot unmount: %w", m.dir, err)
 	}
+	m.detached = true
 	m.notice(fmt.Sprintf("%s was in use when it was unmounted", m.dir))
 	return nil
 }

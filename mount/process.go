@@ -38,6 +38,7 @@ type process struct {
 
 	mu     sync.Mutex // of all below; held while a snapshot is taken
 	source source     // nil when the process has ended
+	reply  chan reply // of a snapshot that is being taken; nil: none is
 	at     time.Time  // when the last snapshot was begun
 	took   time.Duration
 	round  int // of the last snapshot that was read
@@ -76,28 +77,57 @@ func (p *process) keep() {
 	p.refresh()
 }
 
+// patience is how long a snapshot may take before readers get the one before.
+// Only a process that is stuck in the kernel needs that long.
+const patience = 2 * time.Second
+
+type reply struct {
+	units []live.Unit
+	err   error
+}
+
 // refresh reads the counters, unless that was done a moment ago.
 func (p *process) refresh() {
 	if p.source == nil || time.Since(p.at) < min(sharing*p.took, maxShared) {
 		return
 	}
-	begin := time.Now()
-	units, err := p.source.Snapshot()
-	p.at, p.took = begin, time.Since(begin)
-	if len(units) > 0 {
-		p.take(units)
+	wait := time.Duration(0)
+	if p.reply == nil {
+		wait = patience
+		p.reply = make(chan reply, 1)
+		go func(source source, to chan<- reply) {
+			units, err := source.Snapshot()
+			to <- reply{units, err}
+		}(p.source, p.reply)
+	}
+	p.at = time.Now()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case r := <-p.reply:
+		p.took, p.reply = time.Since(p.at), nil
+		p.use(r)
+	case <-timer.C:
+		p.m.notice(fmt.Sprintf("%s: its memory cannot be read within %v: it keeps the counts from before", p.name, patience))
+	}
+}
+
+// use takes what a snapshot has given.
+func (p *process) use(r reply) {
+	if len(r.units) > 0 {
+		p.take(r.units)
 	}
 	switch {
-	case errors.Is(err, proc.ErrExited), errors.Is(err, proc.ErrReplaced):
+	case errors.Is(r.err, proc.ErrExited), errors.Is(r.err, proc.ErrReplaced):
 		p.end()
-	case err != nil:
-		p.m.notice(fmt.Sprintf("%s: %v", p.name, err))
+	case r.err != nil:
+		p.m.notice(fmt.Sprintf("%s: %v", p.name, r.err))
 	}
 }
 
 // end lets go of the process; what was read last stays.
 func (p *process) end() {
-	if c, ok := p.source.(io.Closer); ok {
+	if c, ok := p.source.(io.Closer); ok && p.reply == nil {
 		c.Close()
 	}
 	p.source = nil

@@ -298,12 +298,7 @@ func (m *Mount) adopt(pid int) error {
 	if err != nil {
 		return err
 	}
-	root := ""
-	if pr, err := proc.Open(pid); err == nil {
-		root = pr.Root()
-		pr.Close()
-	}
-	p := newProcess(m, pid, directoryName(pid, source.Name), root, source)
+	p := newProcess(m, pid, directoryName(pid, source.Name), source.Root(), source)
 	p.keep()
 	m.table.add(p)
 	return nil

@@ -1,0 +1,4 @@
+int run(int n)
+{
+	return n + 2;
+}
