@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,8 +40,22 @@ func TestScript(t *testing.T) {
 			env.Setenv("TESTDATA", testdata)
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
+		Condition: scriptCondition,
 	})
+}
+
+// scriptCondition knows "fuse": this system lets us mount.
+func scriptCondition(name string) (bool, error) {
+	if name != "fuse" {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return false, nil
+	}
+	_, err = exec.LookPath("fusermount3")
+	return err == nil, f.Close()
 }
 
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {

@@ -59,7 +59,7 @@ Debian's package fuse3).`,
 		Example: `  # what has the server run up to now, in the words of gcov?
   mkdir /tmp/live
   footfall mount --daemon /tmp/live redis-server
-  gcov -t -o /tmp/live/*-redis-server/src/redis/server.o server.c
+  gcov -t -o /tmp/live/*-redis-server/src/redis/server.gcda server.c
 
   # the same with lcov, or quicker with the tracefile that is there
   lcov -c -d /tmp/live/1234-redis-server -o live.info
