@@ -63,8 +63,10 @@ const (
 	// maxPrologue is how many instructions a constructor that registers counters
 	// needs until it calls.
 	maxPrologue = 100
-	// maxSteps are run in an image: about 30 for each function.
-	maxSteps = 1 << 26
+	// maxSteps are run in an image, and so many more for each call: a function
+	// needs about 30.
+	maxSteps     = 1 << 22
+	stepsForCall = 100
 )
 
 // clang finds the units of Clang in the image.
@@ -84,8 +86,7 @@ func (w *walker) clang(code clangCode, parts proc.Maps) ([]*unit, error) {
 		return nil, nil // not there: the file is another
 	}
 	table = slices.Clone(table)
-	steps := maxSteps
-	m := newMachine(w.pages, w.pointer, &steps)
+	m := newMachine(w.pages, w.pointer, maxSteps)
 	var units []*unit
 	var problems []error
 	for i := range n {
@@ -123,15 +124,14 @@ func (w *walker) firstCall(m *machine, entry uint64, parts proc.Maps) call {
 	if !isCode(parts, entry) {
 		return first
 	}
-	left := m.steps
-	steps := min(maxPrologue, *left)
-	m.steps = &steps
+	saved := m.steps
+	m.steps = min(maxPrologue, saved)
+	allowed := m.steps
 	_ = m.run(entry, func(c call) bool { // anything: most constructors do other things
 		first = c
 		return false
 	})
-	m.steps = left
-	*left -= maxPrologue
+	m.steps = saved - (allowed - m.steps)
 	return first
 }
 
@@ -144,11 +144,13 @@ func isCode(parts proc.Maps, addr uint64) bool {
 // files were linked into one before they were compiled.
 func (w *walker) written(m *machine, writeout uint64) ([]*unit, error) {
 	var calls []call
-	left := 4 + 2*w.budget.funcs
+	left := 4 + 2*min(max(w.budget.funcs, 0), maxUnitFuncs)
 	err := m.run(writeout, func(c call) bool {
 		calls = append(calls, c)
+		m.steps += stepsForCall
 		return len(calls) < left
 	})
+	w.budget.funcs -= len(calls) / 2
 	switch {
 	case err != nil:
 		return nil, err
@@ -210,11 +212,7 @@ func (w *walker) clangUnit(u *unit, calls []call) (err error) {
 	if !looksLikeVersion(u.version) || !u.version.Known() || u.version.HasObjectChecksum() {
 		return &UnknownVersionError{w.image.path, u.version}
 	}
-	n := len(calls)/2 - 1
-	if w.budget.funcs -= n; w.budget.funcs < 0 {
-		return errTooMany
-	}
-	u.funcs = make([]function, 0, n)
+	u.funcs = make([]function, 0, len(calls)/2-1)
 	for calls = calls[1 : len(calls)-2]; len(calls) > 0; calls = calls[2:] {
 		var f function
 		if err := w.clangFunction(&f, calls[0].args, calls[1].args, byText); err != nil {

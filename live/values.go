@@ -111,7 +111,7 @@ func (p *profile) heads(records []recordValues, mem memory) error {
 // follow reads all lists at once: the first nodes, the second ones, and so on.
 // The program writes no more than 255 of a site.
 func (p *profile) follow(open []*siteValues, mem memory) error {
-	size := 16 + p.pointer
+	size, left := 16+p.pointer, maxValues
 	for range math.MaxUint8 {
 		n := 0
 		for _, s := range open {
@@ -122,6 +122,9 @@ func (p *profile) follow(open []*siteValues, mem memory) error {
 		}
 		if open = open[:n]; n == 0 {
 			return nil
+		}
+		if left -= n; left < 0 {
+			return errTooMany
 		}
 		b := make([]byte, size*n)
 		ranges := make([]proc.Range, n)

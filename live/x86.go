@@ -15,8 +15,8 @@ import (
 // stack, it gives up.
 type machine struct {
 	mem     *pages
-	mode    int // bits: 32 or 64
-	steps   *int
+	mode    int        // bits: 32 or 64
+	steps   int        // that are left
 	reg     [16]uint64 // in the order of the encoding: ax cx dx bx sp bp si di r8 ...
 	pc      uint64
 	flags   flags
@@ -46,7 +46,7 @@ var (
 	errInstruction = errors.New("unexpected instruction")
 )
 
-func newMachine(mem *pages, pointer int, steps *int) *machine {
+func newMachine(mem *pages, pointer int, steps int) *machine {
 	return &machine{mem: mem, mode: 8 * pointer, steps: steps, decoded: make(map[uint64]*x86asm.Inst)}
 }
 
@@ -56,7 +56,7 @@ func (m *machine) run(entry uint64, visit func(call) bool) error {
 	top := m.base() + stackSize - 256
 	m.reg[sp] = top
 	for {
-		if *m.steps--; *m.steps < 0 {
+		if m.steps--; m.steps < 0 {
 			return errSteps
 		}
 		in, err := m.fetch()
