@@ -31,16 +31,18 @@ type HardReset struct {
 // the loop ends; that can be any time later, and is not in the result.
 func (p *Process) HardReset(match func(name string) bool) (*HardReset, error) {
 	r := resetter{p: p, match: match, result: new(HardReset)}
-	var begin time.Time
+	var zeroed time.Time
+	begin := time.Now()
 	err := p.proc.WhileStopped(func() error {
-		begin = time.Now()
-		return r.zero()
+		err := r.zero()
+		zeroed = time.Now()
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
 	}
 	r.result.Paused = time.Since(begin)
-	if err := r.verify(time.Since(begin)); err != nil {
+	if err := r.verify(zeroed); err != nil {
 		return nil, fmt.Errorf("process %d (%s): counters were set to zero, but then: %w", p.PID, p.Name, err)
 	}
 	return r.result, nil
@@ -184,13 +186,11 @@ const fastest = 4e9
 
 // verify looks which counters the program has put back. One that is as high as
 // before, and cannot have been counted up to there since, was put back.
-func (r *resetter) verify(since time.Duration) error {
-	begin := time.Now()
+func (r *resetter) verify(zeroed time.Time) error {
 	if err := r.p.read(); err != nil {
 		return err
 	}
-	since += time.Since(begin)
-	possible := uint64(since.Seconds() * fastest)
+	possible := uint64(time.Since(zeroed).Seconds() * fastest)
 	undone := make(map[*unit]bool)
 	for _, z := range r.zeroed {
 		order := z.unit.image.order
