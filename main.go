@@ -9,6 +9,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,16 +29,28 @@ var commands = []func() *cobra.Command{
 	newLiveCommand,
 	newMountCommand,
 	newGcovCommand,
+	newDumpCommand,
 	newCompletionCommand,
 	newDocsCommand,
 	newVersionCommand,
 }
 
 func main() {
+	for name, program := range namedPrograms {
+		if strings.Contains(filepath.Base(os.Args[0]), name) {
+			os.Exit(program(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
+		}
+	}
 	if calledAsGcov(os.Args[0]) {
 		os.Exit(runGcov(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(run(os.Args))
+}
+
+// namedPrograms are the programs beside gcov that footfall is when it is called
+// by their names: gcov-dump-12.
+var namedPrograms = map[string]func(prog string, args []string, stdout, stderr io.Writer) int{
+	"gcov-dump": runDump,
 }
 
 // calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,
@@ -45,10 +58,8 @@ func main() {
 // of one and no arguments.
 func calledAsGcov(program string) bool {
 	name := filepath.Base(program)
-	for _, other := range []string{"gcov-tool", "gcov-dump"} {
-		if strings.Contains(name, other) {
-			return false
-		}
+	if strings.Contains(name, "gcov-tool") {
+		return false
 	}
 	return strings.Contains(name, "gcov") || strings.Contains(name, "llvm-cov")
 }

@@ -1,0 +1,594 @@
+package gcov
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// A DumpInvocation is one run of gcov-dump.
+type DumpInvocation struct {
+	Prog   string // as it was called, for messages
+	Args   []string
+	Stdout io.Writer
+	Stderr io.Writer
+	// Version is the gcov-dump that we are to be, 0 for that of each file.
+	Version Version
+}
+
+// RunDump does what gcov-dump does: it prints the records of notes and data
+// files. The layout is always that of the file; a Version of another compiler
+// adds only the warning that gcov-dump prints. It returns the exit status, which
+// is gcov-dump's: 0, whatever happens.
+func RunDump(inv *DumpInvocation) int {
+	out := bufio.NewWriter(inv.Stdout)
+	defer out.Flush()
+	d := &dumper{inv: inv, out: out, budget: 1 << 22}
+	g := getopt{prog: filepath.Base(inv.Prog), short: dumpLetters(inv.Version), long: dumpLongOptions(inv.Version), stderr: inv.Stderr, args: inv.Args}
+	for opt, _ := g.next(); opt != 0; opt, _ = g.next() {
+		switch opt {
+		case 'h':
+			io.WriteString(out, dumpUsage)
+		case 'v':
+			v := cmp.Or(inv.Version, MakeVersion(newest, 0))
+			fmt.Fprintf(out, "gcov-dump (footfall) %s\nThis is footfall, which prints what gcov-dump of that version prints.\n\n", v.text())
+		case 'l':
+			d.contents = true
+		case 'p':
+			d.positions = true
+		case 'r':
+			d.raw = true
+		case 's':
+			d.stable = true
+		default:
+			fmt.Fprintf(inv.Stderr, "unknown flag `%c'\n", opt)
+		}
+	}
+	for _, name := range g.operands {
+		b, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, syscall.EISDIR) { // which is an empty file to gcov-dump
+			fmt.Fprintf(inv.Stderr, "%s:cannot open\n", name)
+			continue
+		}
+		d.file(name, b)
+	}
+	return 0
+}
+
+// dumpLetters are the options of one letter.
+func dumpLetters(v Version) string {
+	switch {
+	case v.atLeast(130):
+		return "hlprsvw"
+	case v.atLeast(110):
+		return "hlprvw"
+	}
+	return "hlpvw"
+}
+
+// dumpLongOptions are the options with names. The letter of --positions is a
+// mistake of gcov-dump's: there is no option -o.
+func dumpLongOptions(v Version) []longOption {
+	o := []longOption{{"help", false, 'h'}, {"version", false, 'v'}, {"long", false, 'l'}, {"positions", false, 'o'}}
+	if v.atLeast(130) {
+		o = append(o, longOption{"raw", false, 'r'}, longOption{"stable", false, 's'})
+	}
+	return o
+}
+
+const dumpUsage = `Usage: gcov-dump [OPTION...] FILE...
+
+Print the records of notes and data files.
+
+  -l, --long       print what is in the records too
+  -p, --positions  print where the records stand: bytes, before GCC 12 words
+  -r, --raw        print counters on one line
+  -s, --stable     print values of profiles in a fixed order
+  -h, --help       print this help
+  -v, --version    print the version
+
+This is footfall's gcov-dump.
+`
+
+type dumper struct {
+	inv                              *DumpInvocation
+	out                              *bufio.Writer
+	contents, positions, raw, stable bool
+
+	name  string
+	v     Version
+	r     *looseReader
+	depth int // of the current record
+	// budget is how many more values are printed that take no room in the file:
+	// zeros, and what is read beyond its end. Gcov-dump believes every length.
+	budget int
+}
+
+// kindNames are the kinds of counters as gcov-dump names them since GCC 10.
+var kindNames = []string{"arcs", "interval", "pow2", "topn", "indirect_call", "average", "ior", "time_profiler", "conditions", "ior"}
+
+// kindName is the name of a kind, "" for one that programs of that version do
+// not have.
+func (v Version) kindName(kind int) string {
+	switch {
+	case v.number() < 100 && kind == 3:
+		return "single"
+	case v.number() < 100 && kind == 8:
+		return "indirect_call_topn"
+	case v.CounterKinds() > 0 && kind >= v.CounterKinds(), kind >= len(kindNames):
+		return ""
+	}
+	return kindNames[kind]
+}
+
+func (d *dumper) printf(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
+
+// file prints the head of a file and its records.
+func (d *dumper) file(name string, b []byte) {
+	d.name = name
+	d.r = &looseReader{b: b, order: binary.LittleEndian}
+	kind, swapped := "", ""
+	switch magic := d.r.word(); magic {
+	case dataMagic, swap(dataMagic):
+		kind = "data"
+		swapped = d.swap(magic, dataMagic)
+	case notesMagic, swap(notesMagic):
+		kind = "note"
+		swapped = d.swap(magic, notesMagic)
+	default:
+		d.printf("%s:not a gcov file\n", name)
+		return
+	}
+	version := Version(d.r.word())
+	d.v = version
+	if d.v.number() == 0 {
+		d.v = d.inv.Version // as good as any
+	}
+	d.r.bytes = d.v.byteLengths()
+	magic := b[:4:4]
+	if d.r.order == binary.LittleEndian {
+		magic = slices.Clone(magic)
+		slices.Reverse(magic)
+	}
+	if swapped != "" {
+		// Printed as it stands, before the bytes are put right.
+		slices.Reverse(magic)
+	}
+	d.printf("%s:%s:magic `%s':version `%s'%s\n", name, kind, magic, cString(version), swapped)
+	if want := d.inv.Version; want != 0 && want.Major() != version.Major() {
+		d.printf("%s:warning:current version is `%s'\n", name, want)
+	}
+	d.printf("%s:stamp %d\n", name, d.r.word())
+	if d.v.hasObjectChecksum() {
+		d.printf("%s:checksum %d\n", name, d.r.word())
+	}
+	if kind == "note" {
+		if d.v.hasCwd() {
+			d.printf("%s:cwd: %s\n", name, d.text("(null)"))
+		}
+		if d.v.hasUnexecuted() && d.r.word() == 0 {
+			d.printf("%s: has_unexecuted_block is not supported\n", name)
+		}
+	}
+	if !d.r.bytes {
+		d.r.b = d.r.b[:len(d.r.b)&^3]
+	}
+	d.records()
+}
+
+// swap sets the byte order and returns what gcov-dump says of files of another
+// machine than ours.
+func (d *dumper) swap(magic, want uint32) string {
+	if magic == want {
+		return ""
+	}
+	d.r.order = binary.BigEndian
+	return " (swapped endianness)"
+}
+
+// cString is a version as %.4s prints it.
+func cString(v Version) string {
+	s, _, _ := strings.Cut(v.String(), "\x00")
+	return s
+}
+
+// text reads a string; gcov takes one that is empty or cut for none.
+func (d *dumper) text(none string) string {
+	n := d.r.size(d.r.word())
+	if n <= 0 || n > len(d.r.b)-d.r.pos {
+		if n != 0 {
+			d.stop()
+		}
+		return none
+	}
+	s := d.r.b[d.r.pos : d.r.pos+n]
+	d.r.pos += n
+	if i := bytes.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
+	}
+	return string(s)
+}
+
+// stop makes all further reads of the record find the end of the file, as after
+// one that did not get all it asked for. Before GCC 12 such a read leaves the
+// position where it was.
+func (d *dumper) stop() {
+	if !d.r.bytes {
+		d.r.b = d.r.b[:d.r.pos]
+	}
+	d.r.pos = len(d.r.b)
+}
+
+// count reads a counter.
+func (d *dumper) count() int64 {
+	if len(d.r.b)-d.r.pos < 8 {
+		d.stop()
+		return 0
+	}
+	return d.r.counter()
+}
+
+// position is where the reader stands, in the unit of lengths.
+func (d *dumper) position() int {
+	if d.r.bytes {
+		return d.r.pos
+	}
+	return d.r.pos / 4
+}
+
+// prefix begins a line at a position.
+func (d *dumper) prefix(depth, position int) {
+	d.out.WriteString(d.name)
+	d.out.WriteByte(':')
+	if d.positions {
+		d.printf("%5d:", position)
+	}
+	d.printf("%*s", min(2*depth, 4), "")
+}
+
+// records prints all records. They nest by their tags: that of an inner record
+// has fewer zero bytes at its end.
+func (d *dumper) records() {
+	var tags [4]uint32
+	depth, all := 0, d.r.b
+	for {
+		position := d.position()
+		tag := d.r.word()
+		if tag == 0 {
+			return
+		}
+		length := int(int32(d.r.word()))
+		base := d.r.pos
+		level := d.level(tag)
+		if depth > 0 && depth < level && !isSubtag(tags[depth-1], tag) {
+			d.printf("%s:tag `%08x' is incorrectly nested\n", d.name, tag)
+		}
+		depth, d.depth = level, level
+		tags[depth-1] = tag
+		d.prefix(level, position)
+		size := d.record(tag, length)
+		d.out.WriteByte('\n')
+		end := base + d.r.size(uint32(size))
+		if actual := (d.r.pos - base) / (d.r.size(1)); d.contents && d.interprets(tag) && actual != size {
+			if actual > size {
+				d.printf("%s:record size mismatch %d bytes overread\n", d.name, actual-size)
+			} else {
+				d.printf("%s:record size mismatch %d bytes unread\n", d.name, size-actual)
+			}
+		}
+		d.r.b = all
+		d.r.pos = min(end, len(d.r.b))
+	}
+}
+
+// level is 1 for a tag with three zero bytes at its end, 4 for one without.
+func (d *dumper) level(tag uint32) int {
+	level := 4
+	for mask := ((tag - 1) ^ tag) >> 1; mask != 0; mask >>= 8 {
+		if mask&0xff != 0xff {
+			d.printf("%s:tag `%08x' is invalid\n", d.name, tag)
+			break
+		}
+		level--
+	}
+	return level
+}
+
+func isSubtag(tag, sub uint32) bool {
+	mask := func(t uint32) uint32 { return (t - 1) ^ t }
+	return mask(tag)>>8 == mask(sub) && (sub^tag)&^mask(tag) == 0
+}
+
+// interprets tells whether record knows the insides of such a record.
+func (d *dumper) interprets(tag uint32) bool {
+	switch tag {
+	case tagFunction, tagBlocks, tagArcs, tagLines:
+		return true
+	case tagObjectSummary:
+		return d.v.objectRuns()
+	case tagConditions:
+		return d.v.number() >= 140
+	case tagPaths:
+		return d.v.number() >= 160
+	}
+	return d.counterName(tag) != ""
+}
+
+// counterName is the kind of counters with that tag, "" for another record.
+func (d *dumper) counterName(tag uint32) string {
+	if tag < tagCounters || tag&0xffff != 0 {
+		return ""
+	}
+	return d.v.kindName(int(tag-tagCounters) >> 17)
+}
+
+// record prints a record after its prefix and returns its length.
+func (d *dumper) record(tag uint32, length int) (size int) {
+	shown := length
+	if size = max(length, 0); !d.v.omitsZeros() {
+		size = int(uint32(length))
+		shown = size
+	} else if length < 0 {
+		shown = -length
+	}
+	head := func(name string) { d.printf("%08x:%4d:%s", tag, shown, name) }
+	switch {
+	case !d.interprets(tag):
+		head("UNKNOWN")
+	case tag == tagFunction:
+		head("FUNCTION")
+		d.function(length)
+	case tag == tagBlocks:
+		head("BLOCKS")
+		d.blocks(length)
+	case tag == tagArcs:
+		head("ARCS")
+		d.arcs(length)
+	case tag == tagLines:
+		head("LINES")
+		d.lines()
+	case tag == tagConditions:
+		head("CONDITIONS")
+		d.conditions(length)
+	case tag == tagPaths:
+		head("PATHS")
+		d.printf(" %d paths", d.r.word())
+	case tag == tagObjectSummary:
+		head("OBJECT_SUMMARY")
+		d.printf(" runs=%d, sum_max=%d", int32(d.r.word()), d.r.word())
+	default:
+		head("COUNTERS")
+		d.counters(d.counterName(tag), int(tag-tagCounters)>>17, length)
+	}
+	return size
+}
+
+func (d *dumper) function(length int) {
+	if length == 0 {
+		d.printf(" placeholder")
+		return
+	}
+	end := d.r.pos + d.r.size(uint32(max(length, 0)))
+	d.printf(" ident=%d", d.r.word())
+	d.printf(", lineno_checksum=0x%08x", d.r.word())
+	if d.v.hasCfgChecksum() {
+		d.printf(", cfg_checksum=0x%08x", d.r.word())
+	}
+	if d.r.pos >= end {
+		return
+	}
+	d.printf(", `%s'", d.text("NULL"))
+	if d.r.pos >= end { // Clang 9's data
+		return
+	}
+	artificial := d.v.hasColumns() && d.r.word() != 0
+	d.printf(" %s:%d", d.text("NULL"), d.r.word())
+	if d.v.hasColumns() {
+		d.printf(":%d-%d", d.r.word(), d.r.word())
+	}
+	if d.v.hasEndColumn() {
+		d.printf(":%d", d.r.word())
+	}
+	if artificial {
+		d.printf(", artificial")
+	}
+}
+
+// words is a length in words.
+func (d *dumper) words(length int) int {
+	if d.r.bytes {
+		return length / 4
+	}
+	return length
+}
+
+func (d *dumper) blocks(length int) {
+	if d.v.hasColumns() {
+		d.printf(" %d blocks", d.r.word())
+		return
+	}
+	n := d.words(length)
+	d.printf(" %d blocks", uint32(n))
+	for i := 0; d.contents && i < n && !d.r.ended(); i++ {
+		if i%8 == 0 {
+			d.indent(d.position())
+			d.printf("%2d:", i)
+		}
+		d.printf(" %04x", d.r.word())
+	}
+}
+
+// indent begins another line of the record.
+func (d *dumper) indent(position int) {
+	d.out.WriteByte('\n')
+	d.prefix(d.depth, position)
+	d.out.WriteString("              ")
+}
+
+func (d *dumper) arcs(length int) {
+	n := (d.words(length) - 1) / 2
+	d.printf(" %d arcs", uint32(n))
+	if !d.contents {
+		return
+	}
+	block := d.r.word()
+	for i := 0; i != n && d.more(); i++ {
+		if i%4 == 0 {
+			d.indent(d.position())
+			d.printf("block %d:", block)
+		}
+		dst, flags := d.r.word(), d.r.word()
+		d.printf(" %d:%04x", dst, flags)
+		if flags == 0 {
+			continue
+		}
+		c := "("
+		for _, f := range []struct {
+			bit  uint32
+			name string
+		}{{ArcTree, "tree"}, {ArcFake, "fake"}, {ArcFallthrough, "fall"}} {
+			if flags&f.bit != 0 {
+				d.out.WriteString(c + f.name)
+				c = ","
+			}
+		}
+		d.out.WriteByte(')')
+	}
+}
+
+// more tells whether to print another value of a record.
+func (d *dumper) more() bool {
+	if !d.r.ended() {
+		return true
+	}
+	d.budget--
+	return d.budget > 0
+}
+
+func (d *dumper) conditions(length int) {
+	n := d.words(length) / 2
+	d.printf(" %d conditions", uint32(n))
+	for i := 0; d.contents && i != n && d.more(); i++ {
+		position := d.position()
+		block, terms := d.r.word(), d.r.word()
+		if d.v.number() < 160 {
+			position = d.position()
+		}
+		d.indent(position)
+		d.printf("block %d: %d", block, terms)
+	}
+}
+
+func (d *dumper) lines() {
+	if !d.contents {
+		return
+	}
+	block := d.r.word()
+	open, separator := false, ""
+	for {
+		position := d.position()
+		line, source := d.r.word(), ""
+		if line == 0 {
+			start := d.r.pos
+			if source = d.text(""); source == "" && (d.r.pos-start <= 4 || d.r.ended()) {
+				return
+			}
+			open = false
+		}
+		if !open {
+			d.indent(position)
+			d.printf("block %d:", block)
+			open, separator = true, ""
+		}
+		if line != 0 {
+			d.printf("%s%d", separator, line)
+			separator = ", "
+		} else {
+			d.printf("%s`%s'", separator, source)
+			separator = ":"
+		}
+	}
+}
+
+func (d *dumper) counters(name string, kind, length int) {
+	n := d.words(length) / 2
+	zeros := n < 0 && d.v.omitsZeros()
+	switch {
+	case zeros:
+		n = -n
+		d.printf(" %s %d counts (all zero)", name, n)
+	case n < 0:
+		n = int(uint32(n))
+		fallthrough
+	default:
+		d.printf(" %s %d counts", name, n)
+	}
+	if !d.contents {
+		return
+	}
+	stable := d.stable && (kind == KindTopN || kind == KindIndirect) && !zeros
+	if stable || d.v.number() >= 130 {
+		// Since GCC 13 all are read before the first is printed, which shows in
+		// the positions.
+		d.allCounters(n, zeros, stable)
+		return
+	}
+	if zeros {
+		for i := range min(n, max(d.budget, 0)) {
+			d.counter(i)
+			d.out.WriteString("0 ")
+		}
+		d.budget -= n
+		return
+	}
+	for i := 0; i != n && d.more(); i++ {
+		d.counter(i)
+		d.printf("%d ", d.count())
+	}
+}
+
+func (d *dumper) counter(i int) {
+	switch {
+	case d.raw && i == 0:
+		d.out.WriteString(": ")
+	case !d.raw && i%8 == 0:
+		d.indent(d.position())
+		d.printf("%2d: ", i)
+	}
+}
+
+func (d *dumper) allCounters(n int, zeros, stable bool) {
+	var values []int64
+	for i := 0; !zeros && i != n && d.more(); i++ {
+		values = append(values, d.count())
+	}
+	if zeros {
+		values = make([]int64, min(n, max(d.budget, 0)))
+		d.budget -= n
+	}
+	if stable {
+		c := Counters{Values: values}
+		if sites, ok := c.sites(); ok {
+			for _, s := range sites {
+				slices.SortStableFunc(s.seen, func(a, b valueCount) int {
+					return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(b.value, a.value))
+				})
+			}
+			c.setSites(sites)
+			values = c.Values
+		}
+	}
+	for i, x := range values {
+		d.counter(i)
+		d.printf("%d ", x)
+	}
+}

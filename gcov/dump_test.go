@@ -1,0 +1,137 @@
+package gcov
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDump compares with what gcov-dump of each compiler printed.
+func TestDump(t *testing.T) {
+	dirs := make(map[string]string)
+	for _, fx := range fixtures(t, "gcc") {
+		dirs[fx.compiler+"/"+fx.program] = fx.dir
+	}
+	files := 0
+	for _, fx := range fixtures(t, "legacy") {
+		for name, want := range fx.inputs {
+			file, ok := strings.CutPrefix(strings.TrimSuffix(name, ".txt"), "dump.")
+			if !ok {
+				continue
+			}
+			path := filepath.Join(dirs[fx.compiler+"/"+fx.program], file)
+			var out bytes.Buffer
+			RunDump(&DumpInvocation{Prog: "dump", Args: []string{"-l", path}, Stdout: &out, Stderr: &out})
+			got := strings.ReplaceAll(out.String(), path+":", file+":")
+			if d := firstDifference(got, string(want)); d != "" {
+				t.Errorf("%s/%s/%s: %s", fx.compiler, fx.program, file, d)
+			}
+			files++
+		}
+	}
+	if files < 400 {
+		t.Errorf("only %d files", files)
+	}
+}
+
+// TestConfirmDump compares with the installed gcov-dump, on whole files and on
+// files that are cut.
+func TestConfirmDump(t *testing.T) {
+	for _, version := range []int{11, 12} {
+		prog := fmt.Sprint("gcov-dump-", version)
+		if _, err := exec.LookPath(prog); err != nil {
+			t.Skip("needs ", prog)
+		}
+		t.Run(prog, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			var names []string
+			add := func(name string, b []byte) {
+				if err := os.WriteFile(name, b, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, name)
+			}
+			for _, fx := range fixtures(t, "gcc") {
+				if fx.compiler != fmt.Sprint("gcc-", version) {
+					continue
+				}
+				for name, b := range fx.inputs {
+					if ext := filepath.Ext(name); ext != ".gcno" && ext != ".gcda" {
+						continue
+					}
+					// The version of the installed one, so that it does not warn.
+					b = bytes.Clone(b)
+					copy(b[4:], installedVersion(t, prog, b))
+					add(fx.program+"-"+name, b)
+					if fx.program == "loops-pgo" {
+						for n := 8; n < len(b); n += 59 {
+							add(fmt.Sprint(n, name), b[:n])
+						}
+					}
+				}
+			}
+			for _, options := range []string{"", "-l", "-l -p", "-lr", "-p", "--lon", "-o", "-Z", "--raw", "--positions"} {
+				confirmDump(t, prog, version, append(strings.Fields(options), names...))
+			}
+			confirmDump(t, prog, version, []string{"nothere", "."})
+		})
+	}
+}
+
+// installedVersion is the version word of the installed program, as it stands
+// in a file.
+func installedVersion(t *testing.T, prog string, b []byte) []byte {
+	t.Helper()
+	b = bytes.Clone(b)
+	copy(b[4:], "\x00\x00\x00\x00")
+	name := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(name, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(prog, name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, word, ok := strings.Cut(string(out), "current version is `")
+	if !ok {
+		t.Fatalf("%s does not tell its version: %s", prog, out)
+	}
+	return []byte{word[3], word[2], word[1], word[0]}
+}
+
+func confirmDump(t *testing.T, prog string, version int, args []string) {
+	t.Helper()
+	var want, wantErr, got, gotErr bytes.Buffer
+	cmd := exec.Command(prog, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdout, cmd.Stderr = &want, &wantErr
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	RunDump(&DumpInvocation{Prog: prog, Args: args, Version: MakeVersion(version, 0), Stdout: &got, Stderr: &gotErr})
+	if d := firstDifference(got.String(), want.String()); d != "" {
+		t.Errorf("%s %.5s: %s", prog, args, d)
+	}
+	if d := firstDifference(gotErr.String(), wantErr.String()); d != "" {
+		t.Errorf("%s %.5s: stderr %s", prog, args, d)
+	}
+}
+
+func FuzzDump(f *testing.F) {
+	for _, fx := range fixtures(f, "gcc") {
+		if fx.program == "branches" {
+			f.Add(fx.inputs["branches.gcno"])
+			f.Add(fx.inputs["branches.gcda"])
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := &dumper{inv: &DumpInvocation{}, out: bufio.NewWriter(io.Discard), budget: 1000, contents: true, positions: true, stable: true}
+		d.file("x", b)
+	})
+}
