@@ -30,7 +30,7 @@ func (c *Counts) FinishRun(largest int64) {
 }
 
 func (c *Counts) omitZeros() {
-	if !c.Version.omitsZeros() {
+	if !c.Version.omitsZeros() || c.fromClang() {
 		return
 	}
 	for i := range c.Functions {
@@ -140,7 +140,7 @@ func (c *Counts) mergeSummaries(earlier *Counts) {
 		case c.Version.objectRuns() && len(to) > 1 && len(from) > 1:
 			to[0] += from[0]
 			to[1] += from[1]
-		case c.Summaries[i].Program && len(to) > 2 && len(from) > 2:
+		case (c.Summaries[i].Program || c.fromClang()) && len(to) > 2 && len(from) > 2:
 			to[2] += from[2]
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"footfall/gcov"
 )
 
 var clangVariants = []variant{
@@ -51,11 +53,7 @@ func TestClangExact(t *testing.T) {
 		for _, v := range clangVariants {
 			t.Run(compiler+"/"+v.name, func(t *testing.T) {
 				t.Parallel()
-				dump := "__gcov_dump"
-				if compiler == "clang-9" || compiler == "clang-10" || compiler == "clang-11" {
-					dump = "__gcov_flush"
-				}
-				p := v.startClang(t, compiler, "--coverage", dump)
+				p := v.startClang(t, compiler, "--coverage", clangDump(compiler))
 				process, err := Open(p.cmd.Process.Pid)
 				if err != nil {
 					t.Fatal(err)
@@ -71,6 +69,51 @@ func TestClangExact(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestClangMerge adds counts to a file of an earlier run, and lets the program
+// do the same.
+func TestClangMerge(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		t.Run(compiler, func(t *testing.T) {
+			t.Parallel()
+			v := variant{flags: "-O1", sources: []string{"work.c"}}
+			first := v.startClang(t, compiler, "--coverage", clangDump(compiler))
+			first.tell("dump")
+			second := run(t, first.dir, "./prog")
+			second.tell("work")
+			process, err := Open(second.cmd.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer process.Close()
+			units, err := process.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(units[0].Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			earlier, err := gcov.ReadCounts(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := units[0].Counts.Merge(earlier); err != nil {
+				t.Fatal(err)
+			}
+			second.tell("dump")
+			compare(t, first.dir, units)
+		})
+	}
+}
+
+// clangDump is what the runtime calls the function that writes.
+func clangDump(compiler string) string {
+	if compiler == "clang-9" || compiler == "clang-11" {
+		return "__gcov_flush"
+	}
+	return "__gcov_dump"
 }
 
 // startClang builds the variant and starts it. It returns when the program

@@ -124,13 +124,13 @@ func FuzzProfile(f *testing.F) {
 	// Words that are addresses in the memory, as pointers; as numbers of sites
 	// they are 64, 0 and 0.
 	var self []byte
-	for i := range 0x100 {
+	for i := range 0x80 {
 		self = binary.LittleEndian.AppendUint64(self, uint64(fakeStart+8*i))
 	}
 	for version := range uint8(13) {
-		f.Add(self, version, uint16(0x100), uint16(0x100), uint16(0x300), uint16(0x40), false)
+		f.Add(self, version, uint16(0x240), uint16(0x100), uint16(0x40), uint16(0x40), false)
 	}
-	f.Add(self, uint8(0), uint16(0), uint16(0x400), uint16(0x400), uint16(0x400), true)
+	f.Add(self, uint8(0), uint16(0x240), uint16(0x20), uint16(0x40), uint16(0x40), true)
 	f.Fuzz(func(t *testing.T, b []byte, version uint8, data, counters, names, notes uint16, mode32 bool) {
 		m := fakeMemory{fakeStart, append([]byte{version, 0, 0, 0, 0, 0, 0, 0}, b...)}
 		p := &profile{order: binary.LittleEndian, pointer: 8, versionAt: fakeStart, coverage: true, compilers: []int{9, 11, 13, 14, 18, 19, 23}}
