@@ -191,7 +191,15 @@ func build(t *testing.T, dir, name string, args ...string) {
 func run(t *testing.T, dir, name string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, dir: dir, cmd: exec.Command(name, args...)}
-	p.cmd.Dir = dir
+	p.begin()
+	return p
+}
+
+// begin starts the program and waits for its first word.
+func (p *program) begin() {
+	t := p.t
+	t.Helper()
+	p.cmd.Dir = p.dir
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +217,6 @@ func run(t *testing.T, dir, name string, args ...string) *program {
 	})
 	p.in, p.said = in, bufio.NewReader(out)
 	p.line("ready")
-	return p
 }
 
 // tell writes a line to the program and waits until it is done.

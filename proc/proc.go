@@ -143,6 +143,12 @@ func (p *Process) Check() error {
 		return err
 	case st.state == 'Z' || st.state == 'X':
 		return ErrExited
+	case st.start.Stack == 0 && p.Start.Stack != 0:
+		// It has given its memory back, or does not let us see where it is.
+		if err := p.access(); err != nil {
+			return err
+		}
+		return ErrExited
 	case st.start != p.Start:
 		return ErrReplaced
 	}

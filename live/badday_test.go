@@ -1,0 +1,277 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"footfall/proc"
+)
+
+const nobody = 65534
+
+// runAs starts the program again, as another user.
+func (p *program) runAs(t *testing.T, uid uint32) *program {
+	t.Helper()
+	for dir := p.dir; dir != filepath.Dir(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755)
+	}
+	other := &program{t: t, dir: p.dir, cmd: exec.Command("./prog")}
+	other.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	other.begin()
+	return other
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// TestNoLeaks opens, reads and closes again and again.
+func TestNoLeaks(t *testing.T) {
+	p := started(t, sleeper, "-O0")
+	pid := p.cmd.Process.Pid
+	once := func() {
+		process, err := Open(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer process.Close()
+		for range 10 {
+			snapshot(t, process)
+		}
+	}
+	once()
+	before := descriptors(t)
+	for range 100 {
+		once()
+		if _, err := Open(os.Getpid()); err == nil {
+			t.Error("the test has counters")
+		}
+	}
+	process := opened(t, p)
+	for range 3 {
+		if _, err := process.HardReset(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	process.Close()
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+// TestKilled kills the program between reads and in the middle of one.
+func TestKilled(t *testing.T) {
+	for range 20 {
+		p := started(t, spinner, "-O0")
+		process := opened(t, p)
+		go func() {
+			time.Sleep(2 * time.Millisecond)
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}()
+		var err error
+		for end := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(end); {
+			_, err = process.Snapshot()
+		}
+		if !errors.Is(err, proc.ErrExited) {
+			t.Fatalf("%v", err)
+		}
+		if _, err := process.HardReset(nil); err == nil {
+			t.Fatal("a process that has ended was reset")
+		}
+	}
+}
+
+// TestExec reads while the program becomes another one.
+func TestExec(t *testing.T) {
+	const source = `#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	if (argc == 1) { puts("ready"); fflush(stdout); getchar(); execl(argv[0], argv[0], "again", (char *)0); exit(1); }
+	puts("done"); fflush(stdout);
+	for (;;) pause();
+}
+`
+	p := started(t, source, "-O0")
+	process := opened(t, p)
+	snapshot(t, process)
+	p.tell("")
+	if _, err := process.Snapshot(); !errors.Is(err, proc.ErrReplaced) {
+		t.Errorf("after exec: %v", err)
+	}
+	again := opened(t, p)
+	if units := snapshot(t, again); len(units) != 1 {
+		t.Errorf("%d units", len(units))
+	}
+	if process.Key() == again.Key() {
+		t.Error("both programs have the same baseline")
+	}
+}
+
+// TestFork reads a program whose children come and go.
+func TestFork(t *testing.T) {
+	const source = `#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+	puts("ready"); fflush(stdout);
+	for (;;) { pid_t child = fork(); if (!child) _exit(0); waitpid(child, 0, 0); }
+}
+`
+	process := opened(t, started(t, source, "-O0"))
+	last := int64(0)
+	for range 200 {
+		n := largest(snapshot(t, process))
+		if n < last {
+			t.Errorf("%d after %d", n, last)
+		}
+		last = n
+	}
+	if _, err := process.HardReset(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestThreadStorm resets while threads come and go without end.
+func TestThreadStorm(t *testing.T) {
+	const source = `#include <pthread.h>
+#include <stdio.h>
+static void *leaf(void *x) { return x; }
+static void *storm(void *x) {
+	for (;;) { pthread_t t[8]; int n = 0; while (n < 8 && !pthread_create(&t[n], 0, leaf, x)) n++; while (n) pthread_join(t[--n], 0); }
+}
+int main(void) {
+	pthread_t t;
+	for (int i = 0; i < 4; i++) pthread_create(&t, 0, storm, 0);
+	puts("ready"); fflush(stdout);
+	storm(0);
+}
+`
+	p := started(t, source, "-O0 -fprofile-update=atomic")
+	process := opened(t, p)
+	resets := 20
+	if testing.Short() {
+		resets = 5
+	}
+	for range resets {
+		r, err := process.HardReset(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Undone) > 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	// It runs on.
+	before := largest(snapshot(t, process))
+	for end := time.Now().Add(10 * time.Second); largest(snapshot(t, process)) == before; {
+		if time.Now().After(end) {
+			t.Fatal("the program stands still")
+		}
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil || !strings.Contains(string(b), "TracerPid:\t0\n") {
+		t.Errorf("still traced: %v", err)
+	}
+}
+
+// TestLibraries reads while a library is opened and closed.
+func TestLibraries(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "library.c"), []byte("int run(int n) { int s = 0; while (n--) s += n; return s; }\n"))
+	build(t, dir, "gcc-12", "--coverage", "-shared", "-fPIC", "-o", "library.so", "library.c")
+	const source = `#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+	puts("ready"); fflush(stdout);
+	for (;;) {
+		void *l = dlopen(argv[1], RTLD_NOW);
+		int (*run)(int) = (int (*)(int))dlsym(l, "run");
+		run(1000);
+		dlclose(l);
+	}
+}
+`
+	process := opened(t, started(t, source, "-O0", filepath.Join(dir, "library.so")))
+	seen := make(map[int]int)
+	refused := 0
+	for end := time.Now().Add(20 * time.Second); (seen[1] == 0 || seen[2] == 0 || len(seen) == 0) && time.Now().Before(end); {
+		units, err := process.Snapshot()
+		if err != nil && len(units) == 0 {
+			refused++ // it changed in each of three tries
+			continue
+		}
+		seen[len(units)]++
+		for _, u := range units {
+			if !strings.HasSuffix(u.Name, "prog.gcda") && !strings.HasSuffix(u.Name, "prog-prog.gcda") && !strings.HasSuffix(u.Name, "library.gcda") && !strings.HasSuffix(u.Name, "library.so-library.gcda") {
+				t.Fatalf("unit %q", u.Name)
+			}
+		}
+	}
+	t.Logf("units %v, refused %d", seen, refused)
+	if seen[1] == 0 || seen[2] == 0 {
+		t.Errorf("the library was not seen to come and go: %v", seen)
+	}
+}
+
+// TestPermission asks as a user who may not look into the process.
+func TestPermission(t *testing.T) {
+	if os.Getenv("FOOTFALL_TEST_PID") != "" {
+		asNobody(t)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to ask as another user")
+	}
+	p := started(t, sleeper, "-O0")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir := p.dir; dir != filepath.Dir(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755)
+	}
+	copied := filepath.Join(p.dir, "live.test")
+	if err := os.WriteFile(copied, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(copied, "-test.run", "^TestPermission$", "-test.v")
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), fmt.Sprintf("FOOTFALL_TEST_PID=%d", p.cmd.Process.Pid))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "PASS: TestPermission") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func asNobody(t *testing.T) {
+	var pid int
+	if _, err := fmt.Sscan(os.Getenv("FOOTFALL_TEST_PID"), &pid); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(pid)
+	want := fmt.Sprintf("process %d: not permitted: it belongs to user 0, footfall runs as user 65534: run footfall as root or with CAP_SYS_PTRACE, or as user 0", pid)
+	if !errors.Is(err, fs.ErrPermission) || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
