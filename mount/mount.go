@@ -40,13 +40,13 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // fileSystem is what the mount table calls us.
@@ -222,14 +222,12 @@ func (m *Mount) watch() {
 
 // mountFailed says what is needed to mount.
 func mountFailed(dir string, allowOther bool, err error) error {
-	next := "see above"
+	next := "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		next = "install fusermount3 (Debian: apt install fuse3), or run footfall as root"
-	case errors.Is(err, unix.EPERM):
-		next = "a container needs --cap-add SYS_ADMIN --device /dev/fuse"
 	case allowOther && os.Geteuid() != 0:
 		next = "--allow-other needs the line user_allow_other in /etc/fuse.conf"
 	}
-	return fmt.Errorf("%s: cannot mount: %w: %s", dir, err, next)
+	return fmt.Errorf("%s: cannot mount: %s: %s", dir, strings.TrimSpace(err.Error()), next)
 }

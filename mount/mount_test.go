@@ -49,7 +49,7 @@ func mountAt(t *testing.T, dir string, targets ...string) *Mount {
 		t.Skipf("this system cannot mount: %v", err)
 	}
 	m, err := New(dir, Options{Targets: targets, Notice: func(text string) { t.Logf("notice: %s", text) }})
-	if errors.Is(err, fs.ErrPermission) {
+	if err != nil && strings.Contains(err.Error(), "cannot mount") {
 		t.Skipf("this system does not let us mount: %v", err)
 	}
 	if err != nil {

@@ -56,6 +56,8 @@ func mountPoint(dir string, notice func(string)) (string, error) {
 		return mountPoint(dir, notice)
 	case errors.Is(err, unix.ENOTCONN):
 		return "", fmt.Errorf("%s: its file system (%s) has crashed: unmount it with fusermount3 -u %s", dir, kind, dir)
+	case errors.Is(err, os.ErrPermission) && kind == "fuse."+fileSystem:
+		return "", fmt.Errorf("%s: another user has mounted footfall there", dir)
 	case errors.Is(err, os.ErrNotExist):
 		return "", fmt.Errorf("%s: no such directory: mkdir %s", dir, dir)
 	case err != nil:

@@ -67,14 +67,17 @@ func newProcess(m *Mount, pid int, name, fsRoot string, s source) *process {
 	return p
 }
 
-// keep reads the counters, so that they are there when the process has ended.
+// keep reads the counters, so that they are there when the process has ended;
+// those of the kernel once only.
 func (p *process) keep() {
 	if p.ended.Load() {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refresh()
+	if p.pid != 0 || p.round == 0 {
+		p.refresh()
+	}
 }
 
 // patience is how long a snapshot may take before readers get the one before.
@@ -132,6 +135,15 @@ func (p *process) end() {
 	}
 	p.source = nil
 	p.ended.Store(true)
+}
+
+// close lets go of the process, if that has not been done.
+func (p *process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.source != nil {
+		p.end()
+	}
 }
 
 // take remembers what was read. Units that are gone, with a library that was

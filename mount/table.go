@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,10 +37,11 @@ type table struct {
 
 // A look is what was found out about a process without counters.
 type look struct {
-	id    proc.Identity
-	maps  string // its memory map; "": not looked at
-	first time.Time
-	again time.Time // when to look next
+	id     proc.Identity
+	maps   string // its memory map; "": not looked at
+	denied bool   // we may not look into it
+	first  time.Time
+	again  time.Time // when to look next
 }
 
 func (t *table) init() {
@@ -132,11 +134,7 @@ func (t *table) forget(i int) {
 func (t *table) close() {
 	all, _ := t.processes()
 	for _, p := range all {
-		p.mu.Lock()
-		if p.source != nil {
-			p.end()
-		}
-		p.mu.Unlock()
+		p.close()
 	}
 }
 
@@ -200,6 +198,9 @@ func (m *Mount) firstScan() error {
 		}
 	}
 	m.scan(0)
+	if n := m.table.denied(); n > 0 && m.targets.all && os.Geteuid() != 0 {
+		m.notice(fmt.Sprintf("%d of the processes cannot be looked into: run footfall as root for those", n))
+	}
 	for _, name := range m.targets.names {
 		if pids, err := proc.Find(name); err != nil {
 			m.notice(fmt.Sprintf("%v so far: it appears when it starts", err))
@@ -239,6 +240,19 @@ func (m *Mount) scan(within time.Duration) {
 	t.scanTook = time.Since(t.scanned)
 }
 
+// denied counts the processes that we may not look into.
+func (t *table) denied() int {
+	t.scanMu.Lock()
+	defer t.scanMu.Unlock()
+	n := 0
+	for _, l := range t.looked {
+		if l.denied {
+			n++
+		}
+	}
+	return n
+}
+
 const (
 	oftenUntil = 10 * time.Second // after this time a process is only looked at
 	seldom     = 10 * time.Second // so often, if its memory map has changed
@@ -271,7 +285,7 @@ func (m *Mount) look(pid int) {
 	case errors.Is(err, live.ErrNoCounters), errors.Is(err, proc.ErrExited), errors.Is(err, proc.ErrReplaced):
 	default:
 		var access *proc.AccessError
-		if !errors.As(err, &access) || !m.targets.all {
+		if l.denied = errors.As(err, &access); !l.denied || !m.targets.all {
 			m.notice(err.Error())
 		}
 	}
@@ -300,6 +314,10 @@ func (m *Mount) adopt(pid int) error {
 	}
 	p := newProcess(m, pid, directoryName(pid, source.Name), source.Root(), source)
 	p.keep()
+	if len(p.units) == 0 { // it has ended already
+		p.close()
+		return proc.ErrExited
+	}
 	m.table.add(p)
 	return nil
 }
