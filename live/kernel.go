@@ -84,7 +84,7 @@ func kernelRefuses(mount string, err error) error {
 func notRoot(what string, err error) error {
 	need := "root"
 	if os.Geteuid() == 0 {
-		need = "a kernel that is not locked down (/sys/kernel/security/lockdown), and a container debugfs of its own"
+		need = "a kernel that is not locked down (see /sys/kernel/security/lockdown) and, in a container, the right to use debugfs"
 	}
 	return fmt.Errorf("kernel: %s its counters needs %s: %w", what, need, err)
 }
@@ -120,8 +120,6 @@ func (w *kernelWalk) visit(name string, entry fs.DirEntry, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && name != w.dir:
 		return nil
-	case errors.Is(err, fs.ErrPermission) && entry != nil && !entry.IsDir():
-		return notRoot("reading", err)
 	case err != nil:
 		w.problems = append(w.problems, fmt.Errorf("kernel: %w", err))
 		return nil
@@ -131,6 +129,8 @@ func (w *kernelWalk) visit(name string, entry fs.DirEntry, err error) error {
 	switch counts, err := readKernelCounts(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, unix.EIO) && !w.copy: // removed while it was read
+	case errors.Is(err, fs.ErrPermission) && !w.copy:
+		return notRoot("reading", err) // it is so with all
 	case err != nil:
 		w.problems = append(w.problems, err)
 	default:
