@@ -210,7 +210,7 @@ func (w *walker) clangUnit(u *unit, calls []call) (err error) {
 		u.version = gcov.Version(w.order.Uint32(text))
 	}
 	if !looksLikeVersion(u.version) || !u.version.Known() || u.version.HasObjectChecksum() {
-		return &UnknownVersionError{w.image.path, u.version}
+		return fmt.Errorf("%s: data of version %q: Clang's runtime writes those of 402*, 408* and B11* (-coverage-version); others are not guessed", u.name, u.version)
 	}
 	u.funcs = make([]function, 0, len(calls)/2-1)
 	for calls = calls[1 : len(calls)-2]; len(calls) > 0; calls = calls[2:] {

@@ -108,6 +108,47 @@ func TestClangMerge(t *testing.T) {
 	}
 }
 
+func TestClangHardReset(t *testing.T) {
+	v := variant{flags: "-O2 -fprofile-update=atomic", sources: []string{"work.c"}, library: true, strip: true}
+	p := v.startClang(t, "clang-14", "--coverage", "__gcov_dump")
+	process, err := Open(p.cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Close()
+	if r, err := process.HardReset(nil); err != nil || r.Units != 2 || r.UndoneCounters != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	units, err := process.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range units {
+		if n := u.Counts.Largest(); n != 0 {
+			t.Errorf("%s: %d after the reset", u.Name, n)
+		}
+	}
+	p.tell("work")
+	if units, err = process.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	p.tell("dump")
+	compare(t, p.dir, units)
+}
+
+// TestClangNewVersion asks for a layout that Clang's runtime does not write.
+func TestClangNewVersion(t *testing.T) {
+	v := variant{sources: []string{"work.c"}}
+	p := v.startClang(t, "clang-16", "--coverage -Xclang -coverage-version=B21*", "__gcov_dump")
+	process, err := Open(p.cmd.Process.Pid)
+	if err == nil {
+		process.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), `version "B21*"`) {
+		t.Errorf("error %v, expected one that names the version", err)
+	}
+}
+
 // clangDump is what the runtime calls the function that writes.
 func clangDump(compiler string) string {
 	if compiler == "clang-9" || compiler == "clang-11" {

@@ -3,6 +3,7 @@ package live
 import (
 	"encoding/binary"
 	"io"
+	"strings"
 	"testing"
 
 	"footfall/proc"
@@ -117,6 +118,24 @@ func FuzzClang(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestProfileVersions names versions that are not known.
+func TestProfileVersions(t *testing.T) {
+	for version, message := range map[uint64]string{
+		8:  "",
+		6:  "raw profiles of version 6",
+		12: "raw profiles of version 12",
+	} {
+		m := fakeMemory{fakeStart, make([]byte, pageSize)}
+		binary.LittleEndian.PutUint64(m.b, version|1<<56)
+		p := &profile{order: binary.LittleEndian, pointer: 8, versionAt: fakeStart}
+		p.data, p.counters = section{fakeStart + 0x100, 96}, section{fakeStart + 0x200, 64}
+		err := p.prepare(m.walker(8))
+		if message == "" && err != nil || message != "" && (err == nil || !strings.Contains(err.Error(), message)) {
+			t.Errorf("version %d: error %v, expected %q", version, err, message)
+		}
+	}
 }
 
 // FuzzProfile makes raw profiles of damaged memory.

@@ -97,11 +97,12 @@ func TestRustExact(t *testing.T) {
 				t.Fatal(err)
 			}
 			write(t, filepath.Join(dir, "rust.rs"), b)
-			build(t, dir, "rustc", append(flags, "-C", "instrument-coverage", "-o", "prog", "rust.rs")...)
-			// What rustc itself, or a program that it builds, has written.
-			old, _ := filepath.Glob(filepath.Join(dir, "*.profraw"))
-			for _, name := range old {
-				os.Remove(name)
+			cmd := exec.Command("rustc", append(flags, "-C", "instrument-coverage", "-o", "prog", "rust.rs")...)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); bytes.Contains(out, []byte("profiler_builtins")) {
+				t.Skipf("this Rust has no runtime for coverage: %s", out)
+			} else if err != nil {
+				t.Fatalf("rustc: %v\n%s", err, out)
 			}
 			exact(t, run(t, dir, "./prog"), "")
 		})
