@@ -28,6 +28,9 @@ var commands = []func() *cobra.Command{
 	newReportCommand,
 	newLiveCommand,
 	newMountCommand,
+	newCCCommand,
+	newInstrumentCommand,
+	newProfileCommand,
 	newGcovCommand,
 	newDumpCommand,
 	newCompletionCommand,
@@ -43,6 +46,12 @@ func main() {
 	}
 	if calledAsGcov(os.Args[0]) {
 		os.Exit(runGcov(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if filepath.Base(os.Args[0]) == "as" && os.Getenv(asVariable) != "" {
+		os.Exit(runAs(os.Args[1:]))
+	}
+	if argv := ccByName(os.Args); argv != nil {
+		os.Exit(run(argv))
 	}
 	os.Exit(run(os.Args))
 }

@@ -76,9 +76,12 @@ func ParseUpdate(name string) (Update, error) {
 type Options struct {
 	CPU    string // "amd64", "386" or "arm64"; "" is what the assembly looks like
 	Update Update
-	// Select tells whether to count a function, by its symbol; nil counts all.
-	// Calls are counted where their caller is.
-	Select func(function string) bool
+	// Unit returns the name for a source that the compiler recorded by another,
+	// nil keeps that.
+	Unit func(recorded string) string
+	// Select tells whether to count a function of a unit, by its symbol; nil counts
+	// all. Calls are counted where their caller is.
+	Select func(unit, function string) bool
 }
 
 // A Report tells what was done.

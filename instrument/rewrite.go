@@ -13,6 +13,9 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	if err != nil {
 		return src, Report{Unit: s.unit}, err
 	}
+	if o.Unit != nil {
+		s.unit = o.Unit(s.unit)
+	}
 	w := &rewriter{
 		survey: s, cpu: cpus[s.cpu], o: o, src: src, sections: newSections(),
 		out: make([]byte, 0, len(src)+len(src)/2+4096),
@@ -233,7 +236,7 @@ func (w *rewriter) begin(name string, at int) {
 	}
 	sec.fn = nil
 	whole, part := partOf(name)
-	if helper([]byte(name)) || w.o.Select != nil && !w.o.Select(whole) {
+	if helper([]byte(name)) || w.o.Select != nil && !w.o.Select(w.unit, whole) {
 		return
 	}
 	f := &function{name: whole, part: part, label: w.labels, section: sec, first: w.counters}

@@ -75,7 +75,7 @@ func (w *rewriter) table() {
 		unit = "?"
 	}
 	n := &names{offset: make(map[string]int)}
-	n.add(unit)
+	n.add(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(unit))
 	b = appendf(b, "\t.section\tfootfall_counts,\"aw\",@nobits\n\t.balign\t8\n.Lfc:\n\t.zero\t%d\n", 8*w.counters)
 	last := ""
 	for _, f := range w.done {

@@ -278,7 +278,7 @@ static void put_entry(struct entry *e, uint32_t ticks, uint64_t cpu)
 	while (line.size - before < 30)
 		put(" ");
 	put_right(block_count(b, 0), 14, 0);
-	put_right(cpu / 10000 * e->ticks / all, 9, 2);
+	put_right(cpu / 1000 * e->ticks / all / 10000, 9, 2);
 	put_right(1000ull * e->ticks / all, 9, 1);
 	put("  ");
 	for (i = e->caller; i; i = stats.callers[i - 1].next) {
@@ -318,7 +318,7 @@ static void stats_table(uint64_t cpu)
 		put_entry(order[i], ticks, cpu);
 	if (stats.elsewhere) {
 		put("(elsewhere)                                 ");
-		put_right(cpu / 10000 * stats.elsewhere / (ticks ? ticks : 1), 9, 2);
+		put_right(cpu / 1000 * stats.elsewhere / (ticks ? ticks : 1) / 10000, 9, 2);
 		put_right(1000ull * stats.elsewhere / (ticks ? ticks : 1), 9, 1);
 		put_line();
 	}
