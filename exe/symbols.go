@@ -77,7 +77,8 @@ func (f *File) functions(kind elf.SectionType) (Functions, error) {
 		if f.elf.Sections[s.Section].Flags&elf.SHF_EXECINSTR == 0 {
 			continue
 		}
-		fn := Function{Name: s.Name, Addr: s.Value, Size: s.Size}
+		name, _, _ := strings.Cut(s.Name, "@") // of a version: memcpy@@GLIBC_2.14
+		fn := Function{Name: name, Addr: s.Value, Size: s.Size}
 		switch elf.ST_BIND(s.Info) {
 		case elf.STB_LOCAL:
 			fn.Local, fn.Unit = true, unit

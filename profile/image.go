@@ -25,6 +25,9 @@ type image struct {
 	toNext    bool       // functions go on to the next one, as in gprof
 	problem   string     // why names or lines are missing
 	open      []io.Closer
+
+	frameRules *exe.CallFrames
+	framesRead bool
 }
 
 // A frame is a function and a line in it.
@@ -164,3 +167,12 @@ func (i *image) frames(addr uint64) []frame {
 
 // isELF tells whether b begins as an ELF file does.
 func isELF(b []byte) bool { return len(b) >= 4 && string(b[:4]) == elf.ELFMAG }
+
+// callFrames returns the rules for finding callers, nil if there are none.
+func (i *image) callFrames() *exe.CallFrames {
+	if !i.framesRead && i.file != nil {
+		i.framesRead = true
+		i.frameRules, _ = i.file.CallFrames() // without: frame pointers
+	}
+	return i.frameRules
+}

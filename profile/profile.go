@@ -18,7 +18,9 @@ package profile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"hash/fnv"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,6 +131,25 @@ func (b *builder) location(i *image, addr uint64, outer bool) *pprof.Location {
 	return l
 }
 
+// named returns a location of which only the function's name is known, and
+// the file that it is in, if it is.
+func (b *builder) named(name, path string) *pprof.Location {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	key := locationKey{"named " + path, h.Sum64(), true}
+	l := b.locations[key]
+	if l == nil {
+		f := b.function(frame{functionKey: functionKey{name: name, image: path}})
+		l = &pprof.Location{ID: uint64(len(b.p.Location) + 1), Line: []pprof.Line{{Function: f}}}
+		if path != "" {
+			l.Mapping = b.mapping(&image{key: path, path: path})
+		}
+		b.locations[key] = l
+		b.p.Location = append(b.p.Location, l)
+	}
+	return l
+}
+
 func (b *builder) function(f frame) *pprof.Function {
 	fn := b.functions[f.functionKey]
 	if fn == nil {
@@ -177,6 +198,9 @@ func FromPprof(data []byte) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(p.SampleType) == 0 {
+		return nil, errOtherValues
+	}
 	calls, cpu, weight := -1, -1, int64(1)
 	for i, t := range p.SampleType {
 		switch {
@@ -187,7 +211,7 @@ func FromPprof(data []byte) (*Profile, error) {
 		}
 	}
 	if calls < 0 && cpu < 0 {
-		return nil, fmt.Errorf("a profile of %s: only those of calls or of time can be shown", p.SampleType[0].Type)
+		return nil, fmt.Errorf("a profile of %s: %w", p.SampleType[0].Type, errOtherValues)
 	}
 	for _, s := range p.Sample {
 		v := []int64{0, 0}
@@ -199,10 +223,12 @@ func FromPprof(data []byte) (*Profile, error) {
 		}
 		s.Value = v
 	}
-	p.SampleType = newBuilder().p.SampleType
-	p.DefaultSampleType = "cpu"
+	own := newBuilder().p
+	p.SampleType, p.DefaultSampleType, p.PeriodType = own.SampleType, own.DefaultSampleType, own.PeriodType
 	return &Profile{Profile: p}, nil
 }
+
+var errOtherValues = errors.New("only profiles of calls or of time can be shown")
 
 // unitOf returns a unit of time in nanoseconds, 0 for any other unit.
 func unitOf(unit string) int64 {

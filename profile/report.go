@@ -1,25 +1,139 @@
 package profile
 
 import (
+	"bufio"
+	"cmp"
+	"fmt"
 	"io"
 	"path"
+	"slices"
+	"strings"
 )
 
 // A Report is a profile, and how to show it.
 type Report struct {
 	Profile *Profile
 	Graph   *Graph
-	// Match tells which functions are shown by outputs that show single
-	// functions; nil: the most costly.
-	Match func(*Node) bool
+	// Before is what the graph is compared with; nil: nothing.
+	Before *Graph
+	// Title says what was profiled.
+	Title string
+	// Match tells which functions are shown; nil: all.
+	Match func(name string) bool
+	// Top is the number of functions that text shows at most, 0 for all.
+	Top int
 	// Open opens a source file by the name that the compiler recorded.
 	Open func(name string) (io.ReadCloser, error)
 	// Shown is the name to show for a source.
 	Shown func(name string) string
-	// Width is the number of columns of text on a terminal, 0 for any.
-	Width int
 	// Color tells to colour text.
 	Color bool
 }
 
+// An Output is a format.
+type Output struct {
+	Name string
+	// File: it is for programs, and goes to a file rather than a terminal.
+	File bool
+
+	compares bool // it can show a difference
+	print    func(io.Writer, *Report) error
+}
+
+// Outputs are the known ones. A new one is a row here and a file.
+var Outputs = []Output{
+	{"text", false, true, printText},
+	{"callers", false, false, printCallers},
+	{"source", false, false, printSource},
+	{"gprof", false, false, printGprof},
+	{"html", true, false, printHTML},
+	{"json", true, false, printJSON},
+	{"pprof", true, true, printPprof},
+	{"callgrind", true, false, printCallgrind},
+	{"collapsed", true, false, printCollapsed},
+	{"speedscope", true, false, printSpeedscope},
+}
+
+// Print writes the report in the format.
+func (r *Report) Print(w io.Writer, o Output) error {
+	if r.Before != nil && !o.compares {
+		return fmt.Errorf("output %s cannot show a difference; text and pprof can", o.Name)
+	}
+	b := bufio.NewWriterSize(w, 1<<16)
+	if err := o.print(b, r); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// printPprof writes what "go tool pprof" and many others read.
+func printPprof(w io.Writer, r *Report) error { return r.Profile.Write(w) }
+
+// ranked returns the functions to show, the most costly first, and how many
+// were left out for being too many.
+func (r *Report) ranked() (nodes []*Node, more int) {
+	nodes = r.Graph.Ranked()
+	if r.Match != nil {
+		nodes = slices.DeleteFunc(nodes, func(n *Node) bool { return !r.Match(n.Func.Name) })
+	}
+	if r.Top > 0 && len(nodes) > r.Top {
+		more = len(nodes) - r.Top
+		nodes = nodes[:r.Top]
+	}
+	return nodes, more
+}
+
+// place is where the function is: its source and line, else its unit, else the
+// file that it is in.
+func (r *Report) place(n *Node) string {
+	switch {
+	case n.Func.Filename == "" || n.Func.Filename == n.Func.Name:
+		return n.Image
+	case n.Func.StartLine > 0:
+		return fmt.Sprintf("%s:%d", r.shown(n.Func.Filename), n.Func.StartLine)
+	}
+	return r.shown(n.Func.Filename)
+}
+
+func (r *Report) shown(name string) string {
+	if r.Shown == nil {
+		return name
+	}
+	return r.Shown(name)
+}
+
 func baseName(file string) string { return path.Base(file) }
+
+// summary says in a line what the profile has.
+func (r *Report) summary() string {
+	var parts []string
+	if r.Graph.CPU {
+		s := "CPU time " + seconds(r.Graph.Total)
+		if p := r.Profile.Period; p > 0 {
+			s += fmt.Sprintf(" in %s", plural((r.Graph.Total+p/2)/p, "sample"))
+		}
+		parts = append(parts, s)
+	}
+	if r.Graph.Calls {
+		calls := int64(0)
+		for _, n := range r.Graph.Nodes {
+			calls += n.Calls
+		}
+		parts = append(parts, plural(calls, "call"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// seconds shows nanoseconds.
+func seconds(ns int64) string { return fmt.Sprintf("%.3fs", float64(ns)/1e9) }
+
+func percent(part, whole int64) string {
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(cmp.Or(whole, 1)))
+}

@@ -1,0 +1,35 @@
+package profile
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// printCollapsed writes a line for each chain, for flamegraph.pl and its like:
+// the functions, the outermost first, and the time in microseconds.
+//
+//	main;work;helper 2100000
+func printCollapsed(w io.Writer, r *Report) error {
+	stacks, err := r.stacks()
+	if err != nil {
+		return err
+	}
+	sums := make(map[string]int64)
+	var name []string
+	for _, s := range stacks {
+		name = name[:0]
+		for _, f := range s.functions {
+			name = append(name, strings.ReplaceAll(f.Name, ";", ":"))
+		}
+		sums[strings.Join(name, ";")] += s.cpu
+	}
+	for _, chain := range slices.Sorted(maps.Keys(sums)) {
+		if _, err := fmt.Fprintf(w, "%s %d\n", chain, (sums[chain]+500)/1000); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	pprof "github.com/google/pprof/profile"
+
+	"footfall/exe"
+	"footfall/instrument"
+)
+
+// FromCounts turns the counts that instrumented programs keep into a profile.
+//
+// Each call becomes a sample of its callee and its caller. Entries of a function
+// whose callers do not count, such as those of main, have a callee only.
+func FromCounts(c *instrument.CountsFile) (*Profile, error) {
+	r := &countsReader{b: newBuilder(), images: make(map[*instrument.Image]*image), byName: make(map[calleeName]*instrument.Function),
+		byAddress: make(map[calleeAddress]*instrument.Function), others: make(map[string]*image)}
+	defer r.close()
+	for _, im := range c.Images {
+		r.images[im] = r.image(im)
+		for _, f := range im.Functions {
+			for _, name := range append([]string{f.Name}, f.Aliases...) {
+				key := calleeName{process: processOf(im), name: name}
+				if f.Local {
+					key.image, key.unit = im, f.Unit
+				}
+				if _, ok := r.byName[key]; !ok {
+					r.byName[key] = f
+				}
+			}
+			if len(f.Code) > 0 {
+				r.byAddress[calleeAddress{processOf(im), f.Code[0].Start}] = f
+			}
+		}
+	}
+	called := make(map[*instrument.Function]uint64)
+	for _, im := range c.Images {
+		for _, f := range im.Functions {
+			r.sites(f, called)
+		}
+	}
+	lost := 0
+	for _, im := range c.Images {
+		for _, f := range im.Functions {
+			rest := int64(f.Calls) - int64(called[f])
+			if rest < 0 {
+				lost++
+			}
+			if rest > 0 {
+				r.b.add([]*pprof.Location{r.entry(f)}, "", rest, 0)
+			}
+		}
+	}
+	if len(r.b.p.Sample) == 0 {
+		return nil, fmt.Errorf("no function has been called so far")
+	}
+	notes := slices.Clone(r.notes)
+	if r.further > 0 {
+		notes = append(notes, fmt.Sprintf("%d indirect calls went to more functions than a place of call keeps; they are counted without their caller", r.further))
+	}
+	if lost > 0 {
+		notes = append(notes, fmt.Sprintf("%d functions were entered less often than called: threads lost counts; --update=atomic or --update=thread makes them exact", lost))
+	}
+	return r.b.finish(notes)
+}
+
+// process tells programs apart: an address means something in one of them only.
+type process struct {
+	pid     int
+	program uint64
+}
+
+func processOf(im *instrument.Image) process { return process{im.PID, im.Process} }
+
+type calleeName struct {
+	process process
+	name    string
+	image   *instrument.Image // and unit, of a local function
+	unit    string
+}
+
+type calleeAddress struct {
+	process process
+	addr    uint64
+}
+
+type countsReader struct {
+	b         *builder
+	images    map[*instrument.Image]*image
+	others    map[string]*image // by path; code that does not count
+	byName    map[calleeName]*instrument.Function
+	byAddress map[calleeAddress]*instrument.Function
+	further   uint64
+	notes     []string
+}
+
+func (r *countsReader) close() {
+	for _, i := range r.images {
+		i.close()
+	}
+	for _, i := range r.others {
+		i.close()
+	}
+}
+
+// image makes names of those in the counts file; lines are those of the image's
+// file if that is still the same.
+func (r *countsReader) image(im *instrument.Image) *image {
+	i := &image{path: im.Path, buildID: im.BuildID}
+	switch file, err := openImage(im.Path); {
+	case err != nil:
+		r.notes = append(r.notes, fmt.Sprintf("%s: no lines: %v", im.Path, err))
+	case file.buildID != im.BuildID:
+		r.notes = append(r.notes, fmt.Sprintf("%s has been built again since: no lines", im.Path))
+		file.close()
+	default:
+		i = file
+	}
+	i.key = fmt.Sprintf("%s %s", im.Path, im.BuildID)
+	i.functions = nil
+	for _, f := range im.Functions {
+		for n, code := range f.Code {
+			name := f.Name
+			if n > 0 {
+				name += ".cold"
+			}
+			i.functions = append(i.functions, exe.Function{Name: name, Addr: code.Start - im.Bias, Size: code.End - code.Start, Unit: f.Unit, Local: f.Local})
+		}
+	}
+	slices.SortFunc(i.functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	return i
+}
+
+func (r *countsReader) entry(f *instrument.Function) *pprof.Location {
+	if len(f.Code) == 0 {
+		return r.b.named(f.Name, f.Image.Path)
+	}
+	return r.b.outer(r.images[f.Image], f.Code[0].Start-f.Image.Bias)
+}
+
+// sites adds the calls that a function made.
+func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Function]uint64) {
+	image := r.images[f.Image]
+	for _, s := range f.Sites {
+		caller := r.b.outer(image, s.Address-f.Image.Bias)
+		add := func(callee *pprof.Location, n uint64) {
+			if n > 0 {
+				r.b.add([]*pprof.Location{callee, caller}, "", int64(n), 0)
+			}
+		}
+		if !s.Indirect {
+			key := calleeName{process: processOf(f.Image), name: s.Callee}
+			if s.Local {
+				key.image, key.unit = f.Image, f.Unit
+			}
+			if callee := r.byName[key]; callee != nil {
+				called[callee] += s.Count
+				add(r.entry(callee), s.Count)
+			} else {
+				add(r.b.named(s.Callee, ""), s.Count)
+			}
+			continue
+		}
+		for _, t := range s.Targets {
+			if callee := r.byAddress[calleeAddress{processOf(f.Image), t.Address}]; callee != nil {
+				called[callee] += t.Count
+				add(r.entry(callee), t.Count)
+			} else {
+				add(r.elsewhere(f.Image, t.Address), t.Count)
+			}
+		}
+		r.further += s.Further
+	}
+}
+
+// elsewhere is code that does not count, such as a library's.
+func (r *countsReader) elsewhere(im *instrument.Image, addr uint64) *pprof.Location {
+	for _, m := range im.Maps {
+		if addr < m.Start || addr >= m.End {
+			continue
+		}
+		i, ok := r.others[m.Path]
+		if !ok {
+			var err error
+			if i, err = openImage(m.Path); err != nil {
+				i = &image{key: m.Path, path: m.Path}
+			}
+			r.others[m.Path] = i
+		}
+		if i.file != nil {
+			if at, ok := i.file.CodeAddress(addr - m.Start + m.Offset); ok {
+				return r.b.outer(i, at)
+			}
+		}
+		return r.b.named("["+filepath.Base(m.Path)+"]", m.Path)
+	}
+	return r.b.named("[unknown]", "")
+}
+
+// IsCounts tells whether b begins as a counts file does.
+func IsCounts(b []byte) bool {
+	_, err := instrument.ReadCounts(b[:min(len(b), 8)])
+	return len(b) >= 8 && err != instrument.ErrNotCounts
+}

@@ -1,0 +1,138 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+)
+
+// NewDiff compares two profiles. The report's own one is their difference.
+func NewDiff(before, after *Profile) *Report {
+	r := &Report{Graph: NewGraph(after), Before: NewGraph(before)}
+	minus := before.Copy()
+	minus.Scale(-1)
+	p, err := pprof.Merge([]*pprof.Profile{after.Profile, minus})
+	if err != nil { // both have the same values, so they can be added
+		p = &pprof.Profile{}
+	}
+	r.Profile = &Profile{Profile: p, Notes: append(slices.Clone(before.Notes), after.Notes...)}
+	return r
+}
+
+// A change is a function in both profiles, or in one.
+type change struct {
+	before, after *Node // never both nil
+}
+
+func (c change) node() *Node { return cmp.Or(c.after, c.before) }
+
+func (c change) values(value func(*Node) int64) (before, after int64) {
+	if c.before != nil {
+		before = value(c.before)
+	}
+	if c.after != nil {
+		after = value(c.after)
+	}
+	return before, after
+}
+
+// changes pairs the functions, by name and source, and puts the largest change
+// first.
+func (r *Report) changes() []change {
+	type key struct{ symbol, file string }
+	at := make(map[key]int)
+	var all []change
+	for i, g := range []*Graph{r.Before, r.Graph} {
+		for _, n := range g.Ranked() {
+			if r.Match != nil && !r.Match(n.Func.Name) {
+				continue
+			}
+			k := key{cmp.Or(n.Func.SystemName, n.Func.Name), n.Func.Filename}
+			j, ok := at[k]
+			if !ok || i == 0 || all[j].after != nil {
+				j = len(all)
+				at[k] = j
+				all = append(all, change{})
+			}
+			if i == 0 {
+				all[j].before = n
+			} else {
+				all[j].after = n
+			}
+		}
+	}
+	size := func(c change, value func(*Node) int64) int64 {
+		a, b := c.values(value)
+		return max(a-b, b-a)
+	}
+	slices.SortStableFunc(all, func(a, b change) int {
+		return cmp.Or(cmp.Compare(size(b, selfOf), size(a, selfOf)), cmp.Compare(size(b, callsOf), size(a, callsOf)),
+			strings.Compare(a.node().Func.Name, b.node().Func.Name))
+	})
+	return slices.DeleteFunc(all, func(c change) bool {
+		return size(c, selfOf) == 0 && size(c, callsOf) == 0 && size(c, totalOf) == 0
+	})
+}
+
+func selfOf(n *Node) int64  { return n.Self }
+func callsOf(n *Node) int64 { return n.Calls }
+func totalOf(n *Node) int64 { return n.Total }
+
+// printDiff writes a table of what changed.
+func printDiff(w io.Writer, r *Report) error {
+	all := r.changes()
+	more := 0
+	if r.Top > 0 && len(all) > r.Top {
+		more = len(all) - r.Top
+		all = all[:r.Top]
+	}
+	cpu, calls := r.Graph.CPU || r.Before.CPU, r.Graph.Calls || r.Before.Calls
+	if cpu {
+		fmt.Fprintf(w, "CPU time %s → %s, %+.3fs\n", seconds(r.Before.Total), seconds(r.Graph.Total), float64(r.Graph.Total-r.Before.Total)/1e9)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "no difference")
+		return err
+	}
+	t := &textTable{}
+	if cpu {
+		t.head("self", "before", "after")
+	}
+	if calls {
+		t.head("calls", "before", "after")
+	}
+	t.left("function", "")
+	for _, c := range all {
+		if cpu {
+			a, b := c.values(selfOf)
+			t.cells(fmt.Sprintf("%+.3fs", float64(b-a)/1e9), seconds(a), seconds(b))
+		}
+		if calls {
+			a, b := c.values(callsOf)
+			t.cells(fmt.Sprintf("%+d", b-a), fmt.Sprint(a), fmt.Sprint(b))
+		}
+		t.cells(c.node().Func.Name, r.place(c.node()))
+		t.end()
+	}
+	fmt.Fprintln(w)
+	if err := t.write(w, func(i int) string {
+		a, b := all[i].values(selfOf)
+		switch {
+		case !r.Color || a == b:
+			return ""
+		case b > a:
+			return "\x1b[31m"
+		}
+		return "\x1b[32m"
+	}); err != nil {
+		return err
+	}
+	if more > 0 {
+		fmt.Fprintf(w, "%s more; --top 0 shows all\n", plural(int64(more), "function"))
+	}
+	return nil
+}

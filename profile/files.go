@@ -1,0 +1,219 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"footfall/exe"
+	"footfall/instrument"
+)
+
+// Files are files with profiles, and the program that gmon.out files need.
+type Files struct {
+	// Notes say which files were found for a program that was named alone.
+	Notes []string
+
+	program string
+	gmons   []string
+	others  []*Profile
+}
+
+// maxFile is the largest file that is read. Counts files have some MB.
+const maxFile = 4 << 30
+
+// ReadFiles reads files of any kind: counts files, gmon.out, pprof's, and
+// programs.
+func ReadFiles(names []string) (*Files, error) {
+	f := &Files{}
+	for _, name := range names {
+		if err := f.add(name); err != nil {
+			return nil, err
+		}
+	}
+	if f.program != "" && len(f.gmons)+len(f.others) == 0 {
+		if err := f.search(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *Files) add(name string) error {
+	b, err := head(name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case isELF(b):
+		if f.program != "" {
+			return fmt.Errorf("%s and %s are both programs: show one at a time", f.program, name)
+		}
+		f.program = name
+	case IsGmon(b):
+		f.gmons = append(f.gmons, name)
+	default:
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		p, err := decode(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		f.others = append(f.others, p)
+	}
+	return nil
+}
+
+// head returns the first bytes of a file.
+func head(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory: name the files in it", name)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes: no profile is as large", name, info.Size())
+	}
+	b := make([]byte, 8)
+	n, err := file.Read(b)
+	if n == 0 {
+		return nil, fmt.Errorf("%s is empty: %w", name, err)
+	}
+	return b[:n], nil
+}
+
+var errUnknownFile = errors.New("no profile: neither a counts file (footfall.PID.counts), nor a gmon.out, nor a profile of pprof's format, nor a program")
+
+// decode reads a counts file or a profile of pprof's format.
+func decode(b []byte) (*Profile, error) {
+	if !IsCounts(b) {
+		p, err := FromPprof(b)
+		if err != nil && !errors.Is(err, errOtherValues) {
+			return nil, errUnknownFile
+		}
+		return p, err
+	}
+	c, err := instrument.ReadCounts(b)
+	if err != nil {
+		if c == nil || len(c.Images) == 0 {
+			return nil, err
+		}
+		p, convertErr := FromCounts(c)
+		if convertErr != nil {
+			return nil, err
+		}
+		p.Notes = append(p.Notes, fmt.Sprintf("the file is damaged, what comes before is shown: %v", err))
+		return p, nil
+	}
+	return FromCounts(c)
+}
+
+// search looks in the working directory for what the program wrote.
+func (f *Files) search() error {
+	names, err := filepath.Glob("footfall.*.counts")
+	if err != nil {
+		return err
+	}
+	id := buildID(f.program)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // of another user
+		}
+		c, err := instrument.ReadCounts(b)
+		if err != nil || id == "" || !slices.ContainsFunc(c.Images, func(im *instrument.Image) bool { return im.BuildID == id }) {
+			continue
+		}
+		if err := f.add(name); err != nil {
+			return err
+		}
+		f.Notes = append(f.Notes, "shown: "+name)
+	}
+	if b, err := head("gmon.out"); err == nil && IsGmon(b) && len(f.others) == 0 {
+		f.gmons = append(f.gmons, "gmon.out")
+		f.Notes = append(f.Notes, "shown: gmon.out")
+	}
+	if len(f.gmons)+len(f.others) == 0 {
+		return fmt.Errorf("%s: no counts file of it and no gmon.out here; to run and sample it: footfall profile -- %s", f.program, shellPath(f.program))
+	}
+	return nil
+}
+
+func shellPath(name string) string {
+	if filepath.Base(name) == name {
+		return "./" + name
+	}
+	return name
+}
+
+func buildID(program string) string {
+	f, err := os.Open(program)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	e, err := exe.Open(f)
+	if err != nil {
+		return ""
+	}
+	return e.BuildID()
+}
+
+// Profile adds up what is in the files.
+func (f *Files) Profile() (*Profile, error) {
+	all := slices.Clone(f.others)
+	if len(f.gmons) > 0 {
+		p, err := f.gmon()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return Merge(all)
+}
+
+func (f *Files) gmon() (*Profile, error) {
+	if f.program == "" {
+		return nil, fmt.Errorf("%s: name the program that wrote it, too: the file has addresses only", f.gmons[0])
+	}
+	size := 0
+	if file, err := os.Open(f.program); err == nil {
+		if e, err := exe.Open(file); err == nil {
+			size = e.PointerSize()
+		}
+		file.Close()
+	}
+	var sum *Gmon
+	for _, name := range f.gmons {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		g, err := ReadGmon(b, size)
+		if err == nil && sum != nil {
+			err = sum.Add(g)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if sum == nil {
+			sum = g
+		}
+	}
+	p, err := sum.Profile(f.program)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.gmons[0], err)
+	}
+	return p, nil
+}

@@ -1,0 +1,47 @@
+package profile
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"html"
+	"io"
+)
+
+//go:embed html/page.html
+var page []byte
+
+//go:embed html/page.css
+var pageStyle []byte
+
+//go:embed html/page.js
+var pageScript []byte
+
+// printHTML writes one page that needs nothing else: the style, the program and
+// the data, the JSON of the profile, are in it.
+func printHTML(w io.Writer, r *Report) error {
+	// Encoding turns <, > and & into escapes, so that the data cannot end the
+	// element that holds it.
+	data, err := json.Marshal(newDocument(r))
+	if err != nil {
+		return err
+	}
+	rest := page
+	for _, part := range []struct {
+		mark string
+		text []byte
+	}{ // in the order of the page
+		{"{{title}}", []byte(html.EscapeString(r.Title))},
+		{"/*{{style}}*/", pageStyle},
+		{"{{data}}", data},
+		{"/*{{script}}*/", pageScript},
+	} {
+		before, after, _ := bytes.Cut(rest, []byte(part.mark))
+		if _, err := w.Write(append(bytes.Clone(before), part.text...)); err != nil {
+			return err
+		}
+		rest = after
+	}
+	_, err = w.Write(rest)
+	return err
+}

@@ -1,0 +1,357 @@
+//go:build linux
+
+package profile
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+
+	"footfall/exe"
+	"footfall/proc"
+)
+
+// RecordOptions say how to sample a process.
+type RecordOptions struct {
+	Frequency int // samples for a second of CPU time
+	// FramePointers makes the kernel follow the frame pointers, instead of
+	// copying stacks and following the rules in .eh_frame.
+	FramePointers bool
+}
+
+// stackSize is how many bytes of a stack a sample has.
+const stackSize = 16 << 10
+
+// Limits of the frequency. The kernel's own is kernel.perf_event_max_sample_rate.
+const (
+	MinFrequency = 1
+	MaxFrequency = 20000
+)
+
+// A recorder turns the events of a process into a profile.
+type recorder struct {
+	sampler   *proc.Sampler
+	options   RecordOptions
+	processes map[int]*space
+	images    map[string]*image
+	threads   map[int]string
+	unwinder  *unwinder
+
+	chains map[string]*chain
+	order  []*chain
+	key    []byte
+
+	samples, lost, torn, noCode int64
+	byFrames                    bool
+	begin                       time.Time
+}
+
+// A chain is a chain of calls of a thread, and how often it was seen.
+type chain struct {
+	places []codeAt
+	thread string
+	count  int64
+}
+
+// codeAt is code of an image, as its file has the address.
+type codeAt struct {
+	image *image
+	addr  uint64
+}
+
+// Record samples a running process until it ends or ctx does.
+func Record(ctx context.Context, pid int, o RecordOptions) (*Profile, error) {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no process %d", pid)
+	}
+	r, err := newRecorder(pid, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil && proc.Alive(pid) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	r.until(ended)
+	return r.profile()
+}
+
+// RecordCommand starts the program, samples it until it ends, and returns the
+// error of cmd.Wait besides the profile. failed tells that the program was not
+// started.
+func RecordCommand(cmd *exec.Cmd, o RecordOptions) (p *Profile, exit error, failed error) {
+	var r *recorder
+	err := proc.StartStopped(cmd, func(pid int) (err error) {
+		r, err = newRecorder(pid, o)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.close()
+	ended := make(chan struct{})
+	go func() {
+		exit = cmd.Wait()
+		close(ended)
+	}()
+	r.until(ended)
+	p, failed = r.profile()
+	return p, exit, failed
+}
+
+func newRecorder(pid int, o RecordOptions) (*recorder, error) {
+	r := &recorder{
+		options: o, processes: make(map[int]*space), images: make(map[string]*image), chains: make(map[string]*chain),
+		threads: make(map[int]string), begin: time.Now(),
+	}
+	so := proc.SampleOptions{Frequency: o.Frequency, Stack: stackSize}
+	if o.FramePointers || proc.UserRegisters == 0 {
+		so.Stack = 0
+		r.byFrames = true
+	}
+	var err error
+	if r.sampler, err = proc.NewSampler(pid, so); err != nil {
+		return nil, err
+	}
+	r.unwinder = &unwinder{rows: make(map[rowKey]*exe.FrameRow)}
+	// What is mapped already; events tell of the rest.
+	s := &space{pid: pid}
+	if err := s.readMaps(); err != nil {
+		r.close()
+		return nil, err
+	}
+	r.processes[pid] = s
+	for tid, name := range proc.ThreadNames(pid) {
+		r.threads[tid] = name
+	}
+	return r, nil
+}
+
+func (r *recorder) close() {
+	r.sampler.Close()
+	for _, i := range r.images {
+		i.close()
+	}
+}
+
+// until reads events until the channel is closed.
+func (r *recorder) until(ended <-chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			r.sampler.Stop()
+			for _, e := range r.sampler.Read(true) {
+				r.event(e)
+			}
+			return
+		default:
+		}
+		r.sampler.Wait(20 * time.Millisecond)
+		for _, e := range r.sampler.Read(false) {
+			r.event(e)
+		}
+	}
+}
+
+func (r *recorder) event(e proc.Event) {
+	switch e.Kind {
+	case proc.EventSample:
+		r.sample(e)
+	case proc.EventMap:
+		r.space(e.PID).add(span{e.Addr, e.Addr + e.Len, e.Offset, e.Path})
+	case proc.EventName:
+		r.threads[e.TID] = e.Name
+	case proc.EventExec:
+		r.threads[e.TID] = e.Name
+		r.processes[e.PID] = &space{pid: e.PID}
+	case proc.EventFork:
+		if e.PID != e.Parent {
+			s := *r.space(e.Parent)
+			s.pid, s.spans = e.PID, append([]span(nil), s.spans...)
+			r.processes[e.PID] = &s
+		}
+		if _, ok := r.threads[e.TID]; !ok {
+			r.threads[e.TID] = r.threads[e.Parent]
+		}
+	case proc.EventLost:
+		r.lost += int64(e.Count)
+	}
+}
+
+func (r *recorder) space(pid int) *space {
+	s := r.processes[pid]
+	if s == nil {
+		s = &space{pid: pid}
+		_ = s.readMaps() // without, its code has no names
+		r.processes[pid] = s
+	}
+	return s
+}
+
+// sample counts the chain of a sample.
+func (r *recorder) sample(e proc.Event) {
+	s := r.space(e.PID)
+	r.samples++
+	var places []codeAt
+	for _, addr := range e.KernelChain {
+		places = append(places, codeAt{r.kernel(), addr})
+	}
+	addrs := e.UserChain
+	if !r.byFrames && e.Registers != nil {
+		r.unwinder.find = func(addr uint64) (*image, uint64) { return r.find(s, addr) }
+		var whole bool
+		addrs, whole = r.unwinder.chain(e.Registers, e.Compat, e.Stack)
+		if !whole {
+			r.torn++
+		}
+	}
+	for i, addr := range addrs {
+		if r.byFrames && i > 0 {
+			addr-- // into the call
+		}
+		image, at := r.find(s, addr)
+		if image == nil {
+			r.noCode++
+			image, at = r.unknown(), addr
+		}
+		places = append(places, codeAt{image, at})
+	}
+	if len(places) == 0 {
+		places = []codeAt{{r.unknown(), 0}}
+	}
+	r.count(places, e)
+}
+
+func (r *recorder) count(places []codeAt, e proc.Event) {
+	r.key = binary.LittleEndian.AppendUint32(r.key[:0], uint32(e.TID))
+	for _, p := range places {
+		r.key = binary.LittleEndian.AppendUint64(r.key, p.addr)
+		r.key = append(r.key, p.image.key...)
+	}
+	c := r.chains[string(r.key)]
+	if c == nil {
+		c = &chain{places: places, thread: fmt.Sprintf("%s %d", r.threads[e.TID], e.TID)}
+		r.chains[string(r.key)] = c
+		r.order = append(r.order, c)
+	}
+	c.count++
+}
+
+// find returns the image with the code at an address of a process, and the
+// address as its file has it.
+func (r *recorder) find(s *space, addr uint64) (*image, uint64) {
+	m := s.at(addr)
+	if m == nil {
+		return nil, 0
+	}
+	i := r.image(s, m)
+	if i == nil || i.file == nil {
+		return i, addr
+	}
+	at, ok := i.file.CodeAddress(addr - m.start + m.offset)
+	if !ok {
+		return nil, 0
+	}
+	return i, at
+}
+
+// image opens the file of a mapping, once.
+func (r *recorder) image(s *space, m *span) *image {
+	if i, ok := r.images[m.path]; ok {
+		return i
+	}
+	var i *image
+	var err error
+	switch {
+	case m.path == "[vdso]":
+		i, err = openVDSO()
+	case strings.HasPrefix(m.path, "/") && !strings.HasPrefix(m.path, "//anon") && !strings.HasPrefix(m.path, "/dev/zero"):
+		// As the process sees it, if it lives; it may be in a container.
+		if i, err = openImage(fmt.Sprintf("/proc/%d/root%s", s.pid, m.path)); err != nil {
+			i, err = openImage(m.path)
+		}
+	default:
+		i = &image{problem: "made at run time"}
+	}
+	if err != nil {
+		i = &image{problem: err.Error()}
+	}
+	i.key, i.path = m.path, m.path
+	if m.path == "" || strings.HasPrefix(m.path, "//anon") {
+		i.key, i.path = "//anon", "anonymous memory"
+	}
+	r.images[m.path] = i
+	return i
+}
+
+func (r *recorder) unknown() *image {
+	const key = "unknown"
+	if r.images[key] == nil {
+		r.images[key] = &image{key: key, path: key}
+	}
+	return r.images[key]
+}
+
+func (r *recorder) kernel() *image {
+	const key = "kernel"
+	if r.images[key] == nil {
+		r.images[key] = &image{key: key, path: key, functions: kernelFunctions()}
+	}
+	return r.images[key]
+}
+
+// profile gives the chains names.
+func (r *recorder) profile() (*Profile, error) {
+	if r.samples == 0 {
+		if r.lost > 0 {
+			return nil, fmt.Errorf("all %d samples were lost: the machine is too busy; try a lower --frequency", r.lost)
+		}
+		return nil, fmt.Errorf("no samples: the program used less than %v of CPU time; a higher --frequency sees more", r.sampler.Period)
+	}
+	b := newBuilder()
+	b.p.TimeNanos = r.begin.UnixNano()
+	b.p.DurationNanos = time.Since(r.begin).Nanoseconds()
+	b.p.Period = int64(r.sampler.Period)
+	for _, c := range r.order {
+		locations := make([]*pprof.Location, len(c.places))
+		for i, p := range c.places {
+			locations[i] = b.at(p.image, p.addr)
+		}
+		b.add(locations, c.thread, 0, c.count*b.p.Period)
+	}
+	return b.finish(r.notes())
+}
+
+// notes says what is missing.
+func (r *recorder) notes() []string {
+	var notes []string
+	if r.lost > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d samples were lost: the times are too small by that; a lower --frequency loses none", r.lost, r.lost+r.samples))
+	}
+	switch {
+	case r.byFrames:
+		notes = append(notes, "callers were found by frame pointers: code without them (-fomit-frame-pointer, the default at -O1 and above) hides its callers")
+	case r.torn > 0:
+		notes = append(notes, fmt.Sprintf("%d of %d call chains end early: the stack is deeper than the %d KB that were copied, or code has neither .eh_frame nor frame pointers", r.torn, r.samples, stackSize>>10))
+	}
+	if !r.sampler.Kernel {
+		notes = append(notes, "time in the kernel is not counted: that needs root, CAP_PERFMON or kernel.perf_event_paranoid of 1 or less")
+	}
+	for _, i := range r.images {
+		if i.problem != "" && i.file != nil {
+			notes = append(notes, fmt.Sprintf("%s: %s: its functions have no names", i.path, i.problem))
+		}
+	}
+	return notes
+}

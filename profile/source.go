@@ -1,0 +1,206 @@
+package profile
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// A fileLines is what the lines of a source cost.
+type fileLines struct {
+	name  string
+	self  int64
+	lines map[int64]*lineCost
+}
+
+type lineCost struct {
+	self, total int64 // nanoseconds
+	calls       int64 // made by the line
+	entered     int64 // calls of the function that begins there
+}
+
+// lineCosts adds up the lines of the functions that are shown.
+func (r *Report) lineCosts() []*fileLines {
+	files := make(map[string]*fileLines)
+	cost := func(name string, line int64) *lineCost {
+		f := files[name]
+		if f == nil {
+			f = &fileLines{name: name, lines: make(map[int64]*lineCost)}
+			files[name] = f
+		}
+		if f.lines[line] == nil {
+			f.lines[line] = &lineCost{}
+		}
+		return f.lines[line]
+	}
+	type place struct {
+		file string
+		line int64
+	}
+	seen := make(map[place]bool)
+	for _, s := range r.Profile.Sample {
+		clear(seen)
+		calls, cpu := s.Value[callsIndex], s.Value[cpuIndex]
+		leaf := true
+		for i, l := range s.Location {
+			for _, line := range l.Line {
+				f := line.Function
+				at := place{f.Filename, line.Line}
+				if first := leaf; first {
+					leaf = false
+					if calls != 0 && f.StartLine > 0 && (r.Match == nil || r.Match(f.Name)) {
+						cost(f.Filename, f.StartLine).entered += calls
+					}
+					if cpu != 0 && line.Line > 0 && (r.Match == nil || r.Match(f.Name)) {
+						c := cost(f.Filename, line.Line)
+						c.self += cpu
+						files[f.Filename].self += cpu
+					}
+				}
+				if line.Line == 0 || seen[at] || r.Match != nil && !r.Match(f.Name) {
+					continue
+				}
+				seen[at] = true
+				if cpu != 0 {
+					cost(f.Filename, line.Line).total += cpu
+				}
+				if calls != 0 && i == 1 {
+					cost(f.Filename, line.Line).calls += calls
+				}
+			}
+		}
+	}
+	sorted := make([]*fileLines, 0, len(files))
+	for _, f := range files {
+		sorted = append(sorted, f)
+	}
+	slices.SortFunc(sorted, func(a, b *fileLines) int {
+		return cmp.Or(cmp.Compare(b.self, a.self), cmp.Compare(a.name, b.name))
+	})
+	return sorted
+}
+
+// around is how many lines are shown before and after one that costs.
+const around = 3
+
+// printSource writes the sources with what each line costs: its own time, that
+// with what it calls, and calls.
+func printSource(w io.Writer, r *Report) error {
+	files := r.lineCosts()
+	if len(files) == 0 {
+		return fmt.Errorf("no lines to show: the program has no debug information; compile with -g")
+	}
+	fmt.Fprintf(w, "%s\n", r.summary())
+	for _, f := range files {
+		if err := r.printFile(w, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Report) printFile(w io.Writer, f *fileLines) error {
+	text, err := r.text(f)
+	fmt.Fprintf(w, "\n%s\n", r.shown(f.name))
+	if err != nil {
+		fmt.Fprintf(w, "  the source cannot be read: %v\n", err)
+	}
+	t := &textTable{}
+	if r.Graph.CPU {
+		t.head("self", "total")
+	}
+	if r.Graph.Calls {
+		t.head("entered", "calls")
+	}
+	t.head("line")
+	t.left("")
+	var at []int64
+	for _, n := range f.shownLines(err != nil) {
+		if n > int64(len(text)) && err == nil && f.lines[n] == nil {
+			continue
+		}
+		if len(at) > 0 && n != at[len(at)-1]+1 {
+			for range len(t.titles) - 2 {
+				t.cells("")
+			}
+			t.cells("...", "")
+			t.end()
+			at = append(at, 0)
+		}
+		c := cmp.Or(f.lines[n], &lineCost{})
+		if r.Graph.CPU {
+			t.cells(blankSeconds(c.self), blankSeconds(c.total))
+		}
+		if r.Graph.Calls {
+			t.cells(callCount(c.entered), callCount(c.calls))
+		}
+		t.cells(fmt.Sprint(n))
+		if n <= int64(len(text)) {
+			t.cells(text[n-1])
+		} else {
+			t.cells("")
+		}
+		t.end()
+		at = append(at, n)
+	}
+	return t.write(w, func(i int) string {
+		c := f.lines[at[i]]
+		switch {
+		case !r.Color || c == nil || r.Graph.Total == 0:
+			return ""
+		case c.self*10 >= r.Graph.Total:
+			return "\x1b[31m"
+		case c.self*100 >= r.Graph.Total:
+			return "\x1b[33m"
+		}
+		return ""
+	})
+}
+
+func blankSeconds(ns int64) string {
+	if ns == 0 {
+		return ""
+	}
+	return seconds(ns)
+}
+
+// shownLines returns the numbers of the lines to show.
+func (f *fileLines) shownLines(only bool) []int64 {
+	var all []int64
+	for n := range f.lines {
+		from, to := n-around, n+around
+		if only {
+			from, to = n, n
+		}
+		for m := max(from, 1); m <= to; m++ {
+			all = append(all, m)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// text reads the lines of the source, as far as they are needed.
+func (r *Report) text(f *fileLines) ([]string, error) {
+	if r.Open == nil {
+		return nil, fmt.Errorf("%s: not looked for", f.name)
+	}
+	file, err := r.Open(f.name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	last := int64(around)
+	for n := range f.lines {
+		last = max(last, n+around)
+	}
+	var lines []string
+	s := bufio.NewScanner(file)
+	s.Buffer(nil, 1<<20)
+	for int64(len(lines)) < last && s.Scan() {
+		lines = append(lines, s.Text())
+	}
+	return lines, s.Err()
+}
