@@ -21,7 +21,13 @@ type machine struct {
 	pc      uint64
 	flags   flags
 	stack   [stackSize]byte
-	decoded map[uint64]*x86asm.Inst
+	decoded [256]decoded // by address, the last ones
+}
+
+// A decoded is an instruction and where it is.
+type decoded struct {
+	pc uint64
+	in x86asm.Inst
 }
 
 type flags struct{ zero, sign, carry, overflow, parity bool }
@@ -47,7 +53,7 @@ var (
 )
 
 func newMachine(mem *pages, pointer int, steps int) *machine {
-	return &machine{mem: mem, mode: 8 * pointer, steps: steps, decoded: make(map[uint64]*x86asm.Inst)}
+	return &machine{mem: mem, mode: 8 * pointer, steps: steps}
 }
 
 // run runs the function at entry to its end, or until visit returns false.
@@ -136,8 +142,9 @@ var endbr64, endbr32 = []byte{0xf3, 0x0f, 0x1e, 0xfa}, []byte{0xf3, 0x0f, 0x1e, 
 
 // fetch decodes the instruction at pc.
 func (m *machine) fetch() (*x86asm.Inst, error) {
-	if in := m.decoded[m.pc]; in != nil {
-		return in, nil
+	kept := &m.decoded[m.pc%uint64(len(m.decoded))]
+	if kept.in.Len > 0 && kept.pc == m.pc {
+		return &kept.in, nil
 	}
 	const longest = 15
 	b, err := m.mem.read(m.pc, longest)
@@ -154,11 +161,8 @@ func (m *machine) fetch() (*x86asm.Inst, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: % x at %#x", errInstruction, b[:min(len(b), 8)], m.pc)
 	}
-	if len(m.decoded) > 1<<16 {
-		clear(m.decoded)
-	}
-	m.decoded[m.pc] = &in
-	return &in, nil
+	kept.pc, kept.in = m.pc, in
+	return &kept.in, nil
 }
 
 // target is where a jump or call leads.
