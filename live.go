@@ -448,6 +448,9 @@ func (l *liveTargets) dump(dir string, snapshots []*taken) error {
 			if t.base != nil {
 				l.problem(t.title, fmt.Errorf("%s: all counts: those of source-based coverage are not reset", p.Name))
 			}
+			if len(l.targets) > 1 {
+				p.Name = fmt.Sprintf("%d-%s", t.process.PID, p.Name)
+			}
 			if err := live.DumpProfile(dir, p); err != nil {
 				failed = append(failed, err)
 				continue
