@@ -47,14 +47,15 @@ func mountPoint(dir string, notice func(string)) (string, error) {
 		return "", err
 	}
 	info, err := os.Stat(abs)
+	crashed := errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
 	switch {
-	case errors.Is(err, unix.ENOTCONN) && kind == "fuse."+fileSystem:
+	case crashed && kind == "fuse."+fileSystem:
 		if err := detach(abs); err != nil {
 			return "", fmt.Errorf("%s: a footfall that crashed has left it mounted, and it cannot be unmounted: %w: try fusermount3 -u -z %s", dir, err, dir)
 		}
 		notice(fmt.Sprintf("%s: unmounted what a footfall that crashed has left", dir))
 		return mountPoint(dir, notice)
-	case errors.Is(err, unix.ENOTCONN):
+	case crashed:
 		return "", fmt.Errorf("%s: its file system (%s) has crashed: unmount it with fusermount3 -u %s", dir, kind, dir)
 	case errors.Is(err, os.ErrPermission) && kind == "fuse."+fileSystem:
 		return "", fmt.Errorf("%s: another user has mounted footfall there", dir)
