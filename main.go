@@ -32,6 +32,10 @@ var commands = []func() *cobra.Command{
 	newInstrumentCommand,
 	newProfileCommand,
 	newGcovCommand,
+	newMergeCommand,
+	newMergeStreamCommand,
+	newRewriteCommand,
+	newOverlapCommand,
 	newDumpCommand,
 	newCompletionCommand,
 	newDocsCommand,
@@ -60,6 +64,7 @@ func main() {
 // by their names: gcov-dump-12.
 var namedPrograms = map[string]func(prog string, args []string, stdout, stderr io.Writer) int{
 	"gcov-dump": runDump,
+	"gcov-tool": runTool,
 }
 
 // calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,
@@ -67,9 +72,6 @@ var namedPrograms = map[string]func(prog string, args []string, stdout, stderr i
 // of one and no arguments.
 func calledAsGcov(program string) bool {
 	name := filepath.Base(program)
-	if strings.Contains(name, "gcov-tool") {
-		return false
-	}
 	return strings.Contains(name, "gcov") || strings.Contains(name, "llvm-cov")
 }
 

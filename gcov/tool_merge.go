@@ -1,0 +1,460 @@
+package gcov
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }
+
+// merge adds directories. Gcov-tool adds two; more are added from left to
+// right, as if the result of each step were the first directory of the next.
+func (t *tool) merge(args []string) int {
+	out := "merged_profile"
+	var weights []uint32
+	g := getopt{prog: t.prog, short: "vo:w:", long: []longOption{{"verbose", false, 'v'}, {"output", true, 'o'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
+	if t.Version == 0 {
+		g.long = append(g.long, longOption{"exact", false, 'e'})
+	}
+	for opt, arg := g.next(); opt != 0; opt, arg = g.next() {
+		switch opt {
+		case 'v':
+			t.verbose = true
+		case 'o':
+			out = arg
+		case 'e':
+			t.exact = true
+		case 'w':
+			if !t.parseWeights(arg, &weights) {
+				return t.fatal("weights need to be non-negative")
+			}
+		default:
+			return t.misused("merge")
+		}
+	}
+	if n := len(g.operands); n < 2 || t.Version != 0 && n != 2 {
+		return t.misused("merge")
+	}
+	dirs := make([]*dataDir, len(g.operands))
+	parallel(len(dirs), func(i int) { dirs[i] = listData(g.operands[i]) })
+	return t.mergeDirs(dirs, weights, out)
+}
+
+// mergeDirs merges file by file, several at a time: what is written depends
+// only on the files of one name.
+func (t *tool) mergeDirs(dirs []*dataDir, weights []uint32, out string) int {
+	var jobs []*mergeJob
+	byName := make(map[string]*mergeJob)
+	for i, d := range dirs {
+		for _, name := range d.names {
+			j := byName[name]
+			if j == nil {
+				j = &mergeJob{tool: t, name: name, weights: weights}
+				byName[name] = j
+				jobs = append(jobs, j)
+			}
+			j.files = append(j.files, mergeFile{dir: i, path: filepath.Join(d.dir, name)})
+		}
+	}
+	parallel(len(jobs), func(i int) { jobs[i].run() })
+	if status, ok := t.judge(dirs, byName); !ok {
+		return status
+	}
+	t.finish(jobs)
+	names := make([]string, len(jobs))
+	contents := make([][]byte, len(jobs))
+	parallel(len(jobs), func(i int) {
+		names[i] = jobs[i].name
+		if j := jobs[i]; j.counts != nil {
+			contents[i] = j.counts.Encode()
+			if n := len(j.replaced); n > len(contents[i]) { // written over, not cut
+				contents[i] = append(contents[i], j.replaced[len(contents[i]):]...)
+			}
+		}
+	})
+	for _, j := range jobs {
+		t.say(&j.written)
+	}
+	return t.write(out, names, contents)
+}
+
+// judge prints what was said of the files, directory by directory, and tells
+// whether there is something to write.
+func (t *tool) judge(dirs []*dataDir, jobs map[string]*mergeJob) (status int, ok bool) {
+	found := false
+	for i, d := range dirs {
+		usable := false
+		for _, name := range d.names {
+			f := jobs[name].of(i)
+			t.say(&f.read)
+			usable = usable || f.usable
+		}
+		found = found || usable
+		if d.err != nil {
+			fmt.Fprintln(t.Stderr, d.err)
+		}
+		if !usable && t.Version == 0 && d.err == nil {
+			fmt.Fprintf(t.Stderr, "footfall: no data files (.gcda) that can be used in %s\n", d.dir)
+		}
+		if !usable && (t.Version == 0 || !t.Version.atLeast(130)) {
+			return 1, false
+		}
+		for _, name := range slices.Backward(d.names) {
+			t.say(&jobs[name].of(i).merged)
+		}
+	}
+	if !found && t.verbose {
+		fmt.Fprintln(t.Stdout, "no profile files were merged")
+	}
+	return 0, found
+}
+
+// finish brings the summaries into the form in which the version writes them.
+func (t *tool) finish(jobs []*mergeJob) {
+	var largest int64
+	for _, j := range jobs {
+		if j.counts != nil {
+			largest = max(largest, j.counts.Largest())
+		}
+	}
+	for _, j := range jobs {
+		if j.counts != nil {
+			t.complete(j.counts, largest)
+		}
+	}
+}
+
+// complete makes counts what gcov-tool writes.
+func (t *tool) complete(c *Counts, largest int64) {
+	v := c.Version
+	if v.objectRuns() {
+		runs, sum := c.objectSummary()
+		if !v.omitsZeros() && !t.exact { // which forgets the runs
+			runs, sum = 1, uint32(largest)
+		}
+		c.Summaries = []Summary{{Words: []uint32{runs, sum}}}
+	}
+	if len(c.Trailer) != 8 || !c.fromClang() {
+		c.Trailer = make([]byte, 4)
+	}
+	if !t.exact {
+		c.BigEndian = false
+	}
+	c.orderValues()
+	c.omitZeros()
+}
+
+func (c *Counts) objectSummary() (runs, sum uint32) {
+	for _, s := range c.Summaries {
+		if !s.Program && len(s.Words) > 1 {
+			runs, sum = s.Words[0], s.Words[1]
+		}
+	}
+	return runs, sum
+}
+
+// A mergeJob merges the files of one name.
+type mergeJob struct {
+	*tool
+	name    string
+	weights []uint32
+	files   []mergeFile // at most one of each directory
+
+	truncates bool // what is written later replaces what was written before
+
+	counts   *Counts // the result
+	replaced []byte  // a result that was written over
+	written  said
+	buf      []byte
+}
+
+// A mergeFile is the file of one directory, and what was said of it.
+type mergeFile struct {
+	dir          int
+	path         string
+	read, merged said
+	usable       bool
+}
+
+func (j *mergeJob) of(dir int) *mergeFile {
+	i, _ := slices.BinarySearchFunc(j.files, dir, func(f mergeFile, dir int) int { return f.dir - dir })
+	return &j.files[i]
+}
+
+func (j *mergeJob) run() {
+	for i := range j.files {
+		f := &j.files[i]
+		if j.verbose {
+			f.read.errorf("reading file: %s\n", j.name)
+		}
+		b, err := readInto(f.path, j.buf)
+		j.buf = b
+		if err != nil {
+			f.read.errorf("%s:cannot open\n", j.name)
+			continue
+		}
+		w := weight(j.weights, f.dir)
+		if j.counts != nil && !j.verbose && j.counts.addBytes(b, w) {
+			f.usable = true
+			continue
+		}
+		c := j.decode(j.name, b, j.counts, &f.read)
+		if c == nil {
+			continue
+		}
+		// ReadCounts keeps parts of the bytes, and the buffer is used again.
+		c.Trailer = bytes.Clone(c.Trailer)
+		f.usable = true
+		j.add(c, f, w)
+	}
+	j.buf = nil
+}
+
+// add adds a file to the result so far.
+func (j *mergeJob) add(c *Counts, f *mergeFile, w uint32) {
+	switch {
+	case j.counts == nil && f.dir == 0:
+		j.counts = c
+		if w > 1 {
+			j.again(c, w-1)
+		}
+	case j.counts == nil:
+		j.counts = c
+		j.again(c, w-1)
+	case len(j.counts.Functions) != len(c.Functions):
+		f.merged.errorf("mismatched profiles in %s (%d functions vs %d functions)\n", j.name, len(j.counts.Functions), len(c.Functions))
+		j.again(c, w-1)
+		j.overwrite(c)
+	default:
+		j.counts.mergeWeighted(c, w, j.name, &f.merged)
+	}
+}
+
+// again adds w times the counts to themselves. Gcov-tool then counts the runs
+// double, even where w is 0.
+func (j *mergeJob) again(c *Counts, w uint32) {
+	if j.exact && w == 0 {
+		return
+	}
+	c.addRuns(c)
+	for i := range c.Functions {
+		for k := range c.Functions[i].Counters {
+			ctr := &c.Functions[i].Counters[k]
+			if c.Version.operation(ctr.Kind) == opAdd {
+				for n, x := range ctr.Values {
+					ctr.Values[n] += x * int64(w)
+				}
+			} else {
+				c.scaleValues(ctr, func(x int64) int64 { return x + x*int64(w) })
+			}
+		}
+	}
+}
+
+// overwrite writes c where the result was written before, as a program does
+// that finds an old file.
+func (j *mergeJob) overwrite(c *Counts) {
+	old := j.counts
+	if j.truncates {
+		j.counts = c
+		return
+	}
+	if v := c.Version; v.hasObjectChecksum() && old.Checksum != c.Checksum || !v.hasObjectChecksum() && old.Stamp != c.Stamp {
+		what := "checksum"
+		if !v.hasObjectChecksum() {
+			what = "timestamp"
+		}
+		j.written.errorf("libgcov profiling error:%s:overwriting an existing profile data with a different %s\n", j.name, what)
+		j.complete(old, old.Largest())
+		j.replaced = old.Encode()
+		j.counts = c
+		return
+	}
+	i := 0
+	for i < min(len(old.Functions), len(c.Functions)) && old.Functions[i].matches(&c.Functions[i], c.Version) {
+		i++
+	}
+	j.written.errorf("libgcov profiling error:%s:Merge mismatch for function %d\n", j.name, i)
+}
+
+func (c *Counts) addRuns(o *Counts) {
+	for i := range min(len(c.Summaries), len(o.Summaries)) {
+		to, from := c.Summaries[i].Words, o.Summaries[i].Words
+		switch {
+		case c.Version.objectRuns() && !c.Summaries[i].Program && len(to) > 1 && len(from) > 1:
+			to[0] += from[0]
+			to[1] += from[1]
+		case c.Summaries[i].Program && len(to) > 2 && len(from) > 2:
+			to[2] += from[2]
+		}
+	}
+	if len(c.Summaries) == 0 {
+		c.Summaries = o.Summaries
+	}
+}
+
+// mergeWeighted adds w times o. Functions that differ are left as they are.
+func (c *Counts) mergeWeighted(o *Counts, w uint32, name string, s *said) {
+	c.addRuns(o)
+	for i := range c.Functions {
+		f, g := &c.Functions[i], &o.Functions[i]
+		switch {
+		case g.Placeholder:
+		case f.Placeholder:
+			*f = *g
+			f.extra = nil
+		case f.CfgChecksum != g.CfgChecksum:
+			s.errorf("in %s, cfg_checksum mismatch, skipping\n", name)
+		case !f.matches(g, c.Version):
+			s.errorf("in %s, function %d differs (ident %#x vs %#x), skipping\n", name, i, f.Ident, g.Ident)
+		default:
+			for k := range f.Counters {
+				c.mergeCounters(&f.Counters[k], &g.Counters[k], w)
+			}
+		}
+	}
+}
+
+func (c *Counts) mergeCounters(to, from *Counters, w uint32) {
+	if from.Zeros > 0 {
+		return
+	}
+	to.expand()
+	switch op := c.Version.operation(to.Kind); op {
+	case opAdd:
+		for i, x := range from.Values {
+			to.Values[i] += x * int64(w)
+		}
+	case opValues, opOther:
+		c.scaleValues(from, func(x int64) int64 {
+			if x == -1 {
+				return x
+			}
+			return x * int64(w)
+		})
+		if op == opValues {
+			to.merge(from, op)
+		} else {
+			c.mergeOldValues(to, from)
+		}
+	default:
+		to.merge(from, op)
+	}
+}
+
+// addBytes adds w times the counts in the bytes of a data file that has the
+// same layout, without decoding it. It returns false, and has done nothing,
+// where something is not as usual.
+func (c *Counts) addBytes(b []byte, w uint32) bool {
+	if c.BigEndian || !c.Version.objectRuns() || len(c.Summaries) != 1 || len(c.Summaries[0].Words) != 2 || c.Summaries[0].Program || !c.walkBytes(b, nil) {
+		return false
+	}
+	return c.walkBytes(b, func(to *Counters, data []byte) {
+		to.expand()
+		for i := range to.Values {
+			to.Values[i] += int64(binary.LittleEndian.Uint64(data[i*8:])) * int64(w)
+		}
+	})
+}
+
+// walkBytes calls add with all counters in b that are written out. With add nil
+// it checks whether the layout is that of c.
+func (c *Counts) walkBytes(b []byte, add func(to *Counters, data []byte)) bool {
+	word := binary.LittleEndian.Uint32
+	head, unit := 12, 4
+	if c.Version.byteLengths() {
+		head, unit = 16, 1
+	}
+	if len(b) < head+16 || word(b) != dataMagic || word(b[4:]) != uint32(c.Version) || word(b[8:]) != c.Stamp ||
+		head == 16 && word(b[12:]) != c.Checksum || word(b[head:]) != tagObjectSummary || int(word(b[head+4:]))*unit != 8 {
+		return false
+	}
+	sum := c.Summaries[0].Words
+	if add != nil {
+		sum[0] += word(b[head+8:])
+		sum[1] += word(b[head+12:])
+	}
+	b = b[head+16:]
+	for i := range c.Functions {
+		f := &c.Functions[i]
+		if f.Placeholder || f.named || len(f.extra) > 0 || len(b) < 20 || word(b) != tagFunction || int(word(b[4:]))*unit != 12 ||
+			word(b[8:]) != f.Ident || word(b[12:]) != f.LineChecksum || word(b[16:]) != f.CfgChecksum {
+			return false
+		}
+		b = b[20:]
+		for k := range f.Counters {
+			ctr := &f.Counters[k]
+			if len(b) < 8 || word(b) != tagCounters+uint32(ctr.Kind)<<17 || c.Version.operation(ctr.Kind) != opAdd {
+				return false
+			}
+			length := int(int32(word(b[4:]))) * unit
+			b = b[8:]
+			switch {
+			case length == -8*ctr.Len():
+				continue
+			case length != 8*ctr.Len() || len(b) < length:
+				return false
+			case add != nil:
+				add(ctr, b)
+			}
+			b = b[length:]
+		}
+	}
+	return len(b) == 4 && word(b) == 0
+}
+
+// mergeStream adds counts that a program without files has sent: for each
+// object its name and its data, back to back.
+func (t *tool) mergeStream(args []string) int {
+	var weights []uint32
+	objects := "."
+	g := getopt{prog: t.prog, short: "vw:", long: []longOption{{"verbose", false, 'v'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
+	if t.Version == 0 {
+		g.short += "o:"
+		g.long = append(g.long, longOption{"exact", false, 'e'}, longOption{"object-directory", true, 'o'})
+	}
+	for opt, arg := g.next(); opt != 0; opt, arg = g.next() {
+		switch opt {
+		case 'v':
+			t.verbose = true
+		case 'e':
+			t.exact = true
+		case 'o':
+			objects = arg
+		case 'w':
+			if !t.parseWeights(arg, &weights) {
+				return t.fatal("weights need to be non-negative")
+			}
+		default:
+			return t.misused("merge-stream")
+		}
+	}
+	if len(g.operands) > 1 {
+		return t.misused("merge-stream")
+	}
+	name, b, err := "<stdin>", []byte(nil), error(nil)
+	if len(g.operands) == 1 && !(t.Version == 0 && g.operands[0] == "-") {
+		name = g.operands[0]
+		b, err = os.ReadFile(name)
+	} else {
+		b, err = readAll(t.Stdin)
+	}
+	if err != nil {
+		s := new(said)
+		s.errorf("%s:cannot open:%s\n", name, systemError(err))
+		t.say(s)
+		if t.verbose {
+			fmt.Fprintln(t.Stdout, "no profile files were merged")
+		}
+		if t.Version == 0 {
+			return 1
+		}
+		return 0
+	}
+	return t.mergeParts(t.splitStream(name, b, objects), weights)
+}

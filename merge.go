@@ -1,0 +1,129 @@
+package main
+
+import (
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"footfall/gcov"
+)
+
+func newMergeCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "merge [-o DIR] [-w W1,W2,...] [-v] [--exact] DIR1 DIR2...",
+		Short: "Add directories of .gcda files, as gcov-tool does",
+		Long: `Merge adds the data files (.gcda) of directories: those of the same name below
+each directory become one below DIR, which is merged_profile if there is no -o.
+What is written is what gcov-tool writes; with more than two directories it is
+what gcov-tool writes when its result is merged with the next. Data files that
+were in DIR before are removed.
+
+Arcs and averages are added, masks (conditions, paths) united, of times the
+earliest stays, values of profiles are kept as the compiler's run-time library
+keeps them. Functions whose checksums differ, and files that are damaged or of
+another version, are left out, which is said.
+
+  -o, --output DIR       write the result to DIR
+  -w, --weight W1,W2     count each directory so many times, at least once
+  -v, --verbose          tell of each file and function
+      --exact            do not count the runs of a file double that is in one
+                         directory only, and keep the byte order of the data`,
+		Example: `  # the runs of three machines
+  footfall merge -o all host1 host2 host3
+  footfall report all --object-directory build`,
+	})
+}
+
+func newMergeStreamCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "merge-stream [-w W1,W2] [-o DIR] [-v] [--exact] [FILE]",
+		Short: "Add counters that a program without files has sent",
+		Long: `Merge-stream reads what a program without a file system has sent from its section
+.gcov_info (GCC's -fprofile-info-section), from FILE or standard input, and adds
+it to the data files (.gcda) that it belongs to: those whose names are in the
+stream, or where the stream has no names, those beside the notes with the same
+stamp. docs/embedded.md shows how.
+
+  -w, --weight W1,W2     count the files so many times, and the stream
+  -o, --object-directory DIR
+                         for data without names: the notes are below DIR
+                         (default: the working directory)
+  -v, --verbose          tell of each function
+      --exact            do not count the runs of a new file double`,
+		Example: `  qemu-system-arm -M mps2-an385 -semihosting -kernel firmware.elf > counters
+  footfall merge-stream counters
+  footfall report`,
+	})
+}
+
+func newRewriteCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "rewrite [-o DIR] [-s FACTOR | -n MAX] [-v] [--exact] DIR",
+		Short: "Scale the counts of a directory of .gcda files, as gcov-tool does",
+		Long: `Rewrite multiplies the counts in the data files (.gcda) below a directory by a
+factor and writes them to another. Masks, times and the values of profiles stay.
+Data files that were there before are removed.
+
+  -o, --output DIR       write to DIR (default: rewrite_profile)
+  -s, --scale FACTOR     0.5 or 1/2
+  -n, --normalize MAX    the factor that makes the largest count MAX; gcov-tool
+                         does nothing for this option, and so it has an effect
+                         only with --exact
+      --exact            do what the options say
+  -v, --verbose          tell of each file and function`,
+		Example: `  # let a long run weigh no more than a short one
+  footfall rewrite --exact -n 1000000 -o scaled long`,
+	})
+}
+
+func newOverlapCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "overlap [-f] [-F] [-o] [-h] [-t THRESHOLD] [-v] [--exact] DIR1 DIR2",
+		Short: "Compare two directories of .gcda files, as gcov-tool does",
+		Long: `Overlap tells how alike two profiles are: the sum, over all counters, of the
+smaller of its shares of all counts in each directory. It prints what gcov-tool
+prints, which since GCC 9 does not know the sums and finds no overlap at all;
+--exact computes them.
+
+  -f, --function         tell of each function
+  -o, --object           tell of each object
+  -F, --fullname         with directories
+  -h, --hotonly          leave out what is not hot
+  -t, --hot_threshold T  hot are counters with this share of all (0.005)
+      --exact            compute the overlap
+  -v, --verbose          tell of each file and function
+
+The exit status is 1 if there is no overlap.`,
+		Example: `  footfall overlap --exact -o before after`,
+	})
+}
+
+// toolCommand completes a command that gcov.RunTool carries out, which takes the
+// arguments as gcov-tool does.
+func toolCommand(cmd *cobra.Command) *cobra.Command {
+	cmd.DisableFlagParsing = true
+	cmd.DisableFlagsInUseLine = true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "--help") {
+			return cmd.Help()
+		}
+		inv := &gcov.ToolInvocation{
+			Prog: "footfall", Args: append([]string{cmd.Name()}, args...),
+			Stdin: os.Stdin, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
+		}
+		if status := gcov.RunTool(inv); status != 0 {
+			return &exitError{status: status}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// runTool is gcov-tool as called by the name prog. It returns the exit status.
+func runTool(prog string, args []string, stdout, stderr io.Writer) int {
+	return gcov.RunTool(&gcov.ToolInvocation{
+		Prog: prog, Args: args, Version: namedVersion(prog, "gcov-tool-"), Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
+	})
+}
