@@ -26,6 +26,7 @@ var clangVariants = []variant{
 	{name: "stripped", sources: []string{"work.c"}, strip: true},
 	{name: "stripped O2", flags: "-O2", sources: []string{"work.c"}, strip: true},
 	{name: "protected", flags: "-fstack-protector-all -fcf-protection=full", sources: []string{"work.c"}},
+	{name: "sanitized", flags: "-O1 -fsanitize=address,undefined", sources: []string{"work.c"}},
 	{name: "C++ comdat", sources: []string{"first.cc", "second.cc"}},
 	{name: "C++ comdat O2 stripped", flags: "-O2", sources: []string{"first.cc", "second.cc"}, strip: true},
 	{name: "dlopen", sources: []string{"work.c"}, library: true},

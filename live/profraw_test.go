@@ -31,6 +31,7 @@ var profileVariants = []struct {
 	{variant: variant{name: "no PIE", flags: "-no-pie -fno-pie", sources: []string{"work.c"}}},
 	{variant: variant{name: "PIE stripped", flags: "-O2 -pie -fPIE", sources: []string{"work.c"}, strip: true}},
 	{variant: variant{name: "no build ID", flags: "-Wl,--build-id=none", sources: []string{"work.c"}}},
+	{variant: variant{name: "sanitized", flags: "-O1 -fsanitize=address,undefined", sources: []string{"work.c"}}},
 	{variant: variant{name: "C++ comdat", sources: []string{"first.cc", "second.cc"}}},
 	{variant: variant{name: "C++ comdat O2 stripped", flags: "-O2", sources: []string{"first.cc", "second.cc"}, strip: true}},
 	{variant: variant{name: "dlopen", sources: []string{"work.c"}, library: true}},
