@@ -5,439 +5,365 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
-	"sort"
 )
 
-// CallFrames are the rules by which exceptions, debuggers and profilers find
-// the caller of code: the section .eh_frame, see DWARF 5, section 6.4, and the
-// Linux Standard Base for what is different in this section.
+// An UnwindRow says how to get from a function to its caller, from an address
+// on up to that of the next row.
 //
-//	length u32 (all ones: u64 follows), then
-//	common part   0 u32, version u8, augmentation string, code and data factors,
-//	              return register, augmentation data, rules
-//	of code       distance back to the common part u32, begin, length,
-//	              augmentation data, rules
-type CallFrames struct {
-	order  binary.ByteOrder
-	wide   bool
-	addr   uint64 // of the section
-	data   []byte
-	codes  []codeFrames // by ascending address
-	common map[uint64]*commonFrames
+//	CFA            %rsp or %rbp, plus CFA: where the caller's stack began
+//	return address at the CFA - 8
+//	caller's %rbp  at the CFA + FramePointer; 0: still in %rbp
+type UnwindRow struct {
+	Addr             uint64 // as the file has it
+	CFA              int32
+	FramePointer     int16
+	FromFramePointer bool // the CFA is from %rbp
+	Known            bool // else there is no caller, or no way to find it
 }
 
-type codeFrames struct {
-	low, high uint64
-	common    *commonFrames
-	rules     []byte
-}
-
-type commonFrames struct {
-	codeFactor   uint64
-	dataFactor   int64
-	returnColumn uint64
-	encoding     byte // of addresses of code
-	hasData      bool
-	signal       bool
-	rules        []byte
-}
-
-// A RuleKind says how to find the value of a register in the caller.
-type RuleKind byte
-
-// Kinds of rules.
+// Columns of registers on x86-64.
 const (
-	RuleSame       RuleKind = iota // it is unchanged
-	RuleUndefined                  // it is lost; of the return address: there is no caller
-	RuleOffset                     // it is stored at CFA + Offset
-	RuleValue                      // it is CFA + Offset
-	RuleRegister                   // it is in register Register
-	RuleExpression                 // it is stored at the address that Expression computes
-	RuleComputed                   // it is what Expression computes
+	columnRBP    = 6
+	columnRSP    = 7
+	columnReturn = 16
 )
 
-// A Rule says how to find one value.
-type Rule struct {
-	Kind       RuleKind
-	Register   uint64
-	Offset     int64
-	Expression []byte
-}
+var errFrame = errors.New("cut off")
 
-// FrameRegisters is the number of registers that rules know, by their numbers
-// in DWARF.
-const FrameRegisters = 17
-
-// A FrameRow has the rules for code.
-type FrameRow struct {
-	// CFA, the canonical frame address, is what the stack pointer was before the
-	// call: a register plus an offset (RuleRegister), or computed.
-	CFA       Rule
-	Registers [FrameRegisters]Rule
-	Return    uint64 // the register that has the return address
-	Signal    bool   // the code was not called but interrupted
-}
-
-var errFrames = errors.New("damaged .eh_frame")
-
-// CallFrames reads the table of the section; nil if there is none.
-func (f *File) CallFrames() (*CallFrames, error) {
+// UnwindRows returns what .eh_frame says, by ascending address. Only x86-64 is
+// known. Descriptions that are damaged or of another form are left out.
+func (f *File) UnwindRows() ([]UnwindRow, error) {
 	s := f.elf.Section(".eh_frame")
-	if s == nil || s.Type == elf.SHT_NOBITS {
+	if s == nil || f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
 		return nil, nil
 	}
 	b, err := data(s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("section .eh_frame: %w", err)
 	}
-	c := &CallFrames{order: f.Order, wide: f.Class == elf.ELFCLASS64, addr: s.Addr, data: b, common: make(map[uint64]*commonFrames)}
-	c.index()
-	slices.SortFunc(c.codes, func(a, b codeFrames) int { return cmp.Compare(a.low, b.low) })
-	return c, nil
+	var rows []UnwindRow
+	cies := make(map[int]*cie)
+	for at := 0; at+8 <= len(b); {
+		size := int(binary.LittleEndian.Uint32(b[at:]))
+		if size < 4 || size > len(b)-at-4 {
+			break // 0 is the end, 0xffffffff the form of 64 bits
+		}
+		entry := b[at+4 : at+4+size]
+		// To the CIE it belongs to, back from here; 0: it is one itself.
+		if back := int(binary.LittleEndian.Uint32(entry)); back != 0 {
+			from := at + 4 - back
+			if _, ok := cies[from]; !ok && from >= 0 {
+				cies[from] = readCIE(b, from)
+			}
+			if c := cies[from]; c != nil {
+				rows = append(rows, c.rows(entry[4:], s.Addr+uint64(at)+8)...)
+			}
+		}
+		at += 4 + size
+	}
+	slices.SortStableFunc(rows, func(a, b UnwindRow) int {
+		known := func(r UnwindRow) int {
+			if r.Known {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(a.Addr, b.Addr), known(a)-known(b))
+	})
+	return rows, nil
 }
 
-// index finds all entries. At damage it stops: the entries before are good.
-func (c *CallFrames) index() {
-	for at := uint64(0); at+4 <= uint64(len(c.data)); {
-		r := &frameReader{c: c, b: c.data, off: at}
-		size := uint64(r.u32())
-		if size == 0xffffffff {
-			size = r.u64()
+// A cie has what several functions have in common.
+type cie struct {
+	codeAlign    uint64
+	dataAlign    int64
+	encoding     byte
+	augmented    bool // the function has data of that, too
+	signal       bool
+	instructions []byte
+}
+
+func readCIE(b []byte, at int) *cie {
+	if at+9 > len(b) {
+		return nil
+	}
+	size := int(binary.LittleEndian.Uint32(b[at:]))
+	if size < 5 || size > len(b)-at-4 {
+		return nil
+	}
+	r := &cursor{b: b[at+8 : at+4+size]}
+	version := r.byte()
+	var augmentation []byte
+	for c := r.byte(); c != 0; c = r.byte() {
+		augmentation = append(augmentation, c)
+	}
+	c := &cie{codeAlign: r.unsigned(), dataAlign: r.signed()}
+	column := uint64(0)
+	if version == 1 {
+		column = uint64(r.byte())
+	} else {
+		column = r.unsigned()
+	}
+	for i, letter := range augmentation {
+		switch {
+		case i == 0 && letter == 'z':
+			c.augmented = true
+			r.unsigned()
+		case letter == 'R':
+			c.encoding = r.byte()
+		case letter == 'P':
+			r.pointer(r.byte(), 0)
+		case letter == 'L':
+			r.byte()
+		case letter == 'S':
+			c.signal = true
+		default:
+			return nil
 		}
-		begin := r.off
-		if size == 0 || size > uint64(len(c.data))-begin {
+	}
+	c.instructions = r.b
+	if r.err != nil || column != columnReturn || version != 1 && version != 3 {
+		return nil
+	}
+	return c
+}
+
+// rows returns those of one function, whose description is at addr.
+func (c *cie) rows(b []byte, addr uint64) []UnwindRow {
+	r := &cursor{b: b}
+	low := r.pointer(c.encoding, addr)
+	length := r.pointer(c.encoding&0x0f, 0)
+	if c.augmented {
+		r.bytes(r.unsigned())
+	}
+	if r.err != nil || low == 0 || length == 0 { // at 0: thrown away by the linker
+		return nil
+	}
+	end := UnwindRow{Addr: low + length}
+	if c.signal {
+		return []UnwindRow{{Addr: low}, end}
+	}
+	u := unwinder{cie: c, addr: low}
+	u.run(c.instructions)
+	u.initial, u.rows = u.state, nil
+	u.run(r.b)
+	u.emit()
+	if u.failed {
+		return []UnwindRow{{Addr: low}, end}
+	}
+	return append(u.rows, end)
+}
+
+// An unwinder carries out the instructions that describe a function.
+type unwinder struct {
+	*cie
+	addr    uint64
+	state   unwindState
+	initial unwindState
+	stack   []unwindState
+	rows    []UnwindRow
+	failed  bool
+}
+
+type unwindState struct {
+	register uint64 // that the CFA is from
+	offset   int64
+	odd      bool // the CFA is an expression
+	rbp      rule
+	ret      rule
+}
+
+// A rule says where a register of the caller is.
+type rule struct {
+	saved  bool
+	offset int64 // from the CFA
+	odd    bool  // nowhere, or by an expression
+}
+
+func (u *unwinder) emit() {
+	s := u.state
+	row := UnwindRow{Addr: u.addr, CFA: int32(s.offset), FramePointer: int16(s.rbp.offset), FromFramePointer: s.register == columnRBP}
+	row.Known = !s.odd && (s.register == columnRSP || s.register == columnRBP) && int64(row.CFA) == s.offset &&
+		s.ret == rule{saved: true, offset: -8} && !s.rbp.odd && int64(row.FramePointer) == s.rbp.offset
+	u.rows = append(u.rows, row)
+}
+
+func (u *unwinder) advance(n uint64) {
+	if n != 0 {
+		u.emit()
+		u.addr += n * u.codeAlign
+	}
+}
+
+func (u *unwinder) set(column uint64, r rule) {
+	switch column {
+	case columnRBP:
+		u.state.rbp = r
+	case columnReturn:
+		u.state.ret = r
+	}
+}
+
+func (u *unwinder) restore(column uint64) {
+	switch column {
+	case columnRBP:
+		u.state.rbp = u.initial.rbp
+	case columnReturn:
+		u.state.ret = u.initial.ret
+	}
+}
+
+func (u *unwinder) run(b []byte) {
+	r := &cursor{b: b}
+	saved := func(column uint64, offset int64) { u.set(column, rule{saved: true, offset: offset}) }
+	for len(r.b) > 0 && r.err == nil && len(u.rows) < 1<<16 {
+		op := r.byte()
+		switch low := uint64(op & 0x3f); op >> 6 {
+		case 1: // DW_CFA_advance_loc
+			u.advance(low)
+			continue
+		case 2: // DW_CFA_offset
+			saved(low, int64(r.unsigned())*u.dataAlign)
+			continue
+		case 3: // DW_CFA_restore
+			u.restore(low)
+			continue
+		}
+		switch op {
+		case 0x00: // DW_CFA_nop
+		case 0x02: // DW_CFA_advance_loc1
+			u.advance(uint64(r.byte()))
+		case 0x03:
+			u.advance(r.number(2))
+		case 0x04:
+			u.advance(r.number(4))
+		case 0x05: // DW_CFA_offset_extended
+			column := r.unsigned()
+			saved(column, int64(r.unsigned())*u.dataAlign)
+		case 0x06: // DW_CFA_restore_extended
+			u.restore(r.unsigned())
+		case 0x07: // DW_CFA_undefined
+			u.set(r.unsigned(), rule{odd: true})
+		case 0x08: // DW_CFA_same_value
+			u.set(r.unsigned(), rule{})
+		case 0x09: // DW_CFA_register
+			u.set(r.unsigned(), rule{odd: true})
+			r.unsigned()
+		case 0x0a: // DW_CFA_remember_state
+			if u.failed = len(u.stack) > 64; u.failed {
+				return
+			}
+			u.stack = append(u.stack, u.state)
+		case 0x0b: // DW_CFA_restore_state
+			if u.failed = len(u.stack) == 0; u.failed {
+				return
+			}
+			u.state, u.stack = u.stack[len(u.stack)-1], u.stack[:len(u.stack)-1]
+		case 0x0c: // DW_CFA_def_cfa
+			u.state.register, u.state.offset, u.state.odd = r.unsigned(), int64(r.unsigned()), false
+		case 0x0d: // DW_CFA_def_cfa_register
+			u.state.register = r.unsigned()
+		case 0x0e: // DW_CFA_def_cfa_offset
+			u.state.offset = int64(r.unsigned())
+		case 0x0f: // DW_CFA_def_cfa_expression
+			r.bytes(r.unsigned())
+			u.state.odd = true
+		case 0x10, 0x16: // DW_CFA_expression, DW_CFA_val_expression
+			u.set(r.unsigned(), rule{odd: true})
+			r.bytes(r.unsigned())
+		case 0x11: // DW_CFA_offset_extended_sf
+			column := r.unsigned()
+			saved(column, r.signed()*u.dataAlign)
+		case 0x12: // DW_CFA_def_cfa_sf
+			u.state.register, u.state.offset, u.state.odd = r.unsigned(), r.signed()*u.dataAlign, false
+		case 0x13: // DW_CFA_def_cfa_offset_sf
+			u.state.offset = r.signed() * u.dataAlign
+		case 0x2e: // DW_CFA_GNU_args_size
+			r.unsigned()
+		default:
+			u.failed = true
 			return
 		}
-		end := begin + size
-		r.b = c.data[:end]
-		back := uint64(r.u32())
-		if back != 0 && back <= begin {
-			if common := c.commonAt(begin - back); common != nil {
-				low := r.encoded(common.encoding)
-				high := low + r.encoded(common.encoding&0x0f)
-				if common.hasData {
-					r.skip(r.uleb())
-				}
-				if !r.bad && low < high {
-					c.codes = append(c.codes, codeFrames{low, high, common, r.b[r.off:]})
-				}
-			}
-		}
-		at = end
 	}
+	u.failed = u.failed || r.err != nil
 }
 
-func (c *CallFrames) commonAt(at uint64) *commonFrames {
-	if common, ok := c.common[at]; ok {
-		return common
-	}
-	c.common[at] = nil
-	r := &frameReader{c: c, b: c.data, off: at}
-	size := uint64(r.u32())
-	if size == 0xffffffff {
-		size = r.u64()
-	}
-	if r.bad || size > uint64(len(c.data))-r.off {
-		return nil
-	}
-	r.b = c.data[:r.off+size]
-	id, version := r.u32(), r.u8()
-	if id != 0 || version != 1 && version != 3 {
-		return nil
-	}
-	augmentation := r.text()
-	common := &commonFrames{codeFactor: r.uleb(), dataFactor: r.sleb()}
-	if version == 1 {
-		common.returnColumn = uint64(r.u8())
-	} else {
-		common.returnColumn = r.uleb()
-	}
-	if len(augmentation) > 0 && augmentation[0] == 'z' {
-		common.hasData = true
-		n := r.uleb()
-		end := r.off + n
-		for _, a := range augmentation[1:] {
-			switch a {
-			case 'R':
-				common.encoding = r.u8()
-			case 'P':
-				r.encoded(r.u8())
-			case 'L':
-				r.u8()
-			case 'S':
-				common.signal = true
-			}
-		}
-		if end < r.off || end > uint64(len(r.b)) {
-			return nil
-		}
-		r.off = end
-	} else if augmentation != "" {
-		return nil // not known: what follows has no known form
-	}
-	if r.bad {
-		return nil
-	}
-	common.rules = r.b[r.off:]
-	c.common[at] = common
-	return common
-}
-
-// Row returns the rules for the code at addr; ok is false if there are none.
-func (c *CallFrames) Row(addr uint64) (row FrameRow, ok bool) {
-	i := sort.Search(len(c.codes), func(i int) bool { return c.codes[i].low > addr })
-	if i == 0 || addr >= c.codes[i-1].high {
-		return row, false
-	}
-	code := &c.codes[i-1]
-	common := code.common
-	m := &frameMachine{c: c, common: common}
-	m.row.Return, m.row.Signal = common.returnColumn, common.signal
-	if err := m.run(common.rules, 0, ^uint64(0)); err != nil {
-		return row, false
-	}
-	m.initial = m.row
-	if err := m.run(code.rules, code.low, addr); err != nil {
-		return row, false
-	}
-	return m.row, true
-}
-
-// A frameMachine carries out the rules' instructions up to an address.
-type frameMachine struct {
-	c            *CallFrames
-	common       *commonFrames
-	row, initial FrameRow
-	stack        []FrameRow
-}
-
-// Instructions of DW_CFA_*; the first three have an operand in their low bits.
-const (
-	cfaAdvance = 0x40
-	cfaOffset  = 0x80
-	cfaRestore = 0xc0
-)
-
-func (m *frameMachine) run(rules []byte, loc, addr uint64) error {
-	r := &frameReader{c: m.c, b: rules}
-	factored := func(n uint64) int64 { return int64(n) * m.common.dataFactor }
-	for r.off < uint64(len(r.b)) && !r.bad {
-		op := r.u8()
-		low := uint64(op & 0x3f)
-		switch op & 0xc0 {
-		case cfaAdvance:
-			if loc += low * m.common.codeFactor; loc > addr {
-				return nil
-			}
-			continue
-		case cfaOffset:
-			m.set(low, Rule{Kind: RuleOffset, Offset: factored(r.uleb())})
-			continue
-		case cfaRestore:
-			m.restore(low)
-			continue
-		}
-		advance := uint64(0)
-		switch op {
-		case 0x00: // nop
-		case 0x01: // set_loc
-			loc = r.encoded(m.common.encoding)
-			if loc > addr {
-				return nil
-			}
-		case 0x02: // advance_loc1
-			advance = uint64(r.u8())
-		case 0x03:
-			advance = uint64(r.u16())
-		case 0x04:
-			advance = uint64(r.u32())
-		case 0x05: // offset_extended
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleOffset, Offset: factored(r.uleb())})
-		case 0x06: // restore_extended
-			m.restore(r.uleb())
-		case 0x07: // undefined
-			m.set(r.uleb(), Rule{Kind: RuleUndefined})
-		case 0x08: // same_value
-			m.set(r.uleb(), Rule{})
-		case 0x09: // register
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleRegister, Register: r.uleb()})
-		case 0x0a: // remember_state
-			if len(m.stack) > 64 {
-				return errFrames
-			}
-			m.stack = append(m.stack, m.row)
-		case 0x0b: // restore_state
-			n := len(m.stack)
-			if n == 0 {
-				return errFrames
-			}
-			m.row, m.stack = m.stack[n-1], m.stack[:n-1]
-		case 0x0c: // def_cfa
-			m.row.CFA = Rule{Kind: RuleRegister, Register: r.uleb(), Offset: int64(r.uleb())}
-		case 0x0d: // def_cfa_register
-			m.row.CFA.Register = r.uleb()
-		case 0x0e: // def_cfa_offset
-			m.row.CFA.Offset = int64(r.uleb())
-		case 0x0f: // def_cfa_expression
-			m.row.CFA = Rule{Kind: RuleExpression, Expression: r.block()}
-		case 0x10: // expression
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleExpression, Expression: r.block()})
-		case 0x11: // offset_extended_sf
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleOffset, Offset: r.sleb() * m.common.dataFactor})
-		case 0x12: // def_cfa_sf
-			m.row.CFA = Rule{Kind: RuleRegister, Register: r.uleb(), Offset: r.sleb() * m.common.dataFactor}
-		case 0x13: // def_cfa_offset_sf
-			m.row.CFA.Offset = r.sleb() * m.common.dataFactor
-		case 0x14: // val_offset
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleValue, Offset: factored(r.uleb())})
-		case 0x15: // val_offset_sf
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleValue, Offset: r.sleb() * m.common.dataFactor})
-		case 0x16: // val_expression
-			reg := r.uleb()
-			m.set(reg, Rule{Kind: RuleComputed, Expression: r.block()})
-		case 0x2e: // GNU_args_size
-			r.uleb()
-		default:
-			return errFrames
-		}
-		if loc += advance * m.common.codeFactor; loc > addr {
-			return nil
-		}
-	}
-	if r.bad {
-		return errFrames
-	}
-	return nil
-}
-
-func (m *frameMachine) set(register uint64, rule Rule) {
-	if register < FrameRegisters {
-		m.row.Registers[register] = rule
-	}
-}
-
-func (m *frameMachine) restore(register uint64) {
-	if register < FrameRegisters {
-		m.row.Registers[register] = m.initial.Registers[register]
-	}
-}
-
-// A frameReader reads from off on. After bytes that are missing it is bad, and
-// all it reads is zero.
-type frameReader struct {
-	c   *CallFrames
+// A cursor takes numbers from bytes.
+type cursor struct {
 	b   []byte
-	off uint64
-	bad bool
+	err error
 }
 
-var zeros [8]byte
-
-func (r *frameReader) take(n uint64) []byte {
-	if r.bad || r.off > uint64(len(r.b)) || n > uint64(len(r.b))-r.off {
-		r.bad = true
-		return zeros[:]
+func (r *cursor) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.b, r.err = nil, errFrame
+		return nil
 	}
-	r.off += n
-	return r.b[r.off-n : r.off]
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
 }
 
-func (r *frameReader) skip(n uint64) { r.take(n) }
-func (r *frameReader) u8() byte      { return r.take(1)[0] }
-func (r *frameReader) u16() uint16   { return r.c.order.Uint16(r.take(2)) }
-func (r *frameReader) u32() uint32   { return r.c.order.Uint32(r.take(4)) }
-func (r *frameReader) u64() uint64   { return r.c.order.Uint64(r.take(8)) }
-func (r *frameReader) block() []byte {
-	n := r.uleb()
-	if b := r.take(n); !r.bad {
-		return b
+func (r *cursor) byte() byte {
+	if b := r.bytes(1); b != nil {
+		return b[0]
 	}
-	return nil
-}
-
-func (r *frameReader) text() string {
-	at := r.off
-	for r.u8() != 0 {
-	}
-	if r.bad || r.off == at {
-		return ""
-	}
-	return string(r.b[at : r.off-1])
-}
-
-func (r *frameReader) uleb() uint64 {
-	var v uint64
-	for shift := 0; shift < 64; shift += 7 {
-		b := r.u8()
-		v |= uint64(b&0x7f) << shift
-		if b&0x80 == 0 {
-			return v
-		}
-	}
-	r.bad = true
 	return 0
 }
 
-func (r *frameReader) sleb() int64 {
+// number takes an unsigned number of n bytes.
+func (r *cursor) number(n int) uint64 {
+	var v uint64
+	for i, b := range r.bytes(uint64(n)) {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
+
+// unsigned takes a LEB128.
+func (r *cursor) unsigned() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.err = nil, errFrame
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *cursor) signed() int64 {
 	var v int64
 	for shift := 0; shift < 64; shift += 7 {
-		b := r.u8()
+		b := r.byte()
 		v |= int64(b&0x7f) << shift
-		if b&0x80 == 0 {
+		if b < 0x80 {
 			if b&0x40 != 0 && shift < 57 {
 				v |= -1 << (shift + 7)
 			}
 			return v
 		}
 	}
-	r.bad = true
-	return 0
+	return v
 }
 
-// encoded reads an address in one of the forms DW_EH_PE_*: the low half of the
-// encoding is the size, the high one what the value is relative to.
-func (r *frameReader) encoded(encoding byte) uint64 {
-	if encoding == 0xff { // omitted
-		return 0
-	}
-	here := r.c.addr + r.off
+// pointer takes a pointer that is encoded in one of the ways (DW_EH_PE) that
+// x86-64 uses; addr is that of the pointer itself.
+func (r *cursor) pointer(encoding byte, addr uint64) uint64 {
 	var v uint64
 	switch encoding & 0x0f {
-	case 0x00:
-		if r.c.wide {
-			v = r.u64()
-		} else {
-			v = uint64(r.u32())
-		}
-	case 0x01:
-		v = r.uleb()
-	case 0x02:
-		v = uint64(r.u16())
+	case 0x00, 0x04, 0x0c:
+		v = r.number(8)
 	case 0x03:
-		v = uint64(r.u32())
-	case 0x04, 0x0c:
-		v = r.u64()
-	case 0x09:
-		v = uint64(r.sleb())
-	case 0x0a:
-		v = uint64(int16(r.u16()))
+		v = r.number(4)
 	case 0x0b:
-		v = uint64(int32(r.u32()))
+		v = uint64(int64(int32(r.number(4))))
 	default:
-		r.bad = true
+		r.err = errFrame
 	}
-	if encoding&0x70 == 0x10 { // relative to itself
-		v += here
-		if !r.c.wide {
-			v &= 0xffffffff
-		}
+	if encoding&0x70 == 0x10 {
+		v += addr
 	}
 	return v
 }

@@ -1,0 +1,707 @@
+package patch
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/exe"
+	"footfall/proc"
+)
+
+// A block is memory in the target within the reach of a jump from its sites,
+// so that a program and its libraries have several. It is a private mapping of
+// a file in memory (memfd), by whose name a later footfall finds it; but for
+// the header, which is anonymous memory that fork fills with zeros.
+//
+//	0x0000    header: address of the table of threads, 0: off
+//	0x1000    info (below)
+//	0x2000    trampoline
+//	0x4000    stubs
+//	0x304000  records, one for each stub (below)
+//	0x504000  unwind table
+//
+// Info:
+//
+//	0   "FOOTFALL"
+//	8   version of the trampoline u32, number of stubs u32
+//	16  owner: the footfall that traces, its pid u64 and when it started u64
+//	32  region: address u64, size u64
+//	48  shadow u64, 0: none
+//	56  1 if the unwind table is registered u64
+//	64  the block's number, which is part of its stubs' ids u64
+//
+// A record, from which the site can be restored:
+//
+//	0   site u64, where to resume u64, bytes of the site [8]
+//	24  mode u8, root u8, patched u8
+//
+// Stubs are only ever added: there may be threads within.
+type block struct {
+	addr    uint64
+	index   uint32
+	stubs   []*stub
+	byKey   map[stubKey]*stub
+	region  [2]uint64 // address and size
+	shadow  uint64
+	unwinds bool
+
+	owner, ownerTicks uint64
+}
+
+type stub struct {
+	block        *block
+	index        uint32
+	site, resume uint64
+	old          [8]byte
+	mode         Mode
+	root         bool
+	patched      bool
+}
+
+type stubKey struct {
+	site uint64
+	mode Mode
+	root bool
+}
+
+const (
+	infoAt       = 0x1000
+	codeAt       = 0x2000
+	stubsAt      = 0x4000
+	maxStubs     = 1 << 16
+	recordsAt    = stubsAt + maxStubs*stubSize
+	recordSize   = 32
+	unwindAt     = recordsAt + maxStubs*recordSize
+	blockSize    = unwindAt + 0x1000
+	infoMagic    = "FOOTFALL"
+	codeName     = "footfall-code"
+	regionName   = "footfall-ring"
+	rootFlag     = 1 << 30
+	reach        = 0x70000000
+	exitFlag     = 1 << 31
+	idMask       = rootFlag - 1
+	blockOfIDLog = 16
+)
+
+func (st *stub) addr() uint64 { return st.block.addr + stubsAt + uint64(st.index)*stubSize }
+
+// id is what the stub pushes, but for the flag.
+func (st *stub) id() uint32 { return st.block.index<<blockOfIDLog | st.index }
+
+// findBlocks reads the blocks that an earlier session left in the process.
+func findBlocks(p *proc.Process) ([]*block, error) {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return nil, err
+	}
+	var blocks []*block
+	for _, m := range maps {
+		if m.Path != "/memfd:"+codeName || len(blocks) > 0 && m.Start < blocks[len(blocks)-1].addr+blockSize {
+			continue
+		}
+		if m.Offset != infoAt || m.Start < infoAt {
+			return nil, fmt.Errorf("process %d: memory at %#x is called %s and is not ours", p.PID, m.Start, codeName)
+		}
+		b, err := readBlock(p, m.Start-infoAt)
+		if err != nil {
+			return nil, fmt.Errorf("process %d: block at %#x: %w", p.PID, m.Start-infoAt, err)
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}
+
+func readBlock(p *proc.Process, addr uint64) (*block, error) {
+	info := make([]byte, 72)
+	if _, err := p.ReadAt(info, int64(addr+infoAt)); err != nil {
+		return nil, err
+	}
+	word := binary.LittleEndian.Uint64
+	version, count := binary.LittleEndian.Uint32(info[8:]), binary.LittleEndian.Uint32(info[12:])
+	switch {
+	case string(info[:8]) != infoMagic || count > maxStubs:
+		return nil, errors.New("it is damaged")
+	case word(info[64:]) >= maxBlocks:
+		return nil, errors.New("it is damaged")
+	case version != trampolineVersion:
+		return nil, errors.New("another version of footfall has put it there: use that one, or start the process anew")
+	}
+	b := &block{
+		addr: addr, index: uint32(word(info[64:])), byKey: make(map[stubKey]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
+		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinds: word(info[56:]) != 0,
+	}
+	records := make([]byte, recordSize*count)
+	if _, err := p.ReadAt(records, int64(addr+recordsAt)); err != nil {
+		return nil, err
+	}
+	for i := range count {
+		r := records[recordSize*i:]
+		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: Mode(r[24]), root: r[25] != 0, patched: r[26] != 0}
+		copy(st.old[:], r[16:24])
+		b.add(st)
+	}
+	return b, nil
+}
+
+func (b *block) add(st *stub) {
+	b.stubs = append(b.stubs, st)
+	b.byKey[stubKey{st.site, st.mode, st.root}] = st
+}
+
+func (st *stub) record() []byte {
+	r := make([]byte, recordSize)
+	binary.LittleEndian.PutUint64(r, st.site)
+	binary.LittleEndian.PutUint64(r[8:], st.resume)
+	copy(r[16:], st.old[:])
+	r[24] = byte(st.mode)
+	for i, flag := range []bool{st.root, st.patched} {
+		if flag {
+			r[25+i] = 1
+		}
+	}
+	return r
+}
+
+// inject puts into the process what the sites need and is not there.
+func (s *Session) inject(sites []*Site) error {
+	needed, err := s.place(sites)
+	if err != nil {
+		return err
+	}
+	exits := s.options.Mode == Exits || s.options.Mode == Filtered
+	for _, b := range s.blocks {
+		s.shadow = cmp.Or(s.shadow, b.shadow)
+	}
+	err = held(s.p, func(h *proc.Held) error {
+		for ; len(needed) > 0; needed = needed[1:] {
+			b, err := newBlock(s.p, h, needed[0], uint32(len(s.blocks)))
+			if err != nil {
+				return err
+			}
+			s.blocks = append(s.blocks, b)
+		}
+		if s.region == nil {
+			if err := s.newRegion(h); err != nil {
+				return err
+			}
+		}
+		if exits && s.shadow == 0 {
+			return s.newShadow(h)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	place, err := threadIDOffset(s.p)
+	if err != nil {
+		return err
+	}
+	for _, b := range s.blocks {
+		if err := b.write(s, place); err != nil {
+			return err
+		}
+	}
+	if exits {
+		return s.registerUnwinding()
+	}
+	return nil
+}
+
+// place returns where new blocks have to be, so that each site reaches one.
+func (s *Session) place(sites []*Site) ([]uint64, error) {
+	maps, _, err := s.p.Maps()
+	if err != nil {
+		return nil, err
+	}
+	var needed []uint64
+	for _, site := range sites {
+		if s.blockFor(site.Addr) != nil || slices.ContainsFunc(needed, func(addr uint64) bool { return reaches(addr, site.Addr) }) {
+			continue
+		}
+		addr := gap(maps, site.Addr)
+		if addr == 0 {
+			return nil, fmt.Errorf("process %d: no room for code within 1.8 GB of %#x", s.p.PID, site.Addr)
+		}
+		maps = insert(maps, addr)
+		needed = append(needed, addr)
+	}
+	if len(s.blocks)+len(needed) > maxBlocks {
+		return nil, fmt.Errorf("process %d: its code is spread too far: %d blocks are needed, there can be %d; select functions of fewer images", s.p.PID, len(s.blocks)+len(needed), maxBlocks)
+	}
+	return needed, nil
+}
+
+func insert(maps proc.Maps, addr uint64) proc.Maps {
+	maps = append(slices.Clone(maps), proc.Mapping{Start: addr, End: addr + blockSize})
+	slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	return maps
+}
+
+func reaches(block, site uint64) bool {
+	d := int64(site - block)
+	return -reach < d && d < reach
+}
+
+// blockFor returns a block that the site reaches and that is not full.
+func (s *Session) blockFor(site uint64) *block {
+	for _, b := range s.blocks {
+		if reaches(b.addr, site) && len(b.stubs) < maxStubs {
+			return b
+		}
+	}
+	return nil
+}
+
+// gap finds free addresses for a block: as near as possible below the site,
+// or as far as possible above, because the heap grows there.
+func gap(maps proc.Maps, site uint64) uint64 {
+	const margin = 1 << 16
+	low := max(int64(site)-reach, 1<<20)
+	high := min(int64(site)+reach, math.MaxInt64-blockSize)
+	var below, above int64
+	free := low
+	consider := func(from, to int64) {
+		from, to = from+margin, min(to, high)-margin-blockSize
+		if from > to {
+			return
+		}
+		at := to &^ 0xfff
+		if at < from {
+			return
+		}
+		if at < int64(site) {
+			below = at
+		} else {
+			above = at
+		}
+	}
+	for _, m := range maps {
+		if m.Start > 1<<62 { // of the kernel
+			break
+		}
+		if int64(m.Start) > free {
+			consider(free, int64(m.Start))
+		}
+		free = max(free, int64(m.End))
+	}
+	if free < high {
+		consider(free, high)
+	}
+	return uint64(cmp.Or(below, above))
+}
+
+// newBlock maps a block.
+func newBlock(p *proc.Process, h *proc.Held, addr uint64, index uint32) (*block, error) {
+	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED_NOREPLACE
+	if _, err := h.SystemCall(unix.SYS_MMAP, addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, math.MaxUint64, 0); err != nil {
+		return nil, fmt.Errorf("map memory: %w", err)
+	}
+	if _, err := h.SystemCall(unix.SYS_MADVISE, addr, infoAt, unix.MADV_WIPEONFORK); err != nil {
+		return nil, fmt.Errorf("madvise: %w", err)
+	}
+	err := withMemory(p, h, addr, codeName, blockSize, func(fd uint64) error {
+		_, err := h.SystemCall(unix.SYS_MMAP, addr+infoAt, blockSize-infoAt, unix.PROT_READ|unix.PROT_EXEC, fixed, fd, infoAt)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("map code: %w", err)
+	}
+	return &block{addr: addr, index: index, byKey: make(map[stubKey]*stub)}, nil
+}
+
+// withMemory makes a file in memory in the target, calls do with its
+// descriptor there, and closes that. scratch is writable memory there.
+func withMemory(p *proc.Process, h *proc.Held, scratch uint64, name string, size int64, do func(fd uint64) error) error {
+	const at = 0x100
+	if _, err := p.WriteAt(append([]byte(name), 0), int64(scratch+at)); err != nil {
+		return err
+	}
+	fd, err := h.SystemCall(unix.SYS_MEMFD_CREATE, scratch+at, unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	err = func() error {
+		f, err := p.OpenDescriptor(int(fd))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := f.Truncate(size); err != nil {
+			return err
+		}
+		return do(fd)
+	}()
+	_, closeErr := h.SystemCall(unix.SYS_CLOSE, fd)
+	return errors.Join(err, closeErr)
+}
+
+// write fills the block but for its stubs. What is there already is the same.
+func (b *block) write(s *Session, threadID uint64) error {
+	b.region, b.shadow = [2]uint64{s.region.addr, uint64(len(s.region.memory))}, s.shadow
+	self, err := proc.Identify(unix.Getpid())
+	if err != nil {
+		return err
+	}
+	code := slices.Clone(trampoline)
+	word := binary.LittleEndian.PutUint64
+	word(code[shadowConstant:], s.shadow)
+	word(code[threadIDPlace:], threadID)
+	word(code[rangeCount:], uint64(len(s.blocks)))
+	for i, other := range s.blocks {
+		word(code[rangesAt+16*i:], other.addr+stubsAt)
+		word(code[rangesAt+16*i+8:], maxStubs*stubSize)
+	}
+	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
+		return err
+	}
+	return b.setOwner(s.p, uint64(unix.Getpid()), self.Ticks)
+}
+
+// setOwner writes the info.
+func (b *block) setOwner(p *proc.Process, pid, ticks uint64) error {
+	b.owner, b.ownerTicks = pid, ticks
+	info := []byte(infoMagic)
+	info = binary.LittleEndian.AppendUint32(info, trampolineVersion)
+	info = binary.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
+	unwinds := uint64(0)
+	if b.unwinds {
+		unwinds = 1
+	}
+	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, unwinds, uint64(b.index)} {
+		info = binary.LittleEndian.AppendUint64(info, v)
+	}
+	_, err := p.WriteAt(info, int64(b.addr+infoAt))
+	return err
+}
+
+// setTable switches recording on or, with 0, off.
+func (b *block) setTable(p *proc.Process, table uint64) error {
+	_, err := p.WriteAt(binary.LittleEndian.AppendUint64(nil, table), int64(b.addr))
+	return err
+}
+
+// setPatched writes the records of those stubs that are in the block.
+func (b *block) setPatched(p *proc.Process, stubs []*stub, patched bool) error {
+	var low, high uint32 = maxStubs, 0
+	for _, st := range stubs {
+		if st.block == b {
+			st.patched = patched
+			low, high = min(low, st.index), max(high, st.index+1)
+		}
+	}
+	if low >= high {
+		return nil
+	}
+	var records []byte
+	for _, st := range b.stubs[low:high] {
+		records = append(records, st.record()...)
+	}
+	_, err := p.WriteAt(records, int64(b.addr+recordsAt+uint64(low)*recordSize))
+	return err
+}
+
+// writeStubs adds the stubs that are missing. No thread gets there before the
+// sites are changed.
+func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
+	var stubs []*stub
+	before := make(map[*block]int)
+	for _, b := range s.blocks {
+		before[b] = len(b.stubs)
+	}
+	for _, site := range sites {
+		root := site.Root && s.options.Mode == Filtered
+		st := s.findStub(stubKey{site.Addr, s.options.Mode, root})
+		if st == nil || st.old != site.old || st.resume != site.Addr+uint64(site.room) {
+			b := s.blockFor(site.Addr)
+			if b == nil {
+				return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
+			}
+			st = &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old, mode: s.options.Mode, root: root}
+			b.add(st)
+		}
+		stubs = append(stubs, st)
+		s.stubs[st.id()] = site
+	}
+	for _, b := range s.blocks {
+		var code, records []byte
+		first := before[b]
+		for _, st := range b.stubs[first:] {
+			id := st.id()
+			if st.root {
+				id |= rootFlag
+			}
+			code = append(code, st.mode.stub(st.addr(), b.addr+codeAt, st.resume, id)...)
+			records = append(records, st.record()...)
+		}
+		if len(code) == 0 {
+			continue
+		}
+		if _, err := s.p.WriteAt(code, int64(b.stubs[first].addr())); err != nil {
+			return nil, err
+		}
+		if _, err := s.p.WriteAt(records, int64(b.addr+recordsAt+uint64(first)*recordSize)); err != nil {
+			return nil, err
+		}
+		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
+			return nil, err
+		}
+	}
+	return stubs, nil
+}
+
+func (s *Session) findStub(key stubKey) *stub {
+	for _, b := range s.blocks {
+		if st := b.byKey[key]; st != nil {
+			return st
+		}
+	}
+	return nil
+}
+
+// The shadow of stacks: return addresses of calls whose exits are seen.
+const (
+	shadowSize = 1 << 41
+	shadowHint = 0x5e0000000000
+	stacksFrom = 0x7e0000000000
+)
+
+func (s *Session) newShadow(h *proc.Held) error {
+	at, err := h.SystemCall(unix.SYS_MMAP, shadowHint, shadowSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, math.MaxUint64, 0)
+	if err != nil {
+		return fmt.Errorf("exits need 2 TB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only", err)
+	}
+	s.shadow = at - stacksFrom
+	_, err = h.SystemCall(unix.SYS_MADVISE, at, shadowSize, unix.MADV_DONTDUMP)
+	return err
+}
+
+// threadIDOffset finds where a thread has its own id, from %fs on: in what libc
+// keeps of it. 0, where the low half of its address is, identifies it too.
+func threadIDOffset(p *proc.Process) (uint64, error) {
+	threads, err := p.Threads()
+	if err != nil {
+		return 0, err
+	}
+	own := make(map[int]int)
+	for _, t := range threads {
+		own[t.ID] = t.OwnID
+	}
+	var candidates []uint64
+	first := true
+	err = p.WhileHeld(func(h *proc.Held) error {
+		for _, tid := range h.Threads() {
+			base, err := h.ThreadPointer(tid)
+			if err != nil || base == 0 || own[tid] == 0 {
+				continue
+			}
+			found := idsAt(p, base, uint32(own[tid]))
+			if first {
+				candidates, first = found, false
+				continue
+			}
+			candidates = slices.DeleteFunc(candidates, func(c uint64) bool { return !slices.Contains(found, c) })
+		}
+		return nil
+	})
+	if err != nil || len(candidates) == 0 {
+		return 0, err
+	}
+	for _, known := range []uint64{0x2d0, 0x38} { // glibc, musl
+		if slices.Contains(candidates, known) {
+			return known, nil
+		}
+	}
+	return candidates[0], nil
+}
+
+func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
+	b := make([]byte, 2048)
+	n, err := p.ReadAt(b, int64(base))
+	if err != nil {
+		n = 0
+	}
+	var found []uint64
+	for at := 0; at+4 <= n; at += 4 {
+		if binary.LittleEndian.Uint32(b[at:]) == id {
+			found = append(found, uint64(at))
+		}
+	}
+	return found
+}
+
+// registerUnwinding tells libgcc, if the process has it, how exceptions go on
+// through the stubs, by a call of its __register_frame: in a thread where it
+// cannot wait for itself.
+func (s *Session) registerUnwinding() error {
+	var pending []*block
+	for _, b := range s.blocks {
+		if !b.unwinds {
+			pending = append(pending, b)
+		}
+	}
+	if len(pending) == 0 {
+		return nil
+	}
+	function, err := symbolAddress(s.p, "__register_frame")
+	if err != nil || function == 0 {
+		return err
+	}
+	for _, b := range pending {
+		table := append(unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), 0xcc)
+		if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
+			return err
+		}
+		trap := b.addr + unwindAt + uint64(len(table)) - 1
+		if err := callSafely(s.p, function, trap, b.addr+unwindAt); err != nil {
+			return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
+		}
+		b.unwinds = true
+		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quietCalls are system calls in which no thread holds a lock of the memory
+// allocator or of the unwinder.
+var quietCalls = []int64{
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_PAUSE, unix.SYS_NANOSLEEP, unix.SYS_ACCEPT,
+	unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_SENDTO, unix.SYS_WAIT4, unix.SYS_EPOLL_WAIT, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_PSELECT6,
+	unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_RECVMMSG, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_GETTID, unix.SYS_GETPID,
+}
+
+// callSafely calls a function with one argument in a thread that waits in a
+// quiet system call, or runs code of the program that no library can have
+// called. All others run on meanwhile, so that locks are given back.
+func callSafely(p *proc.Process, function, trap, arg uint64) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		err := p.WhileHeld(func(h *proc.Held) error {
+			for _, tid := range h.Threads() {
+				if !quiet(p, h, tid) {
+					continue
+				}
+				if err := h.ReleaseOthers(tid); err != nil {
+					return err
+				}
+				return h.Call(tid, function, trap, time.Second, arg)
+			}
+			return proc.ErrBusy
+		})
+		if !errors.Is(err, proc.ErrBusy) && !errors.Is(err, proc.ErrStuck) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// quiet tells whether the thread may be borrowed.
+func quiet(p *proc.Process, h *proc.Held, tid int) bool {
+	sp, err := h.StackPointer(tid)
+	if err != nil || inHandler(p, sp) {
+		return false
+	}
+	if call := h.InSystemCall(tid); call >= 0 {
+		return slices.Contains(quietCalls, call)
+	}
+	maps, _, err := p.Maps()
+	if err != nil {
+		return false
+	}
+	pc, err := h.PC(tid)
+	if err != nil {
+		return false
+	}
+	m := maps.At(pc)
+	return m != nil && strings.HasPrefix(m.Path, "/") && !runtimeLibrary(m.Path)
+}
+
+// runtimeLibrary knows libraries that allocate memory, lock or unwind.
+func runtimeLibrary(path string) bool {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	for _, part := range []string{"libc.", "libc-", "ld-", "ld.", "libgcc", "libstdc++", "libc++", "libunwind", "malloc", "libpthread", "libdl", codeName} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// inHandler tells whether there is a frame of a signal on the stack: its
+// handler returns to  mov $15,%rax; syscall  (rt_sigreturn).
+func inHandler(p *proc.Process, sp uint64) bool {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return true
+	}
+	m := maps.At(sp)
+	if m == nil {
+		return true
+	}
+	b := make([]byte, min(m.End-sp&^7, 1<<20))
+	if _, err := p.ReadAt(b, int64(sp&^7)); err != nil {
+		return true
+	}
+	code := make([]byte, 9)
+	seen := make(map[uint64]bool)
+	for ; len(b) >= 8; b = b[8:] {
+		v := binary.LittleEndian.Uint64(b)
+		if seen[v] {
+			continue
+		}
+		seen[v] = true
+		if m := maps.At(v); m == nil || !m.Exec {
+			continue
+		}
+		if _, err := p.ReadAt(code, int64(v)); err == nil && string(code) == "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05" {
+			return true
+		}
+	}
+	return false
+}
+
+// symbolAddress returns where the process has a function of libgcc, 0 if it
+// has none.
+func symbolAddress(p *proc.Process, name string) (uint64, error) {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return 0, err
+	}
+	for _, image := range p.Images(maps) {
+		f, err := image.Open()
+		if err != nil {
+			continue
+		}
+		addr := func() uint64 {
+			defer f.Close()
+			file, err := exe.Open(f)
+			if err != nil {
+				return 0
+			}
+			names, err := file.Functions()
+			if err != nil {
+				return 0
+			}
+			for _, fn := range names {
+				if fn.Name == name {
+					return fn.Addr + file.Bias(image.Start)
+				}
+			}
+			return 0
+		}()
+		if addr != 0 {
+			return addr, nil
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,382 @@
+// Package patch switches the calls of functions on and off in a running
+// process: at the sites that the compiler left (exe.Site) it writes a jump to
+// code which records and goes on. It is injected from outside by ptrace; there
+// is no library in the process, and between [Open] and [Session.Close] it is
+// stopped twice, for about a millisecond.
+//
+//	site                stub (one a site)         trampoline (one a block)
+//	nop  x5  --> jmp -> push id
+//	                    call ------------------>  write an event to the ring
+//	                    call the function         of this thread
+//	function <--------- ...
+//	   ret  ----------> push id
+//	                    call ------------------>  write an event
+//	caller <----------- ret
+//
+// block.go has the layout of what is put into the process, ring.go the memory
+// that it shares with us, amd64.go the bytes, trampoline/amd64.S the code.
+//
+// # What is left behind
+//
+// Close puts the sites back, byte for byte. The code stays where it is, for
+// threads which have yet to return through it, and so does the address of the
+// ring, without its memory; the next Open uses both again. Which bytes were at
+// a site is written into the process before the site is changed: when footfall
+// is killed, the process goes on, and [Repair], or the next Open, restores it.
+//
+// # What is not seen
+//
+// Children made by fork do not record. Exits of calls on stacks outside of
+// 0x7e0000000000-0x7fffffffffff (some coroutines) are not seen, the entries are.
+package patch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"footfall/exe"
+	"footfall/proc"
+)
+
+// A Mode is what happens at a site.
+type Mode uint8
+
+// Modes, by what they cost.
+const (
+	Counts   Mode = iota + 1 // calls are counted
+	Chains                   // chains of callers are counted
+	Entries                  // an event for each entry
+	Exits                    // an event for each entry and exit
+	Filtered                 // the same, for calls that a Filter lets pass
+)
+
+// A Filter says which calls are recorded, in the target.
+type Filter struct {
+	Depth   int    // open calls, at most; 0: 1000
+	MinTime uint64 // in ticks; shorter calls are not recorded
+	Period  uint64 // of calls that are not below another one, record each such
+	Roots   bool   // record only calls of, and below, sites that are a Root
+}
+
+// maxDepth is what fits into the memory of a thread.
+const maxDepth = 1000
+
+// Options of a session.
+type Options struct {
+	Mode   Mode
+	Filter Filter
+	// RingSize is the memory for the events of each thread, a power of 2 of at
+	// least 4096; 0: 4 MB.
+	RingSize int
+	// Newest keeps the newest events, if they are not read in time, instead of
+	// dropping the newest. They are read at the end.
+	Newest bool
+	// ChainDepth is the number of callers of Chains.
+	ChainDepth int
+}
+
+// ErrNotSupported is returned where this machine or process lacks something.
+var ErrNotSupported = errors.ErrUnsupported
+
+// A Session records calls of one process.
+type Session struct {
+	p       *proc.Process
+	options Options
+	blocks  []*block
+	region  *region
+	shadow  uint64
+	on      []*stub
+	stubs   map[uint32]*Site // by id
+	threads map[uint32]proc.Thread
+	buffer  []Event
+	used    [maxThreads]bool // places of threads that have ended
+
+	// Stopped is for how long the process was stopped to switch on.
+	Stopped time.Duration
+	// Skipped are sites that could not be switched on, and why.
+	Skipped map[*Site]string
+}
+
+// Open switches the sites on. If it fails the process is as before.
+func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err error) {
+	if err := supported(p, options.Mode); err != nil {
+		return nil, err
+	}
+	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), Skipped: make(map[*Site]string)}
+	if s.blocks, err = findBlocks(p); err != nil {
+		return nil, err
+	}
+	if err := refuseSecond(p, s.blocks); err != nil {
+		return nil, err
+	}
+	if _, err := repair(p, s.blocks); err != nil {
+		return nil, err
+	}
+	if sites = s.usable(sites); len(sites) == 0 {
+		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := s.inject(sites); err != nil {
+		return s, err
+	}
+	if options.Mode == Chains {
+		if err := s.region.unwindRows(p, s.blocks); err != nil {
+			return s, err
+		}
+	}
+	stubs, err := s.writeStubs(sites)
+	if err != nil {
+		return s, err
+	}
+	return s, s.switchOn(stubs)
+}
+
+func supported(p *proc.Process, mode Mode) error {
+	switch {
+	case p.ShadowStack() && (mode == Exits || mode == Filtered):
+		return fmt.Errorf("process %d: the processor guards its return addresses (shadow stack), exits cannot be seen: trace entries only: %w", p.PID, ErrNotSupported)
+	case p.MoreFiltered():
+		return fmt.Errorf("process %d: a filter of system calls (seccomp) might kill it: %w", p.PID, ErrNotSupported)
+	case p.LocksMemory():
+		return fmt.Errorf("process %d: it locks its memory (mlockall), and memory for events would be locked too: %w", p.PID, ErrNotSupported)
+	}
+	return nil
+}
+
+// usable looks at what is in memory at the sites, and keeps those where there
+// is room.
+func (s *Session) usable(sites []*Site) []*Site {
+	var usable []*Site
+	seen := make(map[uint64]bool)
+	code := make([]byte, 16)
+	for _, site := range sites {
+		if seen[site.Addr] {
+			continue
+		}
+		seen[site.Addr] = true
+		room := min(len(code), max(site.Size, jumpSize))
+		switch _, err := s.p.ReadAt(code[:room], int64(site.Addr)); {
+		case site.Size < jumpSize:
+			s.Skipped[site] = fmt.Sprintf("only %d bytes of room, a jump needs %d: compile with -fpatchable-function-entry=%d", site.Size, jumpSize, jumpSize)
+		case err != nil:
+			s.Skipped[site] = err.Error()
+		default:
+			if site.room = exe.Nops(code[:room], jumpSize); site.room < jumpSize {
+				s.Skipped[site] = fmt.Sprintf("somebody has changed the code there: % x", code[:jumpSize])
+				continue
+			}
+			copy(site.old[:], code)
+			usable = append(usable, site)
+		}
+	}
+	slices.SortFunc(usable, func(a, b *Site) int { return cmp.Compare(a.Addr, b.Addr) })
+	return usable
+}
+
+func (s *Session) firstSkipped() string {
+	for _, why := range s.Skipped {
+		return why
+	}
+	return "there are none"
+}
+
+// held calls do while all threads are stopped, again if they are in a state
+// where none of them can be used.
+func held(p *proc.Process, do func(*proc.Held) error) error {
+	for try := 0; ; try++ {
+		err := p.WhileHeld(do)
+		if try == 100 || !errors.Is(err, proc.ErrBusy) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// switchOn writes the jumps.
+func (s *Session) switchOn(stubs []*stub) error {
+	return s.p.WhileHeld(func(h *proc.Held) error {
+		begin := time.Now()
+		defer func() { s.Stopped = time.Since(begin) }()
+		// From here on Close has something to undo.
+		s.on = stubs
+		if err := moveOut(h, stubs); err != nil {
+			return err
+		}
+		for _, b := range s.blocks {
+			if err := b.setPatched(s.p, stubs, true); err != nil {
+				return err
+			}
+			if err := b.setTable(s.p, s.region.table()); err != nil {
+				return err
+			}
+		}
+		changes := make([]change, len(stubs))
+		for i, st := range stubs {
+			changes[i] = change{st.site, st.old[:jumpSize], jump(st.site, st.addr())}
+		}
+		_, err := writeCode(s.p, changes)
+		return err
+	})
+}
+
+// moveOut moves threads that are between the nops of a site behind them.
+func moveOut(h *proc.Held, stubs []*stub) error {
+	for _, tid := range h.Threads() {
+		pc, err := h.PC(tid)
+		if err != nil {
+			return err
+		}
+		i, _ := slices.BinarySearchFunc(stubs, pc, func(st *stub, pc uint64) int { return cmp.Compare(st.resume, pc+1) })
+		if i < len(stubs) && stubs[i].site < pc {
+			if err := h.SetPC(tid, stubs[i].resume); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A change of code.
+type change struct {
+	addr     uint64
+	old, new []byte
+}
+
+// writeCode makes changes, by ascending address, a page with one write. Where
+// the old bytes are not what is there nothing is written; it returns how many
+// were.
+func writeCode(p *proc.Process, changes []change) (int, error) {
+	const page = 4096
+	written := 0
+	buffer := make([]byte, 2*page)
+	for len(changes) > 0 {
+		start := changes[0].addr &^ (page - 1)
+		n := 1
+		for n < len(changes) && changes[n].addr < start+page {
+			n++
+		}
+		end := changes[n-1].addr + uint64(len(changes[n-1].new))
+		from := changes[0].addr
+		b := buffer[:end-from]
+		if _, err := p.ReadAt(b, int64(from)); err != nil {
+			return written, err
+		}
+		for _, c := range changes[:n] {
+			if at := b[c.addr-from:]; string(at[:len(c.old)]) == string(c.old) {
+				copy(at, c.new)
+				written++
+			}
+		}
+		if _, err := p.WriteAt(b, int64(from)); err != nil {
+			return written, err
+		}
+		changes = changes[n:]
+	}
+	return written, nil
+}
+
+// Close switches everything off and lets go of the process.
+func (s *Session) Close() error {
+	err := s.SwitchOff()
+	if s.region != nil {
+		err = errors.Join(err, s.region.close())
+		s.region = nil
+	}
+	return err
+}
+
+// SwitchOff restores the sites. What was recorded can still be read.
+func (s *Session) SwitchOff() error {
+	if err := s.p.Check(); err != nil || len(s.blocks) == 0 {
+		s.on = nil
+		return nil // there is nothing to restore
+	}
+	var err error
+	if len(s.on) > 0 {
+		err = restore(s.p, s.blocks, s.on)
+	}
+	s.on = nil
+	return err
+}
+
+// restore writes what was at the sites before.
+func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
+	slices.SortFunc(stubs, func(a, b *stub) int { return cmp.Compare(a.site, b.site) })
+	err := p.WhileHeld(func(h *proc.Held) error {
+		if err := moveOut(h, stubs); err != nil {
+			return err
+		}
+		changes := make([]change, len(stubs))
+		for i, st := range stubs {
+			changes[i] = change{st.site, jump(st.site, st.addr()), st.old[:jumpSize]}
+		}
+		if _, err := writeCode(p, changes); err != nil {
+			return err
+		}
+		for _, b := range blocks {
+			if err := b.setTable(p, 0); err != nil {
+				return err
+			}
+			if err := b.setPatched(p, stubs, false); err != nil {
+				return err
+			}
+			if err := b.setOwner(p, 0, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if p.Check() != nil {
+		return nil // it ended meanwhile
+	}
+	return err
+}
+
+// Repair restores the sites of a process whose footfall was killed, and
+// returns how many there were.
+func Repair(p *proc.Process) (int, error) {
+	blocks, err := findBlocks(p)
+	if err != nil {
+		return 0, err
+	}
+	if err := refuseSecond(p, blocks); err != nil {
+		return 0, err
+	}
+	return repair(p, blocks)
+}
+
+func repair(p *proc.Process, blocks []*block) (int, error) {
+	var stubs []*stub
+	for _, b := range blocks {
+		for _, st := range b.stubs {
+			if st.patched {
+				stubs = append(stubs, st)
+			}
+		}
+	}
+	if len(stubs) == 0 {
+		return 0, nil
+	}
+	return len(stubs), restore(p, blocks, stubs)
+}
+
+// refuseSecond returns an error if another footfall traces the process.
+func refuseSecond(p *proc.Process, blocks []*block) error {
+	for _, b := range blocks {
+		if b.owner == 0 || b.owner == uint64(os.Getpid()) {
+			continue
+		}
+		if id, err := proc.Identify(int(b.owner)); err == nil && id.Ticks == b.ownerTicks {
+			return fmt.Errorf("process %d: footfall process %d traces it already", p.PID, b.owner)
+		}
+	}
+	return nil
+}

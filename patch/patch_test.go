@@ -1,0 +1,278 @@
+package patch
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/proc"
+)
+
+// target is a running test program which reads commands and answers each with
+// a line.
+type target struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	p   *proc.Process
+}
+
+// build compiles a program of testdata.
+func build(t *testing.T, compiler, source string, flags ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, filepath.Ext(source)))
+	args := append([]string{"-O2", "-g", "-o", program, filepath.Join("testdata", source), "-lpthread"}, flags...)
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", compiler, source, err, out)
+	}
+	return program
+}
+
+func start(t *testing.T, program string, args ...string) *target {
+	t.Helper()
+	g := &target{t: t, cmd: exec.Command(program, args...)}
+	in, err := g.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.cmd.Stderr = os.Stderr
+	if err := g.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g.in, g.out = in, bufio.NewReader(out)
+	t.Cleanup(func() {
+		g.cmd.Process.Kill()
+		g.cmd.Wait()
+	})
+	g.say("hello")
+	if g.p, err = proc.Open(g.cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.p.Close() })
+	return g
+}
+
+// say sends a command and returns the answer.
+func (g *target) say(format string, args ...any) string {
+	g.t.Helper()
+	fmt.Fprintf(g.in, format+"\n", args...)
+	line, err := g.out.ReadString('\n')
+	if err != nil {
+		g.cmd.Wait()
+		g.t.Fatalf("the program ended: %v, %v", err, g.cmd.ProcessState)
+	}
+	return strings.TrimSpace(line)
+}
+
+// sites returns those of the functions.
+func (g *target) sites(names ...string) []*Site {
+	g.t.Helper()
+	images, err := Images(g.p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	var sites []*Site
+	for _, i := range images {
+		g.t.Cleanup(i.Close)
+		all, _, err := i.Sites()
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for _, s := range all {
+			for _, name := range names {
+				if ok, _ := filepath.Match(name, s.Function.Name); ok {
+					sites = append(sites, s)
+					break
+				}
+			}
+		}
+	}
+	if len(sites) == 0 {
+		g.t.Fatalf("no sites of %v", names)
+	}
+	return sites
+}
+
+func (g *target) open(sites []*Site, o Options) *Session {
+	g.t.Helper()
+	s, err := Open(g.p, sites, o)
+	if skipForbidden(g.t, err); err != nil {
+		g.t.Fatal(err)
+	}
+	for site, why := range s.Skipped {
+		g.t.Errorf("%s: %s", site.Function.Name, why)
+	}
+	return s
+}
+
+// skipForbidden skips tests where the system allows no ptrace.
+func skipForbidden(t *testing.T, err error) {
+	t.Helper()
+	var access *proc.AccessError
+	if errors.As(err, &access) {
+		t.Skipf("ptrace is not permitted here: %v", err)
+	}
+}
+
+// tally counts entries and exits by function until the program has answered
+// and all events are there.
+type tally struct{ entries, exits map[string]int }
+
+func (g *target) tally(s *Session, command string) tally {
+	g.t.Helper()
+	done := make(chan string)
+	go func() { done <- g.say("%s", command) }()
+	y := tally{make(map[string]int), make(map[string]int)}
+	read := func() int {
+		return s.Read(func(_ proc.Thread, events []Event) {
+			for _, e := range events {
+				name := s.Site(e.ID &^ ExitFlag).Function.Name
+				if e.ID&ExitFlag != 0 {
+					y.exits[name]++
+				} else {
+					y.entries[name]++
+				}
+			}
+		})
+	}
+	for {
+		select {
+		case <-done:
+			for read() > 0 {
+			}
+			return y
+		default:
+			if read() == 0 {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+}
+
+// text returns the code of the program as it is in memory.
+func (g *target) text() []byte {
+	g.t.Helper()
+	maps, _, err := g.p.Maps()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	var text []byte
+	for _, m := range maps {
+		if m.Exec && strings.HasPrefix(m.Path, "/") && !strings.HasPrefix(m.Path, "/memfd:") {
+			b := make([]byte, m.End-m.Start)
+			if _, err := g.p.ReadAt(b, int64(m.Start)); err != nil {
+				g.t.Fatal(err)
+			}
+			text = append(text, b...)
+		}
+	}
+	return text
+}
+
+func (g *target) descriptors() int {
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.p.PID))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return len(names)
+}
+
+var builds = map[string][]string{
+	"gcc":      {"gcc-12", "-fpatchable-function-entry=5"},
+	"gcc16,11": {"gcc-12", "-fpatchable-function-entry=16,11", "-fcf-protection"},
+	"nopie":    {"gcc-12", "-fpatchable-function-entry=5", "-fno-pie", "-no-pie"},
+	"mcount":   {"gcc-12", "-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount", "-fno-pie", "-no-pie"},
+	"clang":    {"clang-16", "-fpatchable-function-entry=5"},
+	"static":   {"gcc-12", "-fpatchable-function-entry=5", "-static"},
+}
+
+// TestEvents compares events with the number of calls that the program makes,
+// and the program with what it was.
+func TestEvents(t *testing.T) {
+	for name, b := range builds {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, build(t, b[0], "calls.c", b[1:]...))
+			text, descriptors := g.text(), g.descriptors()
+			for _, mode := range []Mode{Entries, Exits, Filtered, Exits} {
+				s := g.open(g.sites("leaf", "middle", "fib", "tail", "tailed"), Options{Mode: mode})
+				y := g.tally(s, "run 1000")
+				if lost, threads := s.Lost(); lost != 0 || threads != 0 {
+					t.Fatalf("mode %d: lost %d and %d", mode, lost, threads)
+				}
+				// fib(10) makes 177 calls.
+				want := map[string]int{"leaf": 3000, "middle": 1000, "fib": 177000, "tail": 1000, "tailed": 1000}
+				for f, n := range want {
+					if y.entries[f] != n {
+						t.Errorf("mode %d: %s: %d entries, want %d", mode, f, y.entries[f], n)
+					}
+					if f == "tailed" {
+						n = 0 // its exit is that of tail
+					}
+					if mode != Entries && y.exits[f] != n {
+						t.Errorf("mode %d: %s: %d exits, want %d", mode, f, y.exits[f], n)
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(text, g.text()) {
+				t.Error("the code is not what it was")
+			}
+			if n := g.descriptors(); n != descriptors {
+				t.Errorf("%d descriptors, before %d", n, descriptors)
+			}
+			if got, want := g.say("run 1"), "ok 1"; got != want {
+				t.Errorf("afterwards the program says %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestCounts(t *testing.T) {
+	g := start(t, build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5"))
+	s := g.open(g.sites("leaf", "fib"), Options{Mode: Counts})
+	defer s.Close()
+	g.say("run 1000")
+	got := make(map[string]uint64)
+	for id, n := range s.Counts() {
+		got[s.Site(id).Function.Name] = n
+	}
+	if got["leaf"] != 3000 || got["fib"] != 177000 {
+		t.Errorf("counts are %v", got)
+	}
+}
+
+// TestTrampoline checks that the bytes are those of the source.
+func TestTrampoline(t *testing.T) {
+	dir := t.TempDir()
+	object, binary := filepath.Join(dir, "amd64.o"), filepath.Join(dir, "amd64.bin")
+	for _, args := range [][]string{
+		{"gcc-12", "-c", "-o", object, "trampoline/amd64.S"},
+		{"objcopy", "-O", "binary", "-j", ".text", object, binary},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	b, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, trampoline) {
+		t.Error("trampoline/amd64.bin is not made from trampoline/amd64.S: assemble it again")
+	}
+}

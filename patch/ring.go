@@ -1,0 +1,390 @@
+package patch
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/proc"
+)
+
+// The region is memory that the process shares with us:
+//
+//	0x0000     settings, which end where the table begins (trampoline/amd64.S)
+//	0x1000     table of threads
+//	0x11000    cache of unwind rows
+//	0x30000    open calls of each thread, for filters
+//	0x1030000  rings
+//	           unwind rows
+//
+// Nothing of it takes memory until it is used.
+type region struct {
+	addr     uint64 // in the process
+	memory   []byte
+	file     *os.File
+	ringSize uint64
+	newest   bool
+}
+
+const (
+	tableAt    = 0x1000
+	maxThreads = 512
+	threadSize = 128
+	cacheAt    = tableAt + maxThreads*threadSize
+	framesAt   = 0x30000
+	framesSize = 1 << 15
+	ringsAt    = framesAt + maxThreads*framesSize
+	rowsSize   = 1 << 26
+
+	defaultRing = 4 << 20
+)
+
+// thread is an entry of the table.
+type thread struct {
+	id     uint32
+	_      uint32
+	head   uint64
+	limit  uint64
+	ring   uint64
+	lost   uint64
+	mask   uint32
+	turn   uint32
+	frames uint64
+	depth  uint64
+	tail   uint64
+	_      [7]uint64
+}
+
+// settings are those before the table.
+type settings struct {
+	cache      uint64
+	depth      uint64
+	minTime    uint64
+	period     uint64
+	roots      uint64
+	noThread   uint64
+	chainDepth uint32
+	chainShift uint32
+	rows       uint64
+	rowCount   uint64
+}
+
+// An Event is an entry into a function, or an exit from it.
+type Event struct {
+	Time  uint64 // in ticks: see Clock
+	ID    uint32 // of the site; for exits with ExitFlag
+	Stack uint32 // the low half of the address of the return address
+}
+
+// ExitFlag marks the ID of exits.
+const ExitFlag = exitFlag
+
+func (r *region) table() uint64 { return r.addr + tableAt }
+
+func (r *region) settings() *settings {
+	return (*settings)(unsafe.Pointer(&r.memory[tableAt-unsafe.Sizeof(settings{})]))
+}
+
+func (r *region) thread(i int) *thread {
+	return (*thread)(unsafe.Pointer(&r.memory[tableAt+i*threadSize]))
+}
+
+func (r *region) ring(i int) []Event {
+	at := ringsAt + uint64(i)*r.ringSize
+	return unsafe.Slice((*Event)(unsafe.Pointer(&r.memory[at])), r.ringSize/uint64(unsafe.Sizeof(Event{})))
+}
+
+// newRegion maps a region, where an earlier one of the same size was if there
+// was one: then what still writes there does no harm.
+func (s *Session) newRegion(h *proc.Held) (err error) {
+	r := &region{ringSize: uint64(cmp.Or(s.options.RingSize, defaultRing)), newest: s.options.Newest}
+	if r.ringSize < 4096 || r.ringSize&(r.ringSize-1) != 0 || r.ringSize > 1<<30 {
+		return fmt.Errorf("a ring of %d bytes: it must be a power of 2, at least 4096", r.ringSize)
+	}
+	size := ringsAt + maxThreads*r.ringSize + rowsSize
+	b := s.blocks[0]
+	var at, flags uint64 = 0, unix.MAP_SHARED
+	for _, old := range s.blocks {
+		if old.region[0] != 0 && old.region[1] == size {
+			at, flags = old.region[0], unix.MAP_SHARED|unix.MAP_FIXED
+		}
+	}
+	err = withMemory(s.p, h, b.addr, regionName, int64(size), func(fd uint64) error {
+		if r.file, err = s.p.OpenDescriptor(int(fd)); err != nil {
+			return err
+		}
+		r.addr, err = h.SystemCall(unix.SYS_MMAP, at, size, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_NORESERVE, fd, 0)
+		if err != nil {
+			return err
+		}
+		r.memory, err = unix.Mmap(int(r.file.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		return err
+	})
+	if err != nil {
+		if r.file != nil {
+			r.file.Close()
+		}
+		return fmt.Errorf("map rings: %w", err)
+	}
+	r.prepare(&s.options)
+	s.region = r
+	return nil
+}
+
+// prepare fills the settings and the table.
+func (r *region) prepare(o *Options) {
+	set := r.settings()
+	set.depth = uint64(min(cmp.Or(o.Filter.Depth, maxDepth), maxDepth))
+	set.minTime, set.period = o.Filter.MinTime, o.Filter.Period
+	if o.Filter.Roots {
+		set.roots = 1
+	}
+	set.cache = r.addr + cacheAt
+	set.chainDepth, set.chainShift = uint32(o.ChainDepth), chainShift(o.ChainDepth)
+	set.rows, set.rowCount = r.addr+r.rowsAt(), 1
+	for i := range maxThreads {
+		t := r.thread(i)
+		t.ring = r.addr + ringsAt + uint64(i)*r.ringSize
+		t.mask = uint32(r.ringSize/uint64(unsafe.Sizeof(Event{}))) - 1
+		t.frames = r.addr + framesAt + uint64(i)*framesSize
+		if r.newest {
+			t.limit = math.MaxUint64
+		}
+	}
+}
+
+func (r *region) rowsAt() uint64 { return ringsAt + maxThreads*r.ringSize }
+
+// close gives the memory back; what the process still has is empty.
+func (r *region) close() error {
+	err := errors.Join(
+		unix.Munmap(r.memory),
+		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(len(r.memory))),
+	)
+	r.memory = nil
+	return errors.Join(err, r.file.Close())
+}
+
+// batch is how many events are taken before the place of them is given back.
+const batch = 4096
+
+// Read takes the events of all threads that are there, and gives them to do,
+// thread by thread, in order. The slice is only valid until do returns. It
+// returns how many there were; with Options.Newest it is to be called after
+// SwitchOff.
+func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
+	if s.options.Mode < Entries {
+		return 0
+	}
+	total := 0
+	for i := range maxThreads {
+		t := s.region.thread(i)
+		id := atomic.LoadUint32(&t.id)
+		head := atomic.LoadUint64(&t.head)
+		if id == 0 || head == t.tail {
+			continue
+		}
+		thread := s.threadCalled(id)
+		ring := s.region.ring(i)
+		if s.options.Newest {
+			total += s.readNewest(t, ring, head, thread, do)
+			continue
+		}
+		for {
+			n := s.take(t, ring, head)
+			if n == 0 {
+				break
+			}
+			total += n
+			do(thread, s.buffer)
+		}
+	}
+	return total
+}
+
+// take moves up to a batch of events to the buffer. A time of 0 is an event
+// that is being written.
+func (s *Session) take(t *thread, ring []Event, head uint64) int {
+	if cap(s.buffer) < batch {
+		s.buffer = make([]Event, batch)
+	}
+	b := s.buffer[:0]
+	mask := uint64(len(ring) - 1)
+	tail := t.tail
+	for tail < head && len(b) < batch {
+		e := &ring[tail&mask]
+		time := atomic.LoadUint64(&e.Time)
+		if time == 0 {
+			break
+		}
+		b = append(b, Event{time, e.ID &^ rootFlag, e.Stack})
+		e.Time = 0
+		tail++
+	}
+	atomic.StoreUint64(&t.tail, tail)
+	s.buffer = b
+	return len(b)
+}
+
+// readNewest takes all that a ring has.
+func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.Thread, do func(proc.Thread, []Event)) int {
+	n := uint64(len(ring))
+	tail := max(t.tail, head-min(head, n))
+	var events []Event
+	for ; tail < head; tail++ {
+		e := ring[tail&(n-1)]
+		if e.Time == 0 || len(events) > 0 && e.Time < events[len(events)-1].Time {
+			continue // was being written
+		}
+		e.ID &^= rootFlag
+		events = append(events, e)
+	}
+	t.tail = head
+	if len(events) > 0 {
+		do(thread, events)
+	}
+	return len(events)
+}
+
+// threadCalled returns the thread that has the id for itself.
+func (s *Session) threadCalled(id uint32) proc.Thread {
+	if t, ok := s.threads[id]; ok {
+		return t
+	}
+	threads, _ := s.p.Threads()
+	for _, t := range threads {
+		if _, known := s.threads[uint32(t.OwnID)]; !known {
+			s.threads[uint32(t.OwnID)] = t
+		}
+	}
+	if _, ok := s.threads[id]; !ok {
+		s.threads[id] = proc.Thread{ID: int(id), OwnID: int(id)} // it has ended
+	}
+	return s.threads[id]
+}
+
+// Lost returns how many events were dropped because they were not read in time
+// or, for Counts and Chains, how many calls were not counted; and how many
+// because there were too many threads.
+func (s *Session) Lost() (events, threads uint64) {
+	for i := range maxThreads {
+		events += atomic.LoadUint64(&s.region.thread(i).lost)
+	}
+	return events, atomic.LoadUint64(&s.region.settings().noThread)
+}
+
+// Recycle gives the places of threads that have ended to new ones. It is to be
+// called now and then, after Read.
+func (s *Session) Recycle() error {
+	alive, err := s.p.Threads()
+	if err != nil {
+		return err
+	}
+	living := make(map[uint32]bool)
+	for _, t := range alive {
+		living[uint32(t.OwnID)] = true
+	}
+	for i := range maxThreads {
+		t := s.region.thread(i)
+		id := atomic.LoadUint32(&t.id)
+		if id == 0 || living[id] || s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail {
+			continue
+		}
+		t.depth, s.used[i] = 0, true
+		delete(s.threads, id)
+		atomic.StoreUint32(&t.id, 0)
+	}
+	return nil
+}
+
+// Counts returns how often each site was called, with mode Counts.
+func (s *Session) Counts() map[uint32]uint64 {
+	counts := make(map[uint32]uint64)
+	for i := range maxThreads {
+		if s.region.thread(i).id == 0 && !s.used[i] {
+			continue // reading it would take memory
+		}
+		words := s.region.ring(i)
+		for id := range s.stubs {
+			at := uint64(id) * 8
+			if at+8 > s.region.ringSize {
+				continue
+			}
+			if n := atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), at))); n != 0 {
+				counts[id] += n
+			}
+		}
+	}
+	return counts
+}
+
+// Site returns the site of an event's id, nil if it is not known.
+func (s *Session) Site(id uint32) *Site { return s.stubs[id&idMask] }
+
+// Sites returns all sites that are switched on, with their ids.
+func (s *Session) Sites() map[uint32]*Site { return s.stubs }
+
+// A Chain is callers that reached a site, the nearest first, and how often.
+type Chain struct {
+	Addresses []uint64 // after the calls
+	Count     uint64
+}
+
+// chainShift is the binary logarithm of a chain's size in the table.
+func chainShift(depth int) uint32 {
+	shift := uint32(5)
+	for 1<<shift < 16+8*depth {
+		shift++
+	}
+	return shift
+}
+
+// MaxChainDepth is how many callers are followed at most.
+const MaxChainDepth = 30
+
+// Chains returns what mode Chains has counted, the most frequent first, equal
+// chains of all threads added up.
+func (s *Session) Chains() []Chain {
+	shift := chainShift(s.options.ChainDepth)
+	byAddresses := make(map[string]*Chain)
+	for i := range maxThreads {
+		t := s.region.thread(i)
+		if atomic.LoadUint64(&t.head) == 0 {
+			continue
+		}
+		at := ringsAt + uint64(i)*s.region.ringSize
+		table := s.region.memory[at : at+s.region.ringSize]
+		for ; len(table) > 0; table = table[1<<shift:] {
+			n := binary.LittleEndian.Uint32(table[8:])
+			if n == 0 || int(n) > s.options.ChainDepth {
+				continue
+			}
+			key := string(table[16 : 16+8*n])
+			c := byAddresses[key]
+			if c == nil {
+				c = new(Chain)
+				for a := []byte(key); len(a) > 0; a = a[8:] {
+					c.Addresses = append(c.Addresses, binary.LittleEndian.Uint64(a))
+				}
+				byAddresses[key] = c
+			}
+			c.Count += binary.LittleEndian.Uint64(table)
+		}
+	}
+	var chains []Chain
+	for _, c := range byAddresses {
+		chains = append(chains, *c)
+	}
+	slices.SortFunc(chains, func(a, b Chain) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Addresses, b.Addresses))
+	})
+	return chains
+}

@@ -1,0 +1,174 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"footfall/exe"
+	"footfall/proc"
+)
+
+// A Site is one in a running process.
+type Site struct {
+	exe.Site
+	Addr  uint64 // in the process
+	Image *Image
+	Root  bool // with Filter.Roots: recording begins here
+
+	room int // whole instructions of at least jumpSize bytes
+	old  [8]byte
+}
+
+// An Image is a program or library of a process that has names.
+type Image struct {
+	Path  string
+	Start uint64 // where it is mapped
+
+	image     *proc.Image
+	file      *exe.File
+	names     exe.Functions
+	lines     *exe.Lines
+	linesDone bool
+	bias      uint64
+	open      []io.Closer
+}
+
+// Images opens the images of a process. Those that cannot be opened are left
+// out: the error says which, and the rest is returned too.
+func Images(p *proc.Process) ([]*Image, error) {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return nil, err
+	}
+	var images []*Image
+	var failed []error
+	for _, i := range p.Images(maps) {
+		if i.Path == "/memfd:"+codeName {
+			continue
+		}
+		image, err := openImage(p, i)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", i.Path, err))
+			continue
+		}
+		images = append(images, image)
+	}
+	return images, errors.Join(failed...)
+}
+
+func openImage(p *proc.Process, i *proc.Image) (*Image, error) {
+	f, err := i.Open()
+	if err != nil {
+		return nil, err
+	}
+	file, err := exe.Open(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	image := &Image{Path: i.Path, Start: i.Start, image: i, file: file, bias: file.Bias(i.Start), open: []io.Closer{f}}
+	names := file
+	if !file.HasSymbols() {
+		if apart := image.separate(p); apart != nil {
+			names = apart
+		}
+	}
+	if image.names, err = names.Functions(); err != nil {
+		image.names = nil // addresses must do
+	}
+	return image, nil
+}
+
+// separate opens the image's debug file, nil if there is none.
+func (i *Image) separate(p *proc.Process) *exe.File {
+	path := exe.DebugPath(i.file.BuildID())
+	if path == "" {
+		return nil
+	}
+	f, err := p.OpenInRoot(path)
+	if err != nil {
+		return nil
+	}
+	file, err := exe.Open(f)
+	if err != nil {
+		f.Close()
+		return nil
+	}
+	i.open = append(i.open, f)
+	return file
+}
+
+// Close closes the files.
+func (i *Image) Close() {
+	for _, c := range i.open {
+		c.Close()
+	}
+}
+
+// Sites lists the sites of the image, and how many entries of its lists cannot
+// be used.
+func (i *Image) Sites() ([]*Site, int, error) {
+	found, unusable, err := i.file.Sites(i.names)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", i.Path, err)
+	}
+	sites := make([]*Site, len(found))
+	for n, site := range found {
+		sites[n] = &Site{Site: site, Addr: site.Addr + i.bias, Image: i}
+	}
+	return sites, unusable, nil
+}
+
+// Contains tells whether an address of the process is in the image.
+func (i *Image) Contains(addr uint64) bool {
+	for _, part := range i.image.Parts {
+		if part.Start <= addr && addr < part.End {
+			return true
+		}
+	}
+	return false
+}
+
+// Function returns the function that has the address of the process, and how
+// far into it that is; nil if none is known.
+func (i *Image) Function(addr uint64) (*exe.Function, uint64) {
+	fn := i.names.At(addr - i.bias)
+	if fn == nil {
+		return nil, addr - i.bias
+	}
+	return fn, addr - i.bias - fn.Addr
+}
+
+// Frames returns where in the source an address of the process is, as
+// exe.Lines does.
+func (i *Image) Frames(p *proc.Process, addr uint64) []exe.Frame {
+	if !i.linesDone {
+		i.linesDone = true
+		file := i.file
+		if !file.HasLines() {
+			if apart := i.separate(p); apart != nil {
+				file = apart
+			}
+		}
+		i.lines, _ = file.Lines()
+	}
+	if i.lines == nil {
+		return nil
+	}
+	return i.lines.Frames(addr - i.bias)
+}
+
+// Source returns where the function of a site begins in the source; "" if that
+// is not known.
+func (s *Site) Source(p *proc.Process) (file string, line int) {
+	frames := s.Image.Frames(p, s.Addr)
+	if len(frames) == 0 {
+		return "", 0
+	}
+	f := frames[len(frames)-1]
+	if f.DeclFile != "" {
+		return f.DeclFile, f.Start
+	}
+	return f.File, f.Line
+}

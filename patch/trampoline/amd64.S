@@ -1,0 +1,629 @@
+# The code that runs inside the watched program: what happens between a site
+# and the function behind it, and after the function.
+#
+# It is position independent and lies in a block of memory like this
+# (patch/block.go makes it):
+#
+#   0x0000   header: address of the table of threads, 0: record nothing.
+#            A child made by fork finds zeros here (MADV_WIPEONFORK).
+#   0x1000   what footfall itself keeps there
+#   0x2000   this code
+#   0x4000   stubs, 48 bytes each; the site is a jump to one
+#
+# A stub is one of these (patch/amd64.go writes them):
+#
+#    0  push $id                       0  push $id
+#    5  call entry                     5  call entry
+#   10  add  $16,%rsp    hijacked     10  lea  8(%rsp),%rsp
+#   14  call function                 15  jmp  function
+#   19  push $id
+#   24  call exit
+#   29  ret
+#   30  add  $8,%rsp     not hijacked
+#   34  jmp  function
+#
+# The left one sees the exit: because it calls the function, the return address
+# in A, the slot of the stack which had the caller's, is now 19 of the stub, and
+# the processor's prediction of returns stays balanced. The caller's return
+# address is kept at A + shadow.
+#
+# All registers are preserved, also those that calls may change: with -fipa-ra
+# compilers rely on what a function really does. Flags are not: they are dead at
+# entries and exits.
+#
+# The table: threads of 128 bytes, found by the thread's id, hashed. Only the
+# thread itself (with its signal handlers) writes, but for tail.
+
+        .set    threads, 512
+        .set    THREAD_ID, 0            # u32; 0: free
+        .set    THREAD_HEAD, 8          # events that were begun
+        .set    THREAD_LIMIT, 16        # head may go there without a look at tail
+        .set    THREAD_RING, 24         # address of the events
+        .set    THREAD_LOST, 32
+        .set    THREAD_MASK, 40         # u32; events in the ring, less one
+        .set    THREAD_TURN, 44         # u32; for sampling
+        .set    THREAD_FRAMES, 48       # address of the open calls, for filters
+        .set    THREAD_DEPTH, 56        # their number
+        .set    THREAD_TAIL, 64         # events that were read
+
+# Settings, before the table.
+        .set    MAX_DEPTH, -64
+        .set    MIN_TIME, -56
+        .set    PERIOD, -48
+        .set    ROOTS, -40              # not 0: record below roots only
+        .set    NO_THREAD, -32          # calls for which the table was full
+        .set    CHAIN_DEPTH, -24        # u32
+        .set    CHAIN_SHIFT, -20        # u32; log2 of a chain's size
+        .set    ROWS, -16               # address of the unwind rows
+        .set    ROW_COUNT, -8
+        .set    CACHE, -72              # address of the cache of rows
+
+        .set    EXIT, 0x80000000        # in an event's id
+        .set    ROOT, 0x40000000        # in a stub's id
+        .set    WRITTEN, 1              # of frames
+        .set    MUTED, 2
+
+        .text
+start:
+shadow: .quad   0
+tid_at: .quad   0                       # where %fs has the thread's id
+nranges:.quad   0
+ranges: .fill   16, 8, 0                # of all stubs: address, size
+        .org    0x100
+        .long   entry - start, exit - start
+        .long   entry_only - start, count - start, chain - start
+        .long   entry_filtered - start, exit_filtered - start
+        .org    0x140
+
+# find_thread sets %rsi to the thread, or goes to \skip if nothing is to be
+# recorded. Changes %rax, %rcx, %rdx.
+        .macro  find_thread skip
+        mov     start - 0x2000(%rip), %rsi
+        mov     tid_at(%rip), %rax
+        test    %rsi, %rsi
+        jz      \skip
+        mov     %fs:(%rax), %eax
+        imul    $0x9E3779B1, %eax, %edx
+        shr     $23, %edx
+        shl     $7, %edx
+        cmp     %eax, (%rsi,%rdx)
+        jne     1f
+        add     %rdx, %rsi
+2:
+        .subsection 1
+1:      call    probe
+        test    %rsi, %rsi
+        jz      \skip
+        jmp     2b
+        .previous
+        .endm
+
+# record writes an event of 16 bytes: time u64, id u32, low half of A u32. The
+# time comes last: as long as it is 0 the event is not there. head grows by one
+# unlocked instruction: only a signal handler of the same thread can come
+# between. The limit leaves room for those that come before it.
+        .macro  record id, slot, flag=0
+        mov     THREAD_HEAD(%rsi), %rcx
+        cmp     THREAD_LIMIT(%rsi), %rcx
+        jae     3f
+4:      mov     $1, %ecx
+        xadd    %rcx, THREAD_HEAD(%rsi)
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        and     THREAD_MASK(%rsi), %ecx
+        shl     $4, %rcx
+        add     THREAD_RING(%rsi), %rcx
+        mov     \id, %edx
+        .if     \flag
+        or      $\flag, %edx
+        .endif
+        mov     %edx, 8(%rcx)
+        lea     \slot, %rdx
+        mov     %edx, 12(%rcx)
+        mov     %rax, (%rcx)
+5:
+        .subsection 1
+3:      mov     THREAD_MASK(%rsi), %edx
+        add     THREAD_TAIL(%rsi), %rdx
+        sub     $63, %rdx
+        mov     %rdx, THREAD_LIMIT(%rsi)
+        cmp     %rdx, %rcx
+        jb      4b
+        incq    THREAD_LOST(%rsi)
+        jmp     5b
+        .previous
+        .endm
+
+        .macro  save
+        push    %rax
+        push    %rdx
+        push    %rcx
+        push    %rsi
+        .endm
+
+        .macro  done
+        pop     %rsi
+        pop     %rcx
+        pop     %rdx
+        pop     %rax
+        ret
+        .endm
+
+# After save in an entry:                in an exit:
+#   rsp + 32   return into the stub        rsp + 32   return into the stub
+#   rsp + 40   id                          rsp + 40   A, which has the id
+#   rsp + 48   A
+
+entry:
+        save
+        find_thread hijack
+        record  40(%rsp), 48(%rsp)
+hijack:
+        lea     48(%rsp), %rcx
+        mov     %rcx, %rax
+        shr     $41, %rax               # the shadow is for stacks in 0x7e...-0x7f...
+        cmp     $0x3f, %eax
+        jne     plain
+        mov     (%rcx), %rax
+        mov     %rax, %rdx              # in a stub: a tail call; its exit is ours too
+        sub     ranges(%rip), %rdx
+        cmp     ranges + 8(%rip), %rdx
+        jb      plain
+        cmpl    $1, nranges(%rip)
+        ja      more_ranges
+1:      mov     shadow(%rip), %rdx
+        mov     %rax, (%rcx,%rdx)
+        done
+more_ranges:
+        lea     ranges(%rip), %rsi
+        mov     nranges(%rip), %ecx
+2:      mov     %rax, %rdx
+        sub     (%rsi), %rdx
+        cmp     8(%rsi), %rdx
+        jb      plain
+        add     $16, %rsi
+        dec     %ecx
+        jnz     2b
+        lea     48(%rsp), %rcx
+        jmp     1b
+plain:
+        addq    $20, 32(%rsp)           # to 30 of the stub
+        done
+
+        .p2align 4
+exit:
+        save
+        find_thread restore
+        record  40(%rsp), 40(%rsp), EXIT
+restore:
+        lea     40(%rsp), %rcx
+        mov     shadow(%rip), %rdx
+        mov     (%rcx,%rdx), %rdx
+        mov     %rdx, (%rcx)
+        done
+
+        .p2align 4
+entry_only:
+        save
+        find_thread nothing
+        record  40(%rsp), 48(%rsp)
+nothing:
+        done
+
+        .p2align 4
+count:
+        save
+        find_thread nothing
+        mov     40(%rsp), %eax
+        mov     THREAD_RING(%rsi), %rcx
+        incq    (%rcx,%rax,8)
+        done
+
+# probe looks further for the thread of id %eax, from offset %rdx of the table
+# %rsi on, and takes a free place. %rsi: the thread, or 0.
+probe:
+        push    %rdi
+        mov     $threads, %edi
+        test    %eax, %eax
+        jz      8f
+7:      mov     (%rsi,%rdx), %ecx
+        cmp     %eax, %ecx
+        je      9f
+        test    %ecx, %ecx
+        jnz     1f
+        mov     %eax, %ecx
+        xor     %eax, %eax
+        lock cmpxchg %ecx, (%rsi,%rdx)
+        je      9f
+        cmp     %ecx, %eax              # a signal handler of this thread was faster
+        je      9f
+        mov     %ecx, %eax
+1:      add     $128, %edx
+        and     $(threads * 128 - 1), %edx
+        dec     %edi
+        jnz     7b
+8:      lock incq NO_THREAD(%rsi)
+        xor     %esi, %esi
+        pop     %rdi
+        ret
+9:      add     %rdx, %rsi
+        pop     %rdi
+        ret
+
+# write writes the event of time %rax, id %r9d and A %r8. Changes %rcx.
+write:
+        mov     THREAD_HEAD(%rsi), %rcx
+        cmp     THREAD_LIMIT(%rsi), %rcx
+        jae     2f
+1:      mov     $1, %ecx
+        xadd    %rcx, THREAD_HEAD(%rsi)
+        and     THREAD_MASK(%rsi), %ecx
+        shl     $4, %rcx
+        add     THREAD_RING(%rsi), %rcx
+        mov     %r9d, 8(%rcx)
+        mov     %r8d, 12(%rcx)
+        mov     %rax, (%rcx)
+        ret
+2:      mov     THREAD_MASK(%rsi), %ecx
+        add     THREAD_TAIL(%rsi), %rcx
+        sub     $63, %rcx
+        mov     %rcx, THREAD_LIMIT(%rsi)
+        cmp     %rcx, THREAD_HEAD(%rsi)
+        jb      1b
+        incq    THREAD_LOST(%rsi)
+        ret
+
+# in_stubs tells by the carry whether %rax is an address in a stub. Changes
+# %rcx, %rdx.
+in_stubs:
+        push    %rsi
+        lea     ranges(%rip), %rsi
+        mov     nranges(%rip), %ecx
+1:      mov     %rax, %rdx
+        sub     (%rsi), %rdx
+        cmp     8(%rsi), %rdx
+        jb      2f
+        add     $16, %rsi
+        dec     %ecx
+        jnz     1b
+        clc
+2:      pop     %rsi
+        ret
+
+# With filters each thread has a stack of its open calls, frames of 32 bytes:
+# A u64, time u64, id u32, flags u32. What lies at or below the A of a new call
+# was left by longjmp or an exception. In a handler of a signal depth and
+# frames are as they were when it returns.
+        .p2align 4
+entry_filtered:
+        save
+        find_thread plain
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        lea     80(%rsp), %r8           # A
+        mov     start - 0x2000(%rip), %r9
+        test    %r9, %r9
+        jz      unrecorded
+        mov     (%r8), %rax
+        call    in_stubs
+        sbb     %r10d, %r10d            # not 0: a tail call, its caller's frame is at A
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+1:      test    %rcx, %rcx
+        jz      2f
+        mov     %rcx, %rax
+        shl     $5, %rax
+        cmp     %r8, -32(%rdi,%rax)
+        ja      2f
+        jb      3f
+        test    %r10d, %r10d
+        jnz     2f
+3:      dec     %rcx
+        jmp     1b
+2:      mov     %rcx, THREAD_DEPTH(%rsi)
+        test    %rcx, %rcx
+        jnz     4f
+        cmpq    $0, ROOTS(%r9)
+        je      5f
+        testl   $ROOT, 72(%rsp)
+        jz      unrecorded
+        jmp     5f
+4:      mov     %rcx, %rax
+        shl     $5, %rax
+        testl   $MUTED, -12(%rdi,%rax)
+        jnz     unrecorded
+5:      cmp     MAX_DEPTH(%r9), %rcx
+        jae     unrecorded
+        mov     %r8, %rax
+        shr     $41, %rax
+        cmp     $0x3f, %eax
+        jne     unreturned
+        test    %r10d, %r10d
+        jnz     unreturned
+        xor     %r10d, %r10d            # flags of the frame
+        test    %rcx, %rcx
+        jnz     6f
+        cmpq    $1, PERIOD(%r9)
+        jbe     6f
+        mov     THREAD_TURN(%rsi), %eax
+        inc     %eax
+        cmp     PERIOD(%r9), %eax
+        jb      7f
+        xor     %eax, %eax
+7:      mov     %eax, THREAD_TURN(%rsi)
+        test    %eax, %eax
+        jz      6f
+        mov     $MUTED, %r10d
+6:      mov     %rcx, %rax
+        shl     $5, %rax
+        add     %rax, %rdi
+        mov     %r8, (%rdi)
+        inc     %rcx
+        mov     %rcx, THREAD_DEPTH(%rsi)
+        mov     %r8, (%rdi)             # a handler may just have been here
+        mov     72(%rsp), %eax
+        mov     %eax, 16(%rdi)
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        mov     %rax, 8(%rdi)
+        test    %r10d, %r10d
+        jnz     8f
+        cmpq    $0, MIN_TIME(%r9)
+        jne     8f
+        mov     $WRITTEN, %r10d
+        mov     %r10d, 20(%rdi)
+        mov     16(%rdi), %r9d
+        call    write
+        jmp     9f
+8:      mov     %r10d, 20(%rdi)
+9:      mov     shadow(%rip), %rdx
+        mov     (%r8), %rax
+        mov     %rax, (%r8,%rdx)
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        done
+# A call whose end is not seen, on another stack or by a tail call.
+unreturned:
+        cmpq    $0, MIN_TIME(%r9)
+        jne     unrecorded
+        mov     72(%rsp), %r9d
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        call    write
+unrecorded:
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        jmp     plain
+
+        .p2align 4
+exit_filtered:
+        save
+        find_thread restore
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        lea     72(%rsp), %r8           # A
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+1:      test    %rcx, %rcx
+        jz      8f
+        mov     %rcx, %rax
+        shl     $5, %rax
+        cmp     %r8, -32(%rdi,%rax)
+        ja      8f
+        je      2f
+        dec     %rcx
+        jmp     1b
+2:      lea     -32(%rdi,%rax), %r10
+        testl   $MUTED, 20(%r10)
+        jnz     7f
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        testl   $WRITTEN, 20(%r10)
+        jnz     5f
+        mov     start - 0x2000(%rip), %rdx
+        test    %rdx, %rdx
+        jz      7f
+        mov     %rax, %r9
+        sub     8(%r10), %r9
+        cmp     MIN_TIME(%rdx), %r9
+        jb      7f
+        push    %rax                    # long enough: those above come first
+        push    %r8
+        push    %rcx
+3:      testl   $(WRITTEN | MUTED), 20(%rdi)
+        jnz     4f
+        orl     $WRITTEN, 20(%rdi)
+        mov     8(%rdi), %rax
+        mov     16(%rdi), %r9d
+        mov     (%rdi), %r8
+        call    write
+4:      add     $32, %rdi
+        cmp     %r10, %rdi
+        jbe     3b
+        pop     %rcx
+        pop     %r8
+        pop     %rax
+5:      mov     16(%r10), %r9d
+        or      $EXIT, %r9d
+        push    %rcx
+        call    write
+        pop     %rcx
+7:      dec     %rcx
+8:      mov     %rcx, THREAD_DEPTH(%rsi)
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        jmp     restore
+
+# chain counts the chain of return addresses. The ring's memory is a hash table
+# of chains: count u64, number of addresses u32 (0: free, -1: being written),
+# u32, addresses u64. Rows are {address u64, rule u64} by ascending address, the
+# rule of a row goes up to the next; one of 0 ends the chain:
+#
+#   bits 0-31    CFA, the stack pointer before the call, less %rsp or %rbp
+#   bits 32-47   where the caller's %rbp is, less the CFA; 0: in %rbp
+#   bit 48       from %rbp
+#   bit 49       always set
+#
+# The cache has the number of the row for a hash of the address, or another.
+        .p2align 4
+chain:
+        save
+        find_thread nothing
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        push    %r11
+        push    %rbx
+        push    %r12
+        push    %r13
+        sub     $256, %rsp              # addresses
+        lea     48 + 64 + 256(%rsp), %r8
+        mov     start - 0x2000(%rip), %rdi
+        test    %rdi, %rdi
+        jz      chain_done
+        incq    THREAD_HEAD(%rsi)
+        mov     %rbp, %r9
+        mov     (%r8), %rax
+        add     $8, %r8                 # the CFA
+        mov     %rax, (%rsp)
+        mov     $1, %r10d               # addresses so far
+        mov     $0x9E3779B97F4A7C15, %r13
+        mov     %rax, %r12              # hash
+        imul    %r13, %r12
+1:      cmp     CHAIN_DEPTH(%rdi), %r10d
+        jae     chain_count
+        dec     %rax                    # the call, not what follows
+        mov     ROWS(%rdi), %rbx
+        mov     CACHE(%rdi), %r11
+        mov     %rax, %rdx
+        imul    %r13, %rdx
+        shr     $50, %rdx
+        mov     (%r11,%rdx,4), %ecx
+        shl     $4, %rcx
+        cmp     (%rbx,%rcx), %rax
+        jb      find_row
+        cmp     16(%rbx,%rcx), %rax
+        jae     find_row
+row_found:
+        mov     8(%rbx,%rcx), %rdx
+        test    %rdx, %rdx
+        jz      chain_count
+        movslq  %edx, %rcx
+        bt      $48, %rdx
+        jc      3f
+        add     %r8, %rcx
+        jmp     4f
+3:      add     %r9, %rcx
+4:      mov     %rcx, %rbx              # the stack grows by a positive, small number
+        sub     %r8, %rbx
+        jbe     chain_count
+        cmp     $0x1000000, %rbx
+        ja      chain_count
+        mov     %rcx, %r8
+        shr     $32, %rdx
+        movswq  %dx, %rdx
+        test    %rdx, %rdx
+        jz      5f
+        mov     (%r8,%rdx), %r9
+5:      mov     -8(%r8), %rax
+        test    %rax, %rax
+        jz      chain_count
+        mov     %rax, (%rsp,%r10,8)
+        inc     %r10d
+        xor     %rax, %r12
+        imul    %r13, %r12
+        jmp     1b
+
+find_row:                               # of %rax in %rbx; the cache's place is %r11 + 4 rdx
+        push    %rdx
+        push    %rsi
+        xor     %ecx, %ecx              # rows[rcx] <= rax < rows[rsi]
+        mov     ROW_COUNT(%rdi), %rsi
+1:      lea     (%rcx,%rsi), %rdx
+        shr     $1, %rdx
+        cmp     %rcx, %rdx
+        je      3f
+        push    %rdx
+        shl     $4, %rdx
+        cmp     (%rbx,%rdx), %rax
+        pop     %rdx
+        jb      2f
+        mov     %rdx, %rcx
+        jmp     1b
+2:      mov     %rdx, %rsi
+        jmp     1b
+3:      pop     %rsi
+        pop     %rdx
+        mov     %ecx, (%r11,%rdx,4)
+        shl     $4, %rcx
+        jmp     row_found
+
+chain_count:
+        shr     $20, %r12
+        mov     CHAIN_SHIFT(%rdi), %ecx
+        mov     THREAD_MASK(%rsi), %ebx
+        inc     %rbx
+        shl     $4, %rbx                # bytes of the table
+        shr     %cl, %rbx
+        dec     %rbx
+        mov     $32, %r13d              # tries
+        mov     THREAD_RING(%rsi), %r11
+1:      and     %rbx, %r12
+        mov     %r12, %rdx
+        shl     %cl, %rdx
+        add     %r11, %rdx
+        mov     8(%rdx), %eax
+        cmp     %r10d, %eax
+        jne     3f
+        mov     %r10d, %r8d
+2:      mov     -8(%rsp,%r8,8), %r9
+        cmp     8(%rdx,%r8,8), %r9
+        jne     4f
+        dec     %r8d
+        jnz     2b
+        incq    (%rdx)
+        jmp     chain_done
+3:      test    %eax, %eax
+        jnz     4f
+        mov     $-1, %r9d
+        cmpxchg %r9d, 8(%rdx)           # against handlers of this thread only
+        jne     4f
+        movq    $1, (%rdx)
+        mov     %r10d, %r8d
+5:      mov     -8(%rsp,%r8,8), %r9
+        mov     %r9, 8(%rdx,%r8,8)
+        dec     %r8d
+        jnz     5b
+        mov     %r10d, 8(%rdx)
+        jmp     chain_done
+4:      inc     %r12
+        dec     %r13d
+        jnz     1b
+        incq    THREAD_LOST(%rsi)
+chain_done:
+        add     $256, %rsp
+        pop     %r13
+        pop     %r12
+        pop     %rbx
+        pop     %r11
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        done
+end:

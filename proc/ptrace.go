@@ -1,0 +1,147 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Held is a process all of whose threads are stopped.
+type Held struct {
+	p *Process
+	s *stopper
+}
+
+// WhileHeld is [Process.WhileStopped] for a function that needs the threads:
+// their registers, or one that makes a system call for us. What it is given
+// may only be used until it returns, and by its goroutine only.
+func (p *Process) WhileHeld(do func(*Held) error) (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s := stopper{p: p, threads: make(map[int]*stopped)}
+	defer func() {
+		if resumeErr := s.resume(); err == nil {
+			err = resumeErr
+		}
+	}()
+	if err := s.stop(); err != nil {
+		return err
+	}
+	return do(&Held{p, &s})
+}
+
+// Threads returns the ids of the threads.
+func (h *Held) Threads() []int {
+	var tids []int
+	for tid := range h.s.threads {
+		tids = append(tids, tid)
+	}
+	return tids
+}
+
+// ReleaseOthers lets all threads run on but one.
+func (h *Held) ReleaseOthers(tid int) error {
+	kept := h.s.threads[tid]
+	delete(h.s.threads, tid)
+	err := h.s.resume()
+	clear(h.s.threads)
+	if kept != nil {
+		h.s.threads[tid] = kept
+	}
+	return err
+}
+
+// idle tells whether the thread was stopped by us and has no signal to be
+// delivered, so that it may be used for something else in between.
+func (h *Held) idle(tid int) bool {
+	t := h.s.threads[tid]
+	return t != nil && t.stopped && t.signal == 0
+}
+
+// A Thread is what the kernel says of one.
+type Thread struct {
+	ID int // as we see it
+	// OwnID is its id as it sees it itself: another one in a container.
+	OwnID int
+	Name  string
+}
+
+// Threads lists the threads of the process.
+func (p *Process) Threads() ([]Thread, error) {
+	task, err := p.open("task", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer task.Close()
+	names, err := task.Readdirnames(-1)
+	if err != nil {
+		return nil, p.failed("list threads", err)
+	}
+	var threads []Thread
+	for _, name := range names {
+		tid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		b, err := p.read("task/" + name + "/status")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		t := Thread{ID: tid, OwnID: statusField(b, "NSpid")}
+		if t.OwnID == 0 {
+			t.OwnID = tid
+		}
+		if comm, err := p.read("task/" + name + "/comm"); err == nil {
+			t.Name = strings.TrimSuffix(string(comm), "\n")
+		}
+		threads = append(threads, t)
+	}
+	return threads, nil
+}
+
+// ShadowStack tells whether the processor checks the return addresses of the
+// process (CET), so that none may be changed.
+func (p *Process) ShadowStack() bool {
+	b, err := p.read("status")
+	if err != nil {
+		return false
+	}
+	_, features, _ := strings.Cut(string(b), "x86_Thread_features:")
+	features, _, _ = strings.Cut(features, "\n")
+	return strings.Contains(features, "shstk")
+}
+
+// MoreFiltered tells whether the process has filters of system calls (seccomp)
+// that footfall has not: a call that they do not know may kill it.
+func (p *Process) MoreFiltered() bool {
+	theirs, err := p.read("status")
+	if err != nil || statusField(theirs, "Seccomp") == 0 {
+		return false
+	}
+	ours, err := os.ReadFile("/proc/self/status")
+	return err != nil || statusField(ours, "Seccomp_filters") < statusField(theirs, "Seccomp_filters") || statusField(ours, "Seccomp") == 0
+}
+
+// OpenDescriptor opens, for reading and writing, what a file descriptor of the
+// process leads to.
+func (p *Process) OpenDescriptor(fd int) (*os.File, error) {
+	return p.open(fmt.Sprintf("fd/%d", fd), unix.O_RDWR)
+}
+
+// LocksMemory tells whether the process has memory that may not be swapped
+// out.
+func (p *Process) LocksMemory() bool {
+	b, err := p.read("status")
+	if err != nil {
+		return false
+	}
+	_, locked, _ := strings.Cut(string(b), "VmLck:")
+	locked, _, _ = strings.Cut(strings.TrimSpace(locked), " ")
+	return locked != "" && locked != "0"
+}

@@ -1,0 +1,254 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// PC returns where the thread is.
+func (h *Held) PC(tid int) (uint64, error) {
+	regs, err := h.registers(tid)
+	return regs.Rip, err
+}
+
+// SetPC makes the thread go on elsewhere.
+func (h *Held) SetPC(tid int, pc uint64) error {
+	regs, err := h.registers(tid)
+	if err != nil {
+		return err
+	}
+	regs.Rip = pc
+	return h.setRegisters(tid, &regs)
+}
+
+// ThreadPointer returns the address of what the thread has for itself.
+func (h *Held) ThreadPointer(tid int) (uint64, error) {
+	regs, err := h.registers(tid)
+	return regs.Fs_base, err
+}
+
+// StackPointer returns where the top of the thread's stack is.
+func (h *Held) StackPointer(tid int) (uint64, error) {
+	regs, err := h.registers(tid)
+	return regs.Rsp, err
+}
+
+// InSystemCall returns the number of the system call that the thread waits in,
+// -1 if it does not.
+func (h *Held) InSystemCall(tid int) int64 {
+	regs, err := h.registers(tid)
+	if err != nil {
+		return -1
+	}
+	return int64(regs.Orig_rax)
+}
+
+func (h *Held) registers(tid int) (regs unix.PtraceRegs, err error) {
+	if err := unix.PtraceGetRegs(tid, &regs); err != nil {
+		return regs, h.p.failed("read registers", err)
+	}
+	return regs, nil
+}
+
+func (h *Held) setRegisters(tid int, regs *unix.PtraceRegs) error {
+	if err := unix.PtraceSetRegs(tid, regs); err != nil {
+		return h.p.failed("write registers", err)
+	}
+	return nil
+}
+
+// ErrBusy is returned if no thread is in a state in which it could do
+// something for us; soon one may be.
+var ErrBusy = errors.New("all threads are about to handle signals")
+
+// SystemCall lets a thread make a system call. It goes over an instruction
+// that the process has anyway; nothing is written.
+func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
+	tid := 0
+	for t := range h.s.threads {
+		if h.idle(t) {
+			tid = t
+			break
+		}
+	}
+	if tid == 0 {
+		return 0, ErrBusy
+	}
+	at, err := h.syscallInstruction()
+	if err != nil {
+		return 0, err
+	}
+	var result uint64
+	err = h.borrow(tid, func(regs unix.PtraceRegs) error {
+		regs.Rip, regs.Rax = at, uint64(number)
+		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
+			if *place = 0; i < len(args) {
+				*place = args[i]
+			}
+		}
+		if err := h.setRegisters(tid, &regs); err != nil {
+			return err
+		}
+		if err := h.run(tid, unix.PTRACE_SINGLESTEP, 10*time.Second); err != nil {
+			return err
+		}
+		after, err := h.registers(tid)
+		if err != nil {
+			return err
+		}
+		if after.Rip != at+2 {
+			return fmt.Errorf("process %d: a system call for footfall went to %#x", h.p.PID, after.Rip)
+		}
+		result = after.Rax
+		return nil
+	})
+	if err == nil && int64(result) < 0 && int64(result) > -4096 {
+		err = fmt.Errorf("process %d: system call %d: %w", h.p.PID, number, unix.Errno(-int64(result)))
+	}
+	return result, err
+}
+
+// ErrStuck is returned by a call that did not come back in time. The thread
+// is where it was.
+var ErrStuck = errors.New("the call did not return")
+
+// Call lets a stopped thread call a function, which must return to trap, a
+// breakpoint instruction.
+func (h *Held) Call(tid int, function, trap uint64, patience time.Duration, args ...uint64) error {
+	if !h.idle(tid) {
+		return ErrBusy
+	}
+	return h.borrow(tid, func(regs unix.PtraceRegs) error {
+		regs.Rsp = (regs.Rsp-1024)&^15 - 8 // below the red zone
+		var b [8]byte
+		*(*uint64)(unsafe.Pointer(&b)) = trap
+		if _, err := h.p.WriteAt(b[:], int64(regs.Rsp)); err != nil {
+			return err
+		}
+		regs.Rip, regs.Rax = function, 0
+		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx} {
+			if i < len(args) {
+				*place = args[i]
+			}
+		}
+		if err := h.setRegisters(tid, &regs); err != nil {
+			return err
+		}
+		if err := h.run(tid, unix.PTRACE_CONT, patience); err != nil {
+			return err
+		}
+		after, err := h.registers(tid)
+		if err == nil && after.Rip != trap+1 {
+			err = fmt.Errorf("process %d: a call for footfall went to %#x", h.p.PID, after.Rip)
+		}
+		return err
+	})
+}
+
+// borrow gives do the registers of a thread, to be changed, and puts the
+// thread back: registers and signals. While do runs no signal is delivered;
+// they wait.
+func (h *Held) borrow(tid int, do func(unix.PtraceRegs) error) (err error) {
+	saved, err := h.registers(tid)
+	if err != nil {
+		return err
+	}
+	var mask uint64
+	if err := sigmask(unix.PTRACE_GETSIGMASK, tid, &mask); err != nil {
+		return h.p.failed("read the signal mask", err)
+	}
+	all := ^uint64(0)
+	if err := sigmask(unix.PTRACE_SETSIGMASK, tid, &all); err != nil {
+		return h.p.failed("block signals", err)
+	}
+	defer func() {
+		failed := errors.Join(h.setRegisters(tid, &saved), sigmask(unix.PTRACE_SETSIGMASK, tid, &mask))
+		if err == nil && failed != nil {
+			err = fmt.Errorf("process %d: put thread %d back: %w", h.p.PID, tid, failed)
+		}
+	}()
+	regs := saved
+	regs.Orig_rax = ^uint64(0) // no system call that would be started again
+	return do(regs)
+}
+
+func sigmask(request, tid int, mask *uint64) error {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), 8, uintptr(unsafe.Pointer(mask)), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// run lets a thread run up to the next trap.
+func (h *Held) run(tid, request int, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), 0, 0, 0, 0); errno != 0 {
+			return h.p.failed("run a thread", errno)
+		}
+		status, err := h.waitStopped(tid, deadline)
+		if err != nil {
+			return err
+		}
+		if status.StopSignal() == unix.SIGTRAP && !isEventStop(status) {
+			return nil
+		}
+	}
+}
+
+// waitStopped waits until a thread that runs has stopped; after the deadline it
+// is stopped by force.
+func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus, err error) {
+	late := false
+	for pause := time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil, got == tid && !status.Stopped():
+			delete(h.s.threads, tid)
+			return status, ErrExited
+		case got == tid && late:
+			return status, ErrStuck
+		case got == tid:
+			return status, nil
+		case !late && time.Now().After(deadline):
+			late = true
+			if err := unix.PtraceInterrupt(tid); err != nil {
+				return status, os.NewSyscallError("interrupt", err)
+			}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// syscallInstruction finds one in the code that the kernel gives to every
+// process, or in any other.
+func (h *Held) syscallInstruction() (uint64, error) {
+	maps, _, err := h.p.Maps()
+	if err != nil {
+		return 0, err
+	}
+	for _, vdso := range []bool{true, false} {
+		for _, m := range maps {
+			if !m.Exec || !m.Read || (m.Path == "[vdso]") != vdso || m.Path == "[vsyscall]" {
+				continue
+			}
+			b := make([]byte, min(m.End-m.Start, 1<<22))
+			if _, err := h.p.ReadAt(b, int64(m.Start)); err != nil {
+				continue
+			}
+			if i := bytes.Index(b, []byte{0x0f, 0x05}); i >= 0 {
+				return m.Start + uint64(i), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("process %d: no system call instruction found", h.p.PID)
+}
