@@ -1,0 +1,289 @@
+package instrument
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// A build is a compiler with flags.
+type build struct {
+	compiler string // of C; that of C++ follows from it
+	flags    string
+	cpu      string
+	update   Update
+	run      []string // what runs the program, if it cannot run by itself
+}
+
+func (b build) String() string {
+	return strings.Join([]string{b.compiler, b.flags, b.update.String()}, " ")
+}
+
+func (b build) command(source string) string {
+	if filepath.Ext(source) == ".c" {
+		return b.compiler
+	}
+	return strings.NewReplacer("gcc", "g++", "clang", "clang++").Replace(b.compiler)
+}
+
+func (b build) words() []string {
+	words := strings.Fields(b.flags)
+	switch {
+	case b.cpu == "386":
+		// Where gcc-12-multilib is alone, the kernel's headers are not found.
+		words = append(words, "-idirafter", "/usr/include/x86_64-linux-gnu")
+	case strings.HasPrefix(b.compiler, "aarch64"):
+		words = append(words, "-fno-ipa-ra")
+	}
+	if strings.Contains(b.compiler, "gcc") && b.cpu != "arm64" {
+		words = append(words, "-dp")
+	}
+	return words
+}
+
+// builds are the ways in which the programs of testdata are compiled.
+func builds() []build {
+	var list []build
+	add := func(compiler, cpu string, flags ...string) {
+		for i, f := range flags {
+			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: Update(i % 2)})
+		}
+	}
+	gcc := []string{"-O0", "-O0 -g", "-O1", "-O2 -g", "-O2 -fno-plt -fPIC", "-O3 -fcf-protection", "-Os -ffunction-sections -Wl,--gc-sections",
+		"-O2 -static", "-O2 -mindirect-branch=thunk", "-O2 -fPIC -mtls-dialect=gnu2", "-O2 -fno-asynchronous-unwind-tables -fno-exceptions -fpatchable-function-entry=5,2"}
+	clang := []string{"-O0", "-O1", "-O2 -g", "-O2 -fPIC -fno-plt", "-O3 -fcf-protection", "-Os -ffunction-sections -Wl,--gc-sections", "-O2 -static"}
+	add("gcc-11", "amd64", gcc[:4]...)
+	add("gcc-11", "386", "-m32 -O2")
+	add("gcc-12", "amd64", gcc...)
+	add("gcc-12", "386", "-m32 -O0", "-m32 -O2", "-m32 -O2 -fno-pie -no-pie", "-m32 -O3 -fPIC")
+	for _, c := range []string{"clang-14", "clang-16", "clang-19"} {
+		add(c, "amd64", clang...)
+	}
+	add("clang-16", "386", "-m32 -O0", "-m32 -O2")
+	add("aarch64-linux-gnu-gcc", "arm64", "-static -O0", "-static -O1", "-static -O2", "-static -O2 -mbranch-protection=standard -mno-outline-atomics")
+	for i := range list {
+		if list[i].cpu == "arm64" {
+			list[i].run = []string{"qemu-aarch64"}
+		}
+	}
+	return list
+}
+
+func command(t *testing.T, dir string, words ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, stderr.Bytes())
+	}
+	return out
+}
+
+// object compiles a source, with counting or without.
+func (b build) object(t *testing.T, dir, source string, counted bool) string {
+	t.Helper()
+	base := filepath.Join(dir, filepath.Base(source))
+	assembly, object := base+".s", base+".o"
+	compile := append([]string{b.command(source)}, b.words()...)
+	command(t, dir, append(compile, "-S", source, "-o", assembly)...)
+	if counted {
+		src, err := os.ReadFile(assembly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, r, err := Rewrite(src, Options{CPU: b.cpu, Update: b.update})
+		if err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		for _, p := range r.Problems {
+			if b.cpu != "386" { // has no register for all
+				t.Errorf("%s: %v", source, p)
+			}
+		}
+		if err := os.WriteFile(assembly, out, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assemble := append(compile, "-c", assembly, "-o", object)
+	if strings.Contains(b.compiler, "clang") {
+		assemble = append(assemble, "-w", "-Wno-unused-command-line-argument")
+	}
+	command(t, dir, assemble...)
+	return object
+}
+
+// runtimeObject compiles the runtime.
+func (b build) runtimeObject(t *testing.T, dir string) string {
+	t.Helper()
+	source, object := filepath.Join(dir, "footfall.c"), filepath.Join(dir, "footfall.o")
+	if err := os.WriteFile(source, Runtime(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	words := append([]string{b.compiler}, b.words()...)
+	if strings.Contains(b.compiler, "clang") {
+		words = append(words, "-Qunused-arguments")
+	}
+	command(t, dir, append(words, "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-c", source, "-o", object)...)
+	return object
+}
+
+// program builds and runs sources, plain and counted, and returns what was
+// printed, which is the same, and the counts.
+func (b build) program(t *testing.T, sources ...string) (string, *CountsFile) {
+	t.Helper()
+	dir := t.TempDir()
+	link := func(name string, counted bool) string {
+		words := []string{b.command(sources[0])}
+		words = append(words, b.words()...)
+		for _, s := range sources {
+			abs, err := filepath.Abs(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words = append(words, b.object(t, dir, abs, counted))
+		}
+		if counted {
+			words = append(words, b.runtimeObject(t, dir))
+		}
+		if strings.Contains(b.compiler, "clang") {
+			words = append(words, "-Qunused-arguments")
+		}
+		program := filepath.Join(dir, name)
+		command(t, dir, append(words, "-o", program)...)
+		return program
+	}
+	plain := command(t, dir, append(b.run, link("plain", false))...)
+	counted := link("counted", true)
+	file := filepath.Join(dir, "out.counts")
+	got := command(t, dir, append([]string{"env", "FOOTFALL_OUT=" + file}, append(b.run, counted)...)...)
+	if !bytes.Equal(got, plain) {
+		t.Errorf("the counted program printed\n%s\nthe plain one\n%s", got, plain)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ReadCounts(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got), c
+}
+
+// TestPrograms compiles programs in many ways. Each must do what it does
+// uncounted, count what its functions count themselves, and have as many calls
+// of a function as entries.
+func TestPrograms(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs compilers for amd64")
+	}
+	for i, b := range builds() {
+		if testing.Short() && i%5 != 0 {
+			continue
+		}
+		t.Run(b.String(), func(t *testing.T) {
+			t.Parallel()
+			out, c := b.program(t, "testdata/calls.c", "testdata/other.c")
+			checkOwn(t, out, c, strings.Contains(b.flags, "-O0"))
+			if !strings.Contains(b.flags, "=thunk") { // which hides indirect calls
+				checkArcs(t, c, b.cpu == "arm64")
+			}
+		})
+		if !strings.Contains(b.flags, "-fno-exceptions") && b.cpu != "arm64" && (i%3 == 0 || strings.Contains(b.flags, "-fPIC")) {
+			t.Run(b.String()+" C++", func(t *testing.T) {
+				t.Parallel()
+				out, c := b.program(t, "testdata/objects.cc", "testdata/other.c")
+				checkOwn(t, out, c, strings.Contains(b.flags, "-O0"))
+				checkArcs(t, c, b.cpu == "arm64")
+			})
+		}
+	}
+}
+
+// ownName is the name by which functions of the programs count themselves.
+func ownName(f *Function) string {
+	name := demangle.Filter(f.Name, demangle.NoParams, demangle.NoTemplateParams)
+	if i := strings.LastIndex(name, "::"); i >= 0 {
+		name = name[i+2:]
+	}
+	name, _, _ = strings.Cut(name, ".")
+	if i := strings.LastIndex(name, " "); i >= 0 {
+		name = name[i+1:]
+	}
+	if f.Local && name == "helper" {
+		name += "@" + filepath.Base(f.Unit)
+	}
+	return name
+}
+
+// recursive functions may become loops, which have fewer entries.
+var recursive = map[string]bool{"fib": true, "even": true, "odd": true, "other": true, "jumps": true}
+
+func checkOwn(t *testing.T, out string, c *CountsFile, exact bool) {
+	t.Helper()
+	got := make(map[string]uint64)
+	for _, im := range c.Images {
+		for _, f := range im.Functions {
+			got[ownName(f)] += f.Calls
+		}
+	}
+	checked := 0
+	for line := range strings.Lines(out) {
+		var name string
+		var n uint64
+		if _, err := fmt.Sscanf(line, "count %s %d", &name, &n); err != nil {
+			continue
+		}
+		switch name {
+		case "made", "gone", "lambda", "thunk": // whose symbols have other names
+			continue
+		}
+		checked++
+		if got[name] != n && (exact || !recursive[name] || got[name] > n) {
+			t.Errorf("%s: %d calls, it counted %d itself", name, got[name], n)
+		}
+	}
+	if checked < 6 {
+		t.Errorf("only %d functions checked", checked)
+	}
+}
+
+// checkArcs checks that the calls of each function add up to its entries. Not
+// known are calls by uncounted functions, and further targets of a site.
+func checkArcs(t *testing.T, c *CountsFile, noIndirectTails bool) {
+	t.Helper()
+	calls := make(map[*Function]uint64)
+	var further uint64
+	for _, a := range c.Arcs() {
+		switch {
+		case a.Callee != nil:
+			calls[a.Callee] += a.Count
+		case a.Name == "" && a.Address == 0:
+			further += a.Count
+		}
+	}
+	for _, im := range c.Images {
+		for _, f := range im.Functions {
+			switch ownName(f) {
+			case "main", "compare", "_sub_I_main":
+				continue
+			}
+			if strings.HasPrefix(f.Name, "_GLOBAL__") || noIndirectTails && f.Local {
+				continue
+			}
+			if in := calls[f]; in > f.Calls || in+further < f.Calls {
+				t.Errorf("%s: %d entries, but %d calls (and %d of unknown functions)", f.Name, f.Calls, in, further)
+			}
+		}
+	}
+}
