@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -54,6 +55,42 @@ func clangCodeOf(f *exe.File, bias uint64) clangCode {
 	}
 	return c
 }
+
+// clangCodeInMemory is clangCodeOf for an image whose file cannot be opened:
+// the table for the dynamic linker knows the constructors too.
+func clangCodeInMemory(mem io.ReaderAt, start uint64) clangCode {
+	f, err := exe.OpenMapped(mem, start)
+	if err != nil {
+		return clangCode{}
+	}
+	c, bias := clangCode{machine: f.Machine}, f.Bias(start)
+	addr, size, ok := f.Dynamic()
+	if !ok || size > maxDynamic {
+		return c
+	}
+	table := make([]byte, size)
+	if _, err := mem.ReadAt(table, int64(addr+bias)); err != nil {
+		return c
+	}
+	word := func(b []byte) uint64 { return f.Order.Uint64(b) }
+	if f.PointerSize() == 4 {
+		word = func(b []byte) uint64 { return uint64(f.Order.Uint32(b)) }
+	}
+	// Pairs of a tag and a value.
+	for entry := 2 * f.PointerSize(); len(table) >= entry; table = table[entry:] {
+		switch value := word(table[entry/2:]); elf.DynTag(word(table)) {
+		case elf.DT_INIT_ARRAY:
+			c.constructors = value + bias
+		case elf.DT_INIT_ARRAYSZ:
+			c.size = value
+		}
+	}
+	return c
+}
+
+// maxDynamic is the largest table for the dynamic linker: those of browsers
+// have some 1000 bytes.
+const maxDynamic = 1 << 16
 
 // runs tells whether functions of the image can be run here.
 func (c *clangCode) runs() bool { return c.machine == elf.EM_X86_64 || c.machine == elf.EM_386 }

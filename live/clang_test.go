@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"footfall/exe"
 	"footfall/gcov"
+	"footfall/proc"
 )
 
 var clangVariants = []variant{
@@ -106,6 +109,40 @@ func TestClangMerge(t *testing.T) {
 			second.tell("dump")
 			compare(t, first.dir, units)
 		})
+	}
+}
+
+// TestClangUnopened finds counters without the file: it may have been replaced,
+// and what is mapped cannot be opened then without privileges.
+func TestClangUnopened(t *testing.T) {
+	for _, flags := range []string{"-O2", "-no-pie -fno-pie", "-m32 -O1"} {
+		v := variant{flags: flags, sources: []string{"work.c"}, library: true, strip: true}
+		p := v.startClang(t, "clang-14", "--coverage", "__gcov_dump")
+		pr, err := proc.Open(p.cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pr.Close()
+		maps, _, err := pr.Maps()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, mapped := range pr.Images(maps) {
+			im := &image{path: mapped.Path}
+			if err := im.headOf(mapped, pr); !errors.Is(err, exe.ErrNoSymbols) {
+				t.Fatal(err)
+			}
+			w := &walker{pages: newPages(pr), image: im, order: im.order, pointer: im.pointer, maps: maps, budget: newBudget()}
+			units, err := w.clang(im.code, mapped.Parts)
+			if err != nil {
+				t.Error(err)
+			}
+			found += len(units)
+		}
+		if found != 2 {
+			t.Errorf("%s: %d units, expected 2", flags, found)
+		}
 	}
 }
 

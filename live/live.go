@@ -34,8 +34,8 @@ import (
 	"footfall/proc"
 )
 
-// ErrNoCounters is returned for a process without counters of GCC.
-var ErrNoCounters = errors.New("no counters of gcc --coverage")
+// ErrNoCounters is returned for a process without counters.
+var ErrNoCounters = errors.New("no counters of gcc or clang --coverage")
 
 // ErrOnlyProfiles is returned for the units of a process that has no others but
 // source-based counters: see [Process.Profiles]. It is one of ErrNoCounters.
@@ -74,6 +74,9 @@ type image struct {
 	profile *profile // source-based counters
 	profErr error    // why they cannot be used
 	problem error    // with some of the units, or all
+	// unopened is why the file could not be opened: what only it tells is not
+	// found then.
+	unopened error
 }
 
 // Open finds the counters in a process. It returns ErrNoCounters, wrapped, if
@@ -116,6 +119,11 @@ func (p *Process) empty() error {
 	}
 	if p.hasProfiles() {
 		return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrOnlyProfiles)
+	}
+	for _, im := range p.images {
+		if im.unopened != nil {
+			return fmt.Errorf("process %d (%s): %w, as far as can be seen: the file %s has been removed or replaced, and cannot be opened (source-based counters are found by it): %v", p.PID, p.Name, ErrNoCounters, im.path, im.unopened)
+		}
 	}
 	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrNoCounters)
 }
@@ -190,6 +198,7 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
 	r, err := mapped.Open()
 	if err != nil {
+		im.unopened = err
 		return nil, im.headOf(mapped, p.proc)
 	}
 	defer r.Close()
@@ -247,6 +256,7 @@ func (im *image) headOf(mapped *proc.Image, mem io.ReaderAt) error {
 	if b[5] == 2 {
 		im.order = binary.BigEndian
 	}
+	im.code = clangCodeInMemory(mem, mapped.Start)
 	return exe.ErrNoSymbols
 }
 
