@@ -108,6 +108,9 @@ func (g *target) sites(names ...string) []*Site {
 
 func (g *target) open(sites []*Site, o Options) *Session {
 	g.t.Helper()
+	if o.RingSize == 0 {
+		o.RingSize = 16 << 20 // so that nothing is lost however late we read
+	}
 	s, err := Open(g.p, sites, o)
 	if skipForbidden(g.t, err); err != nil {
 		g.t.Fatal(err)

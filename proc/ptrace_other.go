@@ -36,3 +36,6 @@ func (h *Held) SystemCall(uintptr, ...uint64) (uint64, error) { return 0, errX86
 
 // Call is for x86-64.
 func (h *Held) Call(int, uint64, uint64, time.Duration, ...uint64) error { return errX86 }
+
+// CallSafely is for x86-64.
+func (p *Process) CallSafely(uint64, uint64, uint64) error { return errX86 }
