@@ -40,6 +40,8 @@ const (
 	maxFuncCounters = 1 << 24
 	maxCounters     = 1 << 25 // in a process: 256 MB
 	maxName         = 4096
+	maxWork         = 1 << 24 // functions that are looked at, in a process
+	unitWork        = 64      // what looking at a unit counts for
 )
 
 // A unit is where the counters of one object file are.
@@ -82,10 +84,12 @@ type walker struct {
 	budget  *budget
 }
 
-// A budget is what is left of the limits for a process.
-type budget struct{ units, funcs, counters int }
+// A budget is what is left of the limits for a process. work is not given back
+// for structures that turn out to be none: a hostile program may have many that
+// nearly are.
+type budget struct{ units, funcs, counters, work int }
 
-func newBudget() *budget { return &budget{maxUnits, maxFuncs, maxCounters} }
+func newBudget() *budget { return &budget{maxUnits, maxFuncs, maxCounters, maxWork} }
 
 var errTooMany = errors.New("more counters than footfall believes: its pointers are damaged")
 
@@ -133,7 +137,8 @@ func (w *walker) unit(addr uint64) (*unit, error) {
 }
 
 func (w *walker) unitOf(addr uint64, version gcov.Version, kinds int) (*unit, error) {
-	if w.budget.units--; w.budget.units < 0 {
+	w.budget.work -= unitWork
+	if w.budget.units--; w.budget.units < 0 || w.budget.work < 0 {
 		return nil, errTooMany
 	}
 	u := &unit{image: w.image, addr: addr, version: version}
@@ -188,12 +193,18 @@ func (w *walker) functions(owner, table uint64, n int64, version gcov.Version, k
 	if w.budget.funcs -= int(min(n, maxFuncs+1)); n > maxUnitFuncs || w.budget.funcs < 0 {
 		return nil, fmt.Errorf("%d functions: %w", n, errTooMany)
 	}
+	if n > 0 && !w.isMapped(table+uint64(int(n)*w.pointer-1), false) {
+		return nil, fmt.Errorf("table of %d functions at %#x, where there is no memory", n, table)
+	}
 	pointers := make([]byte, int(n)*w.pointer)
 	if _, err := w.mem.ReadAt(pointers, int64(table)); err != nil && n > 0 {
 		return nil, fmt.Errorf("table of %d functions at %#x: %w", n, table, err)
 	}
 	funcs := make([]function, n)
 	for i := range funcs {
+		if w.budget.work--; w.budget.work < 0 {
+			return nil, errTooMany
+		}
 		addr := w.address(pointers[i*w.pointer:])
 		if addr == 0 {
 			funcs[i].absent = true
@@ -231,7 +242,7 @@ func (w *walker) function(f *function, owner, addr uint64, version gcov.Version,
 		if w.budget.counters -= min(a.length, maxFuncCounters+1); a.length > maxFuncCounters || w.budget.counters < 0 {
 			return fmt.Errorf("%d counters: %w", a.length, errTooMany)
 		}
-		if a.length > 0 && !w.isMapped(a.addr, false) {
+		if a.length > 0 && (!w.isMapped(a.addr, false) || !w.isMapped(a.addr+uint64(8*a.length-1), false)) {
 			return fmt.Errorf("counters at %#x, where there is no memory", a.addr)
 		}
 		if isList(version, kind) && a.length%siteWords != 0 {

@@ -51,6 +51,7 @@ func (w *walker) scanRange(start, end uint64) (units []*unit, err error) {
 		u, err := w.unitOf(start+uint64(at), version, kinds)
 		switch {
 		case err != nil:
+			budget.work = w.budget.work
 			*w.budget = budget
 		case !known:
 			unknown = &UnknownVersionError{w.image.path, version}
