@@ -342,7 +342,7 @@ func (w *rewriter) instruction(st statement, at, stop int) {
 	br := w.cpu.branch(st)
 	switch br.kind {
 	case directCall:
-		if br.target != nil {
+		if br.target[0] != '.' || w.functions[w.canonical(string(br.target))] { // else a jump that pushes
 			w.direct(f, callDirect, br, at)
 		}
 	case directJump:

@@ -50,7 +50,7 @@ func x86Indirect(jump bool, operand []byte) branch {
 		switch {
 		case jump:
 			return branch{directJump, name}
-		case helper(name):
+		case name == nil || helper(name):
 			return branch{kind: otherCall}
 		}
 		return branch{directCall, name}
