@@ -172,7 +172,7 @@ func (d *directory) child(n *node) fs.InodeEmbedder {
 		return &file{content: nothing, reset: func() { p.reset(nil); p.trace.forget(); p.m.trace.forget() }}
 	}
 	return &file{
-		content: func() ([]byte, time.Time) { return p.content(n) },
+		content: func(opened bool) ([]byte, time.Time) { return p.content(n, opened) },
 		reset:   func() { p.reset(n); p.trace.forget(); p.m.trace.forget() },
 	}
 }
@@ -218,7 +218,7 @@ func (l *link) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 // A file has content that is made when it is opened. Writing 0 to it resets.
 type file struct {
 	fs.Inode
-	content func() ([]byte, time.Time)
+	content func(opened bool) ([]byte, time.Time)
 	reset   func() // nil: not to be written
 
 	mu   sync.Mutex
@@ -241,7 +241,7 @@ var (
 )
 
 // nothing is the content of a file that is only written.
-func nothing() ([]byte, time.Time) { return nil, time.Now() }
+func nothing(bool) ([]byte, time.Time) { return nil, time.Now() }
 
 // Open freezes the content. The kernel must not keep it: the next open may see
 // another.
@@ -252,7 +252,7 @@ func (f *file) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	}
 	h := new(frozen)
 	if flags&syscall.O_ACCMODE != syscall.O_WRONLY {
-		h.content, h.at = f.content()
+		h.content, h.at = f.content(true)
 		f.mu.Lock()
 		f.open = append(f.open, h)
 		f.mu.Unlock()
@@ -302,7 +302,7 @@ func (f *file) attributes(attr *fuse.Attr) {
 	f.mu.Unlock()
 	if last == nil {
 		last = new(frozen)
-		last.content, last.at = f.content()
+		last.content, last.at = f.content(false)
 	}
 	attr.Mode, attr.Nlink = fileMode, 1
 	if f.reset == nil {

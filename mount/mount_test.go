@@ -63,7 +63,7 @@ func mountAt(t *testing.T, dir string, targets ...string) *Mount {
 	return m
 }
 
-// until waits until a condition holds: snapshots are shared for a moment.
+// until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -209,6 +209,14 @@ func TestReset(t *testing.T) {
 		f.Close()
 	}
 	work()
+	// A file that is opened again is read anew.
+	for range 20 {
+		before := calls(t, name)
+		p.tell("work", "done")
+		if total++; calls(t, name) != before+1 {
+			t.Error("the work is not seen at once")
+		}
+	}
 	for _, reset := range []string{name, process + "/reset", process + "/all.gcda", tree + "/reset", tree + "/all.gcda"} {
 		tool(t, dir, "sh", "-c", "echo 0 > "+reset)
 		if n := calls(t, name); n != 0 {
@@ -222,8 +230,8 @@ func TestReset(t *testing.T) {
 	}
 	// The program has not noticed.
 	p.tell("dump", "done")
-	if n := calls(t, filepath.Join(dir, "work.gcda")); n != 7 {
-		t.Errorf("the program has counted %d calls, want 7", n)
+	if n := calls(t, filepath.Join(dir, "work.gcda")); n != 27 {
+		t.Errorf("the program has counted %d calls, want 27", n)
 	}
 	for i, refuse := range []func() error{
 		func() error { return os.Truncate(name, 5) },

@@ -19,8 +19,9 @@ type source interface {
 	Snapshot() ([]live.Unit, error)
 }
 
-// Opens of files within this many times what a snapshot takes share it, but
-// none is older than maxShared.
+// Files that are opened within this many times what a snapshot takes share it,
+// but none is older than maxShared, and none serves the same file twice: who
+// reads a file, does something and reads it again sees what that has run.
 const (
 	sharing   = 10
 	maxShared = time.Second
@@ -76,7 +77,7 @@ func (p *process) keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pid != 0 || p.round == 0 {
-		p.refresh()
+		p.refresh(false)
 	}
 }
 
@@ -89,9 +90,10 @@ type reply struct {
 	err   error
 }
 
-// refresh reads the counters, unless that was done a moment ago.
-func (p *process) refresh() {
-	if p.source == nil || time.Since(p.at) < min(sharing*p.took, maxShared) {
+// refresh reads the counters, unless that was done a moment ago and is good
+// enough.
+func (p *process) refresh(always bool) {
+	if p.source == nil || !always && time.Since(p.at) < min(sharing*p.took, maxShared) {
 		return
 	}
 	wait := time.Duration(0)
@@ -247,11 +249,15 @@ func clone(c *gcov.Counts) *gcov.Counts {
 	return d
 }
 
-// content returns the data file of a node as it is now, and when that was.
-func (p *process) content(n *node) ([]byte, time.Time) {
+// content returns the data file of a node as it is now, and when that was. It
+// is asked when the file is opened, and when only its size is wanted.
+func (p *process) content(n *node, opened bool) ([]byte, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refresh()
+	p.refresh(opened && n.opened.Equal(p.at))
+	if opened {
+		n.opened = p.at
+	}
 	return n.encode(), p.at
 }
 
@@ -272,8 +278,7 @@ func (n *node) encode() []byte {
 func (p *process) reset(n *node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = time.Time{} // what was read a moment ago would not do
-	p.refresh()
+	p.refresh(true)
 	if n != nil {
 		for _, u := range n.units {
 			u.reset()
@@ -293,7 +298,7 @@ func (p *process) lookup(dir *node, name string) *node {
 	if child := dir.children[name]; child != nil {
 		return child
 	}
-	p.refresh()
+	p.refresh(false)
 	return dir.children[name]
 }
 
@@ -301,7 +306,7 @@ func (p *process) lookup(dir *node, name string) *node {
 func (p *process) list(dir *node, f func(name string, n *node)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refresh()
+	p.refresh(false)
 	for name, child := range dir.children {
 		if name != unlisted || child.special == 0 {
 			f(name, child)
@@ -313,7 +318,7 @@ func (p *process) list(dir *node, f func(name string, n *node)) {
 func (p *process) images() []report.Image {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refresh()
+	p.refresh(true)
 	var images []report.Image
 	var walk func(n *node)
 	walk = func(n *node) {

@@ -14,22 +14,24 @@ import (
 type tracefile struct {
 	render func() []byte
 
-	mu    sync.Mutex
-	bytes []byte
-	at    time.Time // when it was begun
-	took  time.Duration
+	mu     sync.Mutex
+	bytes  []byte
+	at     time.Time // when it was begun
+	took   time.Duration
+	opened bool
 }
 
-// content returns the tracefile as it is now and when that was; as other files
-// it is shared by those who ask within a short time.
-func (t *tracefile) content() ([]byte, time.Time) {
+// content returns the tracefile as it is now and when that was. One that was
+// opened is not opened again, but a recent one serves those who want the size.
+func (t *tracefile) content(opened bool) ([]byte, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes == nil || time.Since(t.at) >= min(sharing*t.took, maxShared) {
-		t.at = time.Now()
+	if t.bytes == nil || opened && t.opened || time.Since(t.at) >= min(sharing*t.took, maxShared) {
+		t.at, t.opened = time.Now(), false
 		t.bytes = t.render()
 		t.took = time.Since(t.at)
 	}
+	t.opened = t.opened || opened
 	return t.bytes, t.at
 }
 

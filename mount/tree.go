@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A node is an entry of a process's directory: exactly one of children, link,
@@ -16,6 +17,8 @@ type node struct {
 	link     string           // what a symbolic link leads to
 	units    []*unit          // what a file of counters is the sum of
 	special  special
+
+	opened time.Time // which snapshot the file was opened with last
 }
 
 // A special is a file that is not about one object.
