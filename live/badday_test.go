@@ -275,3 +275,53 @@ func asNobody(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestChroot reads a program that sees another root.
+func TestChroot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to start a program in another root")
+	}
+	v := variant{flags: "-DSTATIC -static", sources: c}
+	outside := v.start(t, "gcc-12")
+	p := &program{t: t, dir: "/", cmd: exec.Command("/prog")}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: outside.dir}
+	p.begin()
+	process := opened(t, p)
+	p.tell("work")
+	units := snapshot(t, process)
+	if root := fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid); process.Root() != root {
+		t.Errorf("root %q", process.Root())
+	}
+	inPlace(t, process, units)
+	for _, u := range units {
+		if _, err := os.Stat(filepath.Join(outside.dir, u.Name)); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(u.Name); err == nil {
+			t.Errorf("%s was written in our root", u.Name)
+		}
+	}
+	if inside := opened(t, outside); inside.Root() != "" {
+		t.Errorf("root %q of a program in ours", inside.Root())
+	}
+}
+
+// TestReplaced reads a program whose file has been replaced or removed.
+func TestReplaced(t *testing.T) {
+	for what, do := range map[string]func(name string) error{
+		"removed":  os.Remove,
+		"replaced": func(name string) error { return errors.Join(os.Remove(name), os.WriteFile(name, []byte("other"), 0o777)) },
+	} {
+		v := variant{sources: c, flags: "-O2"}
+		p := v.start(t, "gcc-12")
+		if err := do(filepath.Join(p.dir, "prog")); err != nil {
+			t.Fatal(err)
+		}
+		process := opened(t, p)
+		p.tell("work")
+		units := snapshot(t, process)
+		p.tell("dump")
+		t.Log(what)
+		compare(t, p.dir, units)
+	}
+}
