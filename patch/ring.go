@@ -163,11 +163,12 @@ func (r *region) prepare(o *Options) {
 
 func (r *region) rowsAt() uint64 { return ringsAt + maxThreads*r.ringSize }
 
-// close gives the memory back; what the process still has is empty.
+// close gives the memory back, but for the table: a thread may be about to
+// write an event, since before the sites were restored.
 func (r *region) close() error {
 	err := errors.Join(
 		unix.Munmap(r.memory),
-		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(len(r.memory))),
+		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, framesAt, int64(len(r.memory))-framesAt),
 	)
 	r.memory = nil
 	return errors.Join(err, r.file.Close())

@@ -1,0 +1,73 @@
+package patch
+
+import (
+	"bytes"
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/proc"
+)
+
+var cycles = flag.Int("cycles", 40, "how often TestStress switches on and off")
+
+// TestStress switches on and off in a program that does everything that is
+// hard, and checks its own results.
+func TestStress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for name, b := range map[string][]string{
+		"gcc":   {"g++-12", "-fpatchable-function-entry=5"},
+		"clang": {"clang++-16", "-fpatchable-function-entry=5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, build(t, b[0], "stress.cc", b[1:]...))
+			text, descriptors := g.text(), 0
+			sites := g.sites("*")
+			events, unmatched := 0, 0
+			var stopped time.Duration
+			for i := range *cycles {
+				o := Options{Mode: []Mode{Exits, Entries, Filtered, Counts, Chains}[i%5], RingSize: 1 << 20, ChainDepth: 5}
+				if o.Mode == Filtered {
+					o.Filter = Filter{Depth: 20, MinTime: 2000 * uint64(i%2), Period: uint64(i % 3)}
+				}
+				s := g.open(sites, o)
+				stopped = max(stopped, s.Stopped)
+				for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+					events += s.Read(func(_ proc.Thread, events []Event) {
+						for _, e := range events {
+							if s.Site(e.ID&^ExitFlag) == nil {
+								unmatched++
+							}
+						}
+					})
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if descriptors == 0 {
+					descriptors = g.descriptors()
+				}
+				if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
+					t.Fatalf("after %d cycles: %s", i+1, answer)
+				}
+			}
+			t.Logf("%d cycles, %d events, stopped for %v at most; %s", *cycles, events, stopped, g.say("status"))
+			if events == 0 || unmatched > 0 {
+				t.Errorf("%d events, %d of unknown sites", events, unmatched)
+			}
+			if !bytes.Equal(text, g.text()) {
+				t.Error("the code is not what it was")
+			}
+			if n := g.descriptors(); n > descriptors {
+				t.Errorf("%d descriptors, before %d", n, descriptors)
+			}
+			g.in.Close()
+			if end, _ := g.out.ReadString('\n'); end != "end: 0 bad\n" {
+				t.Errorf("at its end the program says %q", end)
+			}
+		})
+	}
+}
