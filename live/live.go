@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"footfall/exe"
@@ -121,9 +122,14 @@ func (p *Process) empty() error {
 		return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrOnlyProfiles)
 	}
 	for _, im := range p.images {
-		if im.unopened != nil {
-			return fmt.Errorf("process %d (%s): %w, as far as can be seen: the file %s has been removed or replaced, and cannot be opened (source-based counters are found by it): %v", p.PID, p.Name, ErrNoCounters, im.path, im.unopened)
+		if im.unopened == nil {
+			continue
 		}
+		next := im.unopened.Error()
+		if errors.Is(im.unopened, fs.ErrPermission) {
+			next = "run footfall as root"
+		}
+		return fmt.Errorf("process %d (%s): %w, as far as can be seen: the file %s has been removed or replaced and cannot be opened, by which source-based counters are found: %s", p.PID, p.Name, ErrNoCounters, im.path, next)
 	}
 	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrNoCounters)
 }
