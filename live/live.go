@@ -1,12 +1,13 @@
-// Package live reads the counters that GCC puts into programs out of running
-// ones, from outside: the program is not stopped, changed or asked.
+// Package live reads the counters that GCC, Clang and Rust put into programs out
+// of running ones, from outside: the program is not stopped, changed or asked.
 //
-// [Open] finds the structures of the counters in the program and in each of
-// its libraries, by the symbol __gcov_root or, in stripped ones, by what the
-// structures look like. [Process.Snapshot] reads all counters, mostly with one
+// [Open] finds the counters in the program and in each of its libraries: the
+// structures of GCC by the symbol __gcov_root or, in stripped ones, by what they
+// look like; those of clang --coverage by the code that would write them; those
+// of source-based coverage by sections. [Process.Snapshot] reads all counters, mostly with one
 // system call, as [gcov.Counts]: encoded they are byte for byte the .gcda files
-// that the program would write now. Libraries that come and go between
-// snapshots are noticed.
+// that the program would write now. [Process.Profiles] reads source-based ones,
+// as .profraw files. Libraries that come and go between snapshots are noticed.
 //
 // # What a snapshot is
 //
