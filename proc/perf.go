@@ -33,8 +33,8 @@ type Sampler struct {
 // SampleOptions say how to sample.
 type SampleOptions struct {
 	Frequency int // samples for a second of CPU time
-	// Stack is how many bytes of a thread's stack to copy, with its registers.
-	// 0: the kernel follows the frame pointers.
+	// Stack is how many bytes of a thread's stack to copy, with its registers;
+	// 0 for none.
 	Stack int
 }
 
@@ -64,7 +64,7 @@ type Event struct {
 	Count             uint64
 
 	KernelChain []uint64 // addresses, the innermost first
-	UserChain   []uint64 // likewise; nil if stacks are copied
+	UserChain   []uint64 // likewise, by frame pointers
 	Registers   []uint64 // in the order of UserRegisters; nil: a thread of the kernel
 	Compat      bool     // it runs code of 32 bits
 	Stack       []byte   // from the stack pointer on
@@ -157,7 +157,6 @@ func (s *Sampler) start(pid int, cpus []int, o SampleOptions) error {
 		attr.Sample_type |= unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
 		attr.Sample_regs_user = registerMask
 		attr.Sample_stack_user = uint32(o.Stack)
-		attr.Bits |= unix.PerfBitExcludeCallchainUser
 	}
 	opened := make(map[int]bool)
 	for {

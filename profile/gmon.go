@@ -371,12 +371,12 @@ func (i *image) split(from, to uint64) []binPart {
 		if n < len(i.functions) {
 			next = min(to, max(at+1, i.functions[n].Addr/2))
 		}
-		if i.has(2*at) || n > 0 {
-			// The function's first byte may be the unit's second.
-			addr := 2 * at
-			if n > 0 {
-				addr = max(addr, i.functions[n-1].Addr)
-			}
+		// The function's first byte may be the unit's second.
+		addr := 2 * at
+		if n > 0 {
+			addr = max(addr, i.functions[n-1].Addr)
+		}
+		if i.has(addr) {
 			parts = append(parts, binPart{addr, int64(next - at)})
 		}
 		at = next

@@ -22,7 +22,13 @@ var pageScript []byte
 func printHTML(w io.Writer, r *Report) error {
 	// Encoding turns <, > and & into escapes, so that the data cannot end the
 	// element that holds it.
-	data, err := json.Marshal(newDocument(r))
+	d := newDocument(r)
+	for i, f := range d.Functions {
+		if f.File != "" {
+			d.Functions[i].File = r.shown(f.File)
+		}
+	}
+	data, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}

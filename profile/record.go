@@ -27,7 +27,7 @@ type RecordOptions struct {
 }
 
 // stackSize is how many bytes of a stack a sample has.
-const stackSize = 16 << 10
+const stackSize = 32 << 10
 
 // Limits of the frequency. The kernel's own is kernel.perf_event_max_sample_rate.
 const (
@@ -211,7 +211,7 @@ func (r *recorder) sample(e proc.Event) {
 	if !r.byFrames && e.Registers != nil {
 		r.unwinder.find = func(addr uint64) (*image, uint64) { return r.find(s, addr) }
 		var whole bool
-		addrs, whole = r.unwinder.chain(e.Registers, e.Compat, e.Stack)
+		addrs, whole = r.unwinder.chain(e.Registers, e.Compat, e.Stack, e.UserChain)
 		if !whole {
 			r.torn++
 		}

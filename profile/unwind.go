@@ -19,6 +19,9 @@ type unwinder struct {
 	stack  []byte
 	sp     uint64 // address of stack[0]
 	beyond bool   // something was asked for that is not in the copy
+	// pointers is how many of the frames so far belong to functions that keep a
+	// frame pointer.
+	pointers int
 }
 
 type rowKey struct {
@@ -45,7 +48,10 @@ const mostFrames = 1024
 
 // chain returns the addresses of the chain of calls, the innermost first; those
 // of callers lie within the call. whole is false if the chain ends too early.
-func (u *unwinder) chain(registers []uint64, compat bool, stack []byte) (addrs []uint64, whole bool) {
+//
+// byPointers is the kernel's chain, by frame pointers. It goes on where the copy
+// of the stack ends, if that is at the frame of a function that keeps a pointer.
+func (u *unwinder) chain(registers []uint64, compat bool, stack []byte, byPointers []uint64) (addrs []uint64, whole bool) {
 	u.cpu = framesAMD64
 	if compat {
 		u.cpu = frames386
@@ -57,6 +63,7 @@ func (u *unwinder) chain(registers []uint64, compat bool, stack []byte) (addrs [
 		}
 	}
 	u.stack, u.sp, u.beyond = stack, u.regs[u.cpu.sp], false
+	u.pointers = 0
 	interrupted := true
 	for len(addrs) < mostFrames {
 		pc := u.regs[u.cpu.pc]
@@ -79,13 +86,27 @@ func (u *unwinder) chain(registers []uint64, compat bool, stack []byte) (addrs [
 			more = (image == nil || len(addrs) == 1) && u.byPointer()
 		}
 		if !more {
+			if u.beyond && row != nil && u.keepsPointer(row) && u.pointers+1 < len(byPointers) {
+				for _, pc := range byPointers[u.pointers+1:] {
+					addrs = append(addrs, pc-1)
+				}
+				return addrs, true
+			}
 			return addrs, !u.beyond
+		}
+		if row == nil || u.keepsPointer(row) {
+			u.pointers++
 		}
 		if u.regs[u.cpu.sp] <= before && !(row != nil && row.Signal) {
 			return addrs, false // no caller's frame lies below: it would not end
 		}
 	}
 	return addrs, false
+}
+
+// keepsPointer tells whether the function of the row has a frame pointer.
+func (u *unwinder) keepsPointer(row *exe.FrameRow) bool {
+	return row.CFA.Kind == exe.RuleRegister && row.CFA.Register == uint64(u.cpu.fp)
 }
 
 func (u *unwinder) row(addr uint64) (*exe.FrameRow, *image) {
