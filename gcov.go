@@ -74,6 +74,9 @@ func runGcov(prog string, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "footfall: %v\n", err)
 		return statusUsage
 	}
+	if p.legacy != gcov.LegacyAny || p.gcc == 0 && !p.clang && gcov.IsLegacy(args) {
+		return gcov.RunLegacy(&gcov.Invocation{Prog: prog, Args: args, Stdout: stdout, Stderr: stderr}, p.legacy)
+	}
 	if p.clang {
 		return gcov.RunLLVM(&gcov.LLVMInvocation{
 			Prog: strings.TrimSuffix(prog, " gcov") + " gcov", Version: p.llvm, Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
@@ -88,6 +91,8 @@ type personality struct {
 	gcc   gcov.Version
 	clang bool
 	llvm  int // 0: the newest
+	// legacy is a gcov from before GCC 3.4.
+	legacy gcov.LegacyStyle
 }
 
 // gcovPersonality finds it in the name of the program, the arguments or the
@@ -143,6 +148,9 @@ func parsePersonality(name string) (personality, error) {
 			return personality{}, bad
 		}
 		return personality{clang: true, llvm: n}, nil
+	}
+	if style, ok := gcov.ParseLegacyStyle(name); ok {
+		return personality{legacy: style}, nil
 	}
 	parts := append(strings.Split(name, "."), "0")
 	major, err := strconv.Atoi(parts[0])
