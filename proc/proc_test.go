@@ -1,0 +1,219 @@
+//go:build linux
+
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sleeping starts a process that only waits.
+func sleeping(t *testing.T) (*exec.Cmd, *Process) {
+	t.Helper()
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = []string{"FIRST=1", "SECOND=a=b", "FIRST=2", "nothing"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p, err := Open(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return cmd, p
+}
+
+func TestParseMaps(t *testing.T) {
+	maps, err := parseMaps([]byte(`5600-5700 r-xp 00001000 fd:01 12   /bin/a b (deleted)
+7000-8000 rw-p 00000000 00:00 0
+8000-9000 r--s 00000000 00:05 9    /dev/shm/x\012y
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+`))
+	if err != nil || len(maps) != 4 {
+		t.Fatal(maps, err)
+	}
+	want := Mapping{Start: 0x5600, End: 0x5700, Read: true, Exec: true, Offset: 0x1000, Device: "fd:01", Inode: 12, Path: "/bin/a b", Deleted: true}
+	if maps[0] != want || maps[1].Path != "" || !maps[1].Write || maps[2].Path != "/dev/shm/x\ny" || maps[3].Path != "[vsyscall]" {
+		t.Errorf("%+v", maps)
+	}
+	for addr, want := range map[uint64]uint64{0x55ff: 0, 0x5600: 0x5600, 0x56ff: 0x5600, 0x5700: 0, 0x8000: 0x8000} {
+		var start uint64
+		if m := maps.At(addr); m != nil {
+			start = m.Start
+		}
+		if start != want {
+			t.Errorf("%#x is in the mapping at %#x", addr, start)
+		}
+	}
+	for _, bad := range []string{"x\n", "1-2 r-xp z 00:00 0\n", "1-2 r 0 00:00 0\n", "1 r-xp 0 00:00 0\n"} {
+		if _, err := parseMaps([]byte(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	_, p := sleeping(t)
+	maps, _, err := p.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := p.Images(maps)
+	if len(images) < 2 { // sleep and its libraries
+		t.Fatalf("%d images", len(images))
+	}
+	for _, fallback := range []bool{false, true} {
+		p.noVM.Store(fallback)
+		ranges := make([]Range, 1200) // more than one system call takes
+		for i := range ranges {
+			ranges[i] = Range{images[0].Start + uint64(i%3), make([]byte, 4)}
+		}
+		if err := p.ReadRanges(ranges); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"\x7fELF", "ELF\x02", "LF\x02\x01"} {
+			if got := string(ranges[1197+i].Bytes); got != want {
+				t.Errorf("fallback %v: %q at %d", fallback, got, i)
+			}
+		}
+		ranges[700].Addr = 1
+		if err := p.ReadRanges(ranges); err == nil {
+			t.Errorf("fallback %v: address 1 can be read", fallback)
+		}
+		stack := maps.At(p.Start.Stack)
+		if stack == nil {
+			t.Fatalf("no stack at %#x", p.Start.Stack)
+		}
+		b := []byte("written")
+		if err := p.WriteRanges([]Range{{stack.Start, b}}); err != nil {
+			t.Fatal(err)
+		}
+		back := make([]byte, len(b))
+		if _, err := p.ReadAt(back, int64(stack.Start)); err != nil || !bytes.Equal(b, back) {
+			t.Errorf("fallback %v: %q, %v", fallback, back, err)
+		}
+	}
+	if f, err := images[0].Open(); err != nil {
+		t.Error(err)
+	} else {
+		f.Close()
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	_, p := sleeping(t)
+	env, err := p.Environment()
+	if err != nil || len(env) != 2 || env["SECOND"] != "a=b" {
+		t.Errorf("%v, %v", env, err)
+	}
+	if p.Root() != "" {
+		t.Errorf("root %q", p.Root())
+	}
+}
+
+func TestFind(t *testing.T) {
+	cmd, _ := sleeping(t)
+	found, err := Find("sleep")
+	if err != nil || !slices.Contains(found, cmd.Process.Pid) {
+		t.Errorf("%v, %v", found, err)
+	}
+	if all, err := List(); err != nil || slices.Contains(all, os.Getpid()) || !slices.Contains(all, cmd.Process.Pid) {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func TestWhileStopped(t *testing.T) {
+	cmd, p := sleeping(t)
+	state := func() byte {
+		st, err := p.stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.state
+	}
+	wanted := errors.New("what do returns")
+	err := p.WhileStopped(func() error {
+		if s := state(); s != 't' {
+			t.Errorf("state %c", s)
+		}
+		if err := p.WhileStopped(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "traces it already") {
+			t.Errorf("stopped twice: %v", err)
+		}
+		return wanted
+	})
+	if !errors.Is(err, wanted) {
+		t.Errorf("%v", err)
+	}
+	if s := state(); s == 't' || s == 'T' {
+		t.Errorf("state %c afterwards", s)
+	}
+	// A signal that comes meanwhile is not lost.
+	if err := p.WhileStopped(func() error { return cmd.Process.Signal(syscall.SIGTERM) }); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err == nil || err.Error() != "signal: terminated" {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the signal was lost")
+	}
+	if err := p.Check(); !errors.Is(err, ErrExited) {
+		t.Errorf("%v", err)
+	}
+	if err := p.WhileStopped(func() error { return nil }); !errors.Is(err, ErrExited) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestStopped stops a process that is stopped already: it stays so.
+func TestStopped(t *testing.T) {
+	cmd, p := sleeping(t)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	waitFor := func(want byte) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			st, err := p.stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.state == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("state %c, want %c", st.state, want)
+			}
+		}
+	}
+	waitFor('T')
+	if err := p.WhileStopped(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	waitFor('T')
+}
+
+func TestStatusField(t *testing.T) {
+	status := []byte("Name:\tx\nUid:\t1\t2\t3\t4\nGroups:\t\nTracerPid:\t77\n")
+	for name, want := range map[string]int{"Uid": 4, "TracerPid": 77, "Groups": 0, "Gid": 0} {
+		if got := statusField(status, name); got != want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}
