@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -197,7 +198,12 @@ type objectReader struct {
 
 func (o *objectReader) object(obj Object) {
 	var err error
-	if o.notes, err = readFile(obj.Notes, o.notes); err != nil {
+	if strings.HasSuffix(obj.Notes, LegacySuffix) {
+		var ok bool
+		if obj, ok = o.legacy(obj); !ok {
+			return
+		}
+	} else if o.notes, err = readFile(obj.Notes, o.notes); err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return
 	}

@@ -54,7 +54,10 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	}
 	slices.Sort(s.notes)
 	slices.Sort(s.data)
-	return pair(s.notes, s.data, s.problems, sources), nil
+	found := pair(s.notes, s.data, s.problems, sources)
+	slices.Sort(s.legacy)
+	found.addLegacy(s.legacy)
+	return found, nil
 }
 
 const (
@@ -79,6 +82,7 @@ type search struct {
 	seen        map[string]bool // files and directories found; both ways of notes and data
 	notes, data []string
 	lost        []string // notes that are links which lead nowhere, as in a copy of a kernel's tree
+	legacy      []string // .bb, .bbg and .da, without suffix
 	problems    []Problem
 }
 
@@ -94,6 +98,10 @@ func (s *search) add(path string, kind fileKind) error {
 		return nil
 	case ext == notesSuffix || ext == dataSuffix || ext == ".o": // as with gcov, only the rest of the name matters
 		stem := strings.TrimSuffix(abs, ext)
+		if ext == ".o" && !isFile(stem+notesSuffix) && isFile(stem+".bbg") {
+			s.legacyFile(stem+".bb", kind)
+			return nil
+		}
 		found := false
 		for _, name := range []string{stem + notesSuffix, stem + dataSuffix} {
 			if isFile(name) {
@@ -104,6 +112,9 @@ func (s *search) add(path string, kind fileKind) error {
 		if !found {
 			return fmt.Errorf("%s: no %s beside it: was it compiled with --coverage?", path, filepath.Base(stem)+notesSuffix)
 		}
+		return nil
+	case ext == ".bb" || ext == ".bbg" || ext == ".da":
+		s.legacyFile(abs, kind)
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot look for coverage data: %w", err)
@@ -138,6 +149,8 @@ func (s *search) directory(dir string, kind fileKind) {
 			s.lose(dir + "/" + name)
 		case strings.HasSuffix(name, notesSuffix), strings.HasSuffix(name, dataSuffix):
 			s.file(dir+"/"+name, kind)
+		case strings.HasSuffix(name, ".bb"), strings.HasSuffix(name, ".da"):
+			s.legacyFile(dir+"/"+name, kind)
 		}
 	}
 }
