@@ -20,11 +20,15 @@ var update = flag.Bool("update", false, "rewrite expected output in testdata/scr
 // TestMain puts footfall into the PATH of scripts, by its own name and by
 // names that make it the gcov of a compiler (the real ones stay reachable).
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "as" {
+		main() // called by a compiler that footfall cc runs; no script may find it
+	}
 	testscript.Main(m, map[string]func(){
 		"footfall":         main,
 		"footfall-gcov":    main,
 		"footfall-gcov-11": main,
 		"footfall-gcov-12": main,
+		"footfall-gcc-12":  main,
 	})
 }
 

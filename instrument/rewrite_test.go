@@ -71,11 +71,11 @@ func assembles(t *testing.T, cpu string, src []byte) {
 
 func TestRewriteRefuses(t *testing.T) {
 	for src, want := range map[string]string{
-		"# 1 \"x.S\"\n\t.text\n\t.type f, @function\nf:\tret\n":                           ErrForeign.Error(),
-		"\t.type f, @function\nf:\tret\n":                                                 ErrForeign.Error(),
-		"":                                                                                ErrForeign.Error(),
-		"\t.file\t\"x.c\"\n\t.intel_syntax noprefix\n":                                    "Intel",
-		"\t.file\t\"x.c\"\n\t.section footfall_table,\"a\",@progbits\n":                   ErrInstrumented.Error(),
+		"# 1 \"x.S\"\n\t.text\n\t.type f, @function\nf:\tret\n": ErrForeign.Error(),
+		"\t.type f, @function\nf:\tret\n":                       ErrForeign.Error(),
+		"":                                                      ErrForeign.Error(),
+		"\t.file\t\"x.c\"\n\t.intel_syntax noprefix\n":                                     "Intel",
+		"\t.file\t\"x.c\"\n\t.section footfall_table,\"a\",@progbits\n":                    ErrInstrumented.Error(),
 		"\x7fELF\x02\x01\x01\x00\x00\x00\n\x00\x00\x03\x00>\x00\x01\x00;\"\\;\"unbalanced": ErrForeign.Error(),
 	} {
 		out, _, err := Rewrite([]byte(src), Options{})
