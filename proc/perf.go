@@ -253,6 +253,18 @@ func (s *Sampler) Stop() {
 	}
 }
 
+// CPUTime is the CPU time that all threads have used since sampling began.
+func (s *Sampler) CPUTime() time.Duration {
+	var sum uint64
+	var b [8]byte
+	for _, fd := range s.events {
+		if n, err := unix.Read(fd, b[:]); err == nil && n == len(b) {
+			sum += binary.NativeEndian.Uint64(b[:])
+		}
+	}
+	return time.Duration(sum)
+}
+
 // Wait waits until there is much to read, or for so long.
 func (s *Sampler) Wait(timeout time.Duration) {
 	fds := make([]unix.PollFd, 0, len(s.cpus))

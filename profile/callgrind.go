@@ -18,7 +18,7 @@ import (
 func printCallgrind(w io.Writer, r *Report) error {
 	c := &callgrind{w: w, files: make(map[string]int), functions: make(map[*Node]int)}
 	g := r.Graph
-	c.printf("# callgrind format\nversion: 1\ncreator: footfall\npositions: line\n")
+	c.printf("# callgrind format\nversion: 1\ncreator: footfall\npositions: line\nevents: Ns Calls\n")
 	calls := int64(0)
 	for _, n := range g.Nodes {
 		calls += n.Calls

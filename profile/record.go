@@ -322,7 +322,7 @@ func (r *recorder) profile() (*Profile, error) {
 	b := newBuilder()
 	b.p.TimeNanos = r.begin.UnixNano()
 	b.p.DurationNanos = time.Since(r.begin).Nanoseconds()
-	b.p.Period = int64(r.sampler.Period)
+	b.p.Period = r.period()
 	for _, c := range r.order {
 		locations := make([]*pprof.Location, len(c.places))
 		for i, p := range c.places {
@@ -333,11 +333,22 @@ func (r *recorder) profile() (*Profile, error) {
 	return b.finish(r.notes())
 }
 
+// period is the CPU time that a sample stands for. The kernel skips samples
+// where the machine is late, and loses some where we are; it knows the sum of
+// the time nevertheless. Only where the kernel's part is left out is there no
+// sum to compare with.
+func (r *recorder) period() int64 {
+	if all := r.sampler.CPUTime().Nanoseconds(); r.sampler.Kernel && all > 0 {
+		return max(1, (all+r.samples/2)/r.samples)
+	}
+	return int64(r.sampler.Period)
+}
+
 // notes says what is missing.
 func (r *recorder) notes() []string {
 	var notes []string
 	if r.lost > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d samples were lost: the times are too small by that; a lower --frequency loses none", r.lost, r.lost+r.samples))
+		notes = append(notes, fmt.Sprintf("%d of %d samples were lost; a lower --frequency loses none", r.lost, r.lost+r.samples))
 	}
 	switch {
 	case r.byFrames:

@@ -1,0 +1,237 @@
+package profile
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"footfall/exe"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs in testdata")
+
+// sampledProfile is one of a program with two threads, recursion, an inlined
+// function, a function of a library without names, and a name to be escaped.
+func sampledProfile(t *testing.T) *Profile {
+	t.Helper()
+	return exampleProfile(t, func(b *builder, program, library *image) {
+		chain := func(thread string, n int64, addrs ...uint64) {
+			var places []codeAt
+			for _, a := range addrs {
+				if a >= 0x9000 {
+					places = append(places, codeAt{library, a})
+				} else {
+					places = append(places, codeAt{program, a})
+				}
+			}
+			add(b, places, thread, n)
+		}
+		chain("main 1", 600, 0x1310, 0x1210, 0x1110)
+		chain("main 1", 100, 0x1310, 0x1310, 0x1210, 0x1110)
+		chain("main 1", 1, 0x1410, 0x1110)
+		chain("worker 2", 250, 0x9010, 0x1210)
+		chain("worker 2", 49, 0x1210)
+		b.p.Period = 1e6
+	}, []string{"worker: 1 of 1001 samples was lost"})
+}
+
+func add(b *builder, places []codeAt, thread string, n int64) {
+	for _, p := range places[:1] {
+		chain := b.at(p.image, p.addr)
+		all := append(b.p.Location[:0:0], chain)
+		for _, q := range places[1:] {
+			all = append(all, b.at(q.image, q.addr))
+		}
+		b.add(all, thread, 0, n*1e6)
+	}
+}
+
+// countedProfile has counts of calls and, apart from them, times.
+func countedProfile(t *testing.T, factor int64) *Profile {
+	t.Helper()
+	return exampleProfile(t, func(b *builder, program, library *image) {
+		call := func(n int64, callee, caller uint64) {
+			b.add(append(b.p.Location[:0:0], b.outer(program, callee), b.outer(program, caller)), "", n, 0)
+		}
+		b.add(append(b.p.Location[:0:0], b.outer(program, 0x1100)), "", 1, 0)
+		call(20*factor, 0x1200, 0x1110)
+		call(300, 0x1300, 0x1210)
+		call(200, 0x1300, 0x1310)
+		call(5, 0x1400, 0x1110)
+		b.add(append(b.p.Location[:0:0], b.outer(program, 0x1210)), "", 0, 30*factor*1e7)
+		b.add(append(b.p.Location[:0:0], b.outer(program, 0x1310)), "", 0, 60*1e7)
+		b.p.Period = 1e7
+	}, nil)
+}
+
+func exampleProfile(t *testing.T, fill func(b *builder, program, library *image), notes []string) *Profile {
+	t.Helper()
+	program := &image{key: "prog", path: "/usr/bin/prog", low: 0x1000, high: 0x2000, buildID: "aa"}
+	for i, name := range []string{"main", "work", "_ZN3box6helperIiEEvT_", "operator<"} {
+		program.functions = append(program.functions, exe.Function{Name: name, Addr: uint64(0x1100 + i*0x100), Size: 0x100, Unit: "prog.cc"})
+	}
+	library := &image{key: "lib", path: "/usr/lib/libx.so.1", low: 0x9000, high: 0xa000}
+	b := newBuilder()
+	fill(b, program, library)
+	for _, f := range b.p.Function {
+		if f.Filename != "" {
+			f.Filename, f.StartLine = "/src/prog.cc", int64(len(f.Name))
+		}
+	}
+	for _, l := range b.p.Location {
+		for i := range l.Line {
+			if f := l.Line[i].Function; f.StartLine > 0 {
+				l.Line[i].Line = f.StartLine + 2
+			}
+		}
+	}
+	p, err := b.finish(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func exampleReport(p *Profile) *Report {
+	return &Report{Profile: p, Graph: NewGraph(p), Title: "prog <1>",
+		Shown: func(name string) string { return strings.TrimPrefix(name, "/src/") },
+		Open: func(name string) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(strings.Repeat("a line of "+filepath.Base(name)+"\n", 12))), nil
+		}}
+}
+
+func printed(t *testing.T, r *Report, format string) string {
+	t.Helper()
+	var w bytes.Buffer
+	for _, o := range Outputs {
+		if o.Name != format {
+			continue
+		}
+		if err := r.Print(&w, o); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		return w.String()
+	}
+	t.Fatalf("no output %s", format)
+	return ""
+}
+
+func TestOutputs(t *testing.T) {
+	for name, p := range map[string]*Profile{"sampled": sampledProfile(t), "counted": countedProfile(t, 1)} {
+		for _, format := range []string{"text", "callers", "source", "gprof", "json", "callgrind", "collapsed", "speedscope"} {
+			if name == "counted" && (format == "collapsed" || format == "speedscope") {
+				continue
+			}
+			golden(t, name+"-"+format+".golden", printed(t, exampleReport(p), format))
+		}
+	}
+	diff := NewDiff(countedProfile(t, 1), countedProfile(t, 2))
+	diff.Shown = exampleReport(diff.Profile).Shown
+	golden(t, "diff-text.golden", printed(t, diff, "text"))
+	if err := diff.Print(io.Discard, Outputs[1]); err == nil || !strings.Contains(err.Error(), "difference") {
+		t.Errorf("callers of a difference: %v", err)
+	}
+	colored := exampleReport(sampledProfile(t))
+	colored.Color, colored.Top = true, 2
+	golden(t, "color-text.golden", printed(t, colored, "text"))
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestCountsAreNoStacks(t *testing.T) {
+	r := exampleReport(countedProfile(t, 1))
+	for _, o := range Outputs {
+		if o.Name != "collapsed" && o.Name != "speedscope" {
+			continue
+		}
+		if err := r.Print(io.Discard, o); err == nil || !strings.Contains(err.Error(), "no sampled stacks") {
+			t.Errorf("%s: %v", o.Name, err)
+		}
+	}
+}
+
+// TestPage checks that the page is whole and that no name can end its data.
+func TestPage(t *testing.T) {
+	html := printed(t, exampleReport(sampledProfile(t)), "html")
+	for _, want := range []string{"<title>prog &lt;1&gt;", `"name":"operator\u003c"`, "function drawGraph", ".frame {", "</html>"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	for _, bad := range []string{"{{", "/*{{", "http://", "https://", "operator<"} {
+		if strings.Contains(html, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+}
+
+// TestOutputsConfirm gives what is written to the programs that it is for.
+func TestOutputsConfirm(t *testing.T) {
+	for _, test := range []struct {
+		p       *Profile
+		format  string
+		command []string
+		want    []string
+	}{
+		{sampledProfile(t), "callgrind", []string{"callgrind_annotate", "--threshold=100"}, []string{"1,000,000,000 (100.0%)", "700,000,000 (70.00%)", "work"}},
+		{countedProfile(t, 1), "callgrind", []string{"callgrind_annotate", "--tree=both", "--threshold=100"}, []string{"900,000,000 (100.0%) 526 (100.0%)", "500 (95.06%)"}},
+		{sampledProfile(t), "pprof", []string{"go", "tool", "pprof", "-top", "-sample_index=cpu"}, []string{"700ms 70.00% 70.00%", "[libx.so.1]"}},
+		{countedProfile(t, 1), "pprof", []string{"go", "tool", "pprof", "-top", "-sample_index=calls"}, []string{"500 95.06% 95.06%        500 95.06%  box::helper", "20  3.80%"}},
+	} {
+		file := filepath.Join(t.TempDir(), "out")
+		if err := os.WriteFile(file, []byte(printed(t, exampleReport(test.p), test.format)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(test.command[0], append(test.command[1:], file)...)
+		cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", test.command, err, out)
+		}
+		if strings.Contains(string(out), "WARNING") {
+			t.Errorf("%v: %s", test.command, out)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%v: no %q in\n%s", test.command, want, out)
+			}
+		}
+	}
+}
+
+func TestPprofRoundTrip(t *testing.T) {
+	for _, p := range []*Profile{sampledProfile(t), countedProfile(t, 1)} {
+		again, err := FromPprof([]byte(printed(t, exampleReport(p), "pprof")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(printed(t, exampleReport(p), "callers"), printed(t, exampleReport(again), "callers")); diff != "" {
+			t.Errorf("-before +after:\n%s", diff)
+		}
+	}
+	if _, err := FromPprof([]byte("no profile")); err == nil {
+		t.Error("text was taken for a profile")
+	}
+}

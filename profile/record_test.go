@@ -1,0 +1,212 @@
+//go:build linux
+
+package profile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/proc"
+)
+
+// needSampling skips where the kernel lets nobody sample.
+func needSampling(t *testing.T) {
+	t.Helper()
+	s, err := proc.NewSampler(os.Getpid(), proc.SampleOptions{Frequency: 99})
+	var perf *proc.PerfError
+	if errors.As(err, &perf) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+func record(t *testing.T, o RecordOptions, args ...string) (*Profile, string) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	var out strings.Builder
+	cmd.Stdout = &out
+	p, exit, err := RecordCommand(cmd, o)
+	if err := errors.Join(exit, err); err != nil {
+		t.Fatal(err)
+	}
+	return p, out.String()
+}
+
+// shares returns the parts of the work of split.c as sampled and as clocked.
+func shares(t *testing.T, p *Profile, output string) (sampled, clocked [3]float64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(output, "%f %f %f", &clocked[0], &clocked[1], &clocked[2]); err != nil {
+		t.Fatalf("%q: %v", output, err)
+	}
+	for _, n := range NewGraph(p).Nodes {
+		if i := slices.Index([]string{"ten", "thirty", "sixty"}, n.Func.Name); i >= 0 {
+			sampled[i] = float64(n.Total)
+		}
+	}
+	for _, s := range []*[3]float64{&sampled, &clocked} {
+		sum := s[0] + s[1] + s[2]
+		for i := range s {
+			s[i] *= 100 / sum
+		}
+	}
+	return sampled, clocked
+}
+
+// TestSampledSplit measures a known split of time. Chance alone moves the
+// greatest part of 2,000 samples by 1.1 points; four times that is a failure.
+func TestSampledSplit(t *testing.T) {
+	needSampling(t)
+	program := build(t, "gcc-12", "-O2", "-g", "-pthread", "testdata/split.c")
+	for _, args := range [][]string{{"2"}, {"1", "2"}} {
+		p, out := record(t, RecordOptions{Frequency: 999}, append([]string{program}, args...)...)
+		sampled, clocked := shares(t, p, out)
+		t.Logf("%v: sampled %.1f, by the clock %.1f, in %s", args, sampled, clocked, seconds(NewGraph(p).Total))
+		for i := range sampled {
+			if math.Abs(sampled[i]-clocked[i]) > 4.4 {
+				t.Errorf("%v: sampled %.1f, by the clock %.1f", args, sampled, clocked)
+			}
+		}
+		if total := float64(NewGraph(p).Total) / 1e9; total < 1.8 || total > 2.6 {
+			t.Errorf("%v: %.2f s of CPU time, expected 2", args, total)
+		}
+	}
+}
+
+// chainOf returns the names on the way to the function, of the chain with the
+// most time, the outermost first.
+func chainOf(p *Profile, function string) string {
+	r := &Report{Profile: p, Graph: NewGraph(p)}
+	stacks, _ := r.stacks()
+	best, sums := "", make(map[string]int64)
+	for _, s := range stacks {
+		var names []string
+		for _, f := range s.functions {
+			names = append(names, f.Name)
+			if f.Name == function {
+				break
+			}
+		}
+		chain := strings.Join(names, " ")
+		if sums[chain] += s.cpu; strings.HasSuffix(chain, function) && sums[chain] > sums[best] {
+			best = chain
+		}
+	}
+	return best
+}
+
+// TestChains looks for callers: without frame pointers, through a library, in
+// code of 32 bits, beyond the copy of the stack, and by frame pointers alone.
+func TestChains(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("stacks are copied on x86-64 only")
+	}
+	needSampling(t)
+	for _, test := range []struct {
+		name, compiler, args string
+		pointers             bool
+	}{
+		{name: "O2", compiler: "gcc-12", args: "-O2 -DLARGE=10"},
+		{name: "O2 stripped", compiler: "gcc-12", args: "-O2 -DLARGE=10 -s -rdynamic"},
+		{name: "static", compiler: "gcc-12", args: "-O2 -static -DLARGE=10"},
+		{name: "i386", compiler: "gcc-12", args: "-O2 -m32 -DLARGE=10"},
+		{name: "clang", compiler: "clang-16", args: "-O2 -DLARGE=10"},
+		{name: "large stack", compiler: "gcc-12", args: "-O0 -DLARGE=17"},
+		{name: "frame pointers", compiler: "gcc-12", args: "-O0 -static -DLARGE=10", pointers: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			program := build(t, test.compiler, append(strings.Fields(test.args), "-g", "testdata/chain.c")...)
+			p, _ := record(t, RecordOptions{Frequency: 2000, FramePointers: test.pointers}, program)
+			chain := chainOf(p, "leaf")
+			switch {
+			case test.pointers: // qsort of the C library keeps none
+				if !strings.HasSuffix(chain, "compare leaf") {
+					t.Errorf("chain %q does not end with compare and leaf", chain)
+				}
+			case !strings.Contains(chain, "main sort "), !strings.HasSuffix(chain, "leaf"):
+				t.Errorf("chain %q does not lead from main over sort to leaf", chain)
+			case test.name != "large stack" && !strings.HasPrefix(chain, "_start "):
+				t.Errorf("chain %q does not begin at _start", chain)
+			}
+		})
+	}
+}
+
+// TestRecordRunning attaches to a process with threads that come and go.
+func TestRecordRunning(t *testing.T) {
+	needSampling(t)
+	program := build(t, "gcc-12", "-O2", "-g", "-pthread", "testdata/split.c")
+	cmd := exec.Command("sh", "-c", `while :; do "$0" 0.05 2 >/dev/null; echo; done`, program)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+	}()
+	_, _ = bufio.NewReader(out).ReadString('\n')
+	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	defer cancel()
+	before := descriptors(t)
+	p, err := Record(ctx, cmd.Process.Pid, RecordOptions{Frequency: 999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d files are open, before it were %d", after, before)
+	}
+	threads := make(map[string]bool)
+	for _, s := range p.Sample {
+		threads[s.Label["thread"][0]] = true
+	}
+	if len(threads) < 4 || chainOf(p, "sixty") == "" {
+		t.Errorf("threads %v, chain to sixty %q", threads, chainOf(p, "sixty"))
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestRecordEndsWithTheProcess(t *testing.T) {
+	needSampling(t)
+	program := build(t, "gcc-12", "-O2", "-pthread", "testdata/split.c")
+	cmd := exec.Command(program, "0.3")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	p, err := Record(context.Background(), cmd.Process.Pid, RecordOptions{Frequency: 999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if NewGraph(p).Total < 2e8 {
+		t.Errorf("%s of 0.3s were seen", seconds(NewGraph(p).Total))
+	}
+	if _, err := Record(context.Background(), 1<<22+1, RecordOptions{Frequency: 99}); err == nil || !strings.Contains(err.Error(), "no process") {
+		t.Errorf("a process that is not there: %v", err)
+	}
+}

@@ -1,0 +1,42 @@
+/* Calls through a library and back, on a stack that is larger than its copy. */
+#include <stdlib.h>
+#include <string.h>
+
+volatile unsigned long sink;
+
+__attribute__((noinline)) void leaf(void)
+{
+	for (int i = 0; i < 20000; i++)
+		sink += i;
+}
+
+static int compare(const void *a, const void *b)
+{
+	leaf();
+	return *(const int *)a - *(const int *)b;
+}
+
+__attribute__((noinline)) int sort(void)
+{
+	char large[1 << LARGE];
+	int v[64];
+
+	memset(large, 1, sizeof large);
+	for (int i = 0; i < 64; i++)
+		v[i] = (i * 7919) % 331;
+	if (LARGE < 16)
+		qsort(v, 64, sizeof v[0], compare);
+	else
+		for (int i = 0; i < 400; i++)
+			compare(v, v + 1);
+	return v[3] + large[(unsigned)v[5] % sizeof large];
+}
+
+int main(void)
+{
+	int all = 0;
+
+	for (int i = 0; i < 60; i++)
+		all += sort();
+	return all == 0;
+}
