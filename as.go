@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"footfall/instrument"
@@ -31,6 +32,7 @@ type asOrders struct {
 // runAs is the assembler: it rewrites the input and runs the real one. Where that
 // does not accept what was written, it gets the original.
 func runAs(args []string) int {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // it lives for a moment
 	var o asOrders
 	if err := json.Unmarshal([]byte(os.Getenv(asVariable)), &o); err != nil || o.Assembler == "" {
 		fmt.Fprintf(os.Stderr, "footfall: %s is set by footfall cc only\n", asVariable)

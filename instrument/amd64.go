@@ -5,6 +5,7 @@ import "strconv"
 var amd64 = &cpu{
 	name:     "amd64",
 	align:    4096,
+	branches: "cjnbrlde",
 	landing:  x86Landing,
 	branch:   x86Branch,
 	count:    amd64Count,

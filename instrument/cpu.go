@@ -7,11 +7,12 @@ import (
 
 // A cpu is what rewriting must know of an instruction set.
 type cpu struct {
-	name    string
-	slash   bool // comments begin with //
-	align   int  // of the counters: they need pages of their own
-	landing func(statement) bool
-	branch  func(statement) branch
+	name     string
+	slash    bool   // comments begin with //
+	align    int    // of the counters: they need pages of their own
+	branches string // initials of branches, and of prefixes
+	landing  func(statement) bool
+	branch   func(statement) branch
 
 	// count appends the increment of counter k. It changes flags only.
 	count func(b []byte, k int, u Update) []byte

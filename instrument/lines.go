@@ -143,3 +143,25 @@ func arguments(b []byte) [][]byte {
 	}
 	return append(list, trimRight(trimLeft(b[start:])))
 }
+
+// dull tells quickly that a line has data or line numbers only, as most have
+// with debug information.
+func dull(line []byte) bool {
+	if len(line) < 6 || line[0] != '\t' || line[1] != '.' {
+		return false
+	}
+	word := line[2:]
+	for _, d := range dullDirectives[word[0]] {
+		if len(word) > len(d) && string(word[:len(d)]) == d {
+			return d[0] == 's' || d[0] == 'a' || bytes.IndexByte(word, ';') < 0 // strings may hold any
+		}
+	}
+	return false
+}
+
+// dullDirectives are those without a meaning for us, by their initial.
+var dullDirectives = [256][]string{
+	'a': {"ascii\t", "asciz\t"}, 'b': {"byte\t"}, 'l': {"long\t", "loc "}, 'q': {"quad\t"}, 's': {"string\t", "sleb128 ", "short\t"},
+	'u': {"uleb128 "}, 'v': {"value\t"}, 'z': {"zero\t"},
+	'c': {"cfi_def_cfa", "cfi_offset", "cfi_remember", "cfi_restore", "cfi_adjust"},
+}

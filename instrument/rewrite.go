@@ -117,6 +117,9 @@ func (w *rewriter) oneLine(start, end int) {
 		}
 		return
 	}
+	if w.pending == nil && (dull(line) || w.straight(line)) {
+		return
+	}
 	s := scanner{rest: line, slash: w.cpu.slash}
 	first := true
 	prefix := -1 // where a prefix stands that is a statement of its own
@@ -149,6 +152,13 @@ func (w *rewriter) oneLine(start, end int) {
 			w.instruction(st, at, stop)
 		}
 	}
+}
+
+// straight tells quickly that a line is an instruction that only goes on to the
+// next, or one that nobody runs.
+func (w *rewriter) straight(line []byte) bool {
+	return len(line) > 1 && line[0] == '\t' && line[1] != '.' && line[1] > ' ' &&
+		(!w.sections.current.exec || strings.IndexByte(w.cpu.branches, line[1]) < 0) && bytes.IndexByte(line, ';') < 0
 }
 
 // inlineAssembly tells whether a line begins or ends inline assembly.

@@ -45,6 +45,9 @@ func look(src []byte, name string) (*survey, error) {
 		if inlineAssembly(line, &asm) || asm {
 			continue
 		}
+		if dull(line) || len(line) > 1 && line[0] == '\t' && line[1] != '.' && line[1] > ' ' && bytes.IndexByte(line, ';') < 0 {
+			continue // data or an instruction
+		}
 		sc := scanner{rest: line, slash: c.slash}
 		for st, ok := sc.next(); ok; st, ok = sc.next() {
 			if err := s.see(st, &compiled); err != nil {
