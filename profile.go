@@ -289,9 +289,17 @@ func (o *profileOptions) runProgram(cmd *cobra.Command, args []string, stdout, s
 	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 
+	begin := time.Now()
 	p, waitErr, err := profile.RecordCommand(program, o.record)
 	if program.ProcessState == nil {
 		return nil, nil, cmp.Or(err, waitErr)
+	}
+	if err == nil {
+		// The file is there since the program started: it counted nothing before.
+		name := cmp.Or(os.Getenv("FOOTFALL_OUT"), fmt.Sprintf("footfall.%d.counts", program.Process.Pid))
+		if info, statErr := os.Stat(name); statErr == nil && info.ModTime().After(begin) {
+			p, err = profile.AddCounts(p, name)
+		}
 	}
 	var failed *exec.ExitError
 	switch {
@@ -319,7 +327,12 @@ func (o *profileOptions) attach(stderr io.Writer) (*profile.Profile, error) {
 	} else if f, ok := stderr.(*os.File); ok && terminalWidth(f) > 0 {
 		fmt.Fprintf(stderr, "footfall: sampling process %d, Ctrl-C ends it\n", o.pid)
 	}
-	return profile.Record(ctx, o.pid, o.record)
+	counting := profile.StartCounting(fmt.Sprintf("/proc/%d/cwd/footfall.%d.counts", o.pid, o.pid))
+	p, err := profile.Record(ctx, o.pid, o.record)
+	if err != nil {
+		return nil, err
+	}
+	return counting.AddTo(p)
 }
 
 // read reads profiles that are in files.

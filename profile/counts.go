@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -66,6 +67,49 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 		notes = append(notes, fmt.Sprintf("%d functions were entered less often than called: threads lost counts; --update=atomic or --update=thread makes them exact", lost))
 	}
 	return r.b.finish(notes)
+}
+
+// A Counting adds the exact counts of a process, as far as it keeps any, to
+// samples of it.
+type Counting struct {
+	name   string
+	before *Profile
+}
+
+// StartCounting notes what the process has counted so far in the file.
+func StartCounting(name string) *Counting {
+	c := &Counting{name: name}
+	c.before, _ = c.read()
+	return c
+}
+
+// AddTo adds to p what was counted since. A process without a file, or with one
+// that cannot be read, counts nothing.
+func (c *Counting) AddTo(p *Profile) (*Profile, error) {
+	after, err := c.read()
+	if err != nil {
+		return p, nil
+	}
+	all := []*Profile{p, after}
+	if c.before != nil {
+		c.before.Scale(-1)
+		c.before.Notes = nil
+		all = append(all, c.before)
+	}
+	return Merge(all)
+}
+
+// AddCounts adds all that a process has counted in the file.
+func AddCounts(p *Profile, name string) (*Profile, error) {
+	return (&Counting{name: name}).AddTo(p)
+}
+
+func (c *Counting) read() (*Profile, error) {
+	b, err := os.ReadFile(c.name)
+	if err != nil {
+		return nil, err
+	}
+	return decode(b)
 }
 
 // process tells programs apart: an address means something in one of them only.
