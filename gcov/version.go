@@ -97,6 +97,10 @@ func (v Version) HasObjectChecksum() bool { return v.hasObjectChecksum() }
 // lists in memory; before they are arrays of a fixed size.
 func (v Version) ListsValues() bool { return v.number() >= 110 }
 
+// OmitsZeros tells whether of counters that are all zero only the number is
+// written.
+func (v Version) OmitsZeros() bool { return v.omitsZeros() }
+
 func (v Version) omitsZeros() bool { return v.number() >= 110 } // counters that are all 0 are not written
 
 // An operation is what becomes of a counter when runs are added up.

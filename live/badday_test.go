@@ -308,8 +308,10 @@ func TestChroot(t *testing.T) {
 // TestReplaced reads a program whose file has been replaced or removed.
 func TestReplaced(t *testing.T) {
 	for what, do := range map[string]func(name string) error{
-		"removed":  os.Remove,
-		"replaced": func(name string) error { return errors.Join(os.Remove(name), os.WriteFile(name, []byte("other"), 0o777)) },
+		"removed": os.Remove,
+		"replaced": func(name string) error {
+			return errors.Join(os.Remove(name), os.WriteFile(name, []byte("other"), 0o777))
+		},
 	} {
 		v := variant{sources: c, flags: "-O2"}
 		p := v.start(t, "gcc-12")

@@ -110,7 +110,7 @@ func (im *image) counts(buf []byte, mem memory) ([]*gcov.Counts, []error) {
 		c := &gcov.Counts{BigEndian: im.order.String() == "BigEndian", Version: u.version, Stamp: u.stamp, Checksum: u.check}
 		c.Functions = take(&slabs.functions, len(u.funcs))
 		for j := range u.funcs {
-			im.functionCounts(&c.Functions[j], &u.funcs[j], slabs, buf)
+			im.functionCounts(&c.Functions[j], &u.funcs[j], u, slabs, buf)
 			for k := range c.Functions[j].Counters {
 				if kc := &c.Functions[j].Counters[k]; isList(u.version, kc.Kind) {
 					values.add(i, kc)
@@ -137,7 +137,7 @@ func (im *image) counts(buf []byte, mem memory) ([]*gcov.Counts, []error) {
 	return all, problems
 }
 
-// Slabs are the room for the counts of an image: three allocations, not two
+// Slabs are the room for the counts of an image: a few allocations, not two
 // for each function.
 type slabs struct {
 	functions []gcov.FunctionCounts
@@ -146,17 +146,26 @@ type slabs struct {
 }
 
 func (im *image) room() *slabs {
-	functions, arrays, values := 0, 0, 0
+	functions, arrays := 0, 0
 	for _, u := range im.units {
 		functions += len(u.funcs)
 		for i := range u.funcs {
 			arrays += len(u.funcs[i].arrays)
-			for _, a := range u.funcs[i].arrays {
-				values += a.length
-			}
 		}
 	}
-	return &slabs{make([]gcov.FunctionCounts, functions), make([]gcov.Counters, arrays), make([]int64, values)}
+	return &slabs{functions: make([]gcov.FunctionCounts, functions), counters: make([]gcov.Counters, arrays)}
+}
+
+// valueSlab is how many counters there is room for at a time: most functions
+// never run, and need none.
+const valueSlab = 8192
+
+// take returns room for n counters.
+func (s *slabs) take(n int) []int64 {
+	if n > len(s.values) {
+		s.values = make([]int64, max(n, valueSlab))
+	}
+	return take(&s.values, n)
 }
 
 // take takes the first n of what is left of a slab.
@@ -166,8 +175,18 @@ func take[T any](slab *[]T, n int) []T {
 	return taken
 }
 
+// allZero tells whether a whole number of counters is zero.
+func allZero(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // functionCounts takes the counters of a function from the buffer.
-func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, room *slabs, buf []byte) {
+func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, u *unit, room *slabs, buf []byte) {
 	if f.absent {
 		to.Placeholder = true
 		return
@@ -175,8 +194,12 @@ func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, room *slab
 	to.Ident, to.LineChecksum, to.CfgChecksum, to.Name = f.ident, f.line, f.cfg, f.name
 	to.Counters = take(&room.counters, len(f.arrays))
 	for i, a := range f.arrays {
-		values := take(&room.values, a.length)
 		b := buf[a.at : a.at+8*a.length]
+		if u.version.OmitsZeros() && !u.clang && a.length > 0 && !isList(u.version, a.kind) && allZero(b) {
+			to.Counters[i] = gcov.Counters{Kind: a.kind, Zeros: a.length}
+			continue
+		}
+		values := room.take(a.length)
 		if im.order == binary.LittleEndian {
 			// As below, without a call for each counter.
 			for n := range values {
