@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"footfall/proc"
 )
 
 var update = flag.Bool("update", false, "rewrite expected output in testdata/script and the pages in docs/commands")
@@ -49,17 +51,28 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// scriptCondition knows "fuse": this system lets us mount.
+// scriptCondition knows "fuse": this system lets us mount, and "sampling": it
+// lets us sample programs.
 func scriptCondition(name string) (bool, error) {
-	if name != "fuse" {
-		return false, fmt.Errorf("unknown condition %q", name)
+	switch name {
+	case "fuse":
+		f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+		if err != nil {
+			return false, nil
+		}
+		_, err = exec.LookPath("fusermount3")
+		return err == nil, f.Close()
+	case "sampling":
+		s, err := proc.NewSampler(os.Getpid(), proc.SampleOptions{Frequency: 99})
+		if err != nil {
+			return false, nil
+		}
+		s.Close()
+		return true, nil
+	case "root":
+		return os.Geteuid() == 0, nil
 	}
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		return false, nil
-	}
-	_, err = exec.LookPath("fusermount3")
-	return err == nil, f.Close()
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
