@@ -100,6 +100,15 @@ func (t *tool) usage() string {
 	return s + "\nThis is footfall's gcov-tool.\n"
 }
 
+// command is what complaints about options begin with, in gcov-tool the name of
+// the command alone.
+func (t *tool) command(name string) string {
+	if t.Version != 0 {
+		return name
+	}
+	return t.prog + " " + name
+}
+
 // misused says how a command is used.
 func (t *tool) misused(name string) int {
 	for _, c := range toolCommands {

@@ -17,7 +17,7 @@ func itoa(n int32) string { return strconv.Itoa(int(n)) }
 func (t *tool) merge(args []string) int {
 	out := "merged_profile"
 	var weights []uint32
-	g := getopt{prog: t.prog, short: "vo:w:", long: []longOption{{"verbose", false, 'v'}, {"output", true, 'o'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
+	g := getopt{prog: t.command("merge"), short: "vo:w:", long: []longOption{{"verbose", false, 'v'}, {"output", true, 'o'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
 	if t.Version == 0 {
 		g.long = append(g.long, longOption{"exact", false, 'e'})
 	}
@@ -413,7 +413,7 @@ func (c *Counts) walkBytes(b []byte, add func(to *Counters, data []byte)) bool {
 func (t *tool) mergeStream(args []string) int {
 	var weights []uint32
 	objects := "."
-	g := getopt{prog: t.prog, short: "vw:", long: []longOption{{"verbose", false, 'v'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
+	g := getopt{prog: t.command("merge-stream"), short: "vw:", long: []longOption{{"verbose", false, 'v'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
 	if t.Version == 0 {
 		g.short += "o:"
 		g.long = append(g.long, longOption{"exact", false, 'e'}, longOption{"object-directory", true, 'o'})

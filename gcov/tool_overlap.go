@@ -14,7 +14,7 @@ func (t *tool) rewrite(args []string) int {
 	var largest int64 // what the largest count shall become
 	s := scale{n: 1, d: 1}
 	scaled := false
-	g := getopt{prog: t.prog, short: "vo:s:n:", long: []longOption{{"verbose", false, 'v'}, {"output", true, 'o'}, {"scale", true, 's'}, {"normalize", true, 'n'}}, stderr: t.Stderr, args: args}
+	g := getopt{prog: t.command("rewrite"), short: "vo:s:n:", long: []longOption{{"verbose", false, 'v'}, {"output", true, 'o'}, {"scale", true, 's'}, {"normalize", true, 'n'}}, stderr: t.Stderr, args: args}
 	if t.Version == 0 {
 		g.long = append(g.long, longOption{"exact", false, 'e'})
 	}
@@ -173,7 +173,7 @@ type overlapper struct {
 
 func (t *tool) overlap(args []string) int {
 	o := &overlapper{tool: t, threshold: 0.005}
-	g := getopt{prog: t.prog, short: "vfFoht:", long: []longOption{
+	g := getopt{prog: t.command("overlap"), short: "vfFoht:", long: []longOption{
 		{"verbose", false, 'v'}, {"function", false, 'f'}, {"fullname", false, 'F'}, {"object", false, 'o'}, {"hotonly", false, 'h'}, {"hot_threshold", true, 't'},
 	}, stderr: t.Stderr, args: args}
 	if t.Version == 0 {
