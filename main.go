@@ -31,6 +31,7 @@ var commands = []func() *cobra.Command{
 	newCCCommand,
 	newInstrumentCommand,
 	newProfileCommand,
+	newTraceCommand,
 	newGcovCommand,
 	newMergeCommand,
 	newMergeStreamCommand,
@@ -72,6 +73,11 @@ var namedPrograms = map[string]func(prog string, args []string, stdout, stderr i
 // of one and no arguments.
 func calledAsGcov(program string) bool {
 	name := filepath.Base(program)
+	for other := range namedPrograms {
+		if strings.Contains(name, other) {
+			return false
+		}
+	}
 	return strings.Contains(name, "gcov") || strings.Contains(name, "llvm-cov")
 }
 

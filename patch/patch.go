@@ -95,7 +95,7 @@ type Session struct {
 	buffer  []Event
 	used    [maxThreads]bool // places of threads that have ended
 
-	// Stopped is for how long the process was stopped to switch on.
+	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*Site]string
@@ -202,9 +202,9 @@ func held(p *proc.Process, do func(*proc.Held) error) error {
 
 // switchOn writes the jumps.
 func (s *Session) switchOn(stubs []*stub) error {
+	begin := time.Now()
+	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *proc.Held) error {
-		begin := time.Now()
-		defer func() { s.Stopped = time.Since(begin) }()
 		// From here on Close has something to undo.
 		s.on = stubs
 		if err := moveOut(h, stubs); err != nil {

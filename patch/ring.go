@@ -327,7 +327,8 @@ func (s *Session) Counts() map[uint32]uint64 {
 	return counts
 }
 
-// Site returns the site of an event's id, nil if it is not known.
+// Site returns the site of an event's id; nil for calls that an earlier session
+// has seen begin.
 func (s *Session) Site(id uint32) *Site { return s.stubs[id&idMask] }
 
 // Sites returns all sites that are switched on, with their ids.

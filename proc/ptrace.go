@@ -3,11 +3,13 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +23,21 @@ type Held struct {
 // WhileHeld is [Process.WhileStopped] for a function that needs the threads:
 // their registers, or one that makes a system call for us. What it is given
 // may only be used until it returns, and by its goroutine only.
-func (p *Process) WhileHeld(do func(*Held) error) (err error) {
+func (p *Process) WhileHeld(do func(*Held) error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	for try := 0; ; try++ {
+		held, err := p.whileHeld(do)
+		// Of a thread that is about to end the kernel says that it is forbidden.
+		var access *AccessError
+		if held || try == 20 || !errors.As(err, &access) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (p *Process) whileHeld(do func(*Held) error) (held bool, err error) {
 	s := stopper{p: p, threads: make(map[int]*stopped)}
 	defer func() {
 		if resumeErr := s.resume(); err == nil {
@@ -31,9 +45,9 @@ func (p *Process) WhileHeld(do func(*Held) error) (err error) {
 		}
 	}()
 	if err := s.stop(); err != nil {
-		return err
+		return false, err
 	}
-	return do(&Held{p, &s})
+	return true, do(&Held{p, &s})
 }
 
 // Threads returns the ids of the threads.

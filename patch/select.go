@@ -1,0 +1,95 @@
+package patch
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"footfall/proc"
+)
+
+// A Pattern chooses sites:
+//
+//	GLOB             functions, by the linker's name or as C++ and Rust write it,
+//	                 with or without parameters
+//	FILE:GLOB        those of a source file
+//	LIBRARY:GLOB     those of a program or library
+//	/EXPRESSION/     by a regular expression, which may fit anywhere in the name
+//
+// FILE and LIBRARY are globs, too, for the last part of the path.
+type Pattern struct {
+	where *regexp.Regexp
+	name  *regexp.Regexp
+}
+
+// ParsePattern reads a pattern.
+func ParsePattern(s string) (Pattern, error) {
+	if len(s) > 1 && s[0] == '/' && s[len(s)-1] == '/' {
+		name, err := regexp.Compile(s[1 : len(s)-1])
+		if err != nil {
+			return Pattern{}, fmt.Errorf("pattern %q: %w", s, err)
+		}
+		return Pattern{name: name}, nil
+	}
+	if s == "" {
+		return Pattern{}, fmt.Errorf("pattern %q names no function", s)
+	}
+	var p Pattern
+	if i := singleColon(s); i >= 0 {
+		p.where = glob(s[:i])
+		s = s[i+1:]
+	}
+	p.name = glob(s)
+	return p, nil
+}
+
+// singleColon finds a colon that is not part of "::".
+func singleColon(s string) int {
+	for i := 0; i < len(s); i++ {
+		if s[i] != ':' {
+			continue
+		}
+		if i+1 < len(s) && s[i+1] == ':' {
+			i++
+			continue
+		}
+		return i
+	}
+	return -1
+}
+
+func glob(s string) *regexp.Regexp {
+	s = regexp.QuoteMeta(s)
+	s = strings.ReplaceAll(strings.ReplaceAll(s, `\*`, ".*"), `\?`, ".")
+	return regexp.MustCompile("^(?s:" + s + ")$")
+}
+
+// Matches tells whether the pattern chooses the site.
+func (p Pattern) Matches(process *proc.Process, s *Site) bool {
+	if p.where != nil && !p.where.MatchString(filepath.Base(s.Image.Path)) {
+		file, _ := s.Source(process)
+		if file == "" || !p.where.MatchString(filepath.Base(file)) {
+			return false
+		}
+	}
+	if p.name.MatchString(s.Function.Name) {
+		return true
+	}
+	name := s.Name()
+	if p.name.MatchString(name) {
+		return true
+	}
+	short, err := demangle.ToString(s.Function.Name, demangle.NoParams, demangle.NoTemplateParams)
+	return err == nil && p.name.MatchString(short)
+}
+
+// Name returns the function's name as the language writes it.
+func (s *Site) Name() string {
+	if s.Function.Name == "" {
+		return fmt.Sprintf("%s+%#x", filepath.Base(s.Image.Path), s.Site.Addr)
+	}
+	return demangle.Filter(s.Function.Name)
+}

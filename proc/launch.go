@@ -1,0 +1,111 @@
+//go:build linux
+
+package proc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// spin is  jmp .  of x86-64.
+var spin = []byte{0xeb, 0xfe}
+
+// atEntry is AT_ENTRY of the auxiliary vector.
+const atEntry = 9
+
+// Launch starts a program and keeps it where its own code begins, after the
+// dynamic linker: it runs in a circle there until it is let go by release.
+func Launch(cmd *exec.Cmd) (p *Process, release func() error, err error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, nil, fmt.Errorf("start a program: only on x86-64: %w", errors.ErrUnsupported)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
+	pid := cmd.Process.Pid
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, 0, nil); err != nil {
+		return nil, nil, os.NewSyscallError("wait", err)
+	}
+	if !status.Stopped() {
+		return nil, nil, ErrExited
+	}
+	if p, err = Open(pid); err != nil {
+		return nil, nil, err
+	}
+	entry, err := p.entry()
+	if err != nil {
+		return nil, nil, err
+	}
+	old := make([]byte, len(spin))
+	if _, err := p.ReadAt(old, int64(entry)); err != nil {
+		return nil, nil, err
+	}
+	if _, err := p.WriteAt(spin, int64(entry)); err != nil {
+		return nil, nil, err
+	}
+	if err := unix.PtraceDetach(pid); err != nil {
+		return nil, nil, os.NewSyscallError("ptrace", err)
+	}
+	if err := p.waitAt(entry); err != nil {
+		return nil, nil, err
+	}
+	return p, func() error {
+		return p.WhileHeld(func(*Held) error {
+			_, err := p.WriteAt(old, int64(entry))
+			return err
+		})
+	}, nil
+}
+
+// entry is where the program's own code begins.
+func (p *Process) entry() (uint64, error) {
+	b, err := p.read("auxv")
+	if err != nil {
+		return 0, err
+	}
+	for ; len(b) >= 16; b = b[16:] {
+		if binary.LittleEndian.Uint64(b) == atEntry {
+			return binary.LittleEndian.Uint64(b[8:]), nil
+		}
+	}
+	return 0, fmt.Errorf("process %d: where it begins is not known", p.PID)
+}
+
+// waitAt waits until the program has come to an address.
+func (p *Process) waitAt(addr uint64) error {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		there := false
+		err := p.WhileHeld(func(h *Held) error {
+			for _, tid := range h.Threads() {
+				pc, err := h.PC(tid)
+				if err != nil {
+					return err
+				}
+				there = there || pc == addr
+			}
+			return nil
+		})
+		if err != nil || there {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d: it does not come to its beginning", p.PID)
+}

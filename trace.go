@@ -1,0 +1,619 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"footfall/patch"
+	"footfall/proc"
+	"footfall/trace"
+)
+
+func newTraceCommand() *cobra.Command {
+	var o traceOptions
+	cmd := &cobra.Command{
+		Use:   "trace TARGET | -- PROGRAM [ARGUMENT...]",
+		Short: "Show the calls of functions in a running program, as they happen",
+		Long: `Trace switches functions of a running program into events: each call is
+recorded with its time, by code that is put into the program from outside, and
+when footfall ends everything is as before. The program is not restarted and
+loads no library. TARGET is a process id or the name of one process; after --, a
+program is started and traced from its beginning.
+
+It must be compiled so that its functions begin with room for a jump, which
+costs it next to nothing while it is not traced (x86-64):
+
+  gcc -fpatchable-function-entry=5                        or 16,11; clang too
+  gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
+
+Entries are recorded; with --exits also exits, so that there are durations. Which
+functions: --function (default: all) and --notrace, which wins. A PATTERN is
+
+  GLOB            a name as in C++ or as the linker has it, * and ? are special
+  FILE:GLOB       in that source file       LIBRARY:GLOB   in that library
+  /EXPRESSION/    a regular expression
+
+Calls are selected in the program itself, before they cost more: --graph-from,
+--depth, --min-duration and --sample, all of which switch --exits on.
+
+Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
+
+  graph       text, as function_graph of ftrace writes it (the default)
+  stats       a table: calls, total, self, average and longest time
+  perfetto    for ui.perfetto.dev           chrome    for chrome://tracing
+  pprof       a profile with calls and wall time, for go tool pprof
+  collapsed   chains of calls and their time, for flame graphs
+  json        all calls, see docs/trace.md
+  raw         the events; --read makes any other output of them
+
+Events that come faster than they are read are dropped, counted and said;
+--flight-recorder keeps the newest ones instead and shows them at the end.
+
+If footfall is killed the program goes on, slower; --repair restores it, and so
+does the next trace of it.`,
+		Example: `  # which functions can be traced?
+  footfall trace --list redis-server 'dict*'
+
+  # what happens in a second, with durations
+  footfall trace redis-server -f 'dict*' -n dictHashKey --exits --duration 1s
+
+  # where does the time of slow commands go?
+  footfall trace redis-server --graph-from processCommand --min-duration 100us
+
+  # a program from its beginning, for Perfetto, and a table
+  footfall trace --exits --output perfetto=prog.pftrace --output stats -- ./prog
+
+  # record now, look later
+  footfall trace redis-server --exits --duration 5s --output raw=redis.trace
+  footfall trace --read redis.trace --output stats`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.functions, "function", "f", nil, "trace functions that fit `PATTERN`; may be repeated (default: all)")
+	f.StringArrayVarP(&o.notrace, "notrace", "n", nil, "do not trace functions that fit `PATTERN`; may be repeated")
+	f.BoolVar(&o.exits, "exits", false, "record exits too: durations")
+	f.BoolVar(&o.count, "count", false, "only count calls: the cheapest way")
+	f.StringArrayVar(&o.graphFrom, "graph-from", nil, "record only what is called by functions that fit `PATTERN`, and these")
+	f.IntVar(&o.depth, "depth", 0, "record at most `N` calls within each other")
+	f.DurationVar(&o.minDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
+	f.StringVar(&o.sample, "sample", "", "record only one of N outermost calls: `1/N`")
+	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
+	f.Uint64Var(&o.events, "events", 0, "end after about `N` events")
+	f.StringArrayVar(&o.outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
+	f.BoolVar(&o.newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
+	f.IntVar(&o.buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
+	f.BoolVar(&o.list, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
+	f.BoolVar(&o.repair, "repair", false, "restore a TARGET whose footfall was killed")
+	f.StringVar(&o.read, "read", "", "read a `FILE` that was written with --output raw=FILE")
+	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read")
+	cmd.MarkFlagsMutuallyExclusive("count", "exits")
+	cmd.MarkFlagsMutuallyExclusive("count", "output")
+	cmd.MarkFlagsMutuallyExclusive("count", "flight-recorder")
+	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
+	return cmd
+}
+
+type traceOptions struct {
+	functions, notrace, graphFrom, outputs []string
+	exits, count, newest, list, repair     bool
+	depth, buffer                          int
+	minDuration, duration                  time.Duration
+	sample, read                           string
+	events                                 uint64
+}
+
+func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case o.read != "" && len(args) > 0:
+		return usageError(errors.New("--read needs no TARGET"))
+	case o.read != "":
+		return o.replay(cmd)
+	case dash > 0:
+		return usageError(errors.New("give either a TARGET or, after --, a program"))
+	case dash < 0 && (len(args) == 0 || len(args) > 1 && !o.list):
+		return usageError(errors.New("give one TARGET: a process id or the name of a process; or a program after --"))
+	case o.repair:
+		return repairTarget(cmd, args[0])
+	case o.list && dash < 0:
+		return o.printSites(cmd.OutOrStdout(), args[0], args[1:])
+	}
+	options, err := o.options()
+	if err != nil {
+		return usageError(err)
+	}
+	if dash < 0 {
+		p, err := openTarget(args[0])
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		return o.trace(cmd, p, options, func() error { return nil })
+	}
+	child := exec.Command(args[0], args[1:]...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, release, err := proc.Launch(child)
+	if err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	defer p.Close()
+	if err := o.trace(cmd, p, options, release); err != nil {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		return err
+	}
+	// Not before: whoever waits would be told of stops, too.
+	var exit *exec.ExitError
+	if err := child.Wait(); errors.As(err, &exit) {
+		return &exitError{status: cmp.Or(max(exit.ExitCode(), 0), 1)}
+	}
+	return nil
+}
+
+// openTarget opens the one process that target means.
+func openTarget(target string) (*proc.Process, error) {
+	if pid, err := strconv.Atoi(target); err == nil {
+		return proc.Open(pid)
+	}
+	pids, err := proc.Find(target)
+	if err != nil {
+		return nil, err
+	}
+	if len(pids) > 1 {
+		return nil, fmt.Errorf("%d processes are called %q: give the id of one: %s", len(pids), target, strings.Trim(fmt.Sprint(pids), "[]"))
+	}
+	return proc.Open(pids[0])
+}
+
+func repairTarget(cmd *cobra.Command, target string) error {
+	p, err := openTarget(target)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	n, err := patch.Repair(p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %s restored\n", p.PID, counted(n, "function", "functions"))
+	return nil
+}
+
+// options makes those of a session.
+func (o *traceOptions) options() (patch.Options, error) {
+	p := patch.Options{Mode: patch.Entries, Newest: o.newest, RingSize: o.buffer << 20}
+	if o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0 {
+		return p, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
+	}
+	if o.depth < 0 || o.depth > 1000 {
+		return p, fmt.Errorf("--depth %d: it must be from 1 to 1000", o.depth)
+	}
+	p.Filter.Depth, p.Filter.Roots = o.depth, len(o.graphFrom) > 0
+	if o.sample != "" {
+		n, err := strconv.ParseUint(strings.TrimPrefix(o.sample, "1/"), 10, 32)
+		if err != nil || n == 0 {
+			return p, fmt.Errorf("--sample %s: it must be 1/N", o.sample)
+		}
+		p.Filter.Period = n
+	}
+	if o.exits {
+		p.Mode = patch.Exits
+	}
+	if p.Filter != (patch.Filter{}) || o.minDuration > 0 {
+		p.Mode = patch.Filtered
+	}
+	if o.count {
+		if p.Mode == patch.Filtered {
+			return p, errors.New("--count counts all calls: --graph-from, --depth, --min-duration and --sample do not go with it")
+		}
+		p.Mode = patch.Counts
+	}
+	return p, nil
+}
+
+// sites finds and selects those of the process.
+func (o *traceOptions) sites(p *proc.Process, only []string) (sites []*patch.Site, done func(), err error) {
+	images, problem := patch.Images(p)
+	done = func() {
+		for _, i := range images {
+			i.Close()
+		}
+	}
+	all, unusable := 0, 0
+	select_, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom)
+	if err != nil {
+		return nil, done, usageError(err)
+	}
+	for _, i := range images {
+		found, n, err := i.Sites()
+		if err != nil {
+			return nil, done, err
+		}
+		all, unusable = all+len(found), unusable+n
+		for _, s := range found {
+			if select_.takes(p, s) {
+				sites = append(sites, s)
+			}
+		}
+	}
+	switch {
+	case len(sites) > 0:
+		return sites, done, nil
+	case all > 0:
+		return nil, done, fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", p.PID, all)
+	case unusable > 0:
+		return nil, done, fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", p.PID)
+	}
+	err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID)
+	return nil, done, errors.Join(err, problem)
+}
+
+// A selection says which sites are traced.
+type selection struct{ take, leave, roots []patch.Pattern }
+
+func newSelection(take, leave, roots []string) (s selection, err error) {
+	parse := func(texts []string) (patterns []patch.Pattern) {
+		for _, text := range texts {
+			p, parseErr := patch.ParsePattern(text)
+			err = errors.Join(err, parseErr)
+			patterns = append(patterns, p)
+		}
+		return patterns
+	}
+	s = selection{parse(take), parse(leave), parse(roots)}
+	return s, err
+}
+
+func (s selection) takes(p *proc.Process, site *patch.Site) bool {
+	fits := func(patterns []patch.Pattern) bool {
+		return slices.ContainsFunc(patterns, func(pattern patch.Pattern) bool { return pattern.Matches(p, site) })
+	}
+	if fits(s.leave) {
+		return false
+	}
+	site.Root = fits(s.roots)
+	return len(s.take) == 0 || site.Root || fits(s.take)
+}
+
+// printSites is --list.
+func (o *traceOptions) printSites(w io.Writer, target string, only []string) error {
+	p, err := openTarget(target)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	sites, done, err := o.sites(p, only)
+	defer done()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%-14s %4s %7s  %-40s %s\n", "ADDRESS", "ROOM", "SIZE", "FUNCTION", "SOURCE")
+	for _, s := range sites {
+		file, line := s.Source(p)
+		source := filepath.Base(s.Image.Path)
+		if file != "" {
+			source = fmt.Sprintf("%s:%d", file, line)
+		}
+		fmt.Fprintf(w, "%-14x %4d %7d  %-40s %s\n", s.Addr, s.Site.Size, s.Function.Size, s.Name(), source)
+	}
+	return nil
+}
+
+// trace records until something ends it.
+func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) (err error) {
+	sites, done, err := o.sites(p, nil)
+	defer done()
+	if err != nil {
+		return err
+	}
+	clock := patch.NewClock()
+	options.Filter.MinTime = clock.Ticks(o.minDuration)
+	r := &recorder{o: o, p: p, clock: clock, stderr: cmd.ErrOrStderr()}
+	r.header = trace.Header{PID: p.PID, Program: p.Name, Start: clock.Start.UnixNano(), Exits: options.Mode == patch.Exits || options.Mode == patch.Filtered}
+	// Signals must not end footfall before it has restored the program.
+	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer cancel()
+	if r.session, err = patch.Open(p, sites, options); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.session.Close()) }()
+	r.numberFunctions()
+	if !o.count {
+		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+	}
+	r.begin(len(sites))
+	if err := release(); err != nil {
+		return err
+	}
+	ended := r.run(ctx, options)
+	if err := r.session.SwitchOff(); err != nil {
+		return err
+	}
+	if o.count {
+		return r.printCounts(cmd.OutOrStdout())
+	}
+	r.read(true)
+	return r.end(ended)
+}
+
+// A recorder takes events to the outputs.
+type recorder struct {
+	o       *traceOptions
+	p       *proc.Process
+	session *patch.Session
+	clock   *patch.Clock
+	header  trace.Header
+	numbers []int32 // of functions, by the id of the site; -1: none
+	builder *trace.Builder
+	raw     *trace.RawWriter
+	files   []*os.File
+	ordered bool // by time, over all threads
+	held    []held
+	total   uint64
+	stderr  io.Writer
+}
+
+// held are events that wait for those of other threads which are earlier.
+type held struct {
+	thread trace.Thread
+	event  trace.Event
+}
+
+// numberFunctions makes a list of the functions.
+func (r *recorder) numberFunctions() {
+	sites := r.session.Sites()
+	var ids []uint32
+	for id := range sites {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(sites[a].Addr, sites[b].Addr) })
+	lines := len(ids) < 50_000
+	for _, id := range ids {
+		for int(id) >= len(r.numbers) {
+			r.numbers = append(r.numbers, -1)
+		}
+		r.numbers[id] = int32(len(r.header.Functions))
+		s := sites[id]
+		f := trace.Function{Name: s.Name(), Image: s.Image.Path}
+		if lines && !r.o.count {
+			f.File, f.Line = s.Source(r.p)
+		}
+		r.header.Functions = append(r.header.Functions, f)
+	}
+}
+
+// openOutputs opens what --output asks for.
+func (r *recorder) openOutputs(stdout io.Writer) error {
+	var outputs []trace.Output
+	for _, text := range r.o.outputs {
+		format, file, _ := strings.Cut(text, "=")
+		w := stdout
+		if file != "" && file != "-" {
+			f, err := os.Create(file)
+			if err != nil {
+				return err
+			}
+			r.files = append(r.files, f)
+			w = f
+		}
+		r.ordered = r.ordered || format == "graph" || format == "json"
+		if format == "raw" {
+			if w == stdout && file != "-" {
+				return usageError(errors.New("--output raw needs a file: raw=FILE"))
+			}
+			r.raw = trace.NewRawWriter(w, &r.header)
+			continue
+		}
+		out, err := trace.NewOutput(format, w, &r.header)
+		if err != nil {
+			return usageError(err)
+		}
+		outputs = append(outputs, out)
+	}
+	r.builder = trace.NewBuilder(&r.header, outputs...)
+	return nil
+}
+
+// begin says what is traced.
+func (r *recorder) begin(sites int) {
+	skipped := r.session.Skipped
+	fmt.Fprintf(r.stderr, "footfall: process %d (%s): tracing %s; switching on took %v\n", r.p.PID, r.p.Name,
+		counted(sites-len(skipped), "function", "functions"), r.session.Stopped.Round(10*time.Microsecond))
+	n := 0
+	for site, why := range skipped {
+		if n++; n > 3 {
+			fmt.Fprintf(r.stderr, "footfall: ... and %d more\n", len(skipped)-3)
+			break
+		}
+		fmt.Fprintf(r.stderr, "footfall: %s is not traced: %s\n", site.Name(), why)
+	}
+}
+
+// run reads until the recording is to end, and says why it did if the user did
+// not ask for it.
+func (r *recorder) run(ctx context.Context, options patch.Options) (why string) {
+	begin, last := time.Now(), time.Now()
+	for {
+		n := 0
+		if !options.Newest {
+			n = r.read(false)
+		}
+		now := time.Now()
+		switch {
+		case ctx.Err() != nil, r.o.duration > 0 && now.Sub(begin) >= r.o.duration, r.o.events > 0 && r.total >= r.o.events:
+			return ""
+		case now.Sub(last) > 50*time.Millisecond:
+			last = now
+			if r.builder != nil && r.builder.Flush() != nil {
+				return "" // Close tells it again
+			}
+			if err := r.p.Check(); err != nil {
+				return err.Error()
+			}
+			if err := r.session.Recycle(); err != nil {
+				return err.Error()
+			}
+		}
+		if n == 0 {
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+}
+
+// read takes what events there are. At the end none are held back.
+func (r *recorder) read(end bool) int {
+	until := r.clock.Nanos(proc.Ticks())
+	var converted []trace.Event
+	n := r.session.Read(func(t proc.Thread, events []patch.Event) {
+		converted = converted[:0]
+		for _, e := range events {
+			id := e.ID &^ patch.ExitFlag
+			if int(id) >= len(r.numbers) || r.numbers[id] < 0 {
+				continue
+			}
+			converted = append(converted, trace.Event{Time: r.clock.Nanos(e.Time), Function: uint32(r.numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack})
+		}
+		thread := trace.Thread{ID: t.ID, Name: t.Name}
+		if !r.ordered {
+			r.give(thread, converted)
+			return
+		}
+		for _, e := range converted {
+			r.held = append(r.held, held{thread, e})
+		}
+	})
+	r.total += uint64(n)
+	if r.ordered {
+		r.order(until, end)
+	}
+	return n
+}
+
+func (r *recorder) give(t trace.Thread, events []trace.Event) {
+	if r.raw != nil {
+		r.raw.Add(t, events)
+	}
+	r.builder.Add(t, events)
+}
+
+// order gives the held events up to a time, by time.
+func (r *recorder) order(until uint64, end bool) {
+	slices.SortStableFunc(r.held, func(a, b held) int { return cmp.Compare(a.event.Time, b.event.Time) })
+	n := 0
+	var run []trace.Event
+	for ; n < len(r.held) && (end || r.held[n].event.Time < until); n++ {
+		h := &r.held[n]
+		run = append(run, h.event)
+		if n+1 == len(r.held) || r.held[n+1].thread.ID != h.thread.ID || !end && r.held[n+1].event.Time >= until {
+			r.give(h.thread, run)
+			run = run[:0]
+		}
+	}
+	r.held = append(r.held[:0], r.held[n:]...)
+}
+
+// end closes the outputs and says what is missing.
+func (r *recorder) end(why string) error {
+	events, threads := r.session.Lost()
+	if threads > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 512 threads at once\n", threads)
+	}
+	if why != "" {
+		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
+	}
+	var rawErr error
+	if r.raw != nil {
+		rawErr = r.raw.Close(events)
+	}
+	err := errors.Join(rawErr, closeTrace(r.builder, events, r.o.newest, r.stderr))
+	for _, f := range r.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// closeTrace ends the outputs and says what is missing.
+func closeTrace(b *trace.Builder, lost uint64, newest bool, stderr io.Writer) error {
+	s, err := b.Close(lost)
+	if s.Calls == 0 {
+		fmt.Fprintln(stderr, "footfall: no calls")
+	}
+	if s.Lost > 0 {
+		fmt.Fprintf(stderr, "footfall: %d events were dropped: they came faster than they could be read; select fewer functions, use --sample, or a larger --buffer\n", s.Lost)
+	}
+	if s.Unmatched > 0 && !newest {
+		fmt.Fprintf(stderr, "footfall: %d exits had no entry: of calls that were dropped, or on other stacks\n", s.Unmatched)
+	}
+	if s.Cut > 0 {
+		fmt.Fprintf(stderr, "footfall: of %d calls the exit was not seen: longjmp, exceptions, still running, or dropped; they count without time\n", s.Cut)
+	}
+	return err
+}
+
+// printCounts is what --count shows.
+func (r *recorder) printCounts(w io.Writer) error {
+	counts := r.session.Counts()
+	var ids []uint32
+	total := uint64(0)
+	for id, n := range counts {
+		ids = append(ids, id)
+		total += n
+	}
+	slices.SortFunc(ids, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(r.session.Site(a).Name(), r.session.Site(b).Name()))
+	})
+	fmt.Fprintf(w, "%15s  %s\n", "calls", "function")
+	for _, id := range ids {
+		fmt.Fprintf(w, "%15d  %s\n", counts[id], r.session.Site(id).Name())
+	}
+	_, err := fmt.Fprintf(w, "%15d  %s\n", total, "total")
+	return err
+}
+
+// replay is --read.
+func (o *traceOptions) replay(cmd *cobra.Command) error {
+	f, err := os.Open(o.read)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := trace.NewRawReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.read, err)
+	}
+	r := &recorder{o: o, header: in.Header, stderr: cmd.ErrOrStderr()}
+	if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	lost, err := in.Read(r.give)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", o.read, err)
+	}
+	if r.raw != nil {
+		err = errors.Join(err, r.raw.Close(lost))
+	}
+	err = errors.Join(err, closeTrace(r.builder, lost, false, r.stderr))
+	for _, f := range r.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}

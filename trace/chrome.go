@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// chrome is the JSON of chrome://tracing, which Perfetto and speedscope read
+// too: calls with begin and duration in microseconds.
+type chrome struct {
+	w       *bufio.Writer
+	h       *Header
+	names   []string // quoted
+	begun   bool
+	threads map[*Thread]bool
+}
+
+func newChrome(w io.Writer, h *Header) Output {
+	c := &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool)}
+	for _, f := range h.Functions {
+		c.names = append(c.names, quote(f.Name))
+	}
+	return c
+}
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}
+
+func (c *chrome) event(format string, args ...any) {
+	if !c.begun {
+		c.begun = true
+		fmt.Fprintf(c.w, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")
+		fmt.Fprintf(c.w, `{"ph":"M","pid":%d,"name":"process_name","args":{"name":%s}}`, c.h.PID, quote(c.h.Program))
+	}
+	c.w.WriteString(",\n")
+	fmt.Fprintf(c.w, format, args...)
+}
+
+func (c *chrome) name(t *Thread) {
+	if !c.threads[t] {
+		c.threads[t] = true
+		c.event(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, c.h.PID, t.ID, quote(t.Name))
+	}
+}
+
+func (c *chrome) Enter(t *Thread, call *Call) {
+	if !c.h.Exits {
+		c.name(t)
+		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, c.names[call.Function])
+	}
+}
+
+func (c *chrome) Leave(t *Thread, call *Call) {
+	if !c.h.Exits {
+		return
+	}
+	c.name(t)
+	duration := call.End - call.Start
+	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.names[call.Function])
+}
+
+func (c *chrome) Flush() error { return nil }
+
+func (c *chrome) Close(s Summary) error {
+	if !c.begun {
+		c.event(`{"ph":"M","pid":%d,"name":"process_labels","args":{"labels":"no calls"}}`, c.h.PID)
+	}
+	fmt.Fprintf(c.w, "\n],\"otherData\":{\"lost\":\"%d\",\"cut\":\"%d\"}}\n", s.Lost, s.Cut)
+	return c.w.Flush()
+}

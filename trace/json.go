@@ -1,0 +1,80 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// jsonOutput is JSON that docs/trace.md describes: the header, the calls in
+// the order in which they ended, a line each, the threads and the summary.
+type jsonOutput struct {
+	w       *bufio.Writer
+	h       *Header
+	calls   uint64
+	threads []*Thread
+}
+
+func newJSON(w io.Writer, h *Header) Output {
+	return &jsonOutput{w: bufio.NewWriterSize(w, 1<<16), h: h}
+}
+
+func (j *jsonOutput) begin() {
+	b, err := json.Marshal(j.h)
+	if err != nil {
+		return // strings and numbers only
+	}
+	fmt.Fprintf(j.w, "{\"format\":\"footfall trace 1\",\n\"recording\":%s,\n\"calls\":[", b)
+}
+
+func (j *jsonOutput) Enter(t *Thread, c *Call) {
+	if !slices.Contains(j.threads, t) {
+		j.threads = append(j.threads, t)
+	}
+	if !j.h.Exits {
+		j.call(t, c)
+		fmt.Fprint(j.w, "}")
+	}
+}
+
+func (j *jsonOutput) call(t *Thread, c *Call) {
+	separator := ",\n"
+	if j.calls == 0 {
+		j.begin()
+		separator = "\n"
+	}
+	j.calls++
+	fmt.Fprintf(j.w, `%s{"thread":%d,"function":%d,"depth":%d,"start":%d`, separator, t.ID, c.Function, c.Depth, c.Start)
+}
+
+func (j *jsonOutput) Leave(t *Thread, c *Call) {
+	if !j.h.Exits {
+		return
+	}
+	j.call(t, c)
+	if c.Cut {
+		fmt.Fprint(j.w, `,"cut":true}`)
+	} else {
+		fmt.Fprintf(j.w, `,"duration":%d}`, c.End-c.Start)
+	}
+}
+
+func (j *jsonOutput) Flush() error { return nil }
+
+func (j *jsonOutput) Close(s Summary) error {
+	if j.calls == 0 {
+		j.begin()
+	}
+	threads, err := json.Marshal(append([]*Thread{}, j.threads...))
+	if err != nil {
+		return err
+	}
+	summary, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(j.w, "],\n\"threads\":%s,\n\"summary\":%s}\n", threads, summary)
+	return j.w.Flush()
+}

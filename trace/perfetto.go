@@ -1,0 +1,103 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+)
+
+// perfetto is Perfetto's own format: protocol buffers, a TracePacket for each
+// entry and exit. The numbers are those of its
+// protos/perfetto/trace/trace_packet.proto and track_event/track_event.proto.
+type perfetto struct {
+	w       *bufio.Writer
+	h       *Header
+	begun   bool
+	threads map[*Thread]uint64 // uuid
+	named   []bool
+	buffer  []byte
+}
+
+const (
+	sequence     = 1
+	sliceBegin   = 1
+	sliceEnd     = 2
+	instant      = 3
+	processTrack = 1
+)
+
+func newPerfetto(w io.Writer, h *Header) Output {
+	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), named: make([]bool, len(h.Functions))}
+}
+
+func number(b []byte, field int, v uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(field)<<3), v)
+}
+
+func chunk(b []byte, field int, v []byte) []byte {
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(field)<<3|2), uint64(len(v)))
+	return append(b, v...)
+}
+
+// packet writes a TracePacket with fields after those that all have.
+func (p *perfetto) packet(fields []byte) {
+	flags := uint64(2) // SEQ_NEEDS_INCREMENTAL_STATE
+	if !p.begun {
+		p.begun = true
+		flags = 1 // SEQ_INCREMENTAL_STATE_CLEARED
+		process := chunk(number(nil, 1, uint64(p.h.PID)), 6, []byte(p.h.Program))
+		track := chunk(number(nil, 1, processTrack), 3, process)
+		defer p.packet(chunk(nil, 60, track))
+	}
+	b := number(number(p.buffer[:0], 10, sequence), 13, flags)
+	b = append(b, fields...)
+	p.w.Write(chunk(nil, 1, b))
+	p.buffer = b
+}
+
+// track returns the thread's, which it makes if it is new.
+func (p *perfetto) track(t *Thread) uint64 {
+	uuid := p.threads[t]
+	if uuid == 0 {
+		uuid = uint64(len(p.threads)) + processTrack + 1
+		p.threads[t] = uuid
+		thread := number(number(nil, 1, uint64(p.h.PID)), 2, uint64(t.ID))
+		thread = chunk(thread, 5, []byte(t.Name))
+		p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, processTrack), 4, thread)))
+	}
+	return uuid
+}
+
+func (p *perfetto) event(t *Thread, kind, time uint64, c *Call) {
+	event := number(number(nil, 9, kind), 11, p.track(t))
+	var names []byte
+	if kind != sliceEnd {
+		id := uint64(c.Function) + 1
+		event = number(event, 10, id)
+		if !p.named[c.Function] {
+			p.named[c.Function] = true
+			name := chunk(number(nil, 1, id), 2, []byte(p.h.Functions[c.Function].Name))
+			names = chunk(nil, 12, chunk(nil, 2, name))
+		}
+	}
+	fields := number(nil, 8, time)
+	p.packet(chunk(append(fields, names...), 11, event))
+}
+
+func (p *perfetto) Enter(t *Thread, c *Call) {
+	if p.h.Exits {
+		p.event(t, sliceBegin, c.Start, c)
+	} else {
+		p.event(t, instant, c.Start, c)
+	}
+}
+
+func (p *perfetto) Leave(t *Thread, c *Call) {
+	if p.h.Exits {
+		p.event(t, sliceEnd, c.End, c)
+	}
+}
+
+func (p *perfetto) Flush() error { return nil }
+
+func (p *perfetto) Close(Summary) error { return p.w.Flush() }

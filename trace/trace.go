@@ -1,0 +1,259 @@
+// Package trace makes calls of entries into functions and exits from them, in
+// the order in which they happened, and writes them in several formats.
+//
+// A [Builder] takes the events of each thread and finds out which call is
+// within which. Outputs are told of each call when it begins and when it ends:
+// graph.go (text as ftrace's function_graph), stats.go, tree.go (pprof and
+// collapsed chains), chrome.go, perfetto.go, json.go; raw.go keeps the events
+// themselves and reads them again.
+//
+// It knows nothing of processes: events may come from a file.
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// A Function is one whose calls are recorded.
+type Function struct {
+	Name  string `json:"name"`
+	Image string `json:"image"` // the program or library
+	File  string `json:"file,omitempty"`
+	Line  int    `json:"line,omitempty"`
+}
+
+// A Thread is one of the process.
+type Thread struct {
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+}
+
+// An Event is an entry or an exit.
+type Event struct {
+	Time     uint64 // nanoseconds since the recording began
+	Function uint32 // number of it
+	Exit     bool
+	Stack    uint32 // low half of the address at which the return address is
+}
+
+// A Header tells what a recording is of.
+type Header struct {
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
+	Start   int64  `json:"start"` // nanoseconds since 1970
+	// Exits tells whether exits are seen. Else calls have no duration, and
+	// which is within which is concluded from where they are on the stack.
+	Exits     bool       `json:"exits"`
+	Functions []Function `json:"functions"`
+}
+
+// A Summary tells, at the end, what is missing.
+type Summary struct {
+	Calls     uint64 `json:"calls"`     // entries that were seen
+	Lost      uint64 `json:"lost"`      // events that came faster than they were read
+	Unmatched uint64 `json:"unmatched"` // exits without an entry
+	Cut       uint64 `json:"cut"`       // calls whose exit was not seen
+}
+
+// A Call is a call of a function.
+type Call struct {
+	Function uint32
+	Depth    int // calls around it
+	Start    uint64
+	End      uint64 // once it has ended
+	// Cut tells, once it has ended, that the exit was not seen: left by longjmp
+	// or an exception, lost, not recorded, or yet to come. Then End is the
+	// latest possible time.
+	Cut bool
+
+	inner uint64 // duration of the calls within
+	stack uint32
+}
+
+// Self is the duration of a call without that of the calls within.
+func (c *Call) Self() uint64 {
+	total := c.End - c.Start
+	return total - min(total, c.inner)
+}
+
+// An Output writes calls. Enter and Leave come in the order of time for each
+// thread.
+type Output interface {
+	Enter(t *Thread, c *Call)
+	Leave(t *Thread, c *Call)
+	// Flush writes what is known so far.
+	Flush() error
+	// Close writes the rest; it does not close the writer.
+	Close(s Summary) error
+}
+
+// outputs are the formats.
+var outputs = map[string]func(io.Writer, *Header) Output{
+	"graph":     newGraph,
+	"stats":     newStats,
+	"chrome":    newChrome,
+	"perfetto":  newPerfetto,
+	"pprof":     newPprof,
+	"collapsed": newCollapsed,
+	"json":      newJSON,
+}
+
+// Formats returns the names of the outputs.
+func Formats() []string {
+	var names []string
+	for name := range outputs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// NewOutput returns the output of that format.
+func NewOutput(format string, w io.Writer, h *Header) (Output, error) {
+	if newOutput := outputs[format]; newOutput != nil {
+		return newOutput(w, h), nil
+	}
+	return nil, fmt.Errorf("unknown output %q: there are %v and raw", format, Formats())
+}
+
+// A Builder makes calls of events.
+type Builder struct {
+	header  *Header
+	outputs []Output
+	threads map[int]*thread
+	summary Summary
+}
+
+type thread struct {
+	Thread
+	open []Call
+	last uint64
+}
+
+// NewBuilder returns one that tells the outputs.
+func NewBuilder(h *Header, outputs ...Output) *Builder {
+	return &Builder{header: h, outputs: outputs, threads: make(map[int]*thread)}
+}
+
+// Add takes events of a thread, which follow those before. Those of functions
+// that the header does not have are left out.
+func (b *Builder) Add(id Thread, events []Event) {
+	t := b.threads[id.ID]
+	if t == nil {
+		t = &thread{Thread: id}
+		b.threads[id.ID] = t
+	}
+	for _, e := range events {
+		if int(e.Function) >= len(b.header.Functions) {
+			continue
+		}
+		// Events of a signal handler may come before an earlier one.
+		e.Time = max(e.Time, t.last)
+		t.last = e.Time
+		if e.Exit {
+			b.exit(t, e)
+		} else {
+			b.enter(t, e)
+		}
+	}
+}
+
+// Calls returns the number of calls so far.
+func (b *Builder) Calls() uint64 { return b.summary.Calls }
+
+// enter begins a call. The stack grows down: what is open at lower addresses
+// has been left. Of a tail call the caller is at the same address, and both
+// end together; the same function there has been left.
+func (b *Builder) enter(t *thread, e Event) {
+	for n := len(t.open); n > 0; n = len(t.open) {
+		if top := &t.open[n-1]; top.stack > e.Stack || top.stack == e.Stack && b.header.Exits {
+			break
+		}
+		b.leave(t, e.Time, true)
+	}
+	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == e.Stack; i-- {
+		if t.open[i].Function == e.Function {
+			b.leaveTo(t, i, e.Time, true)
+			break
+		}
+	}
+	b.summary.Calls++
+	t.open = append(t.open, Call{Function: e.Function, Depth: len(t.open), Start: e.Time, stack: e.Stack})
+	c := &t.open[len(t.open)-1]
+	for _, o := range b.outputs {
+		o.Enter(&t.Thread, c)
+	}
+}
+
+// exit ends the call at that address.
+func (b *Builder) exit(t *thread, e Event) {
+	for n := len(t.open); n > 0 && t.open[n-1].stack < e.Stack; n = len(t.open) {
+		b.leave(t, e.Time, true)
+	}
+	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == e.Stack; i-- {
+		if t.open[i].Function == e.Function {
+			b.leaveTo(t, i, e.Time, false)
+			return
+		}
+	}
+	b.summary.Unmatched++
+}
+
+// leaveTo ends calls down to number i.
+func (b *Builder) leaveTo(t *thread, i int, time uint64, cut bool) {
+	for len(t.open) > i {
+		b.leave(t, time, cut)
+	}
+}
+
+// leave ends the innermost call.
+func (b *Builder) leave(t *thread, time uint64, cut bool) {
+	n := len(t.open) - 1
+	c := &t.open[n]
+	c.End, c.Cut = time, cut
+	if cut {
+		b.summary.Cut++
+	}
+	if n > 0 {
+		t.open[n-1].inner += c.End - c.Start
+	}
+	for _, o := range b.outputs {
+		o.Leave(&t.Thread, c)
+	}
+	t.open = t.open[:n]
+}
+
+// Flush writes what is known so far.
+func (b *Builder) Flush() error {
+	var failed []error
+	for _, o := range b.outputs {
+		failed = append(failed, o.Flush())
+	}
+	return errors.Join(failed...)
+}
+
+// Close ends the calls that are open, and the outputs. lost is the number of
+// events that were dropped.
+func (b *Builder) Close(lost uint64) (Summary, error) {
+	b.summary.Lost = lost
+	var ids []int
+	for id := range b.threads {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		t := b.threads[id]
+		b.leaveTo(t, 0, t.last, true)
+	}
+	if !b.header.Exits {
+		b.summary.Cut = 0 // none was expected
+	}
+	var failed []error
+	for _, o := range b.outputs {
+		failed = append(failed, o.Close(b.summary))
+	}
+	return b.summary, errors.Join(failed...)
+}

@@ -1,0 +1,156 @@
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+)
+
+// A node is a chain of calls from the outermost one on.
+type node struct {
+	function uint32
+	parent   *node
+	children map[uint32]*node
+	last     *node // the child that was looked for last
+	calls    uint64
+	self     uint64
+}
+
+func (n *node) child(function uint32) *node {
+	if n.last != nil && n.last.function == function {
+		return n.last
+	}
+	c := n.children[function]
+	if c == nil {
+		if n.children == nil {
+			n.children = make(map[uint32]*node)
+		}
+		c = &node{function: function, parent: n}
+		n.children[function] = c
+	}
+	n.last = c
+	return c
+}
+
+// walk calls do for all chains, in an order that does not change.
+func (n *node) walk(do func(*node)) {
+	if n.parent != nil {
+		do(n)
+	}
+	var children []*node
+	for _, c := range n.children {
+		children = append(children, c)
+	}
+	slices.SortFunc(children, func(a, b *node) int { return cmp.Compare(a.function, b.function) })
+	for _, c := range children {
+		c.walk(do)
+	}
+}
+
+// tree adds up calls by their chains.
+type tree struct {
+	w     io.Writer
+	h     *Header
+	root  node
+	at    map[*Thread][]*node // the open calls
+	print func(*tree, Summary) error
+}
+
+func newPprof(w io.Writer, h *Header) Output {
+	return &tree{w: w, h: h, at: make(map[*Thread][]*node), print: (*tree).printPprof}
+}
+
+func newCollapsed(w io.Writer, h *Header) Output {
+	return &tree{w: w, h: h, at: make(map[*Thread][]*node), print: (*tree).printCollapsed}
+}
+
+func (t *tree) Enter(th *Thread, c *Call) {
+	open := t.at[th][:c.Depth]
+	from := &t.root
+	if c.Depth > 0 {
+		from = open[c.Depth-1]
+	}
+	n := from.child(c.Function)
+	n.calls++
+	t.at[th] = append(open, n)
+}
+
+func (t *tree) Leave(th *Thread, c *Call) {
+	if t.h.Exits && !c.Cut {
+		t.at[th][c.Depth].self += c.Self()
+	}
+}
+
+func (t *tree) Flush() error { return nil }
+
+func (t *tree) Close(s Summary) error { return t.print(t, s) }
+
+// printCollapsed writes a line for each chain, for flame graphs: its time in
+// nanoseconds without that of the calls within or, without exits, its calls.
+func (t *tree) printCollapsed(Summary) error {
+	w := bufio.NewWriter(t.w)
+	t.root.walk(func(n *node) {
+		value := n.self
+		if !t.h.Exits {
+			value = n.calls
+		}
+		if value == 0 {
+			return
+		}
+		var names []string
+		for c := n; c.parent != nil; c = c.parent {
+			names = append(names, strings.ReplaceAll(t.h.Functions[c.function].Name, ";", ":"))
+		}
+		slices.Reverse(names)
+		fmt.Fprintf(w, "%s %d\n", strings.Join(names, ";"), value)
+	})
+	return w.Flush()
+}
+
+// printPprof writes a profile with the values calls and wall.
+func (t *tree) printPprof(s Summary) error {
+	p := &pprof.Profile{
+		SampleType: []*pprof.ValueType{{Type: "calls", Unit: "count"}},
+		TimeNanos:  t.h.Start,
+	}
+	if t.h.Exits {
+		p.SampleType = append(p.SampleType, &pprof.ValueType{Type: "wall", Unit: "nanoseconds"})
+		p.DefaultSampleType = "wall"
+	}
+	if s.Lost > 0 {
+		p.Comments = append(p.Comments, fmt.Sprintf("%d events were lost", s.Lost))
+	}
+	locations := make(map[uint32]*pprof.Location)
+	mappings := make(map[string]*pprof.Mapping)
+	location := func(function uint32) *pprof.Location {
+		if l := locations[function]; l != nil {
+			return l
+		}
+		f := t.h.Functions[function]
+		m := mappings[f.Image]
+		if m == nil {
+			m = &pprof.Mapping{ID: uint64(len(mappings) + 1), File: f.Image, HasFunctions: true}
+			mappings[f.Image] = m
+			p.Mapping = append(p.Mapping, m)
+		}
+		id := uint64(len(locations) + 1)
+		fn := &pprof.Function{ID: id, Name: f.Name, SystemName: f.Name, Filename: f.File, StartLine: int64(f.Line)}
+		l := &pprof.Location{ID: id, Mapping: m, Line: []pprof.Line{{Function: fn, Line: int64(f.Line)}}}
+		p.Function, p.Location = append(p.Function, fn), append(p.Location, l)
+		locations[function] = l
+		return l
+	}
+	t.root.walk(func(n *node) {
+		sample := &pprof.Sample{Value: []int64{int64(n.calls), int64(n.self)}[:len(p.SampleType)]}
+		for c := n; c.parent != nil; c = c.parent {
+			sample.Location = append(sample.Location, location(c.function))
+		}
+		p.Sample = append(p.Sample, sample)
+	})
+	return p.Write(t.w)
+}
