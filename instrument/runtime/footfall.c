@@ -12,7 +12,7 @@
  * standard error, errno stays, no descriptor stays open, no memory comes from
  * malloc. An image (executable or library) adds a part to the file of its
  * process; a child of fork makes a file of its own. Parts are drawn in
- * docs/counts-file.md.
+ * instrument/counts.go.
  */
 #define _GNU_SOURCE
 #include <elf.h>
