@@ -325,7 +325,7 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	}
 	clock := patch.NewClock()
 	options.Filter.MinTime = clock.Ticks(o.minDuration)
-	r := &recorder{o: o, p: p, clock: clock, stderr: cmd.ErrOrStderr()}
+	r := &recorder{o: o, p: p, clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
 	r.header = trace.Header{PID: p.PID, Program: p.Name, Start: clock.Start.UnixNano(), Exits: options.Mode == patch.Exits || options.Mode == patch.Filtered}
 	// Signals must not end footfall before it has restored the program.
 	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
@@ -370,6 +370,8 @@ type recorder struct {
 	held    []held
 	total   uint64
 	stderr  io.Writer
+	// launched: the program was started for the trace, so that its end is no news.
+	launched bool
 }
 
 // held are events that wait for those of other threads which are earlier.
@@ -535,9 +537,9 @@ func (r *recorder) order(until uint64, end bool) {
 func (r *recorder) end(why string) error {
 	events, threads := r.session.Lost()
 	if threads > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 512 threads at once\n", threads)
+		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 1024 threads at once\n", threads)
 	}
-	if why != "" {
+	if why != "" && !r.launched {
 		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
 	}
 	var rawErr error

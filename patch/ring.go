@@ -20,9 +20,9 @@ import (
 //
 //	0x0000     settings, which end where the table begins (trampoline/amd64.S)
 //	0x1000     table of threads
-//	0x11000    cache of unwind rows
-//	0x30000    open calls of each thread, for filters
-//	0x1030000  rings
+//	0x21000    cache of unwind rows
+//	0x40000    open calls of each thread, for filters
+//	0x2040000  rings
 //	           unwind rows
 //
 // Nothing of it takes memory until it is used.
@@ -36,10 +36,10 @@ type region struct {
 
 const (
 	tableAt    = 0x1000
-	maxThreads = 512
+	maxThreads = 1024
 	threadSize = 128
 	cacheAt    = tableAt + maxThreads*threadSize
-	framesAt   = 0x30000
+	framesAt   = 0x40000
 	framesSize = 1 << 15
 	ringsAt    = framesAt + maxThreads*framesSize
 	rowsSize   = 1 << 26

@@ -10,7 +10,7 @@ import (
 	"footfall/proc"
 )
 
-var cycles = flag.Int("cycles", 40, "how often TestStress switches on and off")
+var cycles = flag.Int("cycles", 20, "how often TestStress switches on and off")
 
 // TestStress switches on and off in a program that does everything that is
 // hard, and checks its own results.

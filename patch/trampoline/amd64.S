@@ -34,7 +34,7 @@
 # The table: threads of 128 bytes, found by the thread's id, hashed. Only the
 # thread itself (with its signal handlers) writes, but for tail.
 
-        .set    threads, 512
+        .set    threads, 1024
         .set    THREAD_ID, 0            # u32; 0: free
         .set    THREAD_HEAD, 8          # events that were begun
         .set    THREAD_LIMIT, 16        # head may go there without a look at tail
@@ -84,7 +84,7 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
         jz      \skip
         mov     %fs:(%rax), %eax
         imul    $0x9E3779B1, %eax, %edx
-        shr     $23, %edx
+        shr     $22, %edx
         shl     $7, %edx
         cmp     %eax, (%rsi,%rdx)
         jne     1f
