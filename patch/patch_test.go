@@ -19,7 +19,7 @@ import (
 // target is a running test program which reads commands and answers each with
 // a line.
 type target struct {
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -29,7 +29,12 @@ type target struct {
 // build compiles a program of testdata.
 func build(t *testing.T, compiler, source string, flags ...string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, filepath.Ext(source)))
+	return buildIn(t, t.TempDir(), compiler, source, flags...)
+}
+
+func buildIn(t testing.TB, dir, compiler, source string, flags ...string) string {
+	t.Helper()
+	program := filepath.Join(dir, strings.TrimSuffix(source, filepath.Ext(source)))
 	args := append([]string{"-O2", "-g", "-o", program, filepath.Join("testdata", source), "-lpthread"}, flags...)
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", compiler, source, err, out)
@@ -37,7 +42,7 @@ func build(t *testing.T, compiler, source string, flags ...string) string {
 	return program
 }
 
-func start(t *testing.T, program string, args ...string) *target {
+func start(t testing.TB, program string, args ...string) *target {
 	t.Helper()
 	g := &target{t: t, cmd: exec.Command(program, args...)}
 	in, err := g.cmd.StdinPipe()
@@ -122,7 +127,7 @@ func (g *target) open(sites []*Site, o Options) *Session {
 }
 
 // skipForbidden skips tests where the system allows no ptrace.
-func skipForbidden(t *testing.T, err error) {
+func skipForbidden(t testing.TB, err error) {
 	t.Helper()
 	var access *proc.AccessError
 	if errors.As(err, &access) {
