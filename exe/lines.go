@@ -14,7 +14,9 @@ import (
 type Lines struct {
 	data   *dwarf.Data
 	ranges []unitRange // by ascending address
+	units  []*unit     // by ascending offset
 	names  map[dwarf.Offset]*origin
+	within map[dwarf.Offset]string // the namespaces and classes of functions, "a::b::"
 }
 
 // A Frame is a function and a place in it. Code that was inlined has several
@@ -76,7 +78,7 @@ func (f *File) Lines() (*Lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lines{data: data, names: make(map[dwarf.Offset]*origin)}
+	l := &Lines{data: data, names: make(map[dwarf.Offset]*origin), within: make(map[dwarf.Offset]string)}
 	r := data.Reader()
 	for {
 		e, err := r.Next()
@@ -88,6 +90,7 @@ func (f *File) Lines() (*Lines, error) {
 		}
 		if e.Tag == dwarf.TagCompileUnit {
 			u := &unit{entry: e}
+			l.units = append(l.units, u)
 			ranges, err := data.Ranges(e)
 			if err != nil {
 				continue
@@ -170,7 +173,11 @@ func (l *Lines) load(u *unit) {
 	if err != nil || e == nil || !e.Children {
 		return
 	}
-	u.scopes = l.scopes(r, u, 0)
+	var found []scopeEntry
+	u.scopes = l.scopes(r, u, &found, "", 0)
+	for _, f := range found { // now that all namespaces are known
+		f.scope.origin = l.origin(f.entry, u, 0)
+	}
 }
 
 func (l *Lines) loadRows(u *unit) {
@@ -213,11 +220,18 @@ func (l *Lines) loadRows(u *unit) {
 	u.rows = u.rows[:n]
 }
 
+// A scopeEntry is a scope whose names are to be looked up.
+type scopeEntry struct {
+	scope *scope
+	entry *dwarf.Entry
+}
+
 const maxNesting = 256
 
 // scopes returns the functions with code among the entries up to the end of
 // their list, and those below entries that only group others.
-func (l *Lines) scopes(r *dwarf.Reader, u *unit, depth int) []*scope {
+// Those it finds are added to found.
+func (l *Lines) scopes(r *dwarf.Reader, u *unit, found *[]scopeEntry, within string, depth int) []*scope {
 	var all []*scope
 	for {
 		e, err := r.Next()
@@ -226,18 +240,22 @@ func (l *Lines) scopes(r *dwarf.Reader, u *unit, depth int) []*scope {
 		}
 		switch e.Tag {
 		case dwarf.TagSubprogram, dwarf.TagInlinedSubroutine:
+			if within != "" {
+				l.within[e.Offset] = within
+			}
 			ranges, _ := l.data.Ranges(e)
 			if len(ranges) == 0 || depth > maxNesting {
 				r.SkipChildren()
 				continue
 			}
-			s := &scope{ranges: ranges, origin: l.origin(e, u, 0)}
+			s := &scope{ranges: ranges}
+			*found = append(*found, scopeEntry{s, e})
 			if e.Tag == dwarf.TagInlinedSubroutine {
 				s.callFile = u.file(e.Val(dwarf.AttrCallFile))
 				s.callLine = integer(e.Val(dwarf.AttrCallLine))
 			}
 			if e.Children {
-				s.inlined = l.scopes(r, u, depth+1)
+				s.inlined = l.scopes(r, u, found, "", depth+1)
 			}
 			all = append(all, s)
 		case dwarf.TagLexDwarfBlock, dwarf.TagNamespace, dwarf.TagClassType, dwarf.TagStructType, dwarf.TagModule, dwarf.TagTryDwarfBlock, dwarf.TagCatchDwarfBlock:
@@ -248,7 +266,11 @@ func (l *Lines) scopes(r *dwarf.Reader, u *unit, depth int) []*scope {
 				r.SkipChildren()
 				continue
 			}
-			all = append(all, l.scopes(r, u, depth+1)...)
+			inner := within
+			if name, _ := e.Val(dwarf.AttrName).(string); name != "" {
+				inner += name + "::"
+			}
+			all = append(all, l.scopes(r, u, found, inner, depth+1)...)
 		default:
 			if e.Children {
 				r.SkipChildren()
@@ -277,19 +299,30 @@ func (l *Lines) origin(e *dwarf.Entry, u *unit, depth int) *origin {
 		if err != nil || other == nil {
 			continue
 		}
-		from := l.origin(other, u, depth+1)
+		from := l.origin(other, l.unitOf(at), depth+1)
 		o.name = cmp.Or(o.name, from.name)
 		o.file = cmp.Or(o.file, from.file)
 		o.line = cmp.Or(o.line, from.line)
 	}
-	if o.name == "" {
-		o.name, _ = e.Val(dwarf.AttrName).(string)
+	if name, _ := e.Val(dwarf.AttrName).(string); o.name == "" && name != "" {
+		o.name = l.within[e.Offset] + name
 	}
 	return o
 }
 
+// unitOf returns the unit that has the entry at an offset: link-time optimization
+// refers to others. It has been loaded as far as names need it.
+func (l *Lines) unitOf(at dwarf.Offset) *unit {
+	i := sort.Search(len(l.units), func(i int) bool { return l.units[i].entry.Offset > at })
+	if i == 0 {
+		return &unit{}
+	}
+	l.load(l.units[i-1])
+	return l.units[i-1]
+}
+
 func (u *unit) file(v any) string {
-	if i := integer(v); i >= 0 && i < len(u.files) && u.files[i] != nil {
+	if i := integer(v); v != nil && i >= 0 && i < len(u.files) && u.files[i] != nil {
 		return u.files[i].Name
 	}
 	return ""

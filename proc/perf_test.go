@@ -1,0 +1,59 @@
+//go:build linux
+
+package proc
+
+import (
+	"encoding/binary"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSamplerSeesItself samples this test, while a thread of it works.
+func TestSamplerSeesItself(t *testing.T) {
+	s, err := NewSampler(os.Getpid(), SampleOptions{Frequency: 1000})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer s.Close()
+	for begin := time.Now(); time.Since(begin) < 200*time.Millisecond; {
+	}
+	s.Stop()
+	samples, last := 0, uint64(0)
+	for _, e := range s.Read(true) {
+		if e.Time < last {
+			t.Fatal("events are not in their order")
+		}
+		last = e.Time
+		if e.Kind == EventSample {
+			samples++
+			if e.PID != os.Getpid() || len(e.UserChain)+len(e.KernelChain) == 0 {
+				t.Fatalf("a sample of process %d with a chain of %d: this is %d", e.PID, len(e.UserChain), os.Getpid())
+			}
+		}
+	}
+	if used := s.CPUTime(); samples < 20 || used < 50*time.Millisecond {
+		t.Errorf("%d samples, %v of CPU time", samples, used)
+	}
+}
+
+func FuzzParseRecord(f *testing.F) {
+	words := func(n ...uint64) (b []byte) {
+		for _, v := range n {
+			b = binary.NativeEndian.AppendUint64(b, v)
+		}
+		return b
+	}
+	f.Add(uint32(unix.PERF_RECORD_SAMPLE), uint16(0), words(1, 2, 3, contextKernel, 4, contextUser, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 2, 1, 2, 16))
+	f.Add(uint32(unix.PERF_RECORD_MMAP2), uint16(0), words(1, 2, 3, 4, 5, 6, 7, 8, 0x61, 1, 2))
+	f.Add(uint32(unix.PERF_RECORD_COMM), uint16(unix.PERF_RECORD_MISC_COMM_EXEC), words(1, 0x61, 1, 2))
+	f.Add(uint32(unix.PERF_RECORD_FORK), uint16(0), words(1, 2, 3, 4, 5))
+	f.Fuzz(func(t *testing.T, kind uint32, misc uint16, b []byte) {
+		e, ok := parseRecord(kind, misc, b)
+		if ok && len(e.Stack)+8*len(e.UserChain) > len(b) {
+			t.Errorf("%d bytes of stack, chain of %d out of %d bytes", len(e.Stack), len(e.UserChain), len(b))
+		}
+	})
+}
