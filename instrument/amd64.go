@@ -11,6 +11,7 @@ var amd64 = &cpu{
 	count:    amd64Count,
 	indirect: amd64Indirect,
 	skipCall: x86SkipCall,
+	more:     true,
 	miss:     [2]string{Plain: amd64Miss(""), Atomic: amd64Miss("lock ")},
 }
 
@@ -29,8 +30,13 @@ func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Upda
 	b = appendf(b, "\tmovq\t%s, %%r11\n\tcmpq\t.Lfc+%d(%%rip), %%r11\n\tjne\t.Lfm%d\n", br.target, 8*site, l.miss)
 	b = amd64Count(b, site+1, u)
 	b = appendf(b, ".Lfs%d:\n\t%s%s\t*%%r11\n", l.site, st.prefix, st.word)
+	more := "leaq\t.Lfo(%rip), %rdx"
+	if site > maxMoreSite {
+		more = "xorl\t%edx, %edx"
+	}
 	// rax counts vector arguments, but nothing is below the stack pointer here.
-	after = appendf(nil, ".Lfm%d:\n\tpushq\t%%rax\n\tleaq\t.Lfc+%d(%%rip), %%rax\n\tcall\t%s\n\tpopq\t%%rax\n\tjmp\t.Lfs%d\n", l.miss, 8*site, missName(u), l.site)
+	after = appendf(nil, ".Lfm%d:\n\tpushq\t%%rax\n\tpushq\t%%rdx\n\tleaq\t.Lfc+%d(%%rip), %%rax\n\t%s\n\tcall\t%s\n\tpopq\t%%rdx\n\tpopq\t%%rax\n\tjmp\t.Lfs%d\n",
+		l.miss, 8*site, more, missName(u), l.site)
 	return b, after, true
 }
 
@@ -38,29 +44,62 @@ func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Upda
 // update modes may be linked.
 func missName(u Update) string { return "__footfall_indirect_" + u.String() }
 
-// amd64Miss is given rax, the site, and r11, the target. It keeps all registers
-// but rax. A target that is not there yet takes the first free pair; taken pairs
-// never change, so that threads need no lock.
+// amd64Miss is given rax, the site, rdx, the unit's table of further targets or
+// 0, and r11, the target. It keeps all registers but rax and rdx. A target that is
+// not there yet takes the first free pair of the site, else one of the table;
+// taken pairs never change, so that threads need no lock.
 func amd64Miss(lock string) string {
 	return `	pushq	%rcx
-	pushq	%rdx
-	movq	%rax, %rdx
+	pushq	%rsi
+	movq	%rax, %rsi
 	movl	$4, %ecx
-1:	movq	(%rdx), %rax
+1:	movq	(%rsi), %rax
 	cmpq	%r11, %rax
 	je	3f
 	testq	%rax, %rax
 	jne	2f
-	lock cmpxchgq	%r11, (%rdx)
+	lock cmpxchgq	%r11, (%rsi)
 	je	3f
 	cmpq	%r11, %rax
 	je	3f
-2:	addq	$16, %rdx
+2:	addq	$16, %rsi
 	decl	%ecx
 	jne	1b
-	subq	$8, %rdx
-3:	` + lock + `incq	8(%rdx)
-	popq	%rdx
+	subq	$8, %rsi
+	testq	%rdx, %rdx
+	jne	4f
+3:	` + lock + `incq	8(%rsi)
+	popq	%rsi
+	popq	%rcx
+	ret
+4:	pushq	%rdi
+	leaq	-56(%rsi), %rdi
+	subq	%rdx, %rdi
+	shlq	$45, %rdi
+	orq	%r11, %rdi
+	movabsq	$0x9e3779b97f4a7c15, %rax
+	imulq	%rdi, %rax
+	shrq	$56, %rax
+	shlq	$4, %rax
+	addq	%rax, %rdx
+	movl	$16, %ecx
+5:	movq	(%rdx), %rax
+	cmpq	%rdi, %rax
+	je	7f
+	testq	%rax, %rax
+	jne	6f
+	lock cmpxchgq	%rdi, (%rdx)
+	je	7f
+	cmpq	%rdi, %rax
+	je	7f
+6:	addq	$16, %rdx
+	decl	%ecx
+	jne	5b
+	popq	%rdi
+	jmp	3b
+7:	popq	%rdi
+	` + lock + `incq	8(%rdx)
+	popq	%rsi
 	popq	%rcx
 	ret
 `

@@ -66,7 +66,7 @@ type Site struct {
 	Local    bool   // the callee is a static function of the same unit
 	Count    uint64 // of a direct call
 	Targets  []Target
-	Further  uint64 // calls of an indirect site beyond its first four targets
+	Further  uint64 // calls of an indirect site to targets for which there was no room
 }
 
 // A Target is what an indirect call called.
@@ -146,6 +146,7 @@ type part struct {
 	base int // of b in the file
 	area [3]area
 	maps []byte
+	more map[uint64]map[uint64][]Target // by address of a unit's table and of the site
 }
 
 // An area is a stretch of memory that is in the part.
@@ -284,6 +285,9 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 	counter, code := near(8), near(12)
 	names = near(16)
 	r := blockReader{p: p, names: names, counter: counter}
+	if n := p.word(base + 40); n > 0 {
+		r.readMore(near(36), n, base+36)
+	}
 	f = &Function{
 		Name: r.name(base + 24), Unit: r.text(0, base+16), Local: flags&flagLocal != 0, Update: Update(flags & 15),
 		Code: []Range{{code, code + uint64(p.word(base+20))}},
@@ -308,6 +312,7 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 type blockReader struct {
 	p              *part
 	names, counter uint64
+	more           map[uint64][]Target // by address of the site
 	err            error
 }
 
@@ -339,6 +344,32 @@ func (r *blockReader) count(i uint32, field int) uint64 {
 	return binary.LittleEndian.Uint64(a.b[at:])
 }
 
+// readMore reads the unit's table of further targets, n pairs at an address,
+// which the field refers to.
+func (r *blockReader) readMore(address uint64, n uint32, field int) {
+	p := r.p
+	if r.more = p.more[address]; r.more != nil {
+		return
+	}
+	a := p.area[countsArea]
+	at := address - a.address
+	if at > uint64(len(a.b)) || uint64(n)*16 > uint64(len(a.b))-at {
+		r.fail(field, "further targets outside of the counters")
+		return
+	}
+	r.more = make(map[uint64][]Target)
+	for b := a.b[at : at+16*uint64(n)]; len(b) > 0; b = b[16:] {
+		if key := binary.LittleEndian.Uint64(b); key != 0 {
+			site := address + key>>48*8
+			r.more[site] = append(r.more[site], Target{key & (1<<48 - 1), binary.LittleEndian.Uint64(b[8:])})
+		}
+	}
+	if p.more == nil {
+		p.more = make(map[uint64]map[uint64][]Target)
+	}
+	p.more[address] = r.more
+}
+
 func (r *blockReader) fail(field int, msg string) {
 	if r.err == nil {
 		r.err = r.p.fail(field, "%s", msg)
@@ -360,6 +391,7 @@ func (r *blockReader) site(field int, code uint64) Site {
 				s.Targets = append(s.Targets, t)
 			}
 		}
+		s.Targets = append(s.Targets, r.more[r.counter+8*uint64(counter)]...)
 		s.Further = r.count(counter+indirectWords-1, field+4)
 	default:
 		r.fail(field, fmt.Sprintf("a call of kind %d", k))

@@ -26,6 +26,8 @@ type cpu struct {
 	// conditional tail call.
 	skipCall func(b []byte, st statement, label int) []byte
 
+	// more means that units have a table of further targets.
+	more bool
 	// miss is the function that indirect calls use, by update mode.
 	miss [2]string
 }

@@ -20,8 +20,9 @@
 //	                                         call g@PLT
 //
 // An indirect call has a site of nine words: four pairs of target and count,
-// and the count of calls of further targets. The first pair is compared inline;
-// the rest is done by a function that saves what it uses and is in every object
+// and the count of calls that found no room; on amd64 further targets have pairs
+// in a table of the file. The first pair is compared inline; the rest is done by a
+// function that saves what it uses and is in every object
 // that needs it. So rewritten assembly needs no library to link and to run.
 //
 //	call *%rax                           movq %rax, %r11

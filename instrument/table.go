@@ -17,7 +17,9 @@ import (
 //	24  name
 //	28  number of aliases
 //	32  number of calls
-//	36  aliases: a name each
+//	36  address of the unit's further targets, less that of this word; 0: none
+//	40  number of those
+//	44  aliases: a name each
 //	    calls: kind and flags, counter (from the first), address (from that of
 //	    the code), callee (0: indirect), a word each
 //
@@ -26,18 +28,26 @@ import (
 // first; a part has none. As all addresses are relative, the table is read-only
 // and needs no relocation when the program starts.
 //
+// Targets that found no room at their site are in a table of the unit: pairs of
+// 64-bit words, the key and a count. The key's upper 16 bits are the distance of
+// the site from the table, in words, the rest is the target.
+//
 // The block of a COMDAT function belongs to its group, so that the linker drops
 // it with the function; that of one in a section of its own is linked to that.
 const (
 	tableSection = "footfall_table"
 
-	blockHead = 36
+	blockHead = 44
 	blockCall = 16
 
 	flagPart  = 1 << 4
 	flagLocal = 1 << 5
 
 	callLocal = 1 << 8 // the callee is a static function of the unit
+
+	// A key's first place is one of 256, by its hash; 16 are tried.
+	moreTargets = 256 + 16
+	maxMoreSite = 1<<16 - 1 - 2*moreTargets // the last whose distance fits
 )
 
 type callKind uint8
@@ -76,7 +86,11 @@ func (w *rewriter) table() {
 	}
 	n := &names{offset: make(map[string]int)}
 	n.add(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(unit))
-	b = appendf(b, "\t.section\tfootfall_counts,\"aw\",@nobits\n\t.balign\t8\n.Lfc:\n\t.zero\t%d\n", 8*w.counters)
+	b = append(b, "\t.section\tfootfall_counts,\"aw\",@nobits\n\t.balign\t8\n"...)
+	if w.misses && w.cpu.more {
+		b = appendf(b, ".Lfo:\n\t.zero\t%d\n", 16*moreTargets)
+	}
+	b = appendf(b, ".Lfc:\n\t.zero\t%d\n", 8*w.counters)
 	last := ""
 	for _, f := range w.done {
 		head := tableHead(f)
@@ -125,8 +139,12 @@ func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 	if f.end {
 		size = fmt.Sprintf(".Lfe%d-.Lff%d", f.label, f.label)
 	}
-	b = appendf(b, "\t.long\t%d,%d,.Lfc+%d-.,.Lff%d-.,.Lfn-.,%s,%d,%d,%d\n", blockHead+4*len(f.aliases)+blockCall*len(f.calls),
-		flags, 8*f.first, f.label, size, n.add(f.name), len(f.aliases), len(f.calls))
+	more := "0,0"
+	if w.misses && w.cpu.more {
+		more = fmt.Sprintf(".Lfo-.,%d", moreTargets)
+	}
+	b = appendf(b, "\t.long\t%d,%d,.Lfc+%d-.,.Lff%d-.,.Lfn-.,%s,%d,%d,%d,%s\n", blockHead+4*len(f.aliases)+blockCall*len(f.calls),
+		flags, 8*f.first, f.label, size, n.add(f.name), len(f.aliases), len(f.calls), more)
 	for _, a := range f.aliases {
 		b = appendf(b, "\t.long\t%d\n", n.add(a))
 	}

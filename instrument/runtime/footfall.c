@@ -422,6 +422,8 @@ struct block {
 	uint32_t size, flags;
 	int32_t counter, code, names;
 	uint32_t code_size, name, aliases, calls;
+	int32_t more;
+	uint32_t n_more;
 	uint32_t rest[];
 };
 #define AT(field) ((char *)&(field) + (field))

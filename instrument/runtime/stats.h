@@ -116,7 +116,7 @@ static void stats_begin(void)
 	for (b = next_block(NULL); b; b = next_block(b)) {
 		stats.n++;
 		stats.n_names += 1 + b->aliases;
-		stats.max_links += 5 * b->calls;
+		stats.max_links += 5 * b->calls + b->n_more;
 	}
 	stats.mask = 1;
 	while (stats.mask < 2 * stats.n_names)
@@ -200,6 +200,17 @@ static void add_name(uint32_t entry, const char *text)
 	*bucket = stats.n_names;
 }
 
+/* Adds the calls of a site that are in its unit's table. */
+static void add_further(uint32_t from, uint32_t counter)
+{
+	const struct block *b = stats.entries[from].block;
+	const uint64_t *site = (const uint64_t *)AT(b->counter) + counter, *more = (const uint64_t *)AT(b->more);
+	uint32_t i;
+	for (i = 0; i < b->n_more; i++, more += 2)
+		if (*more && *more >> 48 == (uint64_t)(site - (const uint64_t *)AT(b->more)))
+			add_caller(entry_at(*more & 0xffffffffffff), from, more[1]);
+}
+
 /* Links each function to its callers, and gives it the time of its other parts. */
 static void link_callers(void)
 {
@@ -224,9 +235,11 @@ static void link_callers(void)
 		for (k = 0; k < b->calls; k++, c += 4) {
 			if ((c[0] & 0xff) < 2)
 				add_caller(entry_named(b, block_string(b, c[3]), c[0] >> 8 & 1), i, block_count(b, c[1]));
-			else
+			else {
 				for (j = 0; j < 4; j++)
 					add_caller(entry_at(block_count(b, c[1] + 2 * j)), i, block_count(b, c[1] + 2 * j + 1));
+				add_further(i, c[1]);
+			}
 		}
 	}
 }
