@@ -269,6 +269,9 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 	if len(table.b)-at < blockHead {
 		return nil, 0, 0, false, p.fail(base, "%d bytes are left of the table, a function takes %d", len(table.b)-at, blockHead)
 	}
+	if v := p.word(base+4) >> 16; v != tableVersion {
+		return nil, 0, 0, false, p.fail(base+4, "table version %d, this footfall knows %d: build the program anew", v, tableVersion)
+	}
 	size = int(p.word(base))
 	aliases, calls := int64(p.word(base+28)), int64(p.word(base+32))
 	if size%4 != 0 || size > len(table.b)-at || int64(size) != blockHead+4*aliases+blockCall*calls {

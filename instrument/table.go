@@ -9,7 +9,8 @@ import (
 // 32-bit words for each function, or part of one that lies elsewhere:
 //
 //	 0  bytes of the block
-//	 4  flags: bits 0-3 update mode, bit 4 part, bit 5 local, bits 8-15 CPU's word size in bytes
+//	 4  flags: bits 0-3 update mode, bit 4 part, bit 5 local, bits 8-15 CPU's word size in bytes,
+//	    bits 16-31 version of this layout, 1
 //	 8  address of the first counter   \
 //	12  address of the code             > each less the address of this word
 //	16  address of the unit's names    /
@@ -39,6 +40,8 @@ const (
 
 	blockHead = 44
 	blockCall = 16
+
+	tableVersion = 1
 
 	flagPart  = 1 << 4
 	flagLocal = 1 << 5
@@ -128,7 +131,7 @@ func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 	if w.cpu == i386 {
 		word = 4
 	}
-	flags := int(w.o.Update) | word<<8
+	flags := int(w.o.Update) | word<<8 | tableVersion<<16
 	if f.part {
 		flags |= flagPart
 	}
