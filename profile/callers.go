@@ -39,7 +39,7 @@ func printCallers(w io.Writer, r *Report) error {
 		if g.Calls {
 			t.cells(callCount(n.Calls))
 		}
-		name := n.Func.Name
+		name := shortName(n.Func)
 		if g.CPU {
 			name += fmt.Sprintf(", %s in itself", seconds(n.Self))
 		}
@@ -81,7 +81,7 @@ func edges(t *textTable, g *Graph, n *Node, edges []*Edge, arrow string, other f
 		if g.Calls {
 			t.cells(callCount(e.Calls))
 		}
-		t.cells("  " + other(e).Func.Name)
+		t.cells("  " + shortName(other(e).Func))
 		t.end()
 	}
 	if rest > 0 {

@@ -115,7 +115,7 @@ func printDiff(w io.Writer, r *Report) error {
 			a, b := c.values(callsOf)
 			t.cells(fmt.Sprintf("%+d", b-a), fmt.Sprint(a), fmt.Sprint(b))
 		}
-		t.cells(c.node().Func.Name, r.place(c.node()))
+		t.cells(shortName(c.node().Func), r.place(c.node()))
 		t.end()
 	}
 	fmt.Fprintln(w)

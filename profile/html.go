@@ -23,7 +23,9 @@ func printHTML(w io.Writer, r *Report) error {
 	// Encoding turns <, > and & into escapes, so that the data cannot end the
 	// element that holds it.
 	d := newDocument(r)
+	nodes := r.Graph.Ranked()
 	for i, f := range d.Functions {
+		d.Functions[i].Name = shortName(nodes[i].Func)
 		if f.File != "" {
 			d.Functions[i].File = r.shown(f.File)
 		}

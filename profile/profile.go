@@ -168,6 +168,18 @@ func plainName(name string) string {
 	return demangle.Filter(name, demangle.NoParams)
 }
 
+// mostName is the longest name that is shown with the arguments of templates.
+const mostName = 60
+
+// shortName is the name for tables: one that is too long loses the arguments of
+// its templates.
+func shortName(f *pprof.Function) string {
+	if len(f.Name) <= mostName || !strings.Contains(f.Name, "<") {
+		return f.Name
+	}
+	return demangle.Filter(f.SystemName, demangle.NoParams, demangle.NoTemplateParams)
+}
+
 func (b *builder) mapping(i *image) *pprof.Mapping {
 	m := b.mappings[i.key]
 	if m == nil {

@@ -39,7 +39,7 @@ func printText(w io.Writer, r *Report) error {
 		if g.Calls {
 			t.cells(callCount(n.Calls))
 		}
-		name := n.Func.Name
+		name := shortName(n.Func)
 		if n.Inlined {
 			name += " (inlined)"
 		}
