@@ -145,6 +145,9 @@ func (d *dumper) file(name string, b []byte) {
 		kind = "note"
 		swapped = d.swap(magic, notesMagic)
 	default:
+		if d.inv.Version == 0 && d.legacy(name, b) {
+			return
+		}
 		d.printf("%s:not a gcov file\n", name)
 		return
 	}
@@ -447,22 +450,26 @@ func (d *dumper) arcs(length int) {
 			d.printf("block %d:", block)
 		}
 		dst, flags := d.r.word(), d.r.word()
-		d.printf(" %d:%04x", dst, flags)
-		if flags == 0 {
-			continue
-		}
-		c := "("
-		for _, f := range []struct {
-			bit  uint32
-			name string
-		}{{ArcTree, "tree"}, {ArcFake, "fake"}, {ArcFallthrough, "fall"}} {
-			if flags&f.bit != 0 {
-				d.out.WriteString(c + f.name)
-				c = ","
-			}
-		}
-		d.out.WriteByte(')')
+		d.arc(dst, flags)
 	}
+}
+
+func (d *dumper) arc(dst, flags uint32) {
+	d.printf(" %d:%04x", dst, flags)
+	if flags == 0 {
+		return
+	}
+	c := "("
+	for _, f := range []struct {
+		bit  uint32
+		name string
+	}{{ArcTree, "tree"}, {ArcFake, "fake"}, {ArcFallthrough, "fall"}} {
+		if flags&f.bit != 0 {
+			d.out.WriteString(c + f.name)
+			c = ","
+		}
+	}
+	d.out.WriteByte(')')
 }
 
 // more tells whether to print another value of a record.

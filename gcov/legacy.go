@@ -458,6 +458,17 @@ func (c *LegacyCounts) Merge(o *LegacyCounts) error {
 	return nil
 }
 
+// all returns the counters of all functions.
+func (c *LegacyCounts) all() [][]int64 {
+	list := [][]int64{c.Values}
+	for _, k := range c.Blocks {
+		for _, f := range k.Functions {
+			list = append(list, f.Values)
+		}
+	}
+	return list
+}
+
 // fold makes one block of those that have the same functions.
 func (c *LegacyCounts) fold() {
 	kept := c.Blocks[:0:0]

@@ -15,11 +15,12 @@ type dataDir struct {
 	dir   string
 	names []string // of the files, "./a/b.gcda", in the order in which ftw finds them
 	err   error    // why it cannot be used
+	old   bool     // .da files of GCC before 3.4 count too
 }
 
-// listData finds the data files below dir.
-func listData(dir string) *dataDir {
-	d := &dataDir{dir: dir}
+// listData finds the data files below dir, with old those of GCC before 3.4 too.
+func listData(dir string, old bool) *dataDir {
+	d := &dataDir{dir: dir, old: old}
 	if err := syscall.Access(dir, 4); err != nil { // R_OK
 		d.err = errors.New("cannot access directory " + dir)
 		return d
@@ -63,7 +64,7 @@ func (d *dataDir) walk(sub string, seen map[[2]uint64]bool) {
 		switch {
 		case mode.IsDir():
 			d.walk(name, seen)
-		case mode.IsRegular() && strings.HasSuffix(name, ".gcda"):
+		case mode.IsRegular() && (strings.HasSuffix(name, ".gcda") || d.old && strings.HasSuffix(name, ".da")):
 			d.names = append(d.names, name)
 		}
 	}

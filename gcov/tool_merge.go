@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 func itoa(n int32) string { return strconv.Itoa(int(n)) }
@@ -41,7 +42,7 @@ func (t *tool) merge(args []string) int {
 		return t.misused("merge")
 	}
 	dirs := make([]*dataDir, len(g.operands))
-	parallel(len(dirs), func(i int) { dirs[i] = listData(g.operands[i]) })
+	parallel(len(dirs), func(i int) { dirs[i] = listData(g.operands[i], t.Version == 0) })
 	return t.mergeDirs(dirs, weights, out)
 }
 
@@ -70,7 +71,9 @@ func (t *tool) mergeDirs(dirs []*dataDir, weights []uint32, out string) int {
 	contents := make([][]byte, len(jobs))
 	parallel(len(jobs), func(i int) {
 		names[i] = jobs[i].name
-		if j := jobs[i]; j.counts != nil {
+		if j := jobs[i]; j.old != nil {
+			contents[i] = j.old.Encode()
+		} else if j.counts != nil {
 			contents[i] = j.counts.Encode()
 			if n := len(j.replaced); n > len(contents[i]) { // written over, not cut
 				contents[i] = append(contents[i], j.replaced[len(contents[i]):]...)
@@ -167,8 +170,9 @@ type mergeJob struct {
 
 	truncates bool // what is written later replaces what was written before
 
-	counts   *Counts // the result
-	replaced []byte  // a result that was written over
+	counts   *Counts       // the result
+	old      *LegacyCounts // the result of .da files
+	replaced []byte        // a result that was written over
 	written  said
 	buf      []byte
 }
@@ -199,6 +203,10 @@ func (j *mergeJob) run() {
 			continue
 		}
 		w := weight(j.weights, f.dir)
+		if strings.HasSuffix(j.name, ".da") {
+			j.addOld(b, f, max(w, 1))
+			continue
+		}
 		if j.counts != nil && !j.verbose && j.counts.addBytes(b, w) {
 			f.usable = true
 			continue
@@ -213,6 +221,26 @@ func (j *mergeJob) run() {
 		j.add(c, f, w)
 	}
 	j.buf = nil
+}
+
+// addOld adds a .da file w times.
+func (j *mergeJob) addOld(b []byte, f *mergeFile, w uint32) {
+	c, err := ReadLegacyCounts(bytes.Clone(b))
+	if err != nil {
+		f.read.errorf("%s: %v; the file is left out\n", j.name, err)
+		return
+	}
+	f.usable = true
+	for _, values := range c.all() {
+		for i := range values {
+			values[i] *= int64(w)
+		}
+	}
+	if j.old == nil {
+		j.old = c
+	} else if err := j.old.Merge(c); err != nil {
+		f.merged.errorf("%s: %v; the file is left out\n", j.name, err)
+	}
 }
 
 // add adds a file to the result so far.

@@ -51,7 +51,7 @@ func (t *tool) rewrite(args []string) int {
 	if len(g.operands) != 1 {
 		return t.misused("rewrite")
 	}
-	d := listData(g.operands[0])
+	d := listData(g.operands[0], false)
 	if d.err != nil {
 		fmt.Fprintln(t.Stderr, d.err)
 		return 1
@@ -204,7 +204,7 @@ func (t *tool) overlap(args []string) int {
 	}
 	var files [2][]dataFile
 	for i, name := range g.operands {
-		d := listData(name)
+		d := listData(name, false)
 		if d.err != nil {
 			fmt.Fprintln(t.Stderr, d.err)
 			return 1
