@@ -32,6 +32,7 @@ var commands = []func() *cobra.Command{
 	newInstrumentCommand,
 	newProfileCommand,
 	newTraceCommand,
+	newCallersCommand,
 	newGcovCommand,
 	newMergeCommand,
 	newMergeStreamCommand,

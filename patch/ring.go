@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -362,23 +363,9 @@ func (s *Session) Chains() []Chain {
 		if atomic.LoadUint64(&t.head) == 0 {
 			continue
 		}
-		at := ringsAt + uint64(i)*s.region.ringSize
-		table := s.region.memory[at : at+s.region.ringSize]
-		for ; len(table) > 0; table = table[1<<shift:] {
-			n := binary.LittleEndian.Uint32(table[8:])
-			if n == 0 || int(n) > s.options.ChainDepth {
-				continue
-			}
-			key := string(table[16 : 16+8*n])
-			c := byAddresses[key]
-			if c == nil {
-				c = new(Chain)
-				for a := []byte(key); len(a) > 0; a = a[8:] {
-					c.Addresses = append(c.Addresses, binary.LittleEndian.Uint64(a))
-				}
-				byAddresses[key] = c
-			}
-			c.Count += binary.LittleEndian.Uint64(table)
+		from := ringsAt + uint64(i)*s.region.ringSize
+		for table := range s.region.written(from, from+s.region.ringSize) {
+			collectChains(table, shift, s.options.ChainDepth, byAddresses)
 		}
 	}
 	var chains []Chain
@@ -389,4 +376,45 @@ func (s *Session) Chains() []Chain {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Addresses, b.Addresses))
 	})
 	return chains
+}
+
+// collectChains adds the chains of (a part of) a table.
+func collectChains(table []byte, shift uint32, depth int, byAddresses map[string]*Chain) {
+	for ; len(table) >= 1<<shift; table = table[1<<shift:] {
+		n := binary.LittleEndian.Uint32(table[8:])
+		if n == 0 || int64(n) > int64(depth) {
+			continue
+		}
+		key := string(table[16 : 16+8*n])
+		c := byAddresses[key]
+		if c == nil {
+			c = new(Chain)
+			for a := []byte(key); len(a) > 0; a = a[8:] {
+				c.Addresses = append(c.Addresses, binary.LittleEndian.Uint64(a))
+			}
+			byAddresses[key] = c
+		}
+		c.Count += binary.LittleEndian.Uint64(table)
+	}
+}
+
+// written gives the parts of the region that have been written to. To read the
+// others would take memory.
+func (r *region) written(from, to uint64) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for from < to {
+			data, err := unix.Seek(int(r.file.Fd()), int64(from), unix.SEEK_DATA)
+			if err != nil || uint64(data) >= to {
+				return // no more
+			}
+			hole, err := unix.Seek(int(r.file.Fd()), data, unix.SEEK_HOLE)
+			if err != nil {
+				return
+			}
+			from = min(uint64(hole), to)
+			if !yield(r.memory[data:from]) {
+				return
+			}
+		}
+	}
 }

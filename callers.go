@@ -1,0 +1,357 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+	"github.com/ianlancetaylor/demangle"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"footfall/patch"
+	"footfall/proc"
+)
+
+func newCallersCommand() *cobra.Command {
+	var o callersOptions
+	cmd := &cobra.Command{
+		Use:   "callers TARGET FUNCTION",
+		Short: "Count the chains of callers that reach a function of a running program",
+		Long: `Callers answers who calls a hot function, and how often, in a running program: for
+each call of FUNCTION it counts the chain of the nearest callers, --depth of
+them, in a table in memory. Chains are compared whole, and none is sampled or
+estimated. TARGET is a process id or the name of one process. FUNCTION is a
+PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
+
+FUNCTION must begin with room for a jump, as for footfall trace (compile its file
+with -fpatchable-function-entry=5); the callers need nothing. They are found by
+the tables that exist for exceptions (.eh_frame), so that programs without frame
+pointers work; a chain ends early where code has no such table, at a signal
+handler and where the thread began. A function that jumped to FUNCTION as its
+last act (a tail call) is not on the stack any more.
+
+Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
+
+  text        chains with source lines, the most frequent first (the default)
+  json        a list of {"chain":[{"function":...,"file":...,"line":...}],"count":N},
+              the nearest caller first
+  pprof       a profile with the value calls, for go tool pprof
+  collapsed   for flame graphs
+
+When it has ended, or is interrupted, the program is as before.`,
+		Example: `  # who hashes all the time?
+  footfall callers redis-server dictGenHashFunction --duration 2s
+
+  # longer chains, for a flame graph
+  footfall callers redis-server zmalloc --depth 10 --output collapsed=zmalloc.txt`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args[0], args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.depth, "depth", 3, "follow `N` callers, at most 30")
+	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
+	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
+	f.IntVar(&o.top, "top", 20, "show the `N` most frequent chains as text; 0: all")
+	f.IntVar(&o.buffer, "buffer", 4, "memory for chains of each thread, in `MB`; a power of 2")
+	return cmd
+}
+
+type callersOptions struct {
+	depth, top, buffer int
+	duration           time.Duration
+	outputs            []string
+}
+
+// callerOutputs are the formats.
+var callerOutputs = map[string]func(*callers, io.Writer) error{
+	"text":      (*callers).printText,
+	"json":      (*callers).printJSON,
+	"pprof":     (*callers).printPprof,
+	"collapsed": (*callers).printCollapsed,
+}
+
+func (o *callersOptions) check() error {
+	switch {
+	case o.depth < 1 || o.depth > patch.MaxChainDepth:
+		return fmt.Errorf("--depth %d: it must be from 1 to %d", o.depth, patch.MaxChainDepth)
+	case o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0:
+		return fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
+	}
+	for _, text := range o.outputs {
+		if format, _, _ := strings.Cut(text, "="); callerOutputs[format] == nil {
+			return fmt.Errorf("unknown output %q: there are text, json, pprof and collapsed", format)
+		}
+	}
+	return nil
+}
+
+func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err error) {
+	if err := o.check(); err != nil {
+		return usageError(err)
+	}
+	p, err := openTarget(target)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	sites, done, err := (&traceOptions{functions: []string{function}}).sites(p, nil)
+	defer done()
+	if err != nil {
+		return err
+	}
+	// Now, because the process may have ended when they are needed.
+	images, _ := patch.Images(p)
+	defer func() {
+		for _, i := range images {
+			i.Close()
+		}
+	}()
+	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer cancel()
+	session, err := patch.Open(p, sites, patch.Options{Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	begin, stderr := time.Now(), cmd.ErrOrStderr()
+	for site, why := range session.Skipped {
+		fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", site.Name(), why)
+	}
+	if len(session.Sites()) > 1 {
+		fmt.Fprintf(stderr, "footfall: %d functions fit %q; their callers are counted together\n", len(session.Sites()), function)
+	}
+	if why := o.wait(ctx, p, session); why != nil {
+		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
+	}
+	if err := session.SwitchOff(); err != nil {
+		return err
+	}
+	duration := time.Since(begin)
+	c := &callers{p: p, function: sites[0].Name(), chains: session.Chains(), images: images, top: o.top, places: make(map[uint64][]place), duration: duration}
+	lost, threads := session.Lost()
+	if lost > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", lost)
+	}
+	if threads > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing: more than 1024 threads at once\n", threads)
+	}
+	if len(c.chains) == 0 {
+		fmt.Fprintf(stderr, "footfall: %s was not called\n", c.function)
+	}
+	return o.write(c, cmd.OutOrStdout())
+}
+
+// wait waits until the counting is to end; its result says why it did if
+// nobody asked for it.
+func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *patch.Session) error {
+	if o.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.duration)
+		defer cancel()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(50 * time.Millisecond):
+			if err := p.Check(); err != nil {
+				return err
+			}
+			if err := session.Recycle(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (o *callersOptions) write(c *callers, stdout io.Writer) error {
+	var failed []error
+	for _, text := range o.outputs {
+		format, name, _ := strings.Cut(text, "=")
+		if name == "" || name == "-" {
+			failed = append(failed, callerOutputs[format](c, stdout))
+			continue
+		}
+		f, err := os.Create(name)
+		if err != nil {
+			return err
+		}
+		failed = append(failed, callerOutputs[format](c, f), f.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// callers are chains that reached a function.
+type callers struct {
+	p        *proc.Process
+	function string
+	images   []*patch.Image
+	chains   []patch.Chain
+	places   map[uint64][]place
+	top      int
+	duration time.Duration
+}
+
+// A place is where a call is. Inlined functions are callers of their own.
+type place struct {
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Image    string `json:"image,omitempty"`
+	Address  uint64 `json:"-"`
+}
+
+// at returns the places of the call before a return address, the innermost
+// first.
+func (c *callers) at(address uint64) []place {
+	if places, ok := c.places[address]; ok {
+		return places
+	}
+	places := []place{{Function: fmt.Sprintf("%#x", address), Address: address}}
+	for _, image := range c.images {
+		if !image.Contains(address - 1) {
+			continue
+		}
+		name := ""
+		if fn, _ := image.Function(address - 1); fn != nil {
+			name = demangle.Filter(fn.Name)
+		} else {
+			name = fmt.Sprintf("%s+%#x", filepath.Base(image.Path), address-image.Start)
+		}
+		frames := image.Frames(c.p, address-1)
+		places = []place{{Function: name, Image: image.Path, Address: address}}
+		if len(frames) > 0 {
+			places = places[:0]
+		}
+		for i, f := range frames {
+			at := place{Function: demangle.Filter(f.Function), File: f.File, Line: f.Line, Image: image.Path, Address: address}
+			if i == len(frames)-1 {
+				at.Function = name
+			}
+			places = append(places, at)
+		}
+		break
+	}
+	c.places[address] = places
+	return places
+}
+
+// chain returns the places of a chain, the nearest caller first.
+func (c *callers) chain(addresses []uint64) []place {
+	var all []place
+	for _, a := range addresses {
+		all = append(all, c.at(a)...)
+	}
+	return all
+}
+
+func (c *callers) total() (n uint64) {
+	for _, chain := range c.chains {
+		n += chain.Count
+	}
+	return n
+}
+
+func (c *callers) printText(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	total := c.total()
+	fmt.Fprintf(b, "%s: %d calls by %s in %v\n", c.function, total, counted(len(c.chains), "chain", "chains"), c.duration.Round(100*time.Millisecond))
+	for i, chain := range c.chains {
+		if c.top > 0 && i == c.top {
+			fmt.Fprintf(b, "\n... and %d more; --top 0 shows all\n", len(c.chains)-i)
+			break
+		}
+		fmt.Fprintf(b, "\n%12d  %5.1f %%", chain.Count, 100*float64(chain.Count)/float64(total))
+		for n, p := range c.chain(chain.Addresses) {
+			if n > 0 {
+				fmt.Fprintf(b, "\n%21s", "")
+			}
+			fmt.Fprintf(b, "  %s", p.Function)
+			if p.File != "" {
+				fmt.Fprintf(b, "  %s:%d", filepath.Base(p.File), p.Line)
+			} else if p.Image != "" {
+				fmt.Fprintf(b, "  (%s)", filepath.Base(p.Image))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.Flush()
+}
+
+func (c *callers) printJSON(w io.Writer) error {
+	type line struct {
+		Chain []place `json:"chain"`
+		Count uint64  `json:"count"`
+	}
+	lines := []line{}
+	for _, chain := range c.chains {
+		lines = append(lines, line{c.chain(chain.Addresses), chain.Count})
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(lines)
+}
+
+func (c *callers) printCollapsed(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	for _, chain := range c.chains {
+		names := []string{c.function}
+		for _, p := range c.chain(chain.Addresses) {
+			names = append(names, strings.ReplaceAll(p.Function, ";", ":"))
+		}
+		slices.Reverse(names)
+		fmt.Fprintf(b, "%s %d\n", strings.Join(names, ";"), chain.Count)
+	}
+	return b.Flush()
+}
+
+func (c *callers) printPprof(w io.Writer) error {
+	p := &pprof.Profile{
+		SampleType:    []*pprof.ValueType{{Type: "calls", Unit: "count"}},
+		TimeNanos:     time.Now().Add(-c.duration).UnixNano(),
+		DurationNanos: int64(c.duration),
+	}
+	functions := make(map[[2]string]*pprof.Function)
+	locations := make(map[uint64]*pprof.Location)
+	location := func(address uint64, places []place) *pprof.Location {
+		if l := locations[address]; l != nil {
+			return l
+		}
+		l := &pprof.Location{ID: uint64(len(locations) + 1), Address: address}
+		for _, at := range places {
+			key := [2]string{at.Function, at.File}
+			fn := functions[key]
+			if fn == nil {
+				fn = &pprof.Function{ID: uint64(len(functions) + 1), Name: at.Function, SystemName: at.Function, Filename: at.File}
+				functions[key] = fn
+				p.Function = append(p.Function, fn)
+			}
+			l.Line = append(l.Line, pprof.Line{Function: fn, Line: int64(at.Line)})
+		}
+		locations[address] = l
+		p.Location = append(p.Location, l)
+		return l
+	}
+	for _, chain := range c.chains {
+		sample := &pprof.Sample{Value: []int64{int64(chain.Count)}, Location: []*pprof.Location{location(0, []place{{Function: c.function}})}}
+		for _, a := range chain.Addresses {
+			sample.Location = append(sample.Location, location(a, c.at(a)))
+		}
+		p.Sample = append(p.Sample, sample)
+	}
+	return p.Write(w)
+}

@@ -1,0 +1,176 @@
+package patch
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/proc"
+)
+
+// TestChains compares counted chains with the known ones, in programs without
+// and with frame pointers.
+func TestChains(t *testing.T) {
+	for _, flags := range []string{"-fomit-frame-pointer", "-fno-omit-frame-pointer"} {
+		t.Run(flags, func(t *testing.T) {
+			g := start(t, build(t, "gcc-12", "cost.c", "-fpatchable-function-entry=5", flags, "-fno-inline", "-fno-ipa-cp"))
+			s := g.open(g.sites("leaf"), Options{Mode: Chains, ChainDepth: 4})
+			defer s.Close()
+			g.say("chain 4000")
+			g.say("leaf 400")
+			images, err := Images(g.p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]uint64)
+			for _, c := range s.Chains() {
+				var names []string
+				for _, a := range c.Addresses {
+					for _, i := range images {
+						if i.Contains(a - 1) {
+							if fn, _ := i.Function(a - 1); fn != nil {
+								names = append(names, fn.Name)
+							}
+						}
+					}
+				}
+				if len(names) > 1 && names[0] == "main" {
+					names = names[:1] // the functions of libc around it have many names
+				}
+				got[strings.Join(names, " ")] += c.Count
+			}
+			if len(got) != 2 || got["third second first main"] != 4000 || got["main"] != 400 {
+				t.Errorf("chains are %v", got)
+			}
+		})
+	}
+}
+
+// TestFilters compares the calls that filters let pass.
+func TestFilters(t *testing.T) {
+	program := build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5")
+	for name, test := range map[string]struct {
+		filter Filter
+		root   string
+		want   string
+	}{
+		"depth": {Filter{Depth: 1}, "", "fib:100 middle:100 tail:100 tailed:0 leaf:0"},
+		"two":   {Filter{Depth: 2}, "", "fib:300 middle:100 tail:100 tailed:100 leaf:300"},
+		"roots": {Filter{Roots: true}, "middle", "fib:0 middle:100 tail:0 tailed:0 leaf:300"},
+		"turn":  {Filter{Depth: 1, Period: 3}, "", "fib:0 middle:0 tail:100 tailed:0 leaf:0"},
+		"long":  {Filter{MinTime: 1 << 60}, "", "fib:0 middle:0 tail:0 tailed:0 leaf:0"},
+		"short": {Filter{MinTime: 1}, "", "fib:17700 middle:100 tail:100 tailed:0 leaf:300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, program)
+			sites := g.sites("leaf", "middle", "fib", "tail", "tailed")
+			for _, s := range sites {
+				s.Root = s.Function.Name == test.root
+			}
+			s := g.open(sites, Options{Mode: Filtered, Filter: test.filter})
+			defer s.Close()
+			y := g.tally(s, "run 100")
+			got := fmt.Sprintf("fib:%d middle:%d tail:%d tailed:%d leaf:%d", y.entries["fib"], y.entries["middle"], y.entries["tail"], y.entries["tailed"], y.entries["leaf"])
+			if got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+			for f, n := range y.entries {
+				if y.exits[f] != n && f != "tailed" {
+					t.Errorf("%s: %d entries, %d exits", f, n, y.exits[f])
+				}
+			}
+		})
+	}
+}
+
+// TestNewest checks that the newest events are kept when nobody reads.
+func TestNewest(t *testing.T) {
+	g := start(t, build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5"))
+	s := g.open(g.sites("middle", "tail"), Options{Mode: Entries, Newest: true, RingSize: 4096})
+	defer s.Close()
+	g.say("run 10001")
+	if err := s.SwitchOff(); err != nil {
+		t.Fatal(err)
+	}
+	var last string
+	n := s.Read(func(_ proc.Thread, events []Event) {
+		last = s.Site(events[len(events)-1].ID).Function.Name
+	})
+	if n != 256 || last != "tail" {
+		t.Errorf("%d events, the last one of %q", n, last)
+	}
+}
+
+// TestKilled kills a footfall in the middle of a trace: the program goes on,
+// and the next one restores it.
+func TestKilled(t *testing.T) {
+	if os.Getenv("PATCH_VICTIM") != "" {
+		victim(t)
+		return
+	}
+	g := start(t, build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5"))
+	text := g.text()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestKilled$")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PATCH_VICTIM=%d", g.p.PID))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "on\n" {
+		t.Skipf("the other process says %q, %v", line, err)
+	}
+	sites := g.sites("leaf", "fib")
+	if _, err := Open(g.p, sites, Options{Mode: Exits}); err == nil || !strings.Contains(err.Error(), "traces it already") {
+		t.Errorf("a second session: error %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if bytes.Equal(text, g.text()) {
+		t.Error("the code is not changed by the one that was killed")
+	}
+	if got := g.say("run 20000"); got != "ok 20000" {
+		t.Errorf("the program says %q", got)
+	}
+	n, err := Repair(g.p)
+	if err != nil || n != len(sites) {
+		t.Errorf("Repair = %d, %v, want %d", n, err, len(sites))
+	}
+	if !bytes.Equal(text, g.text()) {
+		t.Error("the code is not what it was")
+	}
+	if got := g.say("run 10"); got != "ok 10" {
+		t.Errorf("the program says %q", got)
+	}
+	s := g.open(sites, Options{Mode: Exits})
+	defer s.Close()
+	if y := g.tally(s, "run 10"); y.entries["leaf"] != 30 || y.exits["leaf"] != 30 {
+		t.Errorf("afterwards: %v", y)
+	}
+}
+
+// victim traces and waits to be killed.
+func victim(t *testing.T) {
+	var pid int
+	if _, err := fmt.Sscan(os.Getenv("PATCH_VICTIM"), &pid); err != nil {
+		t.Fatal(err)
+	}
+	p, err := proc.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &target{t: t, p: p}
+	g.open(g.sites("leaf", "fib"), Options{Mode: Exits})
+	fmt.Println("on")
+	time.Sleep(time.Minute)
+}
