@@ -158,7 +158,11 @@ func (u *unwinder) step(row *exe.FrameRow) bool {
 		case exe.RuleUndefined:
 			next[i] = 0
 		case exe.RuleOffset:
-			next[i], ok = u.load(cfa + uint64(rule.Offset))
+			at := cfa + uint64(rule.Offset)
+			if at < u.regs[u.cpu.sp] {
+				continue // the end of a function: it has its old value again
+			}
+			next[i], ok = u.load(at)
 		case exe.RuleValue:
 			next[i] = cfa + uint64(rule.Offset)
 		case exe.RuleRegister:
