@@ -38,8 +38,8 @@ func ParseLegacyStyle(version string) (style LegacyStyle, ok bool) {
 // IsLegacy tells whether a command line of gcov is about files of a compiler
 // before GCC 3.4: they are there, and newer ones are not.
 func IsLegacy(args []string) bool {
-	l := &legacyListing{inv: &Invocation{Args: args, Stdout: io.Discard, Stderr: io.Discard}}
-	if _, stop := l.parse(); stop || l.input == "" {
+	l := &legacyListing{inv: &Invocation{Args: args}}
+	if l.find(); l.input == "" {
 		return false
 	}
 	for _, style := range []LegacyStyle{Legacy3, Legacy2} {
@@ -108,12 +108,18 @@ type legacyBranch struct {
 
 // RunLegacy does what gcov before GCC 3.4 does, and returns the exit status.
 func RunLegacy(inv *Invocation, style LegacyStyle) int {
-	l := &legacyListing{inv: inv, style: style}
-	if status, stop := l.parse(); stop {
-		return status
-	}
+	l := &legacyListing{inv: inv, style: style, write: true}
 	if l.style == LegacyAny {
+		l.find()
 		l.style = l.guess()
+		l.object = ""
+	}
+	parse := l.parse
+	if l.old() {
+		parse = l.parseOld
+	}
+	if status, stop := parse(); stop {
+		return status
 	}
 	if status, ok := l.read(); !ok {
 		return status
@@ -159,7 +165,8 @@ Print code coverage information.
   -f, --function-summaries       sum up each function
   -l, --long-file-names          name listings of headers after the source too
   -n, --no-output                write no files
-  -o, --object-directory DIR|FILE  find .bb, .bbg and .da in DIR or as FILE
+  -o, --object-directory DIR|FILE
+                                 find .bb, .bbg and .da in DIR or as FILE
   -p, --preserve-paths           keep directories in names of listings
   -h, --help                     print this help
   -v, --version                  print the version
@@ -167,51 +174,94 @@ Print code coverage information.
 This is footfall's gcov.
 `
 
-// parse reads the command line. The gcov of GCC 2 knows only options of one
-// letter, one at a time, and knows neither -c nor -p.
+// find looks in the command line only for what tells the style: which source,
+// and where its files are.
+func (l *legacyListing) find() {
+	g := getopt{short: "hvbclnfo:p", long: legacyOptions, stderr: io.Discard, args: l.inv.Args}
+	for opt, arg := g.next(); opt != 0; opt, arg = g.next() {
+		if opt == 'o' {
+			l.object = arg
+		}
+	}
+	if len(g.operands) == 1 {
+		l.input = g.operands[0]
+	}
+}
+
+// parse reads the command line of GCC 3.3's gcov.
 func (l *legacyListing) parse() (status int, stop bool) {
-	l.write = true
 	g := getopt{prog: filepath.Base(l.inv.Prog), short: "hvbclnfo:p", long: legacyOptions, stderr: l.inv.Stderr, args: l.inv.Args}
 	for opt, arg := g.next(); opt != 0; opt, arg = g.next() {
 		switch opt {
-		case 'b':
-			l.branches = true
 		case 'c':
 			l.counts = true
-		case 'n':
-			l.write = false
-		case 'l':
-			l.long = true
-		case 'f':
-			l.functions = true
 		case 'p':
 			l.preserve = true
 		case 'o':
 			l.object = arg
 		case 'v':
-			if l.old() {
-				l.errorf("GNU gcov version 1.5\n")
-				continue
-			}
 			l.printf("gcov (footfall) 3.3\nThis is footfall, which prints what gcov of that version prints.\n\n")
 			return 0, true
 		case 'h':
 			l.printf("%s", legacyUsage)
 			return 0, true
-		default:
+		case '?':
 			l.errorf("%s", legacyUsage)
-			return l.fatalStatus(), true
+			return 1, true
+		default:
+			l.set(opt)
 		}
 	}
 	if len(g.operands) != 1 {
-		if len(g.operands) == 0 || l.style != LegacyAny {
-			l.errorf("%s", legacyUsage)
-		} else {
-			l.errorf("%s: gcov of these files takes one source, but there are %d operands\n", g.prog, len(g.operands))
-		}
-		return l.fatalStatus(), true
+		l.errorf("%s", legacyUsage)
+		return 1, true
 	}
 	l.input = g.operands[0]
+	return 0, false
+}
+
+// set sets an option that both styles have.
+func (l *legacyListing) set(opt byte) bool {
+	switch opt {
+	case 'b':
+		l.branches = true
+	case 'n':
+		l.write = false
+	case 'l':
+		l.long = true
+	case 'f':
+		l.functions = true
+	default:
+		return false
+	}
+	return true
+}
+
+// parseOld reads the command line of GCC 2's gcov, which looks only at the first
+// letter of an option.
+func (l *legacyListing) parseOld() (status int, stop bool) {
+	l.object, l.input = "", ""
+	args := l.inv.Args
+	wrong := false
+	for len(args) > 0 && !wrong {
+		arg := args[0]
+		args = args[1:]
+		switch {
+		case !strings.HasPrefix(arg, "-"):
+			wrong = l.input != ""
+			l.input = arg
+		case strings.HasPrefix(arg, "-v"):
+			l.errorf("GNU gcov version 1.5\n")
+		case arg == "-o" && len(args) > 0:
+			l.object, args = args[0], args[1:]
+		default:
+			wrong = len(arg) < 2 || !l.set(arg[1])
+		}
+	}
+	if wrong || l.input == "" {
+		l.errorf("gcov [-b] [-v] [-n] [-l] [-f] [-o OBJDIR] file\n")
+		return l.fatalStatus(), true
+	}
 	return 0, false
 }
 

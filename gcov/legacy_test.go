@@ -328,6 +328,10 @@ func FuzzLegacy(f *testing.F) {
 		d.legacy("x.bbg", bbg)
 		d.legacy("x.da", da)
 		d.legacy("vmlinux", da)
+		if m, err := ReadNotes(n.modern().Encode()); err != nil && len(m.Functions) > 0 {
+			t.Errorf("notes in the newer form cannot be read: %v", err)
+		}
+		c.modern(n).Encode()
 		l := &legacyListing{inv: &Invocation{Stdout: io.Discard, Stderr: io.Discard}, style: Legacy2, notes: n, branches: true, functions: true}
 		if n.Named {
 			l.style = Legacy3
