@@ -22,7 +22,8 @@ func newGcovCommand() *cobra.Command {
 		Long: `Gcov reads the notes and data files that belong to the named sources or objects,
 writes SOURCE.gcov for each source with the counts of its lines, and prints a
 summary. What it prints is what gcov of the compiler that wrote the notes prints,
-for Clang's what llvm-cov gcov prints.
+for Clang's what llvm-cov gcov prints, and for the .bb and .bbg files of GCC 2.91
+to 3.3 what theirs prints.
 
 To be the gcov of one version, whatever the files say, use --gcc-version=12 or
 --gcc-version=clang-19, set FOOTFALL_GCC_VERSION, or call footfall by the name of

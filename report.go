@@ -29,7 +29,8 @@ func newReportCommand() *cobra.Command {
 gcc --coverage and clang --coverage write, .gcno when compiling and .gcda when
 the program ends, merges them and shows which lines, functions, branches and
 conditions ran. A PATH may also be a single .gcno, .gcda or .o file. Every version
-of the compilers is read, without its gcov.
+of the compilers is read, without its gcov, also the .bb, .bbg and .da files of GCC
+before 3.4.
 
 Units that never ran count as not covered. Data files need not lie beside their
 notes: --object-directory names places with more notes, and trees written under

@@ -1,7 +1,9 @@
 // Package gcov reads and writes the notes (.gcno) and data (.gcda) files of
 // GCC 3.4 to 16 and of Clang's --coverage, solves the flow graphs in them for
 // the counts of all arcs and blocks, and says what became of each source line:
-// as gcov's own listings, to the byte, or as a coverage.Set.
+// as gcov's own listings, to the byte, or as a coverage.Set. It also reads the
+// .bb, .bbg and .da files of GCC 2.91 to 3.3, merges data files as gcov-tool does
+// and prints records as gcov-dump does.
 //
 // It knows nothing about processes or about where files are found; bytes come
 // in as slices. It does not read .bb, .bbg and .da files of older compilers.
