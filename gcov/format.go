@@ -6,7 +6,8 @@
 // and prints records as gcov-dump does.
 //
 // It knows nothing about processes or about where files are found; bytes come
-// in as slices. It does not read .bb, .bbg and .da files of older compilers.
+// in as slices. Only where it does what a whole program does ([Run], [RunTool])
+// does it open files itself.
 //
 // # The files
 //
