@@ -43,6 +43,11 @@ func (f *File) UnwindRows() ([]UnwindRow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("section .eh_frame: %w", err)
 	}
+	return unwindRows(b, s.Addr), nil
+}
+
+// unwindRows reads a section that is at addr.
+func unwindRows(b []byte, addr uint64) []UnwindRow {
 	var rows []UnwindRow
 	cies := make(map[int]*cie)
 	for at := 0; at+8 <= len(b); {
@@ -58,7 +63,7 @@ func (f *File) UnwindRows() ([]UnwindRow, error) {
 				cies[from] = readCIE(b, from)
 			}
 			if c := cies[from]; c != nil {
-				rows = append(rows, c.rows(entry[4:], s.Addr+uint64(at)+8)...)
+				rows = append(rows, c.rows(entry[4:], addr+uint64(at)+8)...)
 			}
 		}
 		at += 4 + size
@@ -72,7 +77,7 @@ func (f *File) UnwindRows() ([]UnwindRow, error) {
 		}
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), known(a)-known(b))
 	})
-	return rows, nil
+	return rows
 }
 
 // A cie has what several functions have in common.
