@@ -24,6 +24,7 @@ import (
 type Sampler struct {
 	Period time.Duration // of CPU time between two samples of a thread
 	Kernel bool          // samples are taken in the kernel, too
+	Stack  int           // bytes of stacks that are copied
 
 	cpus    []*cpuRing
 	events  []int // file descriptors
@@ -103,19 +104,37 @@ func NewSampler(pid int, o SampleOptions) (*Sampler, error) {
 		return nil, err
 	}
 	raiseFileLimit()
-	s := &Sampler{Kernel: true}
-	err = s.start(pid, cpus, o)
+	s := &Sampler{Kernel: true, Stack: o.Stack}
+	err = s.start(pid, cpus, o.Frequency)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		// Users may usually sample what is theirs, but not in the kernel.
 		s.Close()
-		s = &Sampler{}
-		err = s.start(pid, cpus, o)
+		s = &Sampler{Stack: o.Stack}
+		err = s.start(pid, cpus, o.Frequency)
+	}
+	if n := s.room(); err == nil && s.Stack > 0 && n/s.Stack < leastRoom {
+		// Users have small buffers (kernel.perf_event_mlock_kb).
+		s.Close()
+		s = &Sampler{Kernel: s.Kernel, Stack: max(n/leastRoom&^7, 1<<10)}
+		err = s.start(pid, cpus, o.Frequency)
 	}
 	if err != nil {
 		s.Close()
 		return nil, samplerError(pid, err)
 	}
 	return s, nil
+}
+
+// leastRoom is how many samples a buffer must have room for, so that none are
+// lost while footfall waits for its turn.
+const leastRoom = 64
+
+// room is the size of a buffer.
+func (s *Sampler) room() int {
+	if len(s.cpus) == 0 {
+		return 0
+	}
+	return len(s.cpus[0].data)
 }
 
 func samplerError(pid int, err error) error {
@@ -138,8 +157,8 @@ func samplerError(pid int, err error) error {
 }
 
 // start opens the events of all threads.
-func (s *Sampler) start(pid int, cpus []int, o SampleOptions) error {
-	s.Period = time.Duration(1e9 / o.Frequency)
+func (s *Sampler) start(pid int, cpus []int, frequency int) error {
+	s.Period = time.Duration(1e9 / frequency)
 	attr := &unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
 		Config:      unix.PERF_COUNT_SW_CPU_CLOCK,
@@ -153,10 +172,10 @@ func (s *Sampler) start(pid int, cpus []int, o SampleOptions) error {
 	if !s.Kernel {
 		attr.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeCallchainKernel
 	}
-	if o.Stack > 0 && registerMask != 0 {
+	if s.Stack > 0 && registerMask != 0 {
 		attr.Sample_type |= unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
 		attr.Sample_regs_user = registerMask
-		attr.Sample_stack_user = uint32(o.Stack)
+		attr.Sample_stack_user = uint32(s.Stack)
 	}
 	opened := make(map[int]bool)
 	for {

@@ -354,7 +354,7 @@ func (r *recorder) notes() []string {
 	case r.byFrames:
 		notes = append(notes, "callers were found by frame pointers: code without them (-fomit-frame-pointer, the default at -O1 and above) hides its callers")
 	case r.torn > 0:
-		notes = append(notes, fmt.Sprintf("%d of %d call chains end early: the stack is deeper than the %d KB that were copied, or code has neither .eh_frame nor frame pointers", r.torn, r.samples, stackSize>>10))
+		notes = append(notes, fmt.Sprintf("%d of %d call chains end early: the stack is deeper than the %d KB that were copied, or code has neither .eh_frame nor frame pointers", r.torn, r.samples, r.sampler.Stack>>10))
 	}
 	if !r.sampler.Kernel {
 		notes = append(notes, "time in the kernel is not counted: that needs root, CAP_PERFMON or kernel.perf_event_paranoid of 1 or less")
