@@ -184,6 +184,8 @@ func TestLibraries(t *testing.T) {
 	program := filepath.Join(dir, "prog")
 	link(t, b, dir, `#include <dlfcn.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 int linked(int);
 __attribute__((noinline)) int callback(int n) { return n - 1; }
 int main(void)
@@ -191,17 +193,31 @@ int main(void)
 	void *lib = dlopen("./libopened.so", RTLD_NOW);
 	int (*opened)(int) = lib ? dlsym(lib, "opened") : 0;
 	printf("%d\n", lib ? opened(1) + opened(2) + linked(3) : -1);
+	fflush(stdout);
+	if (dlclose(lib) == 0 && fork() == 0)
+		_exit(callback(1));
+	wait(NULL);
 	return 0;
 }
 `, program, "-rdynamic", "-L.", "-llinked", "-Wl,-rpath,"+dir)
 	if got := run(t, dir, nil, program); got != "18\n" {
 		t.Errorf("printed %q", got)
 	}
+	var c *CountsFile
 	files := countsFiles(t, dir)
-	if len(files) != 1 {
-		t.Fatalf("files %q, want one", files)
+	if len(files) != 2 {
+		t.Errorf("files %q, want two", files)
 	}
-	c := readCounts(t, files[0])
+	for _, name := range files {
+		if f := readCounts(t, name); f.Images[0].Parent == 0 {
+			c = f
+		} else if len(f.Images) != 2 || callsOf(f, "callback") != 1 {
+			t.Errorf("%d images after fork, %d calls; want 2 and 1", len(f.Images), callsOf(f, "callback"))
+		}
+	}
+	if c == nil {
+		t.Fatal("no counts file")
+	}
 	want := map[string]uint64{"main>opened": 2, "main>linked": 1, "opened>twice": 4, "linked>twice": 2, "twice>callback": 6}
 	got := make(map[string]uint64)
 	for _, a := range c.Arcs() {

@@ -111,6 +111,9 @@ static void stats_begin(void)
 	const struct block *b;
 	struct sigaction act;
 	size_t at = 0;
+	/* Libraries would fight about the signal and the file. */
+	if (!&__ehdr_start || getauxval(AT_PHDR) != (uintptr_t)&__ehdr_start + __ehdr_start.e_phoff)
+		return;
 	if (asked ? !*asked || !strcmp(asked, "0") : !FOOTFALL_STATS_ONLY)
 		return;
 	for (b = next_block(NULL); b; b = next_block(b)) {
