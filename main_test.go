@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,8 +52,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// scriptCondition knows "fuse": this system lets us mount, and "sampling": it
-// lets us sample programs.
+// scriptCondition knows "fuse": this system lets us mount, "sampling": it lets
+// us sample programs, and "ptrace": stop them.
 func scriptCondition(name string) (bool, error) {
 	switch name {
 	case "fuse":
@@ -71,9 +72,28 @@ func scriptCondition(name string) (bool, error) {
 		return true, nil
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "ptrace":
+		return mayTrace(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }
+
+// mayTrace tells whether the system lets us stop another process: containers
+// may not.
+var mayTrace = sync.OnceValue(func() bool {
+	cmd := exec.Command("sleep", "60")
+	if cmd.Start() != nil {
+		return false
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	p, err := proc.Open(cmd.Process.Pid)
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	return p.WhileStopped(func() error { return nil }) == nil
+})
 
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
