@@ -129,12 +129,15 @@ func NewSampler(pid int, o SampleOptions) (*Sampler, error) {
 // lost while footfall waits for its turn.
 const leastRoom = 64
 
-// room is the size of a buffer.
+// room is the size of the smallest buffer.
 func (s *Sampler) room() int {
-	if len(s.cpus) == 0 {
-		return 0
+	least := 0
+	for _, r := range s.cpus {
+		if least == 0 || len(r.data) < least {
+			least = len(r.data)
+		}
 	}
-	return len(s.cpus[0].data)
+	return least
 }
 
 func samplerError(pid int, err error) error {
@@ -239,19 +242,32 @@ func (s *Sampler) open(attr *unix.PerfEventAttr, tid int, cpus []int) error {
 	return nil
 }
 
-// newRing maps the buffer: as large as a user without privileges may have, 8 MB
-// at most.
+// newRing maps the buffer: 8 MB, or what each CPU's may have for a user without
+// privileges.
 func newRing(fd, cpu int) (*cpuRing, error) {
 	page := os.Getpagesize()
 	for size := 8 << 20; ; size /= 2 {
+		if fair := lockable() - page; size < 8<<20 && size > fair && fair >= 16*page {
+			continue // more for one CPU would be less for another
+		}
 		mem, err := unix.Mmap(fd, 0, page+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err == nil {
 			return &cpuRing{cpu, fd, mem, mem[page:]}, nil
 		}
-		if size/2 < 16*page {
+		if size <= 4*page {
 			return nil, fmt.Errorf("map a buffer of %d bytes: %w", size, err)
 		}
 	}
+}
+
+// lockable is how much memory a user may have in the buffers of one CPU.
+func lockable() int {
+	b, _ := os.ReadFile("/proc/sys/kernel/perf_event_mlock_kb")
+	kb, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		kb = 516 // the kernel's default
+	}
+	return kb << 10
 }
 
 // Close ends sampling.
