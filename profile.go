@@ -282,7 +282,11 @@ func writeProfile(r *profile.Report, outputs []profileOutput, stdout io.Writer) 
 // runProgram samples a program from its begin to its end. exit carries its
 // status on.
 func (o *profileOptions) runProgram(cmd *cobra.Command, args []string, stdout, stderr io.Writer) (p *profile.Profile, exit, err error) {
-	program := exec.Command(args[0], args[1:]...)
+	// What would end us ends the program, and then there is a report.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	program := exec.CommandContext(ctx, args[0], args[1:]...)
+	program.Cancel = func() error { return program.Process.Signal(syscall.SIGTERM) }
 	program.Stdin, program.Stdout, program.Stderr = cmd.InOrStdin(), stdout, stderr
 	// Ctrl-C is for the program. What it does then is still of interest.
 	signals := make(chan os.Signal, 1)
