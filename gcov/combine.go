@@ -104,18 +104,19 @@ func (f *FunctionCounts) matches(g *FunctionCounts, v Version) bool {
 
 // Merge adds the counts of earlier runs, those of a data file, as the program
 // does when it ends. On an error c is unchanged. Value profiles from before GCC
-// 11 cannot be merged.
+// 7 cannot be merged.
 func (c *Counts) Merge(earlier *Counts) error {
 	if err := c.matches(earlier); err != nil {
 		return err
 	}
 	for _, f := range c.Functions {
 		for _, k := range f.Counters {
-			if c.Version.operation(k.Kind) == opOther {
-				return fmt.Errorf("version %q: value profiles (-fprofile-generate) of GCC before 11 cannot be merged", c.Version)
+			if c.Version.operation(k.Kind) == opOther && !c.Version.knowsOldValues() {
+				return fmt.Errorf("version %q: value profiles (-fprofile-generate) of GCC before 7 cannot be merged", c.Version)
 			}
 		}
 	}
+	c.orderValues()
 	for i := range c.Functions {
 		f, g := &c.Functions[i], &earlier.Functions[i]
 		switch {
@@ -124,7 +125,11 @@ func (c *Counts) Merge(earlier *Counts) error {
 			*f = *g
 		default:
 			for j := range f.Counters {
-				f.Counters[j].merge(&g.Counters[j], c.Version.operation(f.Counters[j].Kind))
+				if op := c.Version.operation(f.Counters[j].Kind); op != opOther {
+					f.Counters[j].merge(&g.Counters[j], op)
+				} else {
+					c.mergeOldValues(&f.Counters[j], &g.Counters[j])
+				}
 			}
 		}
 	}

@@ -9,6 +9,10 @@ package gcov
 
 const oldSite = 9 // numbers of a site of the last two forms
 
+// knowsOldValues tells whether value profiles of that version can be merged and
+// scaled.
+func (v Version) knowsOldValues() bool { return v.number() >= 70 }
+
 // scaleValues applies f to the counts of a value profile, not to the values.
 func (c *Counts) scaleValues(ctr *Counters, f func(int64) int64) {
 	v, n := ctr.Values, c.Version.number()
@@ -25,7 +29,7 @@ func (c *Counts) scaleValues(ctr *Counters, f func(int64) int64) {
 			}
 		}
 		ctr.setSites(sites)
-	case op != opOther || n < 70:
+	case op != opOther || !c.Version.knowsOldValues():
 	case n >= 100 || ctr.Kind == KindConditions:
 		for ; len(v) >= oldSite; v = v[oldSite:] {
 			if n >= 100 {
@@ -46,7 +50,7 @@ func (c *Counts) scaleValues(ctr *Counters, f func(int64) int64) {
 // they are.
 func (c *Counts) mergeOldValues(to, from *Counters) {
 	a, b, n := to.Values, from.Values, c.Version.number()
-	if n < 70 || len(a) != len(b) {
+	if !c.Version.knowsOldValues() || len(a) != len(b) {
 		return
 	}
 	switch {
@@ -167,7 +171,7 @@ func (c *Counts) orderValues() {
 							v[p], v[p+1] = 0, 0
 						}
 					}
-				case n >= 70 && ctr.Kind == KindConditions:
+				case c.Version.knowsOldValues() && ctr.Kind == KindConditions:
 					all := []valueCount{{v[1], v[2]}, {v[3], v[4]}, {v[5], v[6]}, {v[7], v[8]}}
 					sortCallees(all)
 					for p, x := range all {
