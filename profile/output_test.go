@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	pprof "github.com/google/pprof/profile"
 
 	"footfall/exe"
 )
@@ -234,4 +235,58 @@ func TestPprofRoundTrip(t *testing.T) {
 	if _, err := FromPprof([]byte("no profile")); err == nil {
 		t.Error("text was taken for a profile")
 	}
+}
+
+// TestPprofOfOthers shows a profile with addresses alone, in milliseconds.
+func TestPprofOfOthers(t *testing.T) {
+	m := &pprof.Mapping{ID: 1, File: "/lib/libz.so", Start: 0x1000, Limit: 0x2000}
+	a, b := &pprof.Location{ID: 1, Mapping: m, Address: 0x1001}, &pprof.Location{ID: 2, Address: 0x5000}
+	p := &pprof.Profile{
+		SampleType: []*pprof.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "milliseconds"}},
+		Sample:     []*pprof.Sample{{Location: []*pprof.Location{a, b}, Value: []int64{1, 250}}},
+		Mapping:    []*pprof.Mapping{m}, Location: []*pprof.Location{a, b},
+	}
+	var w bytes.Buffer
+	if err := p.Write(&w); err != nil {
+		t.Fatal(err)
+	}
+	got, err := FromPprof(w.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := printed(t, exampleReport(got), "collapsed"); text != "[unknown];[libz.so] 250000\n" {
+		t.Error(text)
+	}
+	p.SampleType[1].Unit = "bytes"
+	w.Reset()
+	_ = p.Write(&w)
+	if _, err := FromPprof(w.Bytes()); err == nil || !strings.Contains(err.Error(), "only profiles of calls or of time") {
+		t.Errorf("a profile of memory: %v", err)
+	}
+}
+
+func FuzzFromPprof(f *testing.F) {
+	var w bytes.Buffer
+	p := &pprof.Profile{
+		SampleType: []*pprof.ValueType{{Type: "cpu", Unit: "nanoseconds"}},
+		Function:   []*pprof.Function{{ID: 1, Name: "f"}},
+	}
+	p.Location = []*pprof.Location{{ID: 1, Line: []pprof.Line{{Function: p.Function[0], Line: 1}}}}
+	p.Sample = []*pprof.Sample{{Location: p.Location, Value: []int64{1}}}
+	if err := p.WriteUncompressed(&w); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(w.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := FromPprof(b)
+		if err != nil {
+			return
+		}
+		r := exampleReport(p)
+		for _, o := range Outputs {
+			if err := r.Print(io.Discard, o); err != nil {
+				continue // such as one without stacks
+			}
+		}
+	})
 }

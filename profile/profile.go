@@ -235,9 +235,34 @@ func FromPprof(data []byte) (*Profile, error) {
 		}
 		s.Value = v
 	}
+	nameAll(p)
 	own := newBuilder().p
 	p.SampleType, p.DefaultSampleType, p.PeriodType = own.SampleType, own.DefaultSampleType, own.PeriodType
 	return &Profile{Profile: p}, nil
+}
+
+// nameAll gives each location a function: profiles may have addresses alone.
+func nameAll(p *pprof.Profile) {
+	unnamed := make(map[string]*pprof.Function)
+	last := uint64(0)
+	for _, f := range p.Function {
+		last = max(last, f.ID)
+		f.Name = cmp.Or(f.Name, f.SystemName, "[unknown]")
+	}
+	for _, l := range p.Location {
+		if len(l.Line) > 0 {
+			continue
+		}
+		name := "[" + cmp.Or(imageName(l.Mapping), "unknown") + "]"
+		f := unnamed[name]
+		if f == nil {
+			last++
+			f = &pprof.Function{ID: last, Name: name, SystemName: name}
+			unnamed[name] = f
+			p.Function = append(p.Function, f)
+		}
+		l.Line = []pprof.Line{{Function: f}}
+	}
 }
 
 var errOtherValues = errors.New("only profiles of calls or of time can be shown")
