@@ -14,11 +14,11 @@ func newMergeCommand() *cobra.Command {
 	return toolCommand(&cobra.Command{
 		Use:   "merge [-o DIR] [-w W1,W2,...] [-v] [--exact] DIR1 DIR2...",
 		Short: "Add directories of .gcda files, as gcov-tool does",
-		Long: `Merge adds the data files (.gcda) of directories: those of the same name below
-each directory become one below DIR, which is merged_profile if there is no -o.
-What is written is what gcov-tool writes; with more than two directories it is
-what gcov-tool writes when its result is merged with the next. Data files that
-were in DIR before are removed.
+		Long: `Merge adds the data files (.gcda, of GCC before 3.4 .da) of directories: those of
+the same name below each directory become one below DIR, which is merged_profile
+if there is no -o. What is written is what gcov-tool writes; with more than two
+directories it is what gcov-tool writes when its result is merged with the next.
+The .gcda files that were in DIR before are removed.
 
 Arcs and averages are added, masks (conditions, paths) united, of times the
 earliest stays, values of profiles are kept as the compiler's run-time library
