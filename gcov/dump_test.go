@@ -25,7 +25,7 @@ func TestDump(t *testing.T) {
 			if !ok {
 				continue
 			}
-			path := filepath.Join(dirs[fx.compiler+"/"+fx.program], file)
+			path := filepath.Join(dirs[strings.TrimPrefix(fx.compiler, "dump-")+"/"+fx.program], file)
 			var out bytes.Buffer
 			RunDump(&DumpInvocation{Prog: "dump", Args: []string{"-l", path}, Stdout: &out, Stderr: &out})
 			got := strings.ReplaceAll(out.String(), path+":", file+":")
