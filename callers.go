@@ -17,7 +17,6 @@ import (
 	pprof "github.com/google/pprof/profile"
 	"github.com/ianlancetaylor/demangle"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"footfall/patch"
 	"footfall/proc"
@@ -119,7 +118,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 			i.Close()
 		}
 	}()
-	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
 	session, err := patch.Open(p, sites, patch.Options{Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20})
 	if err != nil {

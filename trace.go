@@ -328,7 +328,7 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	r := &recorder{o: o, p: p, clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
 	r.header = trace.Header{PID: p.PID, Program: p.Name, Start: clock.Start.UnixNano(), Exits: options.Mode == patch.Exits || options.Mode == patch.Filtered}
 	// Signals must not end footfall before it has restored the program.
-	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
 	if r.session, err = patch.Open(p, sites, options); err != nil {
 		return err
@@ -354,6 +354,9 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	r.read(true)
 	return r.end(ended)
 }
+
+// endSignals end a recording. With SIGPIPE the reader of the output has gone.
+var endSignals = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE}
 
 // A recorder takes events to the outputs.
 type recorder struct {
@@ -549,6 +552,9 @@ func (r *recorder) end(why string) error {
 	err := errors.Join(rawErr, closeTrace(r.builder, events, r.o.newest, r.stderr))
 	for _, f := range r.files {
 		err = errors.Join(err, f.Close())
+	}
+	if errors.Is(err, unix.EPIPE) {
+		return nil // who read has seen enough
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
 	"footfall/proc"
 )
 
@@ -549,7 +548,7 @@ func (s *Session) registerUnwinding() error {
 	if len(pending) == 0 {
 		return nil
 	}
-	function, err := symbolAddress(s.p, "__register_frame")
+	function, err := registerFrame(s.p)
 	if err != nil || function == 0 {
 		return err
 	}
@@ -570,38 +569,29 @@ func (s *Session) registerUnwinding() error {
 	return nil
 }
 
-// symbolAddress returns where the process has a function of libgcc, 0 if it
-// has none.
-func symbolAddress(p *proc.Process, name string) (uint64, error) {
-	maps, _, err := p.Maps()
-	if err != nil {
+// registerFrame returns the address of __register_frame of the process's libgcc;
+// 0 if nothing in it throws exceptions. Other unwinders have a function of that
+// name which does something else.
+func registerFrame(p *proc.Process) (uint64, error) {
+	images, err := Images(p)
+	defer func() {
+		for _, i := range images {
+			i.Close()
+		}
+	}()
+	if len(images) == 0 {
 		return 0, err
 	}
-	for _, image := range p.Images(maps) {
-		f, err := image.Open()
-		if err != nil {
+	for _, i := range images {
+		if _, throws := i.symbol("_Unwind_RaiseException"); !throws {
 			continue
 		}
-		addr := func() uint64 {
-			defer f.Close()
-			file, err := exe.Open(f)
-			if err != nil {
-				return 0
-			}
-			names, err := file.Functions()
-			if err != nil {
-				return 0
-			}
-			for _, fn := range names {
-				if fn.Name == name {
-					return fn.Addr + file.Bias(image.Start)
-				}
-			}
-			return 0
-		}()
-		if addr != 0 {
-			return addr, nil
+		register, known := i.symbol("__register_frame")
+		_, gcc := i.symbol("__register_frame_table")
+		if !known || !gcc {
+			return 0, fmt.Errorf("process %d: %s has an unwinder for exceptions that is not GCC's: trace entries only: %w", p.PID, i.Path, ErrNotSupported)
 		}
+		return register, nil
 	}
 	return 0, nil
 }

@@ -172,3 +172,13 @@ func (s *Site) Source(p *proc.Process) (file string, line int) {
 	}
 	return f.File, f.Line
 }
+
+// symbol returns the address in the process of a function of the image.
+func (i *Image) symbol(name string) (addr uint64, ok bool) {
+	for _, fn := range i.names {
+		if fn.Name == name {
+			return fn.Addr + i.bias, true
+		}
+	}
+	return 0, false
+}
