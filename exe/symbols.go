@@ -141,15 +141,15 @@ func (fs Functions) finish() Functions {
 	return fs[:n]
 }
 
-// rank is lower for a better name: what the programmer wrote is global and
+// rank is lower for a better name: what the programmer wrote is not local and
 // has no underscores.
 func (f Function) rank() int {
-	r := len(f.Name) - len(strings.TrimLeft(f.Name, "_"))
+	r := 2 * (len(f.Name) - len(strings.TrimLeft(f.Name, "_")))
 	switch {
 	case f.Local:
 		r += 200
 	case f.weak:
-		r += 100
+		r++
 	}
 	return r
 }

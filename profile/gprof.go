@@ -22,15 +22,20 @@ func printGprof(w io.Writer, r *Report) error {
 		}
 	}
 	g.period = float64(cmp.Or(r.Profile.Period, 1e7)) / 1e9
+	counting := 0.0
 	for _, n := range g.graph.Nodes {
-		g.total += n.est.self / 1e9
+		if countsCalls(n) {
+			counting += n.est.self / 1e9
+		} else {
+			g.total += n.est.self / 1e9
+		}
 	}
 	g.ticks = g.total
 	g.granularity = 1
 	for _, c := range r.Profile.Comments {
 		var bytes, ticks int64
 		if n, _ := fmt.Sscanf(c, histogramComment, &bytes, &ticks); n == 2 {
-			g.granularity, g.ticks = bytes, float64(ticks)*g.period
+			g.granularity, g.ticks = bytes, float64(ticks)*g.period-counting
 		}
 	}
 	g.flat()
@@ -38,6 +43,16 @@ func printGprof(w io.Writer, r *Report) error {
 	g.callGraph()
 	g.index()
 	return g.err
+}
+
+// countsCalls tells whether the function does the counting, in programs that
+// are linked statically. gprof leaves its time out.
+func countsCalls(n *Node) bool {
+	switch n.Func.SystemName {
+	case "mcount", "_mcount", "__mcount", "__mcount_internal", "__mcleanup", "_gprof_mcount":
+		return true
+	}
+	return false
 }
 
 type gprofPrinter struct {
@@ -86,7 +101,7 @@ func (g *gprofPrinter) flat() {
 	var nodes []*Node
 	top := 0.0
 	for _, n := range g.graph.Nodes {
-		if n.est.external == 0 && n.Self == 0 {
+		if n.est.external == 0 && n.Self == 0 || countsCalls(n) {
 			continue
 		}
 		nodes = append(nodes, n)
@@ -133,7 +148,7 @@ func (g *gprofPrinter) number() {
 	g.numbers = make(map[any]int)
 	seen := make(map[*cycle]bool)
 	for _, n := range g.graph.Nodes {
-		if n.Calls != 0 || n.Self != 0 || n.est.children != 0 {
+		if (n.Calls != 0 || n.Self != 0 || n.est.children != 0) && !countsCalls(n) {
 			g.entries = append(g.entries, gprofEntry{node: n})
 		}
 		if c := n.est.cycle; c.number > 0 && !seen[c] {
@@ -325,7 +340,7 @@ func (g *gprofPrinter) index() {
 			cycles = append(cycles, name{number, fmt.Sprintf("<cycle %d>", e.cycle.number)})
 			continue
 		}
-		if e.node.Calls == 0 {
+		if e.node.Calls == 0 && e.node.Self == 0 {
 			continue
 		}
 		text := gprofName(e.node)
