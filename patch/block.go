@@ -177,6 +177,7 @@ func (s *Session) inject(sites []*Site) error {
 	for _, b := range s.blocks {
 		s.shadow = cmp.Or(s.shadow, b.shadow)
 	}
+	var place uint64
 	err = held(s.p, func(h *proc.Held) error {
 		for ; len(needed) > 0; needed = needed[1:] {
 			b, err := newBlock(s.p, h, needed[0], uint32(len(s.blocks)))
@@ -191,14 +192,13 @@ func (s *Session) inject(sites []*Site) error {
 			}
 		}
 		if exits && s.shadow == 0 {
-			return s.newShadow(h)
+			if err := s.newShadow(h); err != nil {
+				return err
+			}
 		}
-		return nil
-	})
-	if err != nil {
+		place, err = threadIDOffset(s.p, h)
 		return err
-	}
-	place, err := threadIDOffset(s.p)
+	})
 	if err != nil {
 		return err
 	}
@@ -483,34 +483,27 @@ func (s *Session) newShadow(h *proc.Held) error {
 
 // threadIDOffset finds where a thread has its own id, from %fs on: in what libc
 // keeps of it. 0, where the low half of its address is, identifies it too.
-func threadIDOffset(p *proc.Process) (uint64, error) {
+func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
 	threads, err := p.Threads()
 	if err != nil {
 		return 0, err
 	}
-	own := make(map[int]int)
-	for _, t := range threads {
-		own[t.ID] = t.OwnID
-	}
 	var candidates []uint64
 	first := true
-	err = p.WhileHeld(func(h *proc.Held) error {
-		for _, tid := range h.Threads() {
-			base, err := h.ThreadPointer(tid)
-			if err != nil || base == 0 || own[tid] == 0 {
-				continue
-			}
-			found := idsAt(p, base, uint32(own[tid]))
-			if first {
-				candidates, first = found, false
-				continue
-			}
-			candidates = slices.DeleteFunc(candidates, func(c uint64) bool { return !slices.Contains(found, c) })
+	for _, t := range threads {
+		base, err := h.ThreadPointer(t.ID)
+		if err != nil || base == 0 {
+			continue
 		}
-		return nil
-	})
-	if err != nil || len(candidates) == 0 {
-		return 0, err
+		found := idsAt(p, base, uint32(t.OwnID))
+		if first {
+			candidates, first = found, false
+			continue
+		}
+		candidates = slices.DeleteFunc(candidates, func(c uint64) bool { return !slices.Contains(found, c) })
+	}
+	if len(candidates) == 0 {
+		return 0, nil
 	}
 	for _, known := range []uint64{0x2d0, 0x38} { // glibc, musl
 		if slices.Contains(candidates, known) {
