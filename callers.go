@@ -64,6 +64,7 @@ When it has ended, or is interrupted, the program is as before.`,
 	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
 	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.IntVar(&o.top, "top", 20, "show the `N` most frequent chains as text; 0: all")
+	f.BoolVar(&o.watch, "watch", false, "show the chains while they are counted, every second")
 	f.IntVar(&o.buffer, "buffer", 4, "memory for chains of each thread, in `MB`; a power of 2")
 	return cmd
 }
@@ -72,6 +73,7 @@ type callersOptions struct {
 	depth, top, buffer int
 	duration           time.Duration
 	outputs            []string
+	watch              bool
 }
 
 // callerOutputs are the formats.
@@ -132,14 +134,25 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if len(session.Sites()) > 1 {
 		fmt.Fprintf(stderr, "footfall: %d functions fit %q; their callers are counted together\n", len(session.Sites()), function)
 	}
-	if why := o.wait(ctx, p, session); why != nil {
+	c := &callers{p: p, function: sites[0].Name(), images: images, top: o.top, places: make(map[uint64][]place)}
+	update := func() { c.chains, c.duration = session.Chains(), time.Since(begin) }
+	show := func() error {
+		update()
+		if _, err := io.WriteString(cmd.OutOrStdout(), "\x1b[H\x1b[2J"); err != nil {
+			return err
+		}
+		return c.printText(cmd.OutOrStdout())
+	}
+	if !o.watch {
+		show = func() error { return nil }
+	}
+	if why := o.wait(ctx, p, session, show); why != nil {
 		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
 	}
 	if err := session.SwitchOff(); err != nil {
 		return err
 	}
-	duration := time.Since(begin)
-	c := &callers{p: p, function: sites[0].Name(), chains: session.Chains(), images: images, top: o.top, places: make(map[uint64][]place), duration: duration}
+	update()
 	lost, threads := session.Lost()
 	if lost > 0 {
 		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", lost)
@@ -153,9 +166,11 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	return o.write(c, cmd.OutOrStdout())
 }
 
-// wait waits until the counting is to end; its result says why it did if
-// nobody asked for it.
-func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *patch.Session) error {
+// wait waits until the counting is to end, and calls show every second; its
+// result says why it ended if nobody asked for it.
+func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *patch.Session, show func() error) error {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
 	if o.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.duration)
@@ -165,6 +180,10 @@ func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *pat
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-second.C:
+			if err := show(); err != nil {
+				return err
+			}
 		case <-time.After(50 * time.Millisecond):
 			if err := p.Check(); err != nil {
 				return err
