@@ -345,7 +345,7 @@ func (g *Gmon) times(b *builder, image *image) error {
 	if ticks > 0 && inside == 0 {
 		return errors.New("no tick of the clock falls into the program: another one, or another build?")
 	}
-	if ticks > 0 {
+	if len(g.Histograms) > 0 {
 		b.p.Comments = append(b.p.Comments, fmt.Sprintf(histogramComment, bytes, ticks))
 	}
 	return nil

@@ -113,7 +113,7 @@ func (g *gprofPrinter) flat() {
 		return cmp.Or(cmp.Compare(b.est.self, a.est.self), cmp.Compare(b.est.external, a.est.external),
 			strings.Compare(gprofName(a), gprofName(b)))
 	})
-	unit := gprofUnits[4]
+	unit := gprofUnits[0]
 	if top > 0 {
 		for _, unit = range gprofUnits {
 			if unit.scale*top >= 1 {
