@@ -29,6 +29,57 @@ type streamPart struct {
 	counts *Counts
 }
 
+// mergeStream adds counts that a program without files has sent: for each
+// object its name and its data, back to back.
+func (t *tool) mergeStream(args []string) int {
+	var weights []uint32
+	objects := "."
+	g := getopt{prog: t.command("merge-stream"), short: "vw:", long: []longOption{{"verbose", false, 'v'}, {"weight", true, 'w'}}, stderr: t.Stderr, args: args}
+	if t.Version == 0 {
+		g.short += "o:"
+		g.long = append(g.long, longOption{"exact", false, 'e'}, longOption{"object-directory", true, 'o'})
+	}
+	for opt, arg := g.next(); opt != 0; opt, arg = g.next() {
+		switch opt {
+		case 'v':
+			t.verbose = true
+		case 'e':
+			t.exact = true
+		case 'o':
+			objects = arg
+		case 'w':
+			if !t.parseWeights(arg, &weights) {
+				return t.fatal("weights need to be non-negative")
+			}
+		default:
+			return t.misused("merge-stream")
+		}
+	}
+	if len(g.operands) > 1 {
+		return t.misused("merge-stream")
+	}
+	name, b, err := "<stdin>", []byte(nil), error(nil)
+	if len(g.operands) == 1 && !(t.Version == 0 && g.operands[0] == "-") {
+		name = g.operands[0]
+		b, err = os.ReadFile(name)
+	} else {
+		b, err = readAll(t.Stdin)
+	}
+	if err != nil {
+		s := new(said)
+		s.errorf("%s:cannot open:%s\n", name, systemError(err))
+		t.say(s)
+		if t.verbose {
+			fmt.Fprintln(t.Stdout, "no profile files were merged")
+		}
+		if t.Version == 0 {
+			return 1
+		}
+		return 0
+	}
+	return t.mergeParts(t.splitStream(name, b, objects), weights)
+}
+
 // splitStream reads a stream as far as it goes. objects is where to look for the
 // notes of data without a name.
 func (t *tool) splitStream(stream string, b []byte, objects string) []streamPart {
