@@ -155,4 +155,3 @@ func (c *Counts) rescale(s scale) {
 		}
 	}
 }
-
