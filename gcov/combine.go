@@ -36,7 +36,7 @@ func (c *Counts) omitZeros() {
 	for i := range c.Functions {
 		for j := range c.Functions[i].Counters {
 			k := &c.Functions[i].Counters[j]
-			if allZero(k.Values) && c.Version.operation(k.Kind) != opValues {
+			if k.Zeros == 0 && allZero(k.Values) && c.Version.operation(k.Kind) != opValues {
 				k.Zeros += len(k.Values)
 				k.Values = nil
 			}

@@ -24,6 +24,7 @@
 package live
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -138,12 +139,16 @@ func (p *Process) empty() error {
 // refresh looks at the memory map and finds counters in the images that are
 // new, or in all.
 func (p *Process) refresh(all bool) error {
-	maps, text, err := p.proc.Maps()
+	text, err := p.proc.MapText()
+	if err == nil && !all && bytes.Equal(text, p.text) {
+		return nil
+	}
+	var maps proc.Maps
+	if err == nil {
+		maps, text, err = p.proc.Maps()
+	}
 	if err != nil {
 		return fmt.Errorf("process %d: %w", p.PID, err)
-	}
-	if !all && string(text) == string(p.text) {
-		return nil
 	}
 	known := make(map[string]*image)
 	if !all {

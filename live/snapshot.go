@@ -109,6 +109,7 @@ func (im *image) counts(buf []byte, mem memory) ([]*gcov.Counts, []error) {
 	for i, u := range im.units {
 		c := &gcov.Counts{BigEndian: im.order.String() == "BigEndian", Version: u.version, Stamp: u.stamp, Checksum: u.check}
 		c.Functions = take(&slabs.functions, len(u.funcs))
+		slabs.omitZeros = u.version.OmitsZeros() && !u.clang
 		for j := range u.funcs {
 			im.functionCounts(&c.Functions[j], &u.funcs[j], u, slabs, buf)
 			for k := range c.Functions[j].Counters {
@@ -143,6 +144,7 @@ type slabs struct {
 	functions []gcov.FunctionCounts
 	counters  []gcov.Counters
 	values    []int64
+	omitZeros bool // counters that are all zero are not written
 }
 
 func (im *image) room() *slabs {
@@ -195,7 +197,7 @@ func (im *image) functionCounts(to *gcov.FunctionCounts, f *function, u *unit, r
 	to.Counters = take(&room.counters, len(f.arrays))
 	for i, a := range f.arrays {
 		b := buf[a.at : a.at+8*a.length]
-		if u.version.OmitsZeros() && !u.clang && a.length > 0 && !isList(u.version, a.kind) && allZero(b) {
+		if room.omitZeros && a.length > 0 && allZero(b) && !isList(u.version, a.kind) {
 			to.Counters[i] = gcov.Counters{Kind: a.kind, Zeros: a.length}
 			continue
 		}

@@ -298,7 +298,7 @@ func (l *look) changed(pid int) bool {
 		return false
 	}
 	defer pr.Close()
-	_, text, err := pr.Maps()
+	text, err := pr.MapText()
 	if err != nil || string(text) == l.maps {
 		return false
 	}

@@ -36,18 +36,24 @@ const deletedSuffix = " (deleted)"
 // Maps reads the memory map. The second result is its text, which is the same
 // as long as nothing has changed.
 func (p *Process) Maps() (Maps, []byte, error) {
-	b, err := p.read("maps")
+	b, err := p.MapText()
 	if err != nil {
 		return nil, nil, err
-	}
-	if len(b) == 0 { // a zombie, or a thread of the kernel
-		return nil, nil, ErrExited
 	}
 	maps, err := parseMaps(b)
 	if err != nil {
 		return nil, nil, fmt.Errorf("process %d: /proc/%d/maps: %w", p.PID, p.PID, err)
 	}
 	return maps, b, nil
+}
+
+// MapText reads the text of the memory map, to see whether it has changed.
+func (p *Process) MapText() ([]byte, error) {
+	b, err := p.read("maps")
+	if err == nil && len(b) == 0 { // a zombie, or a thread of the kernel
+		return nil, ErrExited
+	}
+	return b, err
 }
 
 // parseMaps reads lines like
