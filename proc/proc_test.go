@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -177,6 +178,59 @@ func TestWhileStopped(t *testing.T) {
 	}
 	if err := p.WhileStopped(func() error { return nil }); !errors.Is(err, ErrExited) {
 		t.Errorf("%v", err)
+	}
+}
+
+const churnProgram = `
+#include <pthread.h>
+#include <unistd.h>
+static void *brief(void *p) { return p; }
+static void *churn(void *p)
+{
+	for (;;) {
+		pthread_t t;
+		if (pthread_create(&t, 0, brief, 0) == 0)
+			pthread_join(t, 0);
+	}
+	return p;
+}
+int main(void)
+{
+	pthread_t t;
+	for (int i = 0; i < 4; i++)
+		pthread_create(&t, 0, churn, 0);
+	for (;;)
+		pause();
+}
+`
+
+// TestWhileStoppedChurn stops a process whose threads end all the time.
+func TestWhileStoppedChurn(t *testing.T) {
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "churn.c"), filepath.Join(dir, "churn")
+	if err := os.WriteFile(source, []byte(churnProgram), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc-12", "-O1", "-pthread", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(program)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p, err := Open(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for i := range 300 {
+		if err := p.WhileStopped(func() error { return nil }); err != nil {
+			t.Fatalf("after %d times: %v", i, err)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func (p *Process) WhileHeld(do func(*Held) error) error {
 	defer runtime.UnlockOSThread()
 	for try := 0; ; try++ {
 		held, err := p.whileHeld(do)
-		// Of a thread that is about to end the kernel says that it is forbidden.
+		// Of a thread that is just ending the kernel says that it is forbidden.
 		var access *AccessError
 		if held || try == 20 || !errors.As(err, &access) {
 			return err

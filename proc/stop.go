@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,20 +21,8 @@ const stopPatience = 3 * time.Second
 // on, whatever do returns. The threads do not notice: system calls are begun
 // again, signals that arrive are delivered afterwards. If footfall itself is
 // killed the kernel lets them go.
-func (p *Process) WhileStopped(do func() error) (err error) {
-	// The kernel knows a tracer by its thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	s := stopper{p: p, threads: make(map[int]*stopped)}
-	defer func() {
-		if resumeErr := s.resume(); err == nil {
-			err = resumeErr
-		}
-	}()
-	if err := s.stop(); err != nil {
-		return err
-	}
-	return do()
+func (p *Process) WhileStopped(do func() error) error {
+	return p.WhileHeld(func(*Held) error { return do() })
 }
 
 type stopper struct {
@@ -90,6 +78,8 @@ func (s *stopper) seize() (added int, err error) {
 			continue // ended meanwhile
 		case errors.Is(err, unix.EPERM) && s.tracer(tid) != 0:
 			return 0, fmt.Errorf("process %d: process %d traces it already (a debugger, strace): only one can", s.p.PID, s.tracer(tid))
+		case errors.Is(err, unix.EPERM) && s.ended(tid):
+			continue
 		case err != nil:
 			return 0, s.p.failed("stop threads", err)
 		}
@@ -100,6 +90,17 @@ func (s *stopper) seize() (added int, err error) {
 		}
 	}
 	return added, nil
+}
+
+// ended tells whether a thread will not run again. The kernel says that it is
+// forbidden to trace one.
+func (s *stopper) ended(tid int) bool {
+	b, err := s.p.read(fmt.Sprintf("task/%d/status", tid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(b), "\nState:\t")
+	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
 // tracer returns the process that traces a thread, 0: none.
