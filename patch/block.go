@@ -45,7 +45,7 @@ type block struct {
 	addr    uint64
 	index   uint32
 	stubs   []*stub
-	byKey   map[stubKey]*stub
+	byKey   map[stubKey][]*stub
 	region  [2]uint64 // address and size
 	shadow  uint64
 	unwinds bool
@@ -132,7 +132,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 		return nil, errors.New("another version of footfall has put it there: use that one, or start the process anew")
 	}
 	b := &block{
-		addr: addr, index: uint32(word(info[64:])), byKey: make(map[stubKey]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
+		addr: addr, index: uint32(word(info[64:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
 		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinds: word(info[56:]) != 0,
 	}
 	records := make([]byte, recordSize*count)
@@ -150,7 +150,8 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 
 func (b *block) add(st *stub) {
 	b.stubs = append(b.stubs, st)
-	b.byKey[stubKey{st.site, st.mode, st.root}] = st
+	key := stubKey{st.site, st.mode, st.root}
+	b.byKey[key] = append(b.byKey[key], st)
 }
 
 func (st *stub) record() []byte {
@@ -173,18 +174,28 @@ func (s *Session) inject(sites []*Site) error {
 	if err != nil {
 		return err
 	}
+	first := s.region == nil
+	if !first && len(needed) == 0 {
+		return nil
+	}
 	exits := s.options.Mode == Exits || s.options.Mode == Filtered
 	for _, b := range s.blocks {
 		s.shadow = cmp.Or(s.shadow, b.shadow)
 	}
-	var place uint64
-	err = held(s.p, func(h *proc.Held) error {
+	err = held(s.p, func(h *proc.Held) (err error) {
+		if !first {
+			// Before the threads run on: nobody may see half of the list of blocks.
+			defer func() { err = errors.Join(err, s.writeBlocks()) }()
+		}
 		for ; len(needed) > 0; needed = needed[1:] {
 			b, err := newBlock(s.p, h, needed[0], uint32(len(s.blocks)))
 			if err != nil {
 				return err
 			}
 			s.blocks = append(s.blocks, b)
+		}
+		if !first {
+			return nil
 		}
 		if s.region == nil {
 			if err := s.newRegion(h); err != nil {
@@ -196,19 +207,31 @@ func (s *Session) inject(sites []*Site) error {
 				return err
 			}
 		}
-		place, err = threadIDOffset(s.p, h)
+		s.idPlace, err = threadIDOffset(s.p, h)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, b := range s.blocks {
-		if err := b.write(s, place); err != nil {
+	if first {
+		if err := s.writeBlocks(); err != nil {
 			return err
 		}
 	}
+	if err := s.noteBlocks(); err != nil {
+		return err
+	}
 	if exits {
 		return s.registerUnwinding()
+	}
+	return nil
+}
+
+func (s *Session) writeBlocks() error {
+	for _, b := range s.blocks {
+		if err := b.write(s); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -312,7 +335,7 @@ func newBlock(p *proc.Process, h *proc.Held, addr uint64, index uint32) (*block,
 	if err != nil {
 		return nil, fmt.Errorf("map code: %w", err)
 	}
-	return &block{addr: addr, index: index, byKey: make(map[stubKey]*stub)}, nil
+	return &block{addr: addr, index: index, byKey: make(map[stubKey][]*stub)}, nil
 }
 
 // withMemory makes a file in memory in the target, calls do with its
@@ -342,7 +365,7 @@ func withMemory(p *proc.Process, h *proc.Held, scratch uint64, name string, size
 }
 
 // write fills the block but for its stubs. What is there already is the same.
-func (b *block) write(s *Session, threadID uint64) error {
+func (b *block) write(s *Session) error {
 	b.region, b.shadow = [2]uint64{s.region.addr, uint64(len(s.region.memory))}, s.shadow
 	self, err := proc.Identify(unix.Getpid())
 	if err != nil {
@@ -351,7 +374,7 @@ func (b *block) write(s *Session, threadID uint64) error {
 	code := slices.Clone(trampoline)
 	word := binary.LittleEndian.PutUint64
 	word(code[shadowConstant:], s.shadow)
-	word(code[threadIDPlace:], threadID)
+	word(code[threadIDPlace:], s.idPlace)
 	word(code[rangeCount:], uint64(len(s.blocks)))
 	for i, other := range s.blocks {
 		word(code[rangesAt+16*i:], other.addr+stubsAt)
@@ -416,8 +439,8 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 	}
 	for _, site := range sites {
 		root := site.Root && s.options.Mode == Filtered
-		st := s.findStub(stubKey{site.Addr, s.options.Mode, root})
-		if st == nil || st.old != site.old || st.resume != site.Addr+uint64(site.room) {
+		st := s.findStub(site, root)
+		if st == nil {
 			b := s.blockFor(site.Addr)
 			if b == nil {
 				return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
@@ -455,10 +478,16 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 	return stubs, nil
 }
 
-func (s *Session) findStub(key stubKey) *stub {
+// findStub finds a stub for the site that is there. In this session it must
+// not have been that of another function, whose library was at the same place.
+func (s *Session) findStub(site *Site, root bool) *stub {
 	for _, b := range s.blocks {
-		if st := b.byKey[key]; st != nil {
-			return st
+		for _, st := range b.byKey[stubKey{site.Addr, s.options.Mode, root}] {
+			other := s.stubs[st.id()]
+			same := other == nil || other.Image.Path == site.Image.Path && other.Function == site.Function
+			if same && st.old == site.old && st.resume == site.Addr+uint64(site.room) {
+				return st
+			}
 		}
 	}
 	return nil

@@ -26,17 +26,21 @@
 //
 // # What is not seen
 //
-// Children made by fork do not record. Exits of calls on stacks outside of
-// 0x7e0000000000-0x7fffffffffff (some coroutines) are not seen, the entries are.
+// Children made by fork do not record; [Session.SwitchOff] restores them. Exits
+// of calls on stacks outside of 0x7e0000000000-0x7fffffffffff (some coroutines)
+// are not seen, the entries are.
 package patch
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"footfall/exe"
 	"footfall/proc"
@@ -94,11 +98,17 @@ type Session struct {
 	threads map[uint32]proc.Thread
 	buffer  []Event
 	used    [maxThreads]bool // places of threads that have ended
+	idPlace uint64           // where threads have their id
+	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
+	files   map[string]bool  // of the blocks
 
 	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*Site]string
+	// Children is how many processes SwitchOff restored besides: children made
+	// by fork since Open.
+	Children int
 }
 
 // Open switches the sites on. If it fails the process is as before.
@@ -106,7 +116,7 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if err := supported(p, options.Mode); err != nil {
 		return nil, err
 	}
-	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), Skipped: make(map[*Site]string)}
+	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), probes: make(map[*Image]*stub), Skipped: make(map[*Site]string)}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
@@ -128,7 +138,7 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 		return s, err
 	}
 	if options.Mode == Chains {
-		if err := s.region.unwindRows(p, s.blocks); err != nil {
+		if err := s.region.unwindRows(p); err != nil {
 			return s, err
 		}
 	}
@@ -205,8 +215,13 @@ func (s *Session) switchOn(stubs []*stub) error {
 	begin := time.Now()
 	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *proc.Held) error {
+		// What was there a moment ago may have been unloaded.
+		stubs, err := present(s.p, sorted(stubs), func(st *stub) []byte { return st.old[:jumpSize] })
+		if err != nil {
+			return err
+		}
 		// From here on Close has something to undo.
-		s.on = stubs
+		s.on = append(s.on, stubs...)
 		if err := moveOut(h, stubs); err != nil {
 			return err
 		}
@@ -220,11 +235,50 @@ func (s *Session) switchOn(stubs []*stub) error {
 		}
 		changes := make([]change, len(stubs))
 		for i, st := range stubs {
-			changes[i] = change{st.site, st.old[:jumpSize], jump(st.site, st.addr())}
+			changes[i] = change{st.site, st.old[:jumpSize], st.jump()}
+			if image := s.stubs[st.id()].Image; s.probes[image] == nil {
+				s.probes[image] = st
+			}
 		}
-		_, err := writeCode(s.p, changes)
+		_, err = writeCode(s.p, changes)
 		return err
 	})
+}
+
+// jump is what leads from the site to the stub.
+func (st *stub) jump() []byte { return jump(st.site, st.addr()) }
+
+func sorted(stubs []*stub) []*stub {
+	slices.SortFunc(stubs, func(a, b *stub) int { return cmp.Compare(a.site, b.site) })
+	return stubs
+}
+
+// present returns those of the stubs, which are sorted, at whose sites the
+// wanted bytes are. They are not where a library has been unloaded, and maybe
+// another one loaded.
+func present(p *proc.Process, stubs []*stub, wanted func(*stub) []byte) ([]*stub, error) {
+	const page = 4096
+	var there []*stub
+	buffer := make([]byte, 2*page)
+	for len(stubs) > 0 {
+		from := stubs[0].site
+		n := 1
+		for n < len(stubs) && stubs[n].site < from&^(page-1)+page {
+			n++
+		}
+		b := buffer[:stubs[n-1].site+jumpSize-from]
+		got, err := p.ReadAt(b, int64(from))
+		if err != nil && !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EIO) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, err
+		}
+		for _, st := range stubs[:n] {
+			if at := int(st.site - from); at+jumpSize <= got && string(b[at:at+jumpSize]) == string(wanted(st)) {
+				there = append(there, st)
+			}
+		}
+		stubs = stubs[n:]
+	}
+	return there, nil
 }
 
 // moveOut moves threads that are between the nops of a site behind them.
@@ -295,6 +349,7 @@ func (s *Session) Close() error {
 
 // SwitchOff restores the sites. What was recorded can still be read.
 func (s *Session) SwitchOff() error {
+	defer func() { s.Children += s.restoreChildren() }()
 	if err := s.p.Check(); err != nil || len(s.blocks) == 0 {
 		s.on = nil
 		return nil // there is nothing to restore
@@ -309,14 +364,17 @@ func (s *Session) SwitchOff() error {
 
 // restore writes what was at the sites before.
 func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
-	slices.SortFunc(stubs, func(a, b *stub) int { return cmp.Compare(a.site, b.site) })
 	err := p.WhileHeld(func(h *proc.Held) error {
-		if err := moveOut(h, stubs); err != nil {
+		there, err := present(p, sorted(stubs), (*stub).jump)
+		if err != nil {
 			return err
 		}
-		changes := make([]change, len(stubs))
-		for i, st := range stubs {
-			changes[i] = change{st.site, jump(st.site, st.addr()), st.old[:jumpSize]}
+		if err := moveOut(h, there); err != nil {
+			return err
+		}
+		changes := make([]change, len(there))
+		for i, st := range there {
+			changes[i] = change{st.site, st.jump(), st.old[:jumpSize]}
 		}
 		if _, err := writeCode(p, changes); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"footfall/exe"
 	"footfall/proc"
 )
 
@@ -24,7 +25,7 @@ import (
 //	0x21000    cache of unwind rows
 //	0x40000    open calls of each thread, for filters
 //	0x2040000  rings
-//	           unwind rows
+//	           unwind rows, twice
 //
 // Nothing of it takes memory until it is used.
 type region struct {
@@ -33,6 +34,7 @@ type region struct {
 	file     *os.File
 	ringSize uint64
 	newest   bool
+	rows     map[string][]exe.UnwindRow // of each image, for chains
 }
 
 const (
@@ -110,7 +112,7 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	if r.ringSize < 4096 || r.ringSize&(r.ringSize-1) != 0 || r.ringSize > 1<<30 {
 		return fmt.Errorf("a ring of %d bytes: it must be a power of 2, at least 4096", r.ringSize)
 	}
-	size := ringsAt + maxThreads*r.ringSize + rowsSize
+	size := ringsAt + maxThreads*r.ringSize + 2*rowsSize
 	b := s.blocks[0]
 	var at, flags uint64 = 0, unix.MAP_SHARED
 	for _, old := range s.blocks {

@@ -18,11 +18,15 @@ type chrome struct {
 }
 
 func newChrome(w io.Writer, h *Header) Output {
-	c := &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool)}
-	for _, f := range h.Functions {
-		c.names = append(c.names, quote(f.Name))
+	return &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool)}
+}
+
+// nameOf returns a function's name, quoted.
+func (c *chrome) nameOf(function uint32) string {
+	for i := len(c.names); i < len(c.h.Functions); i++ {
+		c.names = append(c.names, quote(c.h.Functions[i].Name))
 	}
-	return c
+	return c.names[function]
 }
 
 func quote(s string) string {
@@ -53,7 +57,7 @@ func (c *chrome) name(t *Thread) {
 func (c *chrome) Enter(t *Thread, call *Call) {
 	if !c.h.Exits {
 		c.name(t)
-		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, c.names[call.Function])
+		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, c.nameOf(call.Function))
 	}
 }
 
@@ -63,7 +67,7 @@ func (c *chrome) Leave(t *Thread, call *Call) {
 	}
 	c.name(t)
 	duration := call.End - call.Start
-	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.names[call.Function])
+	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.nameOf(call.Function))
 }
 
 func (c *chrome) Flush() error { return nil }

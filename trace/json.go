@@ -9,11 +9,13 @@ import (
 )
 
 // jsonOutput is JSON that docs/trace.md describes: the header, the calls in
-// the order in which they ended, a line each, the threads and the summary.
+// the order in which they ended, a line each, functions that were added since the
+// first, the threads and the summary.
 type jsonOutput struct {
 	w       *bufio.Writer
 	h       *Header
 	calls   uint64
+	begun   int // functions of the header that are written
 	threads []*Thread
 }
 
@@ -22,6 +24,7 @@ func newJSON(w io.Writer, h *Header) Output {
 }
 
 func (j *jsonOutput) begin() {
+	j.begun = len(j.h.Functions)
 	b, err := json.Marshal(j.h)
 	if err != nil {
 		return // strings and numbers only
@@ -75,6 +78,14 @@ func (j *jsonOutput) Close(s Summary) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(j.w, "],\n\"threads\":%s,\n\"summary\":%s}\n", threads, summary)
+	fmt.Fprint(j.w, "],\n")
+	if later := j.h.Functions[j.begun:]; len(later) > 0 {
+		b, err := json.Marshal(later)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(j.w, "\"loaded\":%s,\n", b)
+	}
+	fmt.Fprintf(j.w, "\"threads\":%s,\n\"summary\":%s}\n", threads, summary)
 	return j.w.Flush()
 }

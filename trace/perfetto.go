@@ -14,7 +14,7 @@ type perfetto struct {
 	h       *Header
 	begun   bool
 	threads map[*Thread]uint64 // uuid
-	named   []bool
+	named   map[uint32]bool
 	buffer  []byte
 }
 
@@ -27,7 +27,7 @@ const (
 )
 
 func newPerfetto(w io.Writer, h *Header) Output {
-	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), named: make([]bool, len(h.Functions))}
+	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), named: make(map[uint32]bool)}
 }
 
 func number(b []byte, field int, v uint64) []byte {

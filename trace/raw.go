@@ -18,6 +18,7 @@ import (
 //	kind 2   Thread as JSON; the events after it are its
 //	kind 3   events: time u64, function u32 (bit 31: exit), stack u32
 //	kind 4   lost events u64; last
+//	kind 5   more functions, as in the header: of libraries loaded meanwhile
 //
 // Numbers are little endian.
 const rawMagic = "footfall trace 1\n"
@@ -27,6 +28,7 @@ const (
 	rawThread
 	rawEvents
 	rawEnd
+	rawFunctions
 
 	rawEventSize = 16
 	rawExit      = 1 << 31
@@ -83,6 +85,11 @@ func (r *RawWriter) Add(t Thread, events []Event) {
 	}
 }
 
+// AddFunctions writes functions that follow those so far.
+func (r *RawWriter) AddFunctions(functions []Function) {
+	r.json(rawFunctions, functions)
+}
+
 // Close writes the end.
 func (r *RawWriter) Close(lost uint64) error {
 	r.begin(rawEnd, 8)
@@ -100,7 +107,7 @@ func (e *FormatError) Error() string { return fmt.Sprintf("at %#x: %s", e.Offset
 
 // A RawReader reads a raw file.
 type RawReader struct {
-	Header Header
+	Header Header // functions are added to it as Read comes to them
 	r      *bufio.Reader
 	at     int64
 }
@@ -169,6 +176,12 @@ func (f *RawReader) Read(do func(Thread, []Event)) (lost uint64, err error) {
 				})
 			}
 			do(t, events)
+		case rawFunctions:
+			var more []Function
+			if err := json.Unmarshal(b, &more); err != nil {
+				return 0, &FormatError{f.at, "functions: " + err.Error()}
+			}
+			f.Header.Functions = append(f.Header.Functions, more...)
 		case rawEnd:
 			if len(b) != 8 {
 				return 0, &FormatError{f.at, "the end has an unknown form"}

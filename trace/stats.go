@@ -26,20 +26,25 @@ type functionStats struct {
 }
 
 func newStats(w io.Writer, h *Header) Output {
-	s := &stats{w: w, h: h, of: make([]functionStats, len(h.Functions)), within: make(map[*Thread][]int32)}
-	for i := range s.of {
-		s.of[i].function = uint32(i)
-	}
+	s := &stats{w: w, h: h, within: make(map[*Thread][]int32)}
+	s.grow()
 	return s
 }
 
+// grow makes room for functions that have been added.
+func (s *stats) grow() {
+	for i := len(s.of); i < len(s.h.Functions); i++ {
+		s.of = append(s.of, functionStats{function: uint32(i)})
+	}
+}
+
 func (s *stats) openIn(t *Thread) []int32 {
-	if s.lastFor == t {
+	if s.lastFor == t && len(s.last) == len(s.of) {
 		return s.last
 	}
 	w := s.within[t]
-	if w == nil {
-		w = make([]int32, len(s.of))
+	if n := len(s.of) - len(w); n > 0 {
+		w = append(w, make([]int32, n)...)
 		s.within[t] = w
 	}
 	s.lastFor, s.last = t, w
@@ -47,6 +52,9 @@ func (s *stats) openIn(t *Thread) []int32 {
 }
 
 func (s *stats) Enter(t *Thread, c *Call) {
+	if int(c.Function) >= len(s.of) {
+		s.grow()
+	}
 	s.of[c.Function].calls++
 	s.openIn(t)[c.Function]++
 }

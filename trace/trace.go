@@ -46,7 +46,8 @@ type Header struct {
 	Start   int64  `json:"start"` // nanoseconds since 1970
 	// Exits tells whether exits are seen. Else calls have no duration, and
 	// which is within which is concluded from where they are on the stack.
-	Exits     bool       `json:"exits"`
+	Exits bool `json:"exits"`
+	// Functions may be added to while calls come: of libraries that are loaded.
 	Functions []Function `json:"functions"`
 }
 
@@ -116,7 +117,7 @@ func NewOutput(format string, w io.Writer, h *Header) (Output, error) {
 	if newOutput := outputs[format]; newOutput != nil {
 		return newOutput(w, h), nil
 	}
-	return nil, fmt.Errorf("unknown output %q: there are %v and raw", format, Formats())
+	return nil, fmt.Errorf("unknown output %q: there are %v, html and raw", format, Formats())
 }
 
 // A Builder makes calls of events.

@@ -1,0 +1,82 @@
+package patch
+
+import (
+	"fmt"
+
+	"footfall/proc"
+)
+
+// A child made by fork has the jumps of its parent, and records nothing. It has
+// the same blocks, too: mappings of the same files in memory, by which it is
+// found, whoever its parent is by now.
+
+// fileOf tells the file of a mapping from any other.
+func fileOf(m *proc.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
+
+// noteBlocks remembers the files of the blocks.
+func (s *Session) noteBlocks() error {
+	maps, _, err := s.p.Maps()
+	if err != nil {
+		return err
+	}
+	s.files = make(map[string]bool)
+	for _, b := range s.blocks {
+		if m := maps.At(b.addr + infoAt); m != nil {
+			s.files[fileOf(m)] = true
+		}
+	}
+	return nil
+}
+
+// restoreChildren restores the children, and theirs, and returns how many
+// processes that were. Those that it has no permission for stay as they are.
+func (s *Session) restoreChildren() (total int) {
+	for round := 0; round < 10 && len(s.files) > 0; round++ {
+		pids, err := proc.List()
+		if err != nil {
+			return total
+		}
+		n := 0
+		for _, pid := range pids {
+			if pid != s.p.PID && s.restoreChild(pid) {
+				n++
+			}
+		}
+		if n == 0 {
+			break // else they may have made more meanwhile
+		}
+		total += n
+	}
+	s.files = nil
+	return total
+}
+
+func (s *Session) restoreChild(pid int) bool {
+	p, err := proc.Open(pid)
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	if !s.isChild(p) {
+		return false
+	}
+	blocks, err := findBlocks(p)
+	if err != nil || refuseSecond(p, blocks) != nil {
+		return false
+	}
+	n, err := repair(p, blocks)
+	return err == nil && n > 0
+}
+
+func (s *Session) isChild(p *proc.Process) bool {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return false
+	}
+	for i := range maps {
+		if maps[i].Path == "/memfd:"+codeName && s.files[fileOf(&maps[i])] {
+			return true
+		}
+	}
+	return false
+}
