@@ -15,7 +15,9 @@ type document struct {
 	Period    int64          `json:"period,omitempty"` // time that one sample stands for
 	HasTime   bool           `json:"hasTime"`
 	HasCalls  bool           `json:"hasCalls"`
-	Estimated bool           `json:"estimated"` // total times of functions and times of arcs
+	Estimated bool           `json:"estimated"`          // total times of functions and times of arcs
+	Measure   string         `json:"measure,omitempty"`  // what "time" is, if not CPU time; only in pages
+	Inverted  bool           `json:"inverted,omitempty"` // show stacks from the innermost function on
 	Notes     []string       `json:"notes,omitempty"`
 	Functions []jsonFunction `json:"functions"` // the most costly first
 	Arcs      []jsonArc      `json:"arcs"`
@@ -51,7 +53,7 @@ func newDocument(r *Report) *document {
 	g := r.Graph
 	d := &document{
 		Format: "footfall profile", Version: 1, Title: r.Title, Total: g.Total, Period: r.Profile.Period,
-		HasTime: g.CPU, HasCalls: g.Calls, Estimated: g.CPU && !g.Sampled, Notes: r.Profile.Notes,
+		HasTime: g.CPU, HasCalls: g.Calls, Estimated: g.CPU && !g.Sampled, Notes: r.Profile.Notes, Measure: r.measure, Inverted: r.inverted,
 		Functions: []jsonFunction{}, Arcs: []jsonArc{},
 	}
 	numbers := make(map[uint64]int)

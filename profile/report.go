@@ -28,6 +28,9 @@ type Report struct {
 	Shown func(name string) string
 	// Color tells to colour text.
 	Color bool
+
+	measure  string // what stands for CPU time: PrintChains
+	inverted bool
 }
 
 // An Output is a format.

@@ -14,7 +14,9 @@ function make(tag, className, text) {
   return e;
 }
 
-const seconds = ns => (ns / 1e9).toFixed(3) + " s";
+// Of some profiles the value of the stacks is a number of calls.
+const seconds = ns => data.measure === "calls" ? count(ns) : (ns / 1e9).toFixed(3) + " s";
+const measure = { calls: "calls", wall: "wall time" }[data.measure] || "CPU time";
 const share = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + " %";
 const count = n => n.toLocaleString("en-US").replaceAll(",", "\u202f");
 const place = f => f.file ? f.file + (f.line ? ":" + f.line : "") : f.image || "";
@@ -45,7 +47,7 @@ function buildTree() {
     if (state.thread && s.thread !== state.thread) continue;
     let frame = root;
     frame.total += s.self;
-    for (const f of s.functions) {
+    for (const f of data.inverted ? [...s.functions].reverse() : s.functions) {
       let next = frame.children.get(f);
       if (!next) frame.children.set(f, next = newFrame(f, frame));
       next.total += s.self;
@@ -224,7 +226,7 @@ function search(text) {
         all += s.self;
         if (s.functions.some(f => state.match(functions[f].name))) sum += s.self;
       }
-      part = `, ${share(sum, all)} of the time`;
+      part = `, ${share(sum, all)} of the ${data.measure === "calls" ? "calls" : "time"}`;
     }
     byId("found").textContent = `${n} function${n === 1 ? "" : "s"}${part}`;
   }
@@ -435,7 +437,7 @@ function toggleHelp() {
 function start() {
   document.querySelector("h1").textContent = data.title;
   const facts = [];
-  if (data.hasTime) facts.push(`CPU time ${seconds(data.total)}` + (data.period ? ` in ${count(Math.round(data.total / data.period))} samples` : ""));
+  if (data.hasTime) facts.push(`${measure} ${seconds(data.total)}` + (data.period ? ` in ${count(Math.round(data.total / data.period))} samples` : ""));
   if (data.hasCalls) facts.push(`${count(functions.reduce((n, f) => n + f.calls, 0))} calls`);
   facts.push(`${count(functions.length)} functions`);
   byId("summary").textContent = facts.join(", ");
