@@ -20,6 +20,7 @@ import (
 
 	"footfall/patch"
 	"footfall/proc"
+	"footfall/profile"
 )
 
 func newCallersCommand() *cobra.Command {
@@ -45,6 +46,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   text        chains with source lines, the most frequent first (the default)
   json        a list of {"chain":[{"function":...,"file":...,"line":...}],"count":N},
               the nearest caller first
+  html        a page with a flame graph, for any browser: html=FILE
   pprof       a profile with the value calls, for go tool pprof
   collapsed   for flame graphs
 
@@ -52,8 +54,8 @@ When it has ended, or is interrupted, the program is as before.`,
 		Example: `  # who hashes all the time?
   footfall callers redis-server dictGenHashFunction --duration 2s
 
-  # longer chains, for a flame graph
-  footfall callers redis-server zmalloc --depth 10 --output collapsed=zmalloc.txt`,
+  # longer chains, as a flame graph
+  footfall callers redis-server zmalloc --depth 10 --output html=zmalloc.html`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd, args[0], args[1])
@@ -80,6 +82,7 @@ type callersOptions struct {
 var callerOutputs = map[string]func(*callers, io.Writer) error{
 	"text":      (*callers).printText,
 	"json":      (*callers).printJSON,
+	"html":      (*callers).printHTML,
 	"pprof":     (*callers).printPprof,
 	"collapsed": (*callers).printCollapsed,
 }
@@ -93,7 +96,7 @@ func (o *callersOptions) check() error {
 	}
 	for _, text := range o.outputs {
 		if format, _, _ := strings.Cut(text, "="); callerOutputs[format] == nil {
-			return fmt.Errorf("unknown output %q: there are text, json, pprof and collapsed", format)
+			return fmt.Errorf("unknown output %q: there are text, json, html, pprof and collapsed", format)
 		}
 	}
 	return nil
@@ -108,18 +111,11 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		return err
 	}
 	defer p.Close()
-	sites, done, err := (&traceOptions{functions: []string{function}}).sites(p, nil)
-	defer done()
+	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil)
 	if err != nil {
 		return err
 	}
-	// Now, because the process may have ended when they are needed.
-	images, _ := patch.Images(p)
-	defer func() {
-		for _, i := range images {
-			i.Close()
-		}
-	}()
+	defer libraries.Close()
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
 	session, err := patch.Open(p, sites, patch.Options{Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20})
@@ -134,7 +130,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if len(session.Sites()) > 1 {
 		fmt.Fprintf(stderr, "footfall: %d functions fit %q; their callers are counted together\n", len(session.Sites()), function)
 	}
-	c := &callers{p: p, function: sites[0].Name(), images: images, top: o.top, places: make(map[uint64][]place)}
+	c := &callers{p: p, function: sites[0].Name(), images: libraries.All, top: o.top, places: make(map[uint64][]place)}
 	update := func() { c.chains, c.duration = session.Chains(), time.Since(begin) }
 	show := func() error {
 		update()
@@ -146,12 +142,13 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if !o.watch {
 		show = func() error { return nil }
 	}
-	if why := o.wait(ctx, p, session, show); why != nil {
+	if why := o.wait(ctx, p, session, func() { libraries.update(session, stderr) }, show); why != nil {
 		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
 	}
 	if err := session.SwitchOff(); err != nil {
 		return err
 	}
+	sayChildren(session, stderr)
 	update()
 	lost, threads := session.Lost()
 	if lost > 0 {
@@ -166,9 +163,9 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	return o.write(c, cmd.OutOrStdout())
 }
 
-// wait waits until the counting is to end, and calls show every second; its
-// result says why it ended if nobody asked for it.
-func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *patch.Session, show func() error) error {
+// wait waits until the counting is to end, and calls update often and show every
+// second; its result says why it ended if nobody asked for it.
+func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *patch.Session, update func(), show func() error) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	if o.duration > 0 {
@@ -191,6 +188,7 @@ func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *pat
 			if err := session.Recycle(); err != nil {
 				return err
 			}
+			update()
 		}
 	}
 }
@@ -216,7 +214,7 @@ func (o *callersOptions) write(c *callers, stdout io.Writer) error {
 type callers struct {
 	p        *proc.Process
 	function string
-	images   []*patch.Image
+	images   func() []*patch.Image
 	chains   []patch.Chain
 	places   map[uint64][]place
 	top      int
@@ -239,7 +237,7 @@ func (c *callers) at(address uint64) []place {
 		return places
 	}
 	places := []place{{Function: fmt.Sprintf("%#x", address), Address: address}}
-	for _, image := range c.images {
+	for _, image := range c.images() {
 		if !image.Contains(address - 1) {
 			continue
 		}
@@ -337,7 +335,14 @@ func (c *callers) printCollapsed(w io.Writer) error {
 	return b.Flush()
 }
 
-func (c *callers) printPprof(w io.Writer) error {
+// printHTML writes a page where the callers stand on the function.
+func (c *callers) printHTML(w io.Writer) error {
+	return profile.PrintChains(w, "callers of "+c.function, true, c.profile())
+}
+
+func (c *callers) printPprof(w io.Writer) error { return c.profile().Write(w) }
+
+func (c *callers) profile() *pprof.Profile {
 	p := &pprof.Profile{
 		SampleType:    []*pprof.ValueType{{Type: "calls", Unit: "count"}},
 		TimeNanos:     time.Now().Add(-c.duration).UnixNano(),
@@ -371,5 +376,5 @@ func (c *callers) printPprof(w io.Writer) error {
 		}
 		p.Sample = append(p.Sample, sample)
 	}
-	return p.Write(w)
+	return p
 }

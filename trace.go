@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,11 +16,13 @@ import (
 	"strings"
 	"time"
 
+	pprof "github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"footfall/patch"
 	"footfall/proc"
+	"footfall/profile"
 	"footfall/trace"
 )
 
@@ -35,7 +38,7 @@ loads no library. TARGET is a process id or the name of one process; after --, a
 program is started and traced from its beginning.
 
 It must be compiled so that its functions begin with room for a jump, which
-costs it next to nothing while it is not traced (x86-64):
+costs it little while it is not traced (x86-64):
 
   gcc -fpatchable-function-entry=5                        or 16,11; clang too
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
@@ -56,12 +59,16 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   stats       a table: calls, total, self, average and longest time
   perfetto    for ui.perfetto.dev           chrome    for chrome://tracing
   pprof       a profile with calls and wall time, for go tool pprof
+  html        a page with a flame graph and a table, for any browser
   collapsed   chains of calls and their time, for flame graphs
   json        all calls, see docs/trace.md
   raw         the events; --read makes any other output of them
 
 Events that come faster than they are read are dropped, counted and said;
 --flight-recorder keeps the newest ones instead and shows them at the end.
+
+Libraries that are loaded meanwhile are traced too, after a moment. Children made
+by fork are not, and are restored at the end.
 
 If footfall is killed the program goes on, slower; --repair restores it, and so
 does the next trace of it.`,
@@ -228,41 +235,96 @@ func (o *traceOptions) options() (patch.Options, error) {
 	return p, nil
 }
 
-// sites finds and selects those of the process.
-func (o *traceOptions) sites(p *proc.Process, only []string) (sites []*patch.Site, done func(), err error) {
-	images, problem := patch.Images(p)
-	done = func() {
-		for _, i := range images {
-			i.Close()
-		}
-	}
-	all, unusable := 0, 0
-	select_, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom)
+// sites finds and selects those of the process, now and, by what it returns
+// besides, of libraries that are loaded later.
+func (o *traceOptions) sites(p *proc.Process, only []string) ([]*patch.Site, *libraries, error) {
+	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom)
 	if err != nil {
-		return nil, done, usageError(err)
+		return nil, nil, usageError(err)
 	}
+	modules, problem := patch.OpenModules(p)
+	l := &libraries{p: p, Modules: modules, selection: chosen}
+	sites, all, unusable, err := l.sites(modules.All())
+	switch {
+	case err != nil:
+	case len(sites) > 0:
+		return sites, l, nil
+	case all > 0:
+		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", p.PID, all)
+	case unusable > 0:
+		err = fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", p.PID)
+	default:
+		err = errors.Join(fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID), problem)
+	}
+	l.Close()
+	return nil, nil, err
+}
+
+// libraries are those of a process, and what to trace of them.
+type libraries struct {
+	*patch.Modules
+	p         *proc.Process
+	selection selection
+	next      time.Time
+}
+
+// sites selects sites of images. all is the number of those that there are,
+// unusable that of entries without room.
+func (l *libraries) sites(images []*patch.Image) (sites []*patch.Site, all, unusable int, err error) {
 	for _, i := range images {
 		found, n, err := i.Sites()
 		if err != nil {
-			return nil, done, err
+			return nil, 0, 0, err
 		}
 		all, unusable = all+len(found), unusable+n
 		for _, s := range found {
-			if select_.takes(p, s) {
+			if l.selection.takes(l.p, s) {
 				sites = append(sites, s)
 			}
 		}
 	}
-	switch {
-	case len(sites) > 0:
-		return sites, done, nil
-	case all > 0:
-		return nil, done, fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", p.PID, all)
-	case unusable > 0:
-		return nil, done, fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", p.PID)
+	return sites, all, unusable, nil
+}
+
+// update switches sites on of libraries that have been loaded meanwhile, and
+// says so; it returns whether there are any. It is to be called often: it looks
+// only now and then.
+func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
+	begin := time.Now()
+	if begin.Before(l.next) {
+		return false
 	}
-	err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID)
-	return nil, done, errors.Join(err, problem)
+	// A large memory map must not keep the process from changing it.
+	defer func() { l.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
+	for _, image := range session.Gone() {
+		l.Forget(image)
+	}
+	fresh, changed, _ := l.Look() // some files are not programs
+	if !changed {
+		return false
+	}
+	var names []string
+	for _, i := range fresh {
+		names = append(names, filepath.Base(i.Path))
+	}
+	sites, _, _, err := l.sites(fresh)
+	n := 0
+	if err == nil {
+		n, err = session.Add(sites)
+	}
+	if err != nil && l.p.Check() == nil {
+		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", strings.Join(names, ", "), err)
+	} else if n > 0 {
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", strings.Join(names, ", "), counted(n, "more function", "more functions"))
+	}
+	return n > 0
+}
+
+// sayChildren says what became of children.
+func sayChildren(session *patch.Session, stderr io.Writer) {
+	if n := session.Children; n > 0 {
+		fmt.Fprintf(stderr, "footfall: %s made by fork meanwhile: not recorded, and restored now\n", counted(n, "child", "children"))
+	}
 }
 
 // A selection says which sites are traced.
@@ -299,11 +361,11 @@ func (o *traceOptions) printSites(w io.Writer, target string, only []string) err
 		return err
 	}
 	defer p.Close()
-	sites, done, err := o.sites(p, only)
-	defer done()
+	sites, libraries, err := o.sites(p, only)
 	if err != nil {
 		return err
 	}
+	defer libraries.Close()
 	fmt.Fprintf(w, "%-14s %4s %7s  %-40s %s\n", "ADDRESS", "ROOM", "SIZE", "FUNCTION", "SOURCE")
 	for _, s := range sites {
 		file, line := s.Source(p)
@@ -318,15 +380,15 @@ func (o *traceOptions) printSites(w io.Writer, target string, only []string) err
 
 // trace records until something ends it.
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) (err error) {
-	sites, done, err := o.sites(p, nil)
-	defer done()
+	sites, libraries, err := o.sites(p, nil)
 	if err != nil {
 		return err
 	}
+	defer libraries.Close()
 	clock := patch.NewClock()
 	options.Filter.MinTime = clock.Ticks(o.minDuration)
-	r := &recorder{o: o, p: p, clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
-	r.header = trace.Header{PID: p.PID, Program: p.Name, Start: clock.Start.UnixNano(), Exits: options.Mode == patch.Exits || options.Mode == patch.Filtered}
+	r := &recorder{o: o, p: p, known: make(map[fileSite]int32), libraries: libraries, clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
+	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: clock.Start.UnixNano(), Exits: options.Mode == patch.Exits || options.Mode == patch.Filtered}
 	// Signals must not end footfall before it has restored the program.
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
@@ -348,6 +410,7 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	if err := r.session.SwitchOff(); err != nil {
 		return err
 	}
+	sayChildren(r.session, r.stderr)
 	if o.count {
 		return r.printCounts(cmd.OutOrStdout())
 	}
@@ -364,8 +427,9 @@ type recorder struct {
 	p       *proc.Process
 	session *patch.Session
 	clock   *patch.Clock
-	header  trace.Header
+	header  *trace.Header
 	numbers []int32 // of functions, by the id of the site; -1: none
+	known   map[fileSite]int32
 	builder *trace.Builder
 	raw     *trace.RawWriter
 	files   []*os.File
@@ -374,7 +438,14 @@ type recorder struct {
 	total   uint64
 	stderr  io.Writer
 	// launched: the program was started for the trace, so that its end is no news.
-	launched bool
+	launched  bool
+	libraries *libraries
+}
+
+// A fileSite is a site, wherever its library is loaded.
+type fileSite struct {
+	image, function string
+	addr            uint64
 }
 
 // held are events that wait for those of other threads which are earlier.
@@ -383,12 +454,14 @@ type held struct {
 	event  trace.Event
 }
 
-// numberFunctions makes a list of the functions.
+// numberFunctions makes a list of the functions, or adds to it.
 func (r *recorder) numberFunctions() {
 	sites := r.session.Sites()
 	var ids []uint32
 	for id := range sites {
-		ids = append(ids, id)
+		if int(id) >= len(r.numbers) || r.numbers[id] < 0 {
+			ids = append(ids, id)
+		}
 	}
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(sites[a].Addr, sites[b].Addr) })
 	lines := len(ids) < 50_000
@@ -396,8 +469,14 @@ func (r *recorder) numberFunctions() {
 		for int(id) >= len(r.numbers) {
 			r.numbers = append(r.numbers, -1)
 		}
-		r.numbers[id] = int32(len(r.header.Functions))
 		s := sites[id]
+		key := fileSite{s.Image.Path, s.Function.Name, s.Site.Addr}
+		if number, ok := r.known[key]; ok {
+			r.numbers[id] = number
+			continue
+		}
+		r.numbers[id] = int32(len(r.header.Functions))
+		r.known[key] = r.numbers[id]
 		f := trace.Function{Name: s.Name(), Image: s.Image.Path}
 		if lines && !r.o.count {
 			f.File, f.Line = s.Source(r.p)
@@ -425,17 +504,42 @@ func (r *recorder) openOutputs(stdout io.Writer) error {
 			if w == stdout && file != "-" {
 				return usageError(errors.New("--output raw needs a file: raw=FILE"))
 			}
-			r.raw = trace.NewRawWriter(w, &r.header)
+			r.raw = trace.NewRawWriter(w, r.header)
 			continue
 		}
-		out, err := trace.NewOutput(format, w, &r.header)
+		if format == "html" {
+			page := &htmlPage{w: w, program: r.header.Program}
+			page.Output, _ = trace.NewOutput("pprof", &page.profile, r.header)
+			outputs = append(outputs, page)
+			continue
+		}
+		out, err := trace.NewOutput(format, w, r.header)
 		if err != nil {
 			return usageError(err)
 		}
 		outputs = append(outputs, out)
 	}
-	r.builder = trace.NewBuilder(&r.header, outputs...)
+	r.builder = trace.NewBuilder(r.header, outputs...)
 	return nil
+}
+
+// An htmlPage makes a page of what pprof gets.
+type htmlPage struct {
+	trace.Output
+	w       io.Writer
+	program string
+	profile bytes.Buffer
+}
+
+func (h *htmlPage) Close(s trace.Summary) error {
+	if err := h.Output.Close(s); err != nil {
+		return err
+	}
+	p, err := pprof.ParseData(h.profile.Bytes())
+	if err != nil {
+		return err
+	}
+	return profile.PrintChains(h.w, h.program, false, p)
 }
 
 // begin says what is traced.
@@ -477,10 +581,23 @@ func (r *recorder) run(ctx context.Context, options patch.Options) (why string) 
 			if err := r.session.Recycle(); err != nil {
 				return err.Error()
 			}
+			r.update()
 		}
 		if n == 0 {
 			time.Sleep(200 * time.Microsecond)
 		}
+	}
+}
+
+// update traces libraries that have been loaded meanwhile.
+func (r *recorder) update() {
+	if !r.libraries.update(r.session, r.stderr) {
+		return
+	}
+	before := len(r.header.Functions)
+	r.numberFunctions()
+	if more := r.header.Functions[before:]; len(more) > 0 && r.raw != nil {
+		r.raw.AddFunctions(more)
 	}
 }
 
@@ -579,19 +696,25 @@ func closeTrace(b *trace.Builder, lost uint64, newest bool, stderr io.Writer) er
 
 // printCounts is what --count shows.
 func (r *recorder) printCounts(w io.Writer) error {
-	counts := r.session.Counts()
-	var ids []uint32
+	functions := r.header.Functions
+	counts := make([]uint64, len(functions))
 	total := uint64(0)
-	for id, n := range counts {
-		ids = append(ids, id)
+	for id, n := range r.session.Counts() {
+		counts[r.numbers[id]] += n
 		total += n
 	}
-	slices.SortFunc(ids, func(a, b uint32) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(r.session.Site(a).Name(), r.session.Site(b).Name()))
+	var called []int
+	for i, n := range counts {
+		if n > 0 {
+			called = append(called, i)
+		}
+	}
+	slices.SortFunc(called, func(a, b int) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(functions[a].Name, functions[b].Name))
 	})
 	fmt.Fprintf(w, "%15s  %s\n", "calls", "function")
-	for _, id := range ids {
-		fmt.Fprintf(w, "%15d  %s\n", counts[id], r.session.Site(id).Name())
+	for _, i := range called {
+		fmt.Fprintf(w, "%15d  %s\n", counts[i], functions[i].Name)
 	}
 	_, err := fmt.Fprintf(w, "%15d  %s\n", total, "total")
 	return err
@@ -608,7 +731,7 @@ func (o *traceOptions) replay(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.read, err)
 	}
-	r := &recorder{o: o, header: in.Header, stderr: cmd.ErrOrStderr()}
+	r := &recorder{o: o, header: &in.Header, stderr: cmd.ErrOrStderr()}
 	if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
 		return err
 	}
