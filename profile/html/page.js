@@ -14,9 +14,16 @@ function make(tag, className, text) {
   return e;
 }
 
-// Of some profiles the value of the stacks is a number of calls.
-const seconds = ns => data.measure === "calls" ? count(ns) : (ns / 1e9).toFixed(3) + " s";
-const measure = { calls: "calls", wall: "wall time" }[data.measure] || "CPU time";
+// Of some profiles the value of the stacks is a number of calls, or the time of
+// single calls, which may be short.
+const seconds = { calls: n => count(n), wall: shortTime }[data.measure] || (ns => (ns / 1e9).toFixed(3) + " s");
+const measured = total => data.measure === "calls" ? count(total) + " calls" : (data.measure === "wall" ? "wall time " : "CPU time ") + seconds(total);
+
+function shortTime(ns) {
+  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["us", 1e3]].find(u => ns >= u[1]) || ["ns", 1];
+  return (ns / size).toFixed(size > 1 ? 3 : 0) + " " + unit;
+}
+
 const share = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(1) + " %";
 const count = n => n.toLocaleString("en-US").replaceAll(",", "\u202f");
 const place = f => f.file ? f.file + (f.line ? ":" + f.line : "") : f.image || "";
@@ -437,7 +444,7 @@ function toggleHelp() {
 function start() {
   document.querySelector("h1").textContent = data.title;
   const facts = [];
-  if (data.hasTime) facts.push(`${measure} ${seconds(data.total)}` + (data.period ? ` in ${count(Math.round(data.total / data.period))} samples` : ""));
+  if (data.hasTime) facts.push(measured(data.total) + (data.period ? ` in ${count(Math.round(data.total / data.period))} samples` : ""));
   if (data.hasCalls) facts.push(`${count(functions.reduce((n, f) => n + f.calls, 0))} calls`);
   facts.push(`${count(functions.length)} functions`);
   byId("summary").textContent = facts.join(", ");
