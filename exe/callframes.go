@@ -210,6 +210,7 @@ type frameMachine struct {
 	common       *commonFrames
 	row, initial FrameRow
 	stack        []FrameRow
+	leave        func(addr uint64) // if not nil: called when a row is complete, with where it begins
 }
 
 // Instructions of DW_CFA_*; the first three have an operand in their low bits.
@@ -227,7 +228,7 @@ func (m *frameMachine) run(rules []byte, loc, addr uint64) error {
 		low := uint64(op & 0x3f)
 		switch op & 0xc0 {
 		case cfaAdvance:
-			if loc += low * m.common.codeFactor; loc > addr {
+			if loc = m.advance(loc, loc+low*m.common.codeFactor); loc > addr {
 				return nil
 			}
 			continue
@@ -242,8 +243,7 @@ func (m *frameMachine) run(rules []byte, loc, addr uint64) error {
 		switch op {
 		case 0x00: // nop
 		case 0x01: // set_loc
-			loc = r.encoded(m.common.encoding)
-			if loc > addr {
+			if loc = m.advance(loc, r.encoded(m.common.encoding)); loc > addr {
 				return nil
 			}
 		case 0x02: // advance_loc1
@@ -307,14 +307,25 @@ func (m *frameMachine) run(rules []byte, loc, addr uint64) error {
 		default:
 			return errFrames
 		}
-		if loc += advance * m.common.codeFactor; loc > addr {
+		if loc = m.advance(loc, loc+advance*m.common.codeFactor); loc > addr {
 			return nil
 		}
 	}
 	if r.bad {
 		return errFrames
 	}
+	if m.leave != nil {
+		m.leave(loc)
+	}
 	return nil
+}
+
+// advance goes to another address.
+func (m *frameMachine) advance(from, to uint64) uint64 {
+	if from != to && m.leave != nil {
+		m.leave(from)
+	}
+	return to
 }
 
 func (m *frameMachine) set(register uint64, rule Rule) {

@@ -1,6 +1,7 @@
 package exe
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -133,7 +134,9 @@ func FuzzUnwindRows(f *testing.F) {
 	f.Add([]byte("\x14\x00\x00\x00\x00\x00\x00\x00\x01zR\x00\x01x\x10\x01\x1b\x0c\x07\x08\x90\x01\x00\x00" +
 		"\x18\x00\x00\x00\x1c\x00\x00\x00\x00\x10\x00\x00\x20\x00\x00\x00\x00A\x0e\x10\x86\x02C\x0d\x06\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rows := unwindRows(b, 0x400000)
+		c := &CallFrames{order: binary.LittleEndian, wide: true, addr: 0x400000, data: b, common: make(map[uint64]*commonFrames)}
+		c.index()
+		rows := c.unwindRows()
 		for i := 1; i < len(rows); i++ {
 			if rows[i].Addr < rows[i-1].Addr {
 				t.Fatal("rows are not in order")
