@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -263,7 +264,9 @@ func (l *liveTargets) loadBaselines() (err error) {
 		if l.options.sinceReset || l.options.reset != "" {
 			return err
 		}
-		fmt.Fprintf(l.stderr, "footfall: %v\n", err)
+		if !errors.Is(err, fs.ErrPermission) { // without the right to keep a reset there is none
+			fmt.Fprintf(l.stderr, "footfall: %v\n", err)
+		}
 		return nil
 	}
 	if l.options.total {

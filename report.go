@@ -241,7 +241,10 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 	if n := len(objects.Outside); n > 0 {
 		fmt.Fprintf(w, "footfall: the notes of %d of %d units were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, stats.Objects, objects.Outside[0])
 	}
-	if n := sources.OmittedSystemHeaders(); n > 0 {
+	switch n := sources.OmittedSystemHeaders(); {
+	case n == 1:
+		fmt.Fprintf(w, "footfall: 1 system header left out; --system-headers includes it\n")
+	case n > 1:
 		fmt.Fprintf(w, "footfall: %d system headers left out; --system-headers includes them\n", n)
 	}
 }
