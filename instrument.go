@@ -40,7 +40,10 @@ Counted are functions that exist in the assembly, so not those that were inlined
 What cannot be treated safely is left as it is and said on standard error:
 inline assembly, naked functions, files that no compiler made. A jump through a
 register is a call or a switch; gcc -S -dp tells, and clang always does. On arm64
-compile with -fno-ipa-ra when the compiler is gcc.`,
+compile with -fno-ipa-ra when the compiler is gcc.
+
+--update=thread, for --runtime too, gives each thread its own counters. It is for
+dynamically linked programs on x86-64, not for shared libraries.`,
 		Example: `  gcc -S someprogram.c
   footfall instrument someprogram.s
   gcc -c someprogram.s
@@ -61,13 +64,13 @@ compile with -fno-ipa-ra when the compiler is gcc.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "write to `FILE`")
-	f.StringVar(&o.update, "update", "plain", "how counters are incremented: `plain`, or atomic, which is exact with threads")
+	f.StringVar(&o.update, "update", "plain", "how counters are incremented: `plain`, or thread or atomic, which are exact with threads")
 	f.StringArrayVar(&o.choice.only, "only", nil, "count only in sources and functions that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.choice.not, "not", nil, "do not count in sources and functions that match `GLOB`; may be repeated")
 	f.StringVar(&o.cpu, "cpu", "", "the assembly is for `CPU`: amd64, 386 or arm64 (default: what it looks like)")
 	f.StringVar(&o.runtime, "runtime", "", "make the runtime: an object, or its source if `FILE` ends in .c")
 	f.StringVar(&o.cc, "cc", "", "`COMMAND` that compiles the runtime, with flags such as -m32 (default: $CC, else cc)")
-	_ = cmd.RegisterFlagCompletionFunc("update", cobra.FixedCompletions([]string{"plain", "atomic"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("update", cobra.FixedCompletions([]string{"plain", "atomic", "thread"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("cpu", cobra.FixedCompletions([]string{"amd64", "386", "arm64"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -86,7 +89,7 @@ func (o *instrumentOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(err)
 	}
 	if o.runtime != "" {
-		if err := o.makeRuntime(); err != nil {
+		if err := o.makeRuntime(update); err != nil {
 			return err
 		}
 	}
@@ -156,9 +159,11 @@ func replaceFile(name string, data []byte) error {
 }
 
 // makeRuntime makes the runtime that writes stats.
-func (o *instrumentOptions) makeRuntime() error {
+func (o *instrumentOptions) makeRuntime(update instrument.Update) error {
+	threads := map[instrument.Update]int{instrument.Thread: 1}[update]
 	if strings.HasSuffix(o.runtime, ".c") {
-		return replaceFile(o.runtime, append([]byte("#define FOOTFALL_STATS_ONLY 1\n"), instrument.Runtime()...))
+		macros := fmt.Sprintf("#define FOOTFALL_STATS_ONLY 1\n#define FOOTFALL_THREADS %d\n", threads)
+		return replaceFile(o.runtime, append([]byte(macros), instrument.Runtime()...))
 	}
 	cc := o.cc
 	if cc == "" {
@@ -168,7 +173,7 @@ func (o *instrumentOptions) makeRuntime() error {
 		cc = "cc"
 	}
 	words := strings.Fields(cc)
-	return compileRuntime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1"), o.runtime)
+	return compileRuntime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads)), o.runtime)
 }
 
 // compileRuntime compiles the runtime to an object.

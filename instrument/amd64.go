@@ -12,13 +12,20 @@ var amd64 = &cpu{
 	indirect: amd64Indirect,
 	skipCall: x86SkipCall,
 	more:     true,
-	miss:     [2]string{Plain: amd64Miss(""), Atomic: amd64Miss("lock ")},
+	threads:  true,
+	miss:     [3]string{Plain: amd64Miss("incq\t"), Atomic: amd64Miss("lock incq\t"), Thread: amd64Miss("incq\t%gs:")},
 }
 
+// amd64Count adds the base of gs to the counter's address for a thread's own
+// copy. The base is 0 in a thread that has none. Targets of indirect calls are
+// those of all threads.
 func amd64Count(b []byte, k int, u Update) []byte {
-	if u == Atomic {
+	switch u {
+	case Atomic:
 		b = append(b, "\tlock incq\t.Lfc+"...)
-	} else {
+	case Thread:
+		b = append(b, "\tincq\t%gs:.Lfc+"...)
+	default:
 		b = append(b, "\tincq\t.Lfc+"...)
 	}
 	b = strconv.AppendInt(b, int64(8*k), 10)
@@ -48,7 +55,7 @@ func missName(u Update) string { return "__footfall_indirect_" + u.String() }
 // 0, and r11, the target. It keeps all registers but rax and rdx. A target that is
 // not there yet takes the first free pair of the site, else one of the table;
 // taken pairs never change, so that threads need no lock.
-func amd64Miss(lock string) string {
+func amd64Miss(inc string) string {
 	return `	pushq	%rcx
 	pushq	%rsi
 	movq	%rax, %rsi
@@ -68,7 +75,7 @@ func amd64Miss(lock string) string {
 	subq	$8, %rsi
 	testq	%rdx, %rdx
 	jne	4f
-3:	` + lock + `incq	8(%rsi)
+3:	` + inc + `8(%rsi)
 	popq	%rsi
 	popq	%rcx
 	ret
@@ -98,7 +105,7 @@ func amd64Miss(lock string) string {
 	popq	%rdi
 	jmp	3b
 7:	popq	%rdi
-	` + lock + `incq	8(%rdx)
+	` + inc + `8(%rdx)
 	popq	%rsi
 	popq	%rcx
 	ret

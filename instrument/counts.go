@@ -91,7 +91,7 @@ var ErrNotCounts = errors.New("no counts file: those begin with FOOTFALL")
 //
 //	  0  "FOOTFALL"
 //	  8  version, 1                    12  0x01020304, in the byte order of all
-//	 16  bytes of the part (8)         24  bytes of an address   28  1: unmapped
+//	 16  bytes of the part (8)         24  bytes of an address   28  1: unmapped, 2: copy
 //	 32  PID                           36  PID of the parent
 //	 40  program of that process (8)   48  start, ns since 1970 (8)   56  bias (8)
 //	 64  table: address, bytes, offset (8 each)
@@ -105,11 +105,17 @@ var ErrNotCounts = errors.New("no counts file: those begin with FOOTFALL")
 //
 // Table and names are as in memory, and refer to each other and to the counters
 // by address; table.go draws them. A head of zeros belongs to a part that is being made.
+//
+// A copy is of the counters at the same address of another part: it has what one
+// thread has counted, and a count is the sum of all. It has no table.
 const (
 	partMagic   = "FOOTFALL"
 	partVersion = 1
 	partHead    = 1248
 	partOrder   = 0x01020304
+
+	partUnmapped = 1
+	partCopy     = 2
 )
 
 // ReadCounts reads a counts file; b may be the file of a running process. What
@@ -121,23 +127,63 @@ func ReadCounts(b []byte) (*CountsFile, error) {
 	if !bytes.HasPrefix(b, []byte(partMagic)) {
 		return nil, ErrNotCounts
 	}
+	parts, partErr := readParts(b)
 	c := &CountsFile{}
-	for at := 0; at < len(b); {
-		p, err := readPart(b, at)
-		if err != nil {
-			return c, err
-		}
-		if p == nil {
-			break // being made
-		}
+	for _, p := range parts {
 		im, err := p.image()
 		c.Images = append(c.Images, im)
 		if err != nil {
 			return c, err
 		}
+	}
+	return c, partErr
+}
+
+// readParts reads all parts. Copies are added to the counters that they are of.
+func readParts(b []byte) ([]*part, error) {
+	type owner struct {
+		pid              uint32
+		process, address uint64
+	}
+	var list []*part
+	byOwner := make(map[owner]*part)
+	for at := 0; at < len(b); {
+		p, err := readPart(b, at)
+		if err != nil {
+			return list, err
+		}
+		if p == nil {
+			break // being made
+		}
+		o := owner{p.word(32), p.long(40), p.area[countsArea].address}
+		if p.word(28)&partCopy == 0 {
+			list = append(list, p)
+			byOwner[o] = p
+		} else if err := p.addTo(byOwner[o]); err != nil {
+			return list, err
+		}
 		at += len(p.b)
 	}
-	return c, nil
+	return list, nil
+}
+
+// addTo adds the counters of the copy p to those of the part to.
+func (p *part) addTo(to *part) error {
+	copied := p.area[countsArea].b
+	if to == nil || len(copied) != len(to.area[countsArea].b) {
+		return p.fail(112, "a copy of %d bytes of counters that are not in the file", len(copied))
+	}
+	if !to.own {
+		to.own = true
+		to.area[countsArea].b = bytes.Clone(to.area[countsArea].b)
+	}
+	sum := to.area[countsArea].b
+	for i := 0; i+8 <= len(sum); i += 8 {
+		if n := binary.LittleEndian.Uint64(copied[i:]); n != 0 {
+			binary.LittleEndian.PutUint64(sum[i:], binary.LittleEndian.Uint64(sum[i:])+n)
+		}
+	}
+	return nil
 }
 
 // A part is the bytes of one.
@@ -147,6 +193,7 @@ type part struct {
 	area [3]area
 	maps []byte
 	more map[uint64]map[uint64][]Target // by address of a unit's table and of the site
+	own  bool                           // the counters are no longer those of the file
 }
 
 // An area is a stretch of memory that is in the part.
@@ -215,7 +262,7 @@ func (p *part) piece(length, offset int) ([]byte, error) {
 func (p *part) image() (*Image, error) {
 	im := &Image{
 		PID: int(p.word(32)), Parent: int(p.word(36)), Process: p.long(40), Started: time.Unix(0, int64(p.long(48))),
-		WordSize: int(p.word(24)), Unmapped: p.word(28) != 0, Bias: p.long(56),
+		WordSize: int(p.word(24)), Unmapped: p.word(28)&partUnmapped != 0, Bias: p.long(56),
 	}
 	idSize, pathSize := p.word(152), p.word(156)
 	if idSize > 64 || pathSize > 1024 {

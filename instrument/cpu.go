@@ -28,8 +28,10 @@ type cpu struct {
 
 	// more means that units have a table of further targets.
 	more bool
+	// threads means that threads can count apart.
+	threads bool
 	// miss is the function that indirect calls use, by update mode.
-	miss [2]string
+	miss [3]string
 }
 
 // cpus are the instruction sets that can be rewritten, by Go's names.

@@ -32,6 +32,9 @@
 //	                                 .Lfs1:
 //	                                     call *%r11
 //
+// With [Thread] the increments are incq %gs:.Lfc(%rip): the base of gs leads to
+// the thread's own copy of the counters, but not of the targets.
+//
 // At the end of the file come the counters, the names, and a table of the
 // functions and their calls (table.go), in sections of their own. What is left
 // out is said in the [Report]: inline assembly, naked functions, calls through
@@ -52,9 +55,12 @@ const (
 	Plain Update = iota
 	// Atomic increments are exact, and slow where a function does little else.
 	Atomic
+	// Thread increments are of a copy of the counters that each thread has: exact
+	// and cheap. They are for executables on amd64; for other CPUs Thread is Atomic.
+	Thread
 )
 
-var updateNames = []string{Plain: "plain", Atomic: "atomic"}
+var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread"}
 
 func (u Update) String() string {
 	if int(u) < len(updateNames) {
@@ -70,7 +76,7 @@ func ParseUpdate(name string) (Update, error) {
 			return Update(u), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no way to update counters: try plain or atomic", name)
+	return 0, fmt.Errorf("%q is no way to update counters: try plain, atomic or thread", name)
 }
 
 // Options say how to rewrite.

@@ -45,7 +45,21 @@ func (b build) words() []string {
 	if strings.Contains(b.compiler, "gcc") && b.cpu != "arm64" {
 		words = append(words, "-dp")
 	}
+	if b.threads() == 2 {
+		words = append(words, "-Wl,--wrap=pthread_create")
+	}
 	return words
+}
+
+// threads is the runtime's FOOTFALL_THREADS.
+func (b build) threads() int {
+	switch {
+	case b.update != Thread || b.cpu != "amd64":
+		return 0
+	case strings.Contains(b.flags, "-static"):
+		return 2
+	}
+	return 1
 }
 
 // builds are the ways in which the programs of testdata are compiled.
@@ -53,7 +67,7 @@ func builds() []build {
 	var list []build
 	add := func(compiler, cpu string, flags ...string) {
 		for i, f := range flags {
-			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: Update(i % 2)})
+			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: Update(i % 3)})
 		}
 	}
 	gcc := []string{"-O0", "-O0 -g", "-O1", "-O2 -g", "-O2 -fno-plt -fPIC", "-O3 -fcf-protection", "-Os -ffunction-sections -Wl,--gc-sections",
@@ -133,6 +147,7 @@ func (b build) runtimeObject(t *testing.T, dir string) string {
 	if strings.Contains(b.compiler, "clang") {
 		words = append(words, "-Qunused-arguments")
 	}
+	words = append(words, fmt.Sprintf("-DFOOTFALL_THREADS=%d", b.threads()))
 	command(t, dir, append(words, "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-c", source, "-o", object)...)
 	return object
 }

@@ -16,6 +16,9 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	if o.Unit != nil {
 		s.unit = o.Unit(s.unit)
 	}
+	if o.Update == Thread && !cpus[s.cpu].threads {
+		o.Update = Atomic
+	}
 	w := &rewriter{
 		survey: s, cpu: cpus[s.cpu], o: o, src: src, sections: newSections(),
 		out: make([]byte, 0, len(src)+len(src)/2+4096),

@@ -2,6 +2,7 @@ package instrument
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"os"
@@ -22,7 +23,7 @@ func TestRewrite(t *testing.T) {
 		t.Fatal(inputs, err)
 	}
 	for _, name := range inputs {
-		for _, u := range []Update{Plain, Atomic} {
+		for _, u := range []Update{Plain, Atomic, Thread} {
 			src, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -114,9 +115,10 @@ func FuzzRewrite(f *testing.F) {
 		}
 		f.Add(src, uint8(0))
 		f.Add(src, uint8(1))
+		f.Add(src, uint8(2))
 	}
 	f.Fuzz(func(t *testing.T, src []byte, u uint8) {
-		out, r, err := Rewrite(src, Options{Update: Update(u % 2)})
+		out, r, err := Rewrite(src, Options{Update: Update(u % 3)})
 		if err != nil && !bytes.Equal(out, src) {
 			t.Errorf("error %v, but the source was changed", err)
 		}
@@ -134,6 +136,7 @@ func FuzzReadCounts(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add(data[:len(data)/2])
+	f.Add(withCopy(data))
 	f.Add([]byte(partMagic))
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		c, err := ReadCounts(b)
@@ -144,6 +147,36 @@ func FuzzReadCounts(f *testing.F) {
 			c.Arcs()
 		}
 	})
+}
+
+// withCopy returns a counts file to which a copy is added that counts what the
+// first part does.
+func withCopy(b []byte) []byte {
+	size, offset := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[128:])
+	b, copied := bytes.Clone(b), bytes.Clone(b[:size])
+	copied[28] = partCopy
+	clear(copied[72:80])
+	clear(copied[96:104])
+	clear(copied[136:144])
+	clear(copied[partHead:offset])
+	return append(b, copied...)
+}
+
+func TestCopiesAddUp(t *testing.T) {
+	data, err := os.ReadFile("testdata/prog.counts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ReadCounts(withCopy(withCopy(data)))
+	if err != nil || len(c.Images) != 1 || callsOf(c, "f") != 6 {
+		t.Errorf("%d images, %d calls, %v; want 1 and three times 2", len(c.Images), callsOf(c, "f"), err)
+	}
+	alone := bytes.Clone(data)
+	alone[28] = partCopy
+	var format *FormatError
+	if _, err := ReadCounts(alone); !errors.As(err, &format) {
+		t.Errorf("a copy alone: %v", err)
+	}
 }
 
 // TestReadCountsDamaged cuts and changes a real file: an error or counts, never

@@ -11,16 +11,26 @@ import (
 //
 // With the macro FOOTFALL_STATS_ONLY set to 1 a program writes the table stats at
 // its end, and a counts file only if FOOTFALL_OUT names one.
-func Runtime() []byte { return inline(runtimeC, "#include \"stats.h\"\n", runtimeStats) }
+//
+// With the macro FOOTFALL_THREADS each thread has its own copy of counters for
+// [Thread]: set to 1 for a dynamically linked program, to 2 for one that is linked
+// with --wrap=pthread_create, as static ones must be.
+func Runtime() []byte {
+	source := inline(runtimeC, "#include \"threads.h\"\n", runtimeThreads)
+	return []byte(inline(source, "#include \"stats.h\"\n", runtimeStats))
+}
 
 //go:embed runtime/footfall.c
 var runtimeC string
+
+//go:embed runtime/threads.h
+var runtimeThreads string
 
 //go:embed runtime/stats.h
 var runtimeStats string
 
 // inline puts a file in the place of its #include.
-func inline(source, include, file string) []byte {
+func inline(source, include, file string) string {
 	before, after, _ := strings.Cut(source, include)
-	return []byte(before + file + after)
+	return before + file + after
 }

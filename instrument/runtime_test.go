@@ -233,11 +233,12 @@ int main(void)
 	}
 }
 
-func TestThreads(t *testing.T) {
-	dir := t.TempDir()
-	b := build{compiler: "gcc-12", flags: "-O1", cpu: "amd64", update: Atomic}
-	program := filepath.Join(dir, "prog")
-	link(t, b, dir, `#include <pthread.h>
+// threaded starts four threads, three times, that call f and g through a pointer
+// too. With an argument it starts a thread that forks, or waits.
+const threaded = `#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 __attribute__((noinline)) void f(volatile int *n) { ++*n; }
 __attribute__((noinline)) void g(volatile int *n) { ++*n; }
 static void (*volatile pointers[2])(volatile int *) = {f, g};
@@ -250,23 +251,157 @@ static void *work(void *arg)
 	}
 	return arg;
 }
-int main(void)
+static void *alone(void *arg)
+{
+	int n = 0;
+	f(&n);
+	if (fork() == 0) {
+		f(&n);
+		g(&n);
+		work(arg);
+		_exit(0);
+	}
+	wait(NULL);
+	f(&n);
+	puts("ready");
+	fflush(stdout);
+	pause();
+	return arg;
+}
+int main(int argc, char **argv)
 {
 	pthread_t t[4];
-	int i;
-	for (i = 0; i < 4; i++)
-		pthread_create(&t[i], 0, work, 0);
-	for (i = 0; i < 4; i++)
-		pthread_join(t[i], 0);
+	int i, k;
+	if (argc > 1 && pthread_create(&t[0], 0, alone, 0) == 0)
+		pthread_join(t[0], 0);
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < 4; i++)
+			pthread_create(&t[i], 0, work, 0);
+		for (i = 0; i < 4; i++)
+			pthread_join(t[i], 0);
+	}
 	return 0;
 }
-`, program, "-pthread")
-	run(t, dir, nil, program)
-	c := readCounts(t, countsFiles(t, dir)[0])
-	if f, g := callsOf(c, "f"), callsOf(c, "g"); f != 1200000 || g != 400000 {
-		t.Errorf("f %d, g %d calls; want 1200000 and 400000", f, g)
+`
+
+func TestThreads(t *testing.T) {
+	for _, b := range []build{
+		{compiler: "gcc-12", flags: "-O1", cpu: "amd64", update: Atomic},
+		{compiler: "gcc-12", flags: "-O1", cpu: "amd64", update: Thread},
+		{compiler: "clang-16", flags: "-O1 -no-pie", cpu: "amd64", update: Thread},
+		{compiler: "gcc-12", flags: "-O1 -static", cpu: "amd64", update: Thread},
+		{compiler: "gcc-12", flags: "-O1 -static-pie", cpu: "amd64", update: Thread},
+	} {
+		t.Run(b.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			program := filepath.Join(dir, "prog")
+			link(t, b, dir, threaded, program, "-pthread")
+			run(t, dir, nil, program)
+			file := countsFiles(t, dir)[0]
+			c := readCounts(t, file)
+			if f, g := callsOf(c, "f"), callsOf(c, "g"); f != 3600000 || g != 1200000 {
+				t.Errorf("f %d, g %d calls; want 3600000 and 1200000", f, g)
+			}
+			checkArcs(t, c, true)
+			data, err := os.ReadFile(file)
+			if n := bytes.Count(data, []byte(partMagic)); err != nil || b.update == Thread && (n < 5 || n > 9) {
+				t.Errorf("%d parts, want one and those of the threads, which take over each other's; %v", n, err)
+			}
+
+			// The table at the end adds up too, with a file or without.
+			for _, out := range []string{"", "out.counts"} {
+				run(t, dir, []string{"FOOTFALL_STATS=1", "FOOTFALL_OUT=" + out}, program)
+				stats, err := os.ReadFile(filepath.Join(dir, "stats"))
+				if err != nil || !strings.Contains(string(stats), " 3600000 ") || !strings.Contains(string(stats), " 1200000 ") {
+					t.Errorf("stats: %v\n%s", err, stats)
+				}
+			}
+		})
 	}
-	checkArcs(t, c, true)
+}
+
+// TestThreadForksAndIsKilled has a thread with its own counters fork, and then
+// be killed.
+func TestThreadForksAndIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	b := build{compiler: "gcc-12", flags: "-O1", cpu: "amd64", update: Thread}
+	program := filepath.Join(dir, "prog")
+	link(t, b, dir, threaded, program, "-pthread")
+	cmd := exec.Command(program, "alone")
+	cmd.Dir = dir
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 6)); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	files := countsFiles(t, dir)
+	if len(files) != 2 {
+		t.Errorf("files %q, want two", files)
+	}
+	for _, name := range files {
+		c := readCounts(t, name)
+		want := [2]uint64{2, 0}
+		if c.Images[0].Parent != 0 {
+			want = [2]uint64{300001, 100001}
+		}
+		if got := [2]uint64{callsOf(c, "f"), callsOf(c, "g")}; got != want {
+			t.Errorf("%s: calls %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestThreadsOfLibraries has threads that a C++ library makes.
+func TestThreadsOfLibraries(t *testing.T) {
+	dir := t.TempDir()
+	b := build{compiler: "gcc-12", flags: "-O1", cpu: "amd64", update: Thread}
+	source, program := filepath.Join(dir, "prog.cc"), filepath.Join(dir, "prog")
+	text := `#include <thread>
+#include <future>
+static volatile int n;
+__attribute__((noinline)) static void f() { n = n + 1; }
+static void work() { for (int i = 0; i < 500000; i++) f(); }
+int main()
+{
+	std::thread a(work), b(work);
+	auto c = std::async(std::launch::async, work);
+	work();
+	a.join();
+	b.join();
+	c.get();
+}
+`
+	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	command(t, dir, "g++-12", "-O1", b.object(t, dir, source, true), b.runtimeObject(t, dir), "-o", program)
+	run(t, dir, nil, program)
+	if got := callsOf(readCounts(t, countsFiles(t, dir)[0]), "_ZL1fv"); got != 2000000 {
+		t.Errorf("%d calls, want 2000000", got)
+	}
+}
+
+// TestThreadRefusesLibraries links counters of threads to a library.
+func TestThreadRefusesLibraries(t *testing.T) {
+	dir := t.TempDir()
+	b := build{compiler: "gcc-12", flags: "-O1 -fPIC", cpu: "amd64", update: Thread}
+	source := filepath.Join(dir, "lib.c")
+	if err := os.WriteFile(source, []byte("int f(int n) { return n + 1; }\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	object := b.object(t, dir, source, true)
+	for _, linker := range []string{"bfd", "gold", "lld"} {
+		out, err := exec.Command("gcc-12", "-shared", "-fuse-ld="+linker, object, "-o", filepath.Join(dir, "lib.so")).CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("footfall_update_thread_is_for_executables")) {
+			t.Errorf("%s: %v\n%s", linker, err, out)
+		}
+	}
 }
 
 // TestCannotWrite has programs that cannot have a counts file. They run as ever

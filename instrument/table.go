@@ -106,6 +106,9 @@ func (w *rewriter) table() {
 	for _, s := range n.list {
 		b = appendf(b, "\t.string\t\"%s\"\n", s)
 	}
+	if w.o.Update == Thread {
+		b = append(b, onlyExecutables...)
+	}
 	if w.misses {
 		name := missName(w.o.Update)
 		b = appendf(b, "\t.section\t.text.%s,\"axG\",@progbits,%s,comdat\n\t.weak\t%s\n\t.hidden\t%s\n\t.type\t%s, @function\n%s:\n%s\t.size\t%s, .-%s\n",
@@ -113,6 +116,14 @@ func (w *rewriter) table() {
 	}
 	w.out = b
 }
+
+// onlyExecutables makes linkers refuse to make a shared library, whose counters
+// threads have no copies of: this kind of reference is known in programs only.
+const onlyExecutables = `	.weak	footfall_update_thread_is_for_executables
+	.hidden	footfall_update_thread_is_for_executables
+	.balign	4
+	.long	footfall_update_thread_is_for_executables@tpoff
+`
 
 // tableHead is the directive for the section of a function's block.
 func tableHead(f *function) string {

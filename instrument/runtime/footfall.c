@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -71,7 +72,7 @@ struct part {
 	char magic[8];
 	uint32_t version, order;
 	uint64_t size; /* of the part */
-	uint32_t word, unmapped;
+	uint32_t word, flags; /* flags: 1 unmapped, 2 a thread's copy */
 	uint32_t pid, parent; /* parent: 0 if the process was not forked by a counting one */
 	uint64_t process;     /* tells programs that the same process runs one after the other */
 	uint64_t started;     /* nanoseconds since 1970 */
@@ -191,15 +192,14 @@ static void name_file(int n)
 /* The file for this process, new or made by another of its images. A file of
  * another process is never written, since it may be mapped there: its name gets
  * free if the process is gone and the user chose the name, else the next is
- * taken. Its size is where a part goes. */
-static int choose_file(uint64_t process, uint64_t *size)
+ * taken. */
+static int choose_file(uint64_t process)
 {
 	struct part head;
 	struct stat st;
 	int n, fd;
 	for (n = 1; n < 100; n++) {
 		name_file(n);
-		*size = 0;
 		fd = open_file(S.name, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST)
 			return fd;
@@ -214,10 +214,8 @@ static int choose_file(uint64_t process, uint64_t *size)
 			errno = EEXIST;
 			return -1;
 		}
-		if (head.pid == S.pid && head.process == process) {
-			*size = st.st_size;
+		if (head.pid == S.pid && head.process == process)
 			return fd;
-		}
 		close(fd);
 		if (st.st_size > 0 && memcmp(head.magic, "FOOTFALL", 8)) {
 			errno = EEXIST;
@@ -230,6 +228,25 @@ static int choose_file(uint64_t process, uint64_t *size)
 	}
 	errno = EEXIST;
 	return -1;
+}
+
+/* Has the file to itself until close_file, and returns its size, where a part
+ * goes. Whoever else may lock it does not stop the program. */
+static uint64_t lock_file(int fd)
+{
+	struct timespec millisecond = {0, 1000000};
+	struct stat st;
+	int n;
+	for (n = 0; n < 1000 && flock(fd, LOCK_EX | LOCK_NB) < 0 && (errno == EWOULDBLOCK || errno == EINTR); n++)
+		syscall(SYS_nanosleep, &millisecond, NULL);
+	return fstat(fd, &st) < 0 ? 0 : st.st_size;
+}
+
+/* A child of fork may have the descriptor too, so that closing does not unlock. */
+static void close_file(int fd)
+{
+	flock(fd, LOCK_UN);
+	close(fd);
 }
 
 static uint64_t this_process(void)
@@ -329,10 +346,11 @@ static int allowed(uint64_t size)
 	return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
 }
 
+static const char zeros[PAGE];
+
 /* Writes all of a part but its head. A child's counters begin at zero. */
 static int write_part(int fd, const struct part *p, const char *maps)
 {
-	static const char zeros[PAGE];
 	uint64_t at;
 	if (lseek(fd, S.offset + sizeof *p, SEEK_SET) < 0 ||
 	    !write_all(fd, __start_footfall_table, p->table_size) ||
@@ -394,12 +412,13 @@ static int make_part(void)
 	p.counts_offset = ROUND(p.maps_offset + p.maps_size);
 	p.size = ROUND(p.counts_offset + p.counts_size);
 
-	fd = choose_file(p.process, &size);
+	fd = choose_file(p.process);
+	size = fd < 0 ? 0 : lock_file(fd);
 	fresh = size == 0;
 	S.offset = ROUND(size);
 	ok = fd >= 0 && (allowed(S.offset + p.size) || (errno = EFBIG, 0)) && write_part(fd, &p, maps);
 	if (ok) {
-		S.unmapped = p.unmapped = !map_part(fd, &p);
+		p.flags = S.unmapped = !map_part(fd, &p);
 		/* The head comes last: whoever reads one can read all. */
 		ok = lseek(fd, S.offset, SEEK_SET) >= 0 && write_all(fd, &p, sizeof p);
 	}
@@ -412,7 +431,7 @@ static int make_part(void)
 			(void)!ftruncate(fd, size);
 	}
 	if (fd >= 0)
-		close(fd);
+		close_file(fd);
 	munmap(maps, maps_max);
 	return ok;
 }
@@ -428,6 +447,14 @@ struct block {
 };
 #define AT(field) ((char *)&(field) + (field))
 
+static const struct block *next_block(const struct block *b)
+{
+	const char *end = __stop_footfall_table;
+	b = b ? (const void *)((const char *)b + b->size) : (const void *)__start_footfall_table;
+	return (const char *)b + sizeof *b <= end && b->size >= sizeof *b && b->size % 4 == 0 && b->size <= (size_t)(end - (const char *)b) ? b : NULL;
+}
+
+#include "threads.h"
 #include "stats.h"
 
 static void child_of_fork(void)
@@ -437,6 +464,7 @@ static void child_of_fork(void)
 	S.parent = S.pid;
 	S.pid = syscall(SYS_getpid);
 	S.child = 1;
+	threads_forget();
 	if (S.on && !make_part()) {
 		S.on = 0;
 		if (mapped) /* leave the parent's file alone */
@@ -444,6 +472,7 @@ static void child_of_fork(void)
 	}
 	if (!mapped)
 		memset(__start_footfall_counts, 0, __stop_footfall_counts - __start_footfall_counts);
+	threads_begin(S.on ? !S.unmapped : stats.on);
 	errno = saved;
 }
 
@@ -461,6 +490,7 @@ __attribute__((constructor(101))) static void begin(void)
 	if (out ? *out != 0 : !FOOTFALL_STATS_ONLY)
 		S.on = make_part();
 	stats_begin();
+	threads_begin(S.on ? !S.unmapped : stats.on);
 	pthread_atfork(NULL, NULL, child_of_fork);
 	errno = saved;
 }

@@ -43,14 +43,7 @@ static struct {
 static const char *block_string(const struct block *b, uint32_t offset) { return AT(b->names) + offset; }
 static uint64_t block_count(const struct block *b, uint32_t i)
 {
-	return ((uint64_t *)AT(b->counter))[i];
-}
-
-static const struct block *next_block(const struct block *b)
-{
-	const char *end = __stop_footfall_table;
-	b = b ? (const void *)((const char *)b + b->size) : (const void *)__start_footfall_table;
-	return (const char *)b + sizeof *b <= end && b->size >= sizeof *b && b->size % 4 == 0 && b->size <= (size_t)(end - (const char *)b) ? b : NULL;
+	return count_of_all((const uint64_t *)AT(b->counter) + i);
 }
 
 static void *pages(size_t size)
@@ -211,7 +204,7 @@ static void add_further(uint32_t from, uint32_t counter)
 	uint32_t i;
 	for (i = 0; i < b->n_more; i++, more += 2)
 		if (*more && *more >> 48 == (uint64_t)(site - (const uint64_t *)AT(b->more)))
-			add_caller(entry_at(*more & 0xffffffffffff), from, more[1]);
+			add_caller(entry_at(*more & 0xffffffffffff), from, count_of_all(more + 1));
 }
 
 /* Links each function to its callers, and gives it the time of its other parts. */
