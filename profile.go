@@ -300,7 +300,8 @@ func (o *profileOptions) runProgram(cmd *cobra.Command, args []string, stdout, s
 	}
 	if err == nil {
 		// The file is there since the program started: it counted nothing before.
-		name := cmp.Or(os.Getenv("FOOTFALL_OUT"), fmt.Sprintf("footfall.%d.counts", program.Process.Pid))
+		pid := strconv.Itoa(program.Process.Pid)
+		name := strings.ReplaceAll(cmp.Or(os.Getenv("FOOTFALL_OUT"), "footfall.%p.counts"), "%p", pid)
 		if info, statErr := os.Stat(name); statErr == nil && info.ModTime().After(begin) {
 			p, err = profile.AddCounts(p, name)
 		}

@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,12 +92,54 @@ func (c *Counting) AddTo(p *Profile) (*Profile, error) {
 		return p, nil
 	}
 	all := []*Profile{p, after}
+	adoptSources(p, after)
 	if c.before != nil {
+		adoptSources(p, c.before)
 		c.before.Scale(-1)
 		c.before.Notes = nil
 		all = append(all, c.before)
 	}
 	return Merge(all)
+}
+
+// adoptSources gives functions in p the sources that the counts know of them, so
+// that each stays one function. Samples of a program without debug information
+// know the unit of static functions only, and that without its directory.
+func adoptSources(p, counts *Profile) {
+	type key struct{ image, symbol string }
+	known := make(map[key][]*pprof.Function)
+	for image, f := range outermost(counts) {
+		k := key{image, f.SystemName}
+		if f.Filename != "" && !slices.Contains(known[k], f) {
+			known[k] = append(known[k], f)
+		}
+	}
+	for image, f := range outermost(p) {
+		if f.StartLine != 0 {
+			continue
+		}
+		var fit []*pprof.Function
+		for _, g := range known[key{image, f.SystemName}] {
+			if f.Filename == "" || filepath.Base(f.Filename) == filepath.Base(g.Filename) {
+				fit = append(fit, g)
+			}
+		}
+		if len(fit) == 1 {
+			f.Filename, f.StartLine = fit[0].Filename, fit[0].StartLine
+		}
+	}
+}
+
+// outermost yields the functions that are symbols of an image, with its path,
+// once for each of their locations.
+func outermost(p *Profile) iter.Seq2[string, *pprof.Function] {
+	return func(yield func(string, *pprof.Function) bool) {
+		for _, l := range p.Location {
+			if l.Mapping != nil && len(l.Line) > 0 && !yield(l.Mapping.File, l.Line[len(l.Line)-1].Function) {
+				return
+			}
+		}
+	}
 }
 
 // AddCounts adds all that a process has counted in the file.
