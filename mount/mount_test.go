@@ -103,7 +103,7 @@ func calls(t *testing.T, name string) int64 {
 // TestExact compares files with what the program writes itself.
 func TestExact(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
+	p := start(t, dir, "mounttest")
 	tree := mounted(t, strconv.Itoa(p.pid()))
 	p.tell("work", "done")
 	p.tell("work", "done")
@@ -128,8 +128,8 @@ func TestExact(t *testing.T) {
 // program writes in the same state.
 func TestTools(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
-	tree := mounted(t, "prog")
+	p := start(t, dir, "mounttest")
+	tree := mounted(t, "mounttest")
 	p.tell("work", "done")
 	p.tell("load "+dir+"/library.so", "done")
 	process := p.directory(tree)
@@ -186,7 +186,7 @@ func after(s string) string {
 // TestReset resets an object, a process and all, by 0 only.
 func TestReset(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
+	p := start(t, dir, "mounttest")
 	tree := mounted(t, strconv.Itoa(p.pid()))
 	process := p.directory(tree)
 	name := filepath.Join(process, dir, "work.gcda")
@@ -260,7 +260,7 @@ func TestReset(t *testing.T) {
 // program goes on.
 func TestFrozen(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
+	p := start(t, dir, "mounttest")
 	tree := mounted(t, strconv.Itoa(p.pid()))
 	name := filepath.Join(p.directory(tree), dir, "work.gcda")
 	before := read(t, name)
@@ -301,8 +301,8 @@ with open(sys.argv[1], "rb") as f:
 // else, and one come in its place.
 func TestEnd(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
-	m := mountAt(t, t.TempDir(), "prog", "prog2", "other")
+	p := start(t, dir, "mounttest")
+	m := mountAt(t, t.TempDir(), "mounttest", "mounttest2", "mountother")
 	p.tell("work", "done")
 	process := p.directory(m.Dir())
 	name := filepath.Join(process, dir, "work.gcda")
@@ -333,8 +333,8 @@ func TestEnd(t *testing.T) {
 	}
 
 	// exec: the pid goes on as another program, which is called other.
-	p = start(t, dir, "prog2")
-	if err := os.Link(filepath.Join(dir, "prog"), filepath.Join(dir, "other")); err != nil {
+	p = start(t, dir, "mounttest2")
+	if err := os.Link(filepath.Join(dir, "mounttest"), filepath.Join(dir, "mountother")); err != nil {
 		t.Fatal(err)
 	}
 	before := p.directory(m.Dir())
@@ -381,7 +381,7 @@ func TestAppear(t *testing.T) {
 // TestAll mounts without a target.
 func TestAll(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
+	p := start(t, dir, "mounttest")
 	tree := mounted(t)
 	p.tell("work", "done")
 	name := filepath.Join(p.directory(tree), dir, "work.gcda")
@@ -476,7 +476,7 @@ func TestCycles(t *testing.T) {
 		cycles = 20
 	}
 	dir := build(t)
-	p := start(t, dir, "prog")
+	p := start(t, dir, "mounttest")
 	place := t.TempDir()
 	target := strconv.Itoa(p.pid())
 	name := filepath.Join(p.directory(place), dir, "work.gcda")
@@ -525,10 +525,10 @@ func descriptors(t *testing.T) map[string]int {
 // TestDescriptors reads often, of processes that come and go.
 func TestDescriptors(t *testing.T) {
 	dir := build(t)
-	m := mountAt(t, t.TempDir(), "prog")
+	m := mountAt(t, t.TempDir(), "mounttest")
 	before := -1
 	for range 5 {
-		p := start(t, dir, "prog")
+		p := start(t, dir, "mounttest")
 		name := filepath.Join(p.directory(m.Dir()), dir, "work.gcda")
 		until(t, "the program is seen", func() bool { _, err := os.Stat(name); return err == nil })
 		for range 50 {
@@ -551,7 +551,7 @@ func TestDescriptors(t *testing.T) {
 // TestReaderIsKilled kills a program that reads.
 func TestReaderIsKilled(t *testing.T) {
 	dir := build(t)
-	p := start(t, dir, "prog")
+	p := start(t, dir, "mounttest")
 	tree := mounted(t, strconv.Itoa(p.pid()))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

@@ -22,7 +22,7 @@ type program struct {
 	said *bufio.Reader
 }
 
-// build builds prog and library.so in an empty directory, with the compiler of
+// build builds mounttest, a name that no other test uses, and library.so in an empty directory, with the compiler of
 // Debian 12.
 func build(t *testing.T) string {
 	t.Helper()
@@ -39,7 +39,7 @@ func build(t *testing.T) string {
 	for _, args := range []string{
 		"-c driver.c",
 		"--coverage -c work.c",
-		"--coverage -o prog driver.o work.o -ldl",
+		"--coverage -o mounttest driver.o work.o -ldl",
 		"--coverage -fPIC -c library.c",
 		"--coverage -shared -o library.so library.o",
 	} {
@@ -63,11 +63,11 @@ func tool(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// start starts prog of a directory, by a name of its own.
+// start starts mounttest of a directory, by a name of its own.
 func start(t *testing.T, dir, name string) *program {
 	t.Helper()
-	if name != "prog" {
-		if err := os.Link(filepath.Join(dir, "prog"), filepath.Join(dir, name)); err != nil {
+	if name != "mounttest" {
+		if err := os.Link(filepath.Join(dir, "mounttest"), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
