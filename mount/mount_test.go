@@ -332,7 +332,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("it was removed: %v", err)
 	}
 
-	// exec: the pid goes on as another program, which is called other.
+	// exec: the pid goes on as another program, which is called mountother.
 	p = start(t, dir, "mounttest2")
 	if err := os.Link(filepath.Join(dir, "mounttest"), filepath.Join(dir, "mountother")); err != nil {
 		t.Fatal(err)
@@ -341,8 +341,8 @@ func TestEnd(t *testing.T) {
 	until(t, "the program is seen", func() bool { _, err := os.Stat(before); return err == nil })
 	p.tell("work", "done")
 	until(t, "the work is seen", func() bool { return calls(t, filepath.Join(before, dir, "work.gcda")) == 1 })
-	p.tell("exec "+dir+"/other", "ready")
-	after := filepath.Join(m.Dir(), fmt.Sprintf("%d-other", p.pid()))
+	p.tell("exec "+dir+"/mountother", "ready")
+	after := filepath.Join(m.Dir(), fmt.Sprintf("%d-mountother", p.pid()))
 	until(t, "the next program is seen", func() bool { _, err := os.Stat(after); return err == nil })
 	p.tell("work", "done")
 	p.tell("work", "done")
@@ -351,7 +351,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("the program before has %d calls, want 1", n)
 	}
 	// Once more, as the same.
-	p.tell("exec "+dir+"/other", "ready")
+	p.tell("exec "+dir+"/mountother", "ready")
 	until(t, "the directory before has a number", func() bool { _, err := os.Stat(after + ".1"); return err == nil })
 	if old, now := calls(t, filepath.Join(after+".1", dir, "work.gcda")), calls(t, filepath.Join(after, dir, "work.gcda")); old != 2 || now != 0 {
 		t.Errorf("%d calls before and %d now, want 2 and 0", old, now)

@@ -22,8 +22,8 @@ type program struct {
 	said *bufio.Reader
 }
 
-// build builds mounttest, a name that no other test uses, and library.so in an empty directory, with the compiler of
-// Debian 12.
+// build builds mounttest, a name that no other test uses, and library.so in an
+// empty directory, with the compiler of Debian 12.
 func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
