@@ -99,8 +99,13 @@ func (s *Session) Gone() []*Image {
 // Add switches further sites on, after images have come or gone, and returns
 // how many. Those that cannot be are in Skipped.
 func (s *Session) Add(sites []*Site) (int, error) {
-	if s.options.Mode == Chains {
+	switch s.options.Mode {
+	case Chains:
 		if err := s.region.unwindRows(s.p); err != nil {
+			return 0, err
+		}
+	case Exits, Filtered: // the unwinder may have been loaded just now
+		if err := s.registerUnwinding(); err != nil {
 			return 0, err
 		}
 	}

@@ -204,3 +204,34 @@ func TestChildren(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestModulesThrow throws through functions of a library that has brought the
+// unwinder with it.
+func TestModulesThrow(t *testing.T) {
+	library := filepath.Join(t.TempDir(), "thrower.so")
+	if out, err := exec.Command("g++-12", "-O2", "-g", "-fpatchable-function-entry=5", "-shared", "-fpic", "-o", library, "testdata/thrower.cc").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl"))
+	s := g.open(g.sites("leaf"), Options{Mode: Exits})
+	defer s.Close()
+	modules, err := OpenModules(g.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer modules.Close()
+	first, _ := plugins(t)
+	for _, path := range []string{first, library} { // all memory for code is there with the first
+		if answer := g.say("load %s", path); answer != "loaded" {
+			t.Fatal(answer)
+		}
+		g.follow(modules, s)
+	}
+	y := g.tally(s, "run 100")
+	if y.entries["leaf"] != 100 || y.entries["plugin"] != 100 || y.exits["plugin"] != 100 || y.exits["_ZL7throwerPFiiEi"] != 0 {
+		t.Errorf("events: %v", y)
+	}
+	if got := g.say("run 100"); got != "0 bad" {
+		t.Errorf("the program says %q", got)
+	}
+}
