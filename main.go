@@ -120,8 +120,9 @@ func newRootCommand() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:   "footfall",
 		Short: "Show what native programs run: lines, branches and calls",
-		Long: `Footfall shows what a native program runs: which lines, branches and calls, and
-how often. It reads what GCC and Clang put into programs.
+		Long: `Footfall shows what a native program runs, while it runs: which lines, branches
+and calls, how often, from where and for how long. It reads what GCC and Clang put
+into programs.
 
 Results go to standard output, everything said to a person to standard error.
 The exit status is 0 on success, 1 if the work failed, 2 if the command line was
@@ -129,7 +130,11 @@ wrong, and 3 if a threshold was missed.`,
 		Example: `  # what of prog.c does a run of the program reach?
   gcc --coverage -o prog prog.c
   ./prog
-  footfall report`,
+  footfall report
+
+  # what has a server that was built so reached up to now? and as it goes on?
+  footfall live redis-server
+  footfall live redis-server --watch`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
