@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,8 +33,14 @@ func gmonBytes(g *Gmon) []byte {
 		}
 	}
 	for _, a := range g.Arcs {
-		b = addr(addr(append(b, gmonArc), a.From), a.Self)
-		b = order.AppendUint32(b, uint32(a.Count))
+		// An arc whose sum no longer fits is written as several.
+		for left := a.Count; ; left -= math.MaxUint32 {
+			b = addr(addr(append(b, gmonArc), a.From), a.Self)
+			b = order.AppendUint32(b, uint32(min(left, math.MaxUint32)))
+			if left <= math.MaxUint32 {
+				break
+			}
+		}
 	}
 	if len(g.Blocks) > 0 {
 		b = order.AppendUint32(append(b, gmonBlocks), uint32(len(g.Blocks)))
