@@ -38,37 +38,41 @@ type Report struct {
 // An Output is a format and the place for it.
 type Output struct {
 	Target string // "-" is standard output
-	print  func(io.Writer, *Report) error
+	format *format
+}
+
+// A format is printed as one file, or written as a directory of files.
+type format struct {
+	name  string
+	print func(io.Writer, *Report) error
+	write func(r *Report, dir string) ([]Problem, error)
 }
 
 // formats are the known ones. A new one is a row here and a file.
-var formats = []struct {
-	name  string
-	print func(io.Writer, *Report) error
-}{
-	{"text", printText},
-	{"lcov", printLcov},
-	{"lcov2", printLcov2},
-	{"json", printJSON},
-	{"gcov", nil}, // a directory of files, see writeListings
+var formats = []*format{
+	{name: "text", print: printText},
+	{name: "lcov", print: printLcov},
+	{name: "lcov2", print: printLcov2},
+	{name: "json", print: printJSON},
+	{name: "gcov", write: (*Report).writeListings},
 }
 
 // ParseOutput reads FORMAT or FORMAT=TARGET.
 func ParseOutput(s string) (Output, error) {
-	format, target, ok := strings.Cut(s, "=")
+	name, target, ok := strings.Cut(s, "=")
 	if !ok {
 		target = "-"
 	}
 	var names []string
 	for _, f := range formats {
 		names = append(names, f.name)
-		if f.name != format {
+		if f.name != name {
 			continue
 		}
 		if target == "" || f.print == nil && target == "-" {
-			return Output{}, fmt.Errorf("output %q: say where to, as in %s=PATH", s, format)
+			return Output{}, fmt.Errorf("output %q: say where to, as in %s=PATH", s, name)
 		}
-		return Output{target, f.print}, nil
+		return Output{target, f}, nil
 	}
 	return Output{}, fmt.Errorf("output %q: the formats are %s", s, strings.Join(names, ", "))
 }
@@ -77,18 +81,18 @@ func ParseOutput(s string) (Output, error) {
 // of an older one. The problems are those of sources.
 func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
 	switch {
-	case o.print == nil:
-		return r.writeListings(o.Target)
+	case o.format.print == nil:
+		return o.format.write(r, o.Target)
 	case o.Target == "-":
 		w := bufio.NewWriterSize(stdout, 1<<16)
-		if err := o.print(w, r); err != nil {
+		if err := o.format.print(w, r); err != nil {
 			return nil, err
 		}
 		return nil, w.Flush()
 	}
 	plain := *r
 	plain.Width, plain.Color = 0, false
-	return nil, WriteFile(o.Target, func(w io.Writer) error { return o.print(w, &plain) })
+	return nil, WriteFile(o.Target, func(w io.Writer) error { return o.format.print(w, &plain) })
 }
 
 // WriteFile calls write for the new content of a file. A regular file is
