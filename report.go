@@ -78,6 +78,7 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 
 type reportOptions struct {
 	objectDirs, outputs, failUnder []string
+	diffBase                       string
 	sources                        report.SourceOptions
 	exceptionBranches, verbose     bool
 }
@@ -94,6 +95,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "report headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
 	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
+	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
@@ -133,6 +135,7 @@ type printer struct {
 	*reportOptions
 	outputs        []report.Output
 	thresholds     []report.Threshold
+	diff           *report.SourceDiff // nil: not asked for
 	sources        *report.Sources
 	stdout, stderr io.Writer
 }
@@ -143,7 +146,12 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 	if err := p.parse(); err != nil {
 		return nil, usageError(err)
 	}
-	return p, nil
+	if p.diffBase == "" {
+		return p, nil
+	}
+	var err error
+	p.diff, err = report.OpenDiff(p.diffBase, p.sources.Root())
+	return p, err
 }
 
 func (p *printer) parse() (err error) {
@@ -165,6 +173,9 @@ func (p *printer) parse() (err error) {
 		if err != nil {
 			return err
 		}
+		if t.OfPatch() && p.diffBase == "" {
+			return fmt.Errorf("threshold %q: --diff-base tells what the patch is", s)
+		}
 		p.thresholds = append(p.thresholds, t)
 	}
 	p.sources, err = report.NewSources(p.reportOptions.sources)
@@ -174,6 +185,10 @@ func (p *printer) parse() (err error) {
 // print writes all outputs and judges by the thresholds.
 func (p *printer) print(set *coverage.Set) error {
 	r := &report.Report{Set: set, Shown: p.sources.Shown, ExceptionBranches: p.exceptionBranches}
+	if p.diff != nil {
+		r.Patch = report.NewPatch(p.diff, set, p.sources)
+		patchNotes(p.stderr, r, p.verbose)
+	}
 	r.Width, r.Color = textStyle(p.stdout)
 	var failed []error
 	for _, out := range p.outputs {
@@ -246,6 +261,14 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 		fmt.Fprintf(w, "footfall: 1 system header left out; --system-headers includes it\n")
 	case n > 1:
 		fmt.Fprintf(w, "footfall: %d system headers left out; --system-headers includes them\n", n)
+	}
+}
+
+// patchNotes says what is not known of a patch.
+func patchNotes(w io.Writer, r *report.Report, all bool) {
+	report.PrintProblems(w, r.Patch.Problems(), all)
+	if r.Patch.Totals(r.Set).Lines.Total == 0 {
+		fmt.Fprintf(w, "footfall: no changed line has code: thresholds of the patch are not judged\n")
 	}
 }
 

@@ -28,6 +28,8 @@ type Report struct {
 	// ExceptionBranches counts and shows branches that only an exception
 	// decides, as others.
 	ExceptionBranches bool
+	// Patch tells which lines were changed; nil: that is not asked.
+	Patch *Patch
 	// Width is the number of columns of text on standard output, 0 for as many
 	// as it takes.
 	Width int

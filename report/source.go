@@ -67,6 +67,9 @@ func newGlobs(patterns []string, dir string) ([]glob, error) {
 	return globs, nil
 }
 
+// Root returns the directory that names are shown from, absolute.
+func (s *Sources) Root() string { return s.root }
+
 // Resolve returns the path of a source that was compiled in directory cwd as
 // name, and whether it is in the report.
 func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {

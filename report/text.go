@@ -15,16 +15,13 @@ import (
 	"footfall/coverage"
 )
 
-// printText writes a table of the files, the worst first, the totals, and the
-// largest functions that were never called.
+// printText writes a table of the files, the worst first, the totals, the
+// largest functions that were never called, and the same of a patch.
 func printText(w io.Writer, r *Report) error {
-	t := newTable(r)
-	t.header()
-	for _, row := range t.rows {
-		t.row(row)
-	}
-	t.row(t.total)
+	t := newTable(r, "file", func(f *coverage.File) (coverage.Totals, bool) { return f.Totals(), true })
+	t.table()
 	t.uncalled(r)
+	t.patch(r)
 	_, err := w.Write(t.buf)
 	return err
 }
@@ -53,6 +50,7 @@ func (c column) width() int {
 
 type table struct {
 	buf       []byte
+	title     string // of the names
 	rows      []row
 	total     row
 	nameWidth int
@@ -62,10 +60,15 @@ type table struct {
 	color     bool
 }
 
-func newTable(r *Report) *table {
-	t := &table{width: r.Width, color: r.Color, bar: true}
+// newTable makes a table of the files that totals wants.
+func newTable(r *Report, title string, totals func(*coverage.File) (coverage.Totals, bool)) *table {
+	t := &table{title: title, nameWidth: len(title), width: r.Width, color: r.Color, bar: true}
 	for _, f := range r.Set.Files {
-		row := row{r.Shown(f.Name), f.Totals()}
+		of, wanted := totals(f)
+		if !wanted {
+			continue
+		}
+		row := row{r.Shown(f.Name), of}
 		t.rows = append(t.rows, row)
 		t.total.totals.Add(row.totals)
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(row.name))
@@ -158,8 +161,16 @@ func (t *table) name(s string) {
 	}
 }
 
+func (t *table) table() {
+	t.header()
+	for _, row := range t.rows {
+		t.row(row)
+	}
+	t.row(t.total)
+}
+
 func (t *table) header() {
-	t.name("file")
+	t.name(t.title)
 	if t.bar {
 		t.text(gap)
 		t.padded("", barWidth)

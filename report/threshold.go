@@ -11,6 +11,7 @@ import (
 // A Threshold is the least percentage of something that must be covered.
 type Threshold struct {
 	metric  string
+	patch   bool // only of the changed lines
 	percent float64
 	text    string // the percentage as it was given
 	total   func(*Report, coverage.Totals) coverage.Ratio
@@ -28,28 +29,44 @@ var metrics = []struct {
 	{"calls", func(_ *Report, t coverage.Totals) coverage.Ratio { return t.Calls }},
 }
 
-// ParseThreshold reads METRIC=PERCENT.
+// OfPatch tells whether the threshold is for changed lines only.
+func (t Threshold) OfPatch() bool { return t.patch }
+
+// ParseThreshold reads METRIC=PERCENT. "patch-METRIC" is that of the changed
+// lines only, "patch" is "patch-lines".
 func ParseThreshold(s string) (Threshold, error) {
 	name, value, _ := strings.Cut(s, "=")
 	value = strings.TrimSuffix(value, "%")
+	metric, patch := strings.CutPrefix(name, "patch-")
+	if name == "patch" {
+		metric, patch = "lines", true
+	}
 	var names []string
 	for _, m := range metrics {
 		names = append(names, m.name)
-		if m.name != name {
+		if m.name != metric {
 			continue
 		}
 		percent, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(percent >= 0 && percent <= 100) { // also not a number
 			return Threshold{}, fmt.Errorf("threshold %q: %q is not a percentage from 0 to 100", s, value)
 		}
-		return Threshold{name, percent, value, m.total}, nil
+		return Threshold{metric, patch, percent, value, m.total}, nil
 	}
-	return Threshold{}, fmt.Errorf("threshold %q: not METRIC=PERCENT for one of %s", s, strings.Join(names, ", "))
+	return Threshold{}, fmt.Errorf("threshold %q: not METRIC=PERCENT for one of %s, patch", s, strings.Join(names, ", "))
 }
 
 // Missed returns what to say if the report does not reach the threshold, else
-// "". Where nothing was measured, only a threshold of 0 is reached.
+// "". Where nothing was measured, only a threshold of 0 is reached; but a patch
+// that changed nothing of the kind needs no tests.
 func (r *Report) Missed(t Threshold) string {
+	if t.patch {
+		got := t.total(r, r.Patch.Totals(r.Set))
+		if got.Total == 0 || got.Percent() >= t.percent {
+			return ""
+		}
+		return fmt.Sprintf("%s of changed %s are covered (%d of %d), %s%% are required", percent(got), t.metric, got.Covered, got.Total, t.text)
+	}
 	got := t.total(r, r.Set.Totals())
 	switch {
 	case got.Percent() >= t.percent:
