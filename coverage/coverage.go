@@ -33,6 +33,9 @@ type File struct {
 	Functions []*Function
 	// Lines that have code, by ascending Number, each number once.
 	Lines []Line
+	// Tests, by ascending Name, each name once, say what of the counts of Lines
+	// is theirs. Most coverage knows none.
+	Tests []Test
 }
 
 // A Function is one function of the source.
@@ -77,7 +80,9 @@ type Line struct {
 // A Branch is one way out of a block that has several.
 type Branch struct {
 	// Block numbers the deciding blocks of the line from 0 in the order of
-	// the compiler; branches of one decision have the same Block.
+	// the compiler; branches of one decision have the same Block. It is
+	// negative where several decisions may be in one list, as in tracefiles of
+	// lcov 1, until [Set.Reconcile].
 	Block  int32
 	Column int32 // 0: not known
 	// Count is how often this way was taken.

@@ -30,21 +30,41 @@ import (
 // are told apart by name, without what GCC appends for a part of a function
 // (f.part.0).
 func Merge(sets ...*Set) *Set {
-	merged := &Set{}
-	byName := make(map[string]*File)
+	var sum Sum
 	for _, s := range sets {
 		for _, f := range s.Files {
-			into := byName[f.Name]
-			if into == nil {
-				into = &File{Name: f.Name}
-				byName[f.Name] = into
-				merged.Files = append(merged.Files, into)
-			}
-			into.Merge(f)
+			sum.Add(f)
 		}
 	}
-	slices.SortFunc(merged.Files, func(a, b *File) int { return cmp.Compare(a.Name, b.Name) })
-	return merged
+	return sum.Set()
+}
+
+// A Sum is a [Set] to which one file after another is added, by the rules of
+// [Merge]. The zero Sum is empty.
+type Sum struct{ files map[string]*File }
+
+// Add adds f, of which it keeps nothing.
+func (s *Sum) Add(f *File) {
+	if s.files == nil {
+		s.files = make(map[string]*File)
+	}
+	into := s.files[f.Name]
+	if into == nil {
+		into = &File{Name: f.Name}
+		s.files[f.Name] = into
+	}
+	into.Merge(f)
+}
+
+// Set returns what has been added up. The sum is empty then.
+func (s *Sum) Set() *Set {
+	set := &Set{}
+	for _, f := range s.files {
+		set.Files = append(set.Files, f)
+	}
+	s.files = nil
+	slices.SortFunc(set.Files, func(a, b *File) int { return cmp.Compare(a.Name, b.Name) })
+	return set
 }
 
 // Merge adds what other has seen of the same file, by the rules of the
@@ -52,8 +72,62 @@ func Merge(sets ...*Set) *Set {
 func (f *File) Merge(other *File) {
 	f.Functions = mergeSorted(f.Functions, other.Functions, compareFunctions, (*Function).clone,
 		func(a, b *Function) *Function { a.Merge(b); return a })
-	f.Lines = mergeSorted(f.Lines, other.Lines, func(a, b Line) int { return cmp.Compare(a.Number, b.Number) }, Line.clone,
-		func(a, b Line) Line { a.Merge(&b); return a })
+	f.mergeLines(other.Lines)
+	f.Tests = mergeSorted(f.Tests, other.Tests, compareTests, Test.clone, mergeTest)
+}
+
+// mergeLines is mergeSorted for lines: there are many, and mostly they are the
+// same ones.
+func (f *File) mergeLines(lines []Line) {
+	i := 0
+	for k := range lines {
+		for i < len(f.Lines) && f.Lines[i].Number < lines[k].Number {
+			i++
+		}
+		if i == len(f.Lines) || f.Lines[i].Number != lines[k].Number {
+			f.Lines = mergeSorted(f.Lines, lines[k:], compareLines, Line.clone, func(a, b Line) Line { a.Merge(&b); return a })
+			return
+		}
+		f.Lines[i].Merge(&lines[k])
+	}
+}
+
+func compareLines(a, b Line) int { return cmp.Compare(a.Number, b.Number) }
+
+// Normalize puts functions and lines of f in order, and makes one of those that
+// are the same, by the rules of [Merge]. It is for who has made a File of
+// something that was in no order, or had parts of it in several places.
+func (f *File) Normalize() {
+	if strictly(f.Functions, compareFunctions) && strictly(f.Lines, compareLines) {
+		return
+	}
+	slices.SortStableFunc(f.Functions, compareFunctions)
+	f.Functions = uniteSorted(f.Functions, compareFunctions, func(a, b *Function) *Function { a.Merge(b); return a })
+	slices.SortStableFunc(f.Lines, compareLines)
+	f.Lines = uniteSorted(f.Lines, compareLines, func(a, b Line) Line { a.Merge(&b); return a })
+}
+
+// strictly tells whether each of list is more than the one before.
+func strictly[T any](list []T, compare func(a, b T) int) bool {
+	for i := 1; i < len(list); i++ {
+		if compare(list[i-1], list[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// uniteSorted makes one of neighbours that are equal.
+func uniteSorted[T any](list []T, compare func(a, b T) int, merge func(a, b T) T) []T {
+	out := list[:0]
+	for _, e := range list {
+		if n := len(out); n > 0 && compare(out[n-1], e) == 0 {
+			out[n-1] = merge(out[n-1], e)
+		} else {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // compareFunctions returns 0 for two that are the same in the source.
@@ -170,19 +244,25 @@ func addCounts(a, b int64) int64 {
 
 // A kind is what two decisions have in common that may be the same one.
 type kind struct {
-	column    int32
-	exception bool
-	ways      int
+	column               int32
+	exception, undivided bool
+	ways                 int
 }
 
 func (k kind) compare(o kind) int {
-	if k.exception != o.exception {
-		if k.exception {
-			return 1
-		}
+	return cmp.Or(
+		compareBool(k.undivided, o.undivided), compareBool(k.exception, o.exception),
+		cmp.Compare(k.column, o.column), cmp.Compare(k.ways, o.ways))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
 		return -1
 	}
-	return cmp.Or(cmp.Compare(k.column, o.column), cmp.Compare(k.ways, o.ways))
+	return 1
 }
 
 // A decision is one of a line: its branches, or the terms of a condition.
@@ -227,6 +307,9 @@ func mergeBranches(a, b []Branch) []Branch {
 	// Sorting by kind loses the compiler's order, but there are two of those.
 	var out []Branch
 	for block, d := range mergeDecisions(branchDecisions(a), branchDecisions(b), (*Branch).add) {
+		if d.undivided {
+			block = -1 - block
+		}
 		for _, br := range d.parts {
 			br.Block = int32(block)
 			out = append(out, br)
@@ -240,6 +323,7 @@ func mergeBranches(a, b []Branch) []Branch {
 func (b *Branch) add(other Branch) {
 	b.Count = addCounts(b.Count, other.Count)
 	b.Evaluated = b.Evaluated || other.Evaluated
+	b.Exception = b.Exception && other.Exception // they differ in undivided ones only
 	b.Fallthrough = b.Fallthrough && other.Fallthrough
 	b.Throw = b.Throw && other.Throw
 }
@@ -251,7 +335,11 @@ func branchDecisions(branches []Branch) []decision[Branch] {
 		for i+n < len(branches) && branches[i+n].Block == first.Block {
 			n++
 		}
-		out = append(out, decision[Branch]{kind{first.Column, first.Exception, n}, branches[i : i+n]})
+		k := kind{column: first.Column, exception: first.Exception, ways: n}
+		if first.Block < 0 {
+			k = kind{undivided: true, ways: n}
+		}
+		out = append(out, decision[Branch]{k, branches[i : i+n]})
 		i += n
 	}
 	return out

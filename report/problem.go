@@ -22,6 +22,7 @@ const (
 	unreadable = "places that cannot be read"
 	noNotes    = "data files without notes"
 	noSource   = "sources that cannot be read"
+	badRecord  = "records of reports that cannot be used"
 )
 
 func newProblem(kind, file string, err error) Problem {

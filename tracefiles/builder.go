@@ -1,0 +1,158 @@
+package tracefiles
+
+import (
+	"cmp"
+	"slices"
+
+	"footfall/coverage"
+)
+
+// A builder makes a coverage.File of what a format tells. Its memory is used
+// again for the next one.
+type builder struct {
+	file      coverage.File
+	functions []coverage.Function // room for those of file
+	instances []coverage.Instance // and for theirs
+	ways      []way
+	branches  []coverage.Branch // and for those of the lines
+}
+
+// A way is a branch as a format tells it.
+type way struct {
+	line int32
+	// Ways of one decision have the same block and the same from; index orders
+	// them, and tells them apart.
+	block, from, index int64
+	count              int64
+	evaluated          bool
+	falls, throw       bool
+	undivided          bool // the block may be several decisions
+}
+
+func (b *builder) reset() {
+	clear(b.file.Lines)
+	b.file = coverage.File{Functions: b.file.Functions[:0], Lines: b.file.Lines[:0]}
+	b.functions, b.instances = b.functions[:0], b.instances[:0]
+	b.ways = b.ways[:0]
+	b.branches = b.branches[:0]
+}
+
+func (b *builder) line(number int32, count int64) {
+	b.file.Lines = append(b.file.Lines, coverage.Line{Number: number, Count: max(count, 0)})
+}
+
+func (w *way) compare(o *way) int {
+	return cmp.Or(cmp.Compare(w.line, o.line), cmp.Compare(w.block, o.block), cmp.Compare(w.from, o.from), cmp.Compare(w.index, o.index))
+}
+
+// addWays gives the ways to the lines, which must be in order. It returns the
+// first line that is not there, 0 if all are.
+func (b *builder) addWays() (missing int32) {
+	ordered := true
+	for i := 1; i < len(b.ways) && ordered; i++ {
+		ordered = b.ways[i-1].compare(&b.ways[i]) < 0
+	}
+	if !ordered {
+		slices.SortStableFunc(b.ways, func(x, y way) int { return x.compare(&y) })
+		b.sumWays()
+	}
+	b.branches = slices.Grow(b.branches[:0], len(b.ways))
+	lines := b.file.Lines
+	for from := 0; from < len(b.ways); {
+		to := from + 1
+		for to < len(b.ways) && b.ways[to].line == b.ways[from].line {
+			to++
+		}
+		n := b.ways[from].line
+		for len(lines) > 0 && lines[0].Number < n {
+			lines = lines[1:]
+		}
+		if len(lines) > 0 && lines[0].Number == n {
+			lines[0].Branches = b.lineBranches(b.ways[from:to])
+		} else if missing == 0 {
+			missing = n
+		}
+		from = to
+	}
+	return missing
+}
+
+// sumWays makes one of those that are the same.
+func (b *builder) sumWays() {
+	out := b.ways[:0]
+	for _, w := range b.ways {
+		if n := len(out); n > 0 && out[n-1].compare(&w) == 0 {
+			last := &out[n-1]
+			if last.count += w.count; last.count < 0 {
+				last.count = 1<<63 - 1
+			}
+			last.evaluated = last.evaluated || w.evaluated
+			last.throw = last.throw && w.throw
+			last.falls = last.falls && w.falls
+			continue
+		}
+		out = append(out, w)
+	}
+	b.ways = out
+}
+
+// lineBranches makes branches of the ways of one line.
+func (b *builder) lineBranches(ways []way) []coverage.Branch {
+	start := len(b.branches)
+	block := int32(0)
+	for from := 0; from < len(ways); block++ {
+		to, others, throws, evaluated := from, 0, 0, false
+		for ; to < len(ways) && ways[to].block == ways[from].block && ways[to].from == ways[from].from; to++ {
+			if ways[to].throw {
+				throws++
+			} else {
+				others++
+			}
+			evaluated = evaluated || ways[to].evaluated
+		}
+		number := block
+		undivided := ways[from].undivided && to-from > 2
+		if undivided {
+			number = -1 - block
+		}
+		for _, w := range ways[from:to] {
+			b.branches = append(b.branches, coverage.Branch{
+				Block: number, Count: max(w.count, 0), Evaluated: evaluated && (!undivided || w.evaluated),
+				Fallthrough: w.falls, Throw: w.throw, Exception: w.throw || throws > 0 && others < 2 && !undivided,
+			})
+		}
+		from = to
+	}
+	return b.branches[start:len(b.branches):len(b.branches)]
+}
+
+// function adds a function with its instances, which the builder keeps.
+func (b *builder) function(f coverage.Function) {
+	slices.SortFunc(f.Instances, func(x, y coverage.Instance) int { return cmp.Compare(x.Name, y.Name) })
+	merged := f.Instances[:0]
+	for _, in := range f.Instances {
+		if n := len(merged); n > 0 && merged[n-1].Name == in.Name {
+			merged[n-1].Count = add(merged[n-1].Count, in.Count)
+			continue
+		}
+		merged = append(merged, in)
+	}
+	f.Instances = merged
+	f.Name, f.Count = merged[0].Name, 0
+	for _, in := range merged {
+		f.Count = add(f.Count, in.Count)
+		if in.BlocksExecuted > f.BlocksExecuted || f.Blocks == 0 {
+			f.Blocks, f.BlocksExecuted = in.Blocks, in.BlocksExecuted
+		}
+	}
+	b.functions = append(b.functions, f)
+}
+
+// add is the sum of two counts, or the largest number.
+func add(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
+	if a > 1<<63-1-b {
+		return 1<<63 - 1
+	}
+	return a + b
+}

@@ -1,0 +1,106 @@
+package tracefiles
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// An input is a file as a stream of bytes, decompressed if need be.
+type input struct {
+	from     io.Reader
+	zip      gzip.Reader
+	buf      []byte
+	pos, end int // what of buf is still to come
+	lines    int // that have been taken by line, or passed by next
+	err      error
+}
+
+// chunk is how much is read at a time.
+const chunk = 1 << 18
+
+// open begins with another file.
+func (in *input) open(from io.Reader) error {
+	if in.buf == nil {
+		in.buf = make([]byte, chunk)
+	}
+	in.from, in.pos, in.end, in.lines, in.err = from, 0, 0, 0, nil
+	in.fill()
+	if head := in.peek(); len(head) > 2 && head[0] == 0x1f && head[1] == 0x8b {
+		if err := in.zip.Reset(io.MultiReader(bytes.NewReader(bytes.Clone(head)), from)); err != nil {
+			return err
+		}
+		in.from, in.pos, in.end, in.err = &in.zip, 0, 0, nil
+		in.fill()
+	}
+	return in.failed()
+}
+
+// failed returns the error of reading, nil at the end of the file.
+func (in *input) failed() error {
+	if in.err == nil || errors.Is(in.err, io.EOF) {
+		return nil
+	}
+	return withoutPath(in.err)
+}
+
+// peek returns what is there without reading more.
+func (in *input) peek() []byte { return in.buf[in.pos:in.end] }
+
+// fill reads more behind what is there. It reports whether there is more.
+func (in *input) fill() bool {
+	if in.err != nil {
+		return false
+	}
+	copy(in.buf, in.buf[in.pos:in.end])
+	in.pos, in.end = 0, in.end-in.pos
+	if in.end == len(in.buf) {
+		in.buf = append(in.buf, make([]byte, len(in.buf))...)
+	}
+	// A few reads may bring nothing.
+	for range 100 {
+		n, err := in.from.Read(in.buf[in.end:])
+		in.end += n
+		in.err = err
+		if n > 0 || err != nil {
+			return n > 0
+		}
+	}
+	in.err = io.ErrNoProgress
+	return false
+}
+
+// longestLine is more than the longest name of a function.
+const longestLine = 1 << 24
+
+var errLongLine = errors.New("a line of more than 16 MiB, expected records of text")
+
+// line returns the next line without its end, until ok is false. It is good
+// until the next call.
+func (in *input) line() (line []byte, ok bool) {
+	searched := 0
+	for {
+		rest := in.peek()
+		if i := bytes.IndexByte(rest[searched:], '\n'); i >= 0 {
+			i += searched
+			in.pos += i + 1
+			in.lines++
+			return bytes.TrimSuffix(rest[:i], []byte("\r")), true
+		}
+		if len(rest) > longestLine {
+			in.err = errLongLine
+			return nil, false
+		}
+		searched = len(rest)
+		if !in.fill() {
+			rest = in.peek()
+			in.pos = in.end
+			if len(rest) > 0 {
+				in.lines++
+			}
+			return rest, len(rest) > 0
+		}
+	}
+}

@@ -1,0 +1,224 @@
+// Package tracefiles reads the reports of other coverage tools, and footfall's
+// own, so that they can be merged with coverage data: tracefiles of lcov, JSON of
+// gcov, gcovr and footfall, Cobertura's XML, and profiles of Go.
+//
+// What a file is, its content tells, not its name; it may be compressed by gzip.
+// Files are read as a stream, one source at a time, so that memory grows with
+// what is known of the sources and not with the number of files. A record that
+// makes no sense is a [Problem], and the rest is read.
+//
+// Formats know less than coverage.Set has room for:
+//
+//	              functions    branches                   tests  conditions
+//	lcov 1        line, name   all of a line in one list  yes    no
+//	lcov 2        lines, name  by decision                yes    yes
+//	gcov JSON     all          1: one list; 2: decisions  no     yes
+//	gcovr JSON    line, name   one list, or decisions     no     yes
+//	Cobertura     line, name   how many, how many taken   no     no
+//	Go            none         none                       no     no
+//
+// Package coverage matches these when all are merged, see coverage.Set.Reconcile.
+// The listings of gcov (.gcov) are not read: they lack what footfall would need
+// to tell functions and decisions apart, and whoever has one has the data too.
+package tracefiles
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"footfall/coverage"
+)
+
+// Options say what is kept of what is read.
+type Options struct {
+	// Source resolves the name of a source as the file has it, seen from
+	// directory cwd, "" if the file tells none. Files with the same path are
+	// one; keep=false leaves the file out. It is never called twice at a time.
+	// nil keeps all, with the names as they are.
+	Source func(cwd, name string) (path string, keep bool)
+	// Test is the name of the test for what has none; "" for none.
+	Test string
+	// Progress is told how many of the files have been read, nil for nobody.
+	// It is never called twice at a time.
+	Progress func(done, total int)
+}
+
+// A Problem is something wrong in a file; the rest was still read.
+type Problem struct {
+	File string
+	Line int // in File, 0 where it is about the whole
+	Err  error
+}
+
+func (p Problem) Error() string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s: line %d: %v", p.File, p.Line, p.Err)
+	}
+	return fmt.Sprintf("%s: %v", p.File, p.Err)
+}
+
+// Read reads one file. The error says why nothing of it could be used.
+func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
+	r := newReader(newSources(opt), opt.Test)
+	if err := r.read(name); err != nil {
+		return nil, r.problems, err
+	}
+	set := r.sum.Set()
+	set.Reconcile()
+	return set, r.problems, nil
+}
+
+// ReadAll reads files in parallel and returns all together, not reconciled:
+// there may be more to come. A file that cannot be used is a problem.
+func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(names)))
+	readers := make([]*reader, workers)
+	s := newSources(opt)
+	var next atomic.Int32
+	var done int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range readers {
+		r := newReader(s, opt.Test)
+		readers[i] = r
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(names) {
+					return
+				}
+				if err := r.read(names[i]); err != nil {
+					r.problems = append(r.problems, Problem{File: names[i], Err: err})
+				}
+				mu.Lock()
+				done++
+				if opt.Progress != nil {
+					opt.Progress(done, len(names))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	sums := make([]*coverage.Set, workers)
+	var problems []Problem
+	for i, r := range readers {
+		sums[i] = r.sum.Set()
+		problems = append(problems, r.problems...)
+	}
+	return coverage.Merge(sums...), problems
+}
+
+// A reader reads one file after another in one goroutine, and adds them up.
+type reader struct {
+	sum      coverage.Sum
+	sources  *sources
+	resolved map[[2]string]resolved
+	test     string
+	names    map[string]string // those read, each once
+	problems []Problem
+
+	// of the file under way
+	name  string
+	in    input
+	told  int     // problems
+	build builder // the source under way
+}
+
+func newReader(s *sources, test string) *reader {
+	return &reader{sources: s, test: test, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
+}
+
+// manyProblems is how many problems of a file are told one by one.
+const manyProblems = 20
+
+// problem notes what is wrong with a line, 0 for the whole file.
+func (r *reader) problem(line int, format string, args ...any) {
+	switch r.told++; {
+	case r.told < manyProblems:
+		r.problems = append(r.problems, Problem{r.name, line, fmt.Errorf(format, args...)})
+	case r.told == manyProblems:
+		r.problems = append(r.problems, Problem{r.name, line, fmt.Errorf("more of the kind; only the first %d are told", manyProblems-1)})
+	}
+}
+
+// name returns text as a string that is kept once.
+func (r *reader) intern(text []byte) string {
+	if s, ok := r.names[string(text)]; ok {
+		return s
+	}
+	s := string(text)
+	r.names[s] = s
+	return s
+}
+
+// read reads a file, whatever it is.
+func (r *reader) read(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return withoutPath(err)
+	}
+	defer f.Close()
+	return r.readFrom(name, f)
+}
+
+func (r *reader) readFrom(name string, from io.Reader) error {
+	r.name, r.told = name, 0
+	if err := r.in.open(from); err != nil {
+		return err
+	}
+	switch kind, err := detect(r.in.peek()); {
+	case err != nil:
+		return err
+	case kind == lcovKind:
+		return r.lcov()
+	}
+	return nil
+}
+
+// add adds the source under way to the sum, as the file has named it.
+func (r *reader) add(cwd, name, test string) {
+	f := &r.build.file
+	for i := range r.build.functions {
+		f.Functions = append(f.Functions, &r.build.functions[i])
+	}
+	if where := r.resolve(cwd, name); where.keep {
+		f.Name = where.path
+		f.Normalize()
+		if test == "" {
+			test = r.test
+		}
+		if test != "" {
+			f.NameTest(test)
+		}
+		r.sum.Add(f)
+	}
+	r.build.reset()
+}
+
+// A kind is one of the formats.
+type kind int
+
+const (
+	lcovKind kind = iota
+)
+
+// detect tells by its beginning what a file is.
+func detect(head []byte) (kind, error) {
+	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")) // some editors' mark
+	start := bytes.TrimLeft(head, " \t\r\n")
+	switch {
+	case len(start) == 0:
+		return 0, fmt.Errorf("empty, expected a coverage report")
+	case isLcov(start):
+		return lcovKind, nil
+	case bytes.HasPrefix(start, []byte("-:")) && bytes.Contains(start, []byte(":Source:")):
+		return 0, fmt.Errorf("a listing of gcov, which cannot be read back: name the .gcda file, or write it with gcov --json-format")
+	}
+	return 0, fmt.Errorf("no coverage report that is known: expected a tracefile of lcov, JSON of gcov, gcovr or footfall, Cobertura's XML or a Go profile")
+}
