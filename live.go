@@ -117,6 +117,8 @@ type liveOptions struct {
 }
 
 func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
+	l := &liveTargets{options: o}
+	o.exclude.ReadFile = l.readSource
 	p, err := o.printer(cmd)
 	if err != nil {
 		return err
@@ -131,7 +133,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(err)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	l := &liveTargets{options: o, printer: p}
+	l.printer = p
 	defer l.close()
 	if err := l.open(args); err != nil {
 		return err
@@ -397,14 +399,19 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 		stderr = io.Discard
 	}
 	set, problems, stats := collect(objects.Units, l.sources, stderr)
+	problems = append(problems, l.exclude(set)...)
 	report.PrintProblems(stderr, slices.Concat(l.problems, objects.Problems, problems), l.verbose)
 	l.problems = nil
+	if err := l.allExcluded(set); err != nil {
+		return nil, err
+	}
 	if set.Totals().Lines.Total == 0 {
 		return nil, l.nothing(objects)
 	}
 	objects.Outside = nil
 	notes(stderr, objects, stats, l.sources)
 	if tell {
+		l.noteExcluded()
 		l.advise(snapshots)
 	}
 	return set, nil

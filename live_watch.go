@@ -16,6 +16,7 @@ import (
 	"footfall/coverage"
 	"footfall/live"
 	"footfall/proc"
+	"footfall/report"
 	"footfall/watch"
 )
 
@@ -120,10 +121,10 @@ func (l *liveTargets) save(snapshots []*taken) (string, error) {
 // readSource reads a source, in the file system of the program where it is not
 // in ours.
 func (l *liveTargets) readSource(name string) ([]byte, error) {
-	b, err := os.ReadFile(name)
+	b, err := report.ReadSource(name)
 	for i := 0; err != nil && i < len(l.targets); i++ {
 		if root := l.targets[i].root(); root != "" {
-			if other, otherErr := os.ReadFile(filepath.Join(root, name)); otherErr == nil {
+			if other, otherErr := report.ReadSource(filepath.Join(root, name)); otherErr == nil {
 				return other, nil
 			}
 		}

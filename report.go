@@ -80,6 +80,7 @@ type reportOptions struct {
 	objectDirs, outputs, failUnder []string
 	diffBase                       string
 	sources                        report.SourceOptions
+	exclude                        excludeOptions
 	exceptionBranches, verbose     bool
 }
 
@@ -92,6 +93,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "report only sources that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "leave out sources that match `GLOB`; may be repeated")
+	o.exclude.define(f)
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "report headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
 	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
@@ -100,7 +102,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "lcov2=", "json=", "gcov="}, cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "lcov2=", "json=", "gcov=", "excluded="}, cobra.ShellCompDirectiveNoSpace))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
 }
 
@@ -122,11 +124,16 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	set, problems, stats := collect(objects.Units, p.sources, p.stderr)
+	problems = append(problems, p.exclude(set)...)
 	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
+	if err := p.allExcluded(set); err != nil {
+		return err
+	}
 	if err := nothing(paths, objects, set, p.sources, o.sources); err != nil {
 		return err
 	}
 	notes(p.stderr, objects, stats, p.sources)
+	p.noteExcluded()
 	return p.print(set)
 }
 
@@ -137,11 +144,19 @@ type printer struct {
 	thresholds     []report.Threshold
 	diff           *report.SourceDiff // nil: not asked for
 	sources        *report.Sources
+	exclusions     *report.Exclusions
+	excluded       report.Excluded // of the set that is to be printed
 	stdout, stderr io.Writer
 }
 
 // printer checks the options.
 func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
+	if o.exclude.list {
+		if !cmd.Flags().Changed("output") {
+			o.outputs = nil
+		}
+		o.outputs = append(o.outputs, "excluded")
+	}
 	p := &printer{reportOptions: o, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 	if err := p.parse(); err != nil {
 		return nil, usageError(err)
@@ -156,6 +171,9 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 
 func (p *printer) parse() (err error) {
 	onStdout := 0
+	if p.exclusions, err = report.NewExclusions(p.reportOptions.exclude.ExcludeOptions); err != nil {
+		return err
+	}
 	for _, s := range p.reportOptions.outputs {
 		out, err := report.ParseOutput(s)
 		if err != nil {
@@ -184,7 +202,7 @@ func (p *printer) parse() (err error) {
 
 // print writes all outputs and judges by the thresholds.
 func (p *printer) print(set *coverage.Set) error {
-	r := &report.Report{Set: set, Shown: p.sources.Shown, ExceptionBranches: p.exceptionBranches}
+	r := &report.Report{Set: set, Shown: p.sources.Shown, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
 	if p.diff != nil {
 		r.Patch = report.NewPatch(p.diff, set, p.sources)
 		patchNotes(p.stderr, r, p.verbose)

@@ -20,6 +20,9 @@ func (r Ratio) Missed() int { return r.Total - r.Covered }
 // Plus returns the two together.
 func (r Ratio) Plus(o Ratio) Ratio { return Ratio{r.Covered + o.Covered, r.Total + o.Total} }
 
+// Minus returns what r has more than o.
+func (r Ratio) Minus(o Ratio) Ratio { return Ratio{r.Covered - o.Covered, r.Total - o.Total} }
+
 func (r *Ratio) count(covered bool) {
 	r.Total++
 	if covered {
@@ -53,6 +56,14 @@ func (t *Totals) Add(o Totals) {
 	t.ExceptionBranches = t.ExceptionBranches.Plus(o.ExceptionBranches)
 	t.Conditions = t.Conditions.Plus(o.Conditions)
 	t.Calls = t.Calls.Plus(o.Calls)
+}
+
+// Minus returns what t has more than o.
+func (t Totals) Minus(o Totals) Totals {
+	return Totals{
+		t.Lines.Minus(o.Lines), t.Functions.Minus(o.Functions), t.Branches.Minus(o.Branches),
+		t.ExceptionBranches.Minus(o.ExceptionBranches), t.Conditions.Minus(o.Conditions), t.Calls.Minus(o.Calls),
+	}
 }
 
 // Totals sums up all files.

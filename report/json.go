@@ -27,7 +27,9 @@ func printJSON(w io.Writer, r *Report) error {
 		}
 		j.buf = j.buf[:0]
 	}
-	j.raw("\n]}\n")
+	j.raw("\n]")
+	j.list(`,"excluded":[`, len(r.Excluded.List), func(i int) { j.excluded(&r.Excluded.List[i], r.Shown) })
+	j.raw("}\n")
 	_, err := w.Write(j.buf)
 	return err
 }
@@ -144,6 +146,22 @@ func (j *jsonWriter) line(l *coverage.Line) {
 		j.raw("}")
 	})
 	j.list(`,"conditions":[`, len(l.Conditions), func(i int) { j.condition(l.Conditions[i]) })
+	j.raw("}")
+}
+
+func (j *jsonWriter) excluded(e *Exclusion, shown func(string) string) {
+	j.raw(`{"file":`)
+	j.text(shown(e.File))
+	j.number(`,"first":`, int64(e.First))
+	j.number(`,"last":`, int64(e.Last))
+	j.raw(`,"what":`)
+	j.text(e.What)
+	j.raw(`,"rule":`)
+	j.text(e.Rule)
+	if e.Function != "" {
+		j.raw(`,"function":`)
+		j.text(e.Function)
+	}
 	j.raw("}")
 }
 

@@ -15,6 +15,7 @@ type Problem struct {
 	Offset int64  // in bytes, -1: the file as a whole
 	Kind   string // problems of one kind are said together: "data files without notes"
 	Err    error  // what is wrong, and what to do
+	Line   int32  // of a text, from 1; 0: the file as a whole
 }
 
 // Kinds of problems that this package finds.
@@ -23,6 +24,8 @@ const (
 	noNotes    = "data files without notes"
 	noSource   = "sources that cannot be read"
 	badRecord  = "records of reports that cannot be used"
+
+	wrongMarkers = "exclusion markers that are wrong"
 )
 
 func newProblem(kind, file string, err error) Problem {
@@ -32,6 +35,9 @@ func newProblem(kind, file string, err error) Problem {
 func (p Problem) String() string {
 	if p.Offset >= 0 {
 		return fmt.Sprintf("%s: at offset %#x: %v", p.File, p.Offset, p.Err)
+	}
+	if p.Line > 0 {
+		return fmt.Sprintf("%s:%d: %v", p.File, p.Line, p.Err)
 	}
 	return fmt.Sprintf("%s: %v", p.File, p.Err)
 }
@@ -69,7 +75,7 @@ func PrintProblems(w io.Writer, problems []Problem, all bool) {
 	for _, k := range kinds {
 		group := byKind[k]
 		slices.SortStableFunc(group, func(a, b Problem) int {
-			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Line, b.Line))
 		})
 		if len(group) > fewProblems && !all {
 			fmt.Fprintf(w, "footfall: %d %s (--verbose lists them), the first: %v\n", len(group), k, group[0])

@@ -25,6 +25,8 @@ import (
 type Report struct {
 	Set   *coverage.Set
 	Shown func(path string) string // the name to show for a source
+	// Excluded is what [Exclusions] have taken out of the Set.
+	Excluded Excluded
 	// ExceptionBranches counts and shows branches that only an exception
 	// decides, as others.
 	ExceptionBranches bool
@@ -57,6 +59,7 @@ var formats = []*format{
 	{name: "lcov2", print: printLcov2},
 	{name: "json", print: printJSON},
 	{name: "gcov", write: (*Report).writeListings},
+	{name: "excluded", print: printExcluded},
 }
 
 // ParseOutput reads FORMAT or FORMAT=TARGET.

@@ -328,7 +328,7 @@ func TestPrintProblems(t *testing.T) {
 	for _, f := range []string{"e", "d", "c", "b", "a"} {
 		problems = append(problems, newProblem(noNotes, f, errors.New("no notes")))
 	}
-	problems = append(problems, Problem{"x", 64, "damaged files", errors.New("cut off")}, Problem{"x", 8, "damaged files", errors.New("bad")})
+	problems = append(problems, Problem{File: "x", Offset: 64, Kind: "damaged files", Err: errors.New("cut off")}, Problem{File: "x", Offset: 8, Kind: "damaged files", Err: errors.New("bad")})
 	var few, all bytes.Buffer
 	PrintProblems(&few, problems, false)
 	PrintProblems(&all, problems, true)

@@ -1,0 +1,133 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"footfall/coverage"
+)
+
+// exclude applies options to a source of one function for each "f" line: every
+// line has code, runs as often as its number, odd ones only, and has a branch.
+func exclude(t *testing.T, o ExcludeOptions, source string) (left, listed, problems []string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "a.cc")
+	if err := os.WriteFile(name, []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f := &coverage.File{Name: name}
+	for i, text := range strings.Split(source, "\n") {
+		n := int32(i + 1)
+		l := coverage.Line{Number: n, Branches: []coverage.Branch{{Count: 1}, {}, {Exception: true, Count: 1}, {Exception: true, Throw: true}}}
+		if n%2 == 1 {
+			l.Count = int64(n)
+		}
+		f.Lines = append(f.Lines, l)
+		if name, _, ok := strings.Cut(text, "() {"); ok {
+			f.Functions = append(f.Functions, &coverage.Function{Name: name, StartLine: n, StartColumn: 1, EndLine: n + 2, EndColumn: 1, Count: l.Count, Instances: []coverage.Instance{{Name: name, Count: l.Count}}})
+		}
+	}
+	if o.MarkerPrefixes == nil {
+		o.MarkerPrefixes = MarkerPrefixes
+	}
+	e, err := NewExclusions(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &coverage.Set{Files: []*coverage.File{f}}
+	before := set.Totals()
+	excluded, found := e.Apply(set, func(string) string { return "a.cc" })
+	if diff := cmp.Diff(before.Minus(set.Totals()), excluded.Totals); diff != "" {
+		t.Errorf("totals of what is excluded (-want +got):\n%s", diff)
+	}
+	for _, f := range set.Files {
+		for _, fn := range f.Functions {
+			left = append(left, fn.Name)
+		}
+		for _, l := range f.Lines {
+			text := fmt.Sprint(l.Number)
+			switch len(l.Branches) {
+			case 0:
+				text += "-"
+			case 2:
+				text += "e"
+			}
+			left = append(left, text)
+		}
+	}
+	for _, x := range excluded.List {
+		listed = append(listed, fmt.Sprintf("%d-%d %s %s", x.First, x.Last, x.What, x.Rule))
+	}
+	for _, p := range found {
+		problems = append(problems, p.String())
+	}
+	return left, listed, problems
+}
+
+func TestExclude(t *testing.T) {
+	for _, test := range []struct {
+		name, source string
+		options      ExcludeOptions
+		left, listed string // joined by blanks and by newlines
+		problems     string
+	}{
+		{name: "nothing", source: "a\nb", left: "1 2"},
+		{name: "a line", source: "a\nb // LCOV_EXCL_LINE\nc", left: "1 3", listed: "2-2 lines LCOV_EXCL_LINE"},
+		{name: "a region without the line of its STOP", source: "a // GCOVR_EXCL_START\nb\nc // GCOVR_EXCL_STOP\nd", left: "3 4", listed: "1-2 lines GCOVR_EXCL_START"},
+		{name: "regions on one line", source: "a LCOV_EXCL_START LCOV_EXCL_STOP\nb LCOV_EXCL_START\nc LCOV_EXCL_STOP LCOV_EXCL_START\nd\ne LCOV_EXCL_STOP",
+			left: "1 5", listed: "2-2 lines LCOV_EXCL_START\n3-4 lines LCOV_EXCL_START"},
+		{name: "branches", source: "a GCOV_EXCL_BR_LINE\nb\nc GCOV_EXCL_BR_START\nd\ne GCOV_EXCL_BR_STOP", left: "1- 2 3- 4- 5",
+			listed: "1-1 branches GCOV_EXCL_BR_LINE\n3-4 branches GCOV_EXCL_BR_START"},
+		{name: "branches of exceptions", source: "a LCOV_EXCL_EXCEPTION_BR_LINE\nb LCOV_EXCL_EXCEPTION_BR_START\nc LCOV_EXCL_EXCEPTION_BR_STOP", left: "1e 2e 3",
+			listed: "1-1 exception branches LCOV_EXCL_EXCEPTION_BR_LINE\n2-2 exception branches LCOV_EXCL_EXCEPTION_BR_START"},
+		{name: "a region of lines in one of branches", source: "a LCOV_EXCL_BR_START\nb LCOV_EXCL_START\nc\nd LCOV_EXCL_BR_STOP\ne LCOV_EXCL_STOP", left: "1- 5",
+			listed: "1-3 branches LCOV_EXCL_BR_START\n2-4 lines LCOV_EXCL_START"},
+		{name: "a function whose first line is excluded", source: "f() { // LCOV_EXCL_LINE\n\n}\ng() {", left: "g 2 3 4", listed: "1-1 lines LCOV_EXCL_LINE"},
+		{name: "a function", source: "f() { // GCOVR_EXCL_FUNCTION\n\n}\ng() {", left: "g 4", listed: "1-3 function GCOVR_EXCL_FUNCTION"},
+		{name: "branches of a function", source: "f() { // GCOVR_EXCL_BR_FUNCTION\n\n}\ng() {", left: "f g 1- 2- 3- 4", listed: "1-3 branches GCOVR_EXCL_BR_FUNCTION"},
+		{name: "a function that is not there", source: "a\nb GCOVR_EXCL_FUNCTION", left: "1 2", problems: "a.cc:2: GCOVR_EXCL_FUNCTION, but no function begins on the line before it: it excludes nothing"},
+		{name: "unreachable", source: "a\nb LCOV_UNREACHABLE_START\nc\nd LCOV_UNREACHABLE_STOP\ne\nf LCOV_UNREACHABLE_LINE", left: "1 3 4 5",
+			listed:   "2-3 lines LCOV_UNREACHABLE_START\n6-6 lines LCOV_UNREACHABLE_LINE",
+			problems: "a.cc:3: ran 3 times, though a marker calls it unreachable: it counts"},
+		{name: "missed branches", source: "a GCOVR_EXCL_BR_WITHOUT_HIT: 1/2\nb GCOVR_EXCL_BR_WITHOUT_HIT: 2/4\nc GCOVR_EXCL_BR_WITHOUT_HIT: 2/2\nd GCOVR_EXCL_BR_WITHOUT_HIT", left: "1- 2- 3 4",
+			listed: "1-1 branches GCOVR_EXCL_BR_WITHOUT_HIT: 1/2\n2-2 branches GCOVR_EXCL_BR_WITHOUT_HIT: 2/4",
+			problems: "a.cc:4: GCOVR_EXCL_BR_WITHOUT_HIT must go on as in GCOVR_EXCL_BR_WITHOUT_HIT: 1/2, when 1 of 2 branches is not taken: it excludes nothing\n" +
+				"a.cc:3: GCOVR_EXCL_BR_WITHOUT_HIT: 2/2, but 1 of 2 branches are not taken: it excludes nothing"},
+		{name: "words that are no markers", source: "a LCOV_EXCL_LINES\nb MY_LCOV_EXCL_LINE\nc LCOV_EXCLUDE_LINE\nd GRCOV_EXCL_LINE", left: "1 2 3 4",
+			problems: "a.cc:1: LCOV_EXCL_LINES is no marker that is known: it excludes nothing"},
+		{name: "STOP alone", source: "a\nb LCOV_EXCL_STOP", left: "1 2", problems: "a.cc:2: LCOV_EXCL_STOP without a START before it"},
+		{name: "START alone", source: "a\nb LCOV_EXCL_BR_START\nc", left: "1 2 3", problems: "a.cc:2: LCOV_EXCL_BR_START without a STOP after it: it excludes nothing"},
+		{name: "regions of one kind in each other", source: "a LCOV_EXCL_START\nb LCOV_EXCL_START\nc LCOV_EXCL_STOP\nd\ne LCOV_EXCL_STOP", left: "5",
+			listed: "1-4 lines LCOV_EXCL_START\n2-2 lines LCOV_EXCL_START", problems: "a.cc:2: LCOV_EXCL_START in the region that LCOV_EXCL_START of line 1 began: lcov ends both at the next STOP"},
+		{name: "START and STOP of two prefixes", source: "a LCOV_EXCL_START\nb GCOVR_EXCL_STOP", left: "2", listed: "1-1 lines LCOV_EXCL_START",
+			problems: "a.cc:2: GCOVR_EXCL_STOP ends the region of LCOV_EXCL_START in line 1, which another prefix begins: lcov takes only LCOV_"},
+		{name: "no markers", source: "a LCOV_EXCL_LINE\nb LCOV_EXCL_STOP", options: ExcludeOptions{NoMarkers: true}, left: "1 2"},
+		{name: "a prefix", source: "a LCOV_EXCL_LINE\nb MINE_EXCL_LINE", options: ExcludeOptions{MarkerPrefixes: []string{"MINE"}}, left: "1", listed: "2-2 lines MINE_EXCL_LINE"},
+		{name: "lines by text", source: "assert(x);\r\nb\r\n  assert (y)", options: ExcludeOptions{Lines: []string{`^\s*assert\b.*\)`}}, left: "2", listed: "1-1 lines --exclude-lines ^\\s*assert\\b.*\\)\n3-3 lines --exclude-lines ^\\s*assert\\b.*\\)"},
+		{name: "branches by text", source: "if (log)\nb", options: ExcludeOptions{Branches: []string{`log\)$`}}, left: "1- 2", listed: "1-1 branches --exclude-branches log\\)$"},
+		{name: "functions by name", source: "_Z5debugi() {\n\n}\ng() {\n\n}\nh.part.0() {", options: ExcludeOptions{Functions: []string{"debug", "h"}}, left: "g 4 5 6",
+			listed: "1-3 function --exclude-functions debug\n7-9 function --exclude-functions h"},
+		{name: "functions by mangled name and with parameters", source: "_Z5debugi() {\n\n}\n_Z5debugl() {\n\n}\n_Z1fv() {", options: ExcludeOptions{Functions: []string{"debug(long)", "_Z1f?"}}, left: "_Z5debugi 1 2 3",
+			listed: "4-6 function --exclude-functions debug(long)\n7-9 function --exclude-functions _Z1f?"},
+		{name: "no code", source: "{\n}\n} // end\nreturn {};\n\telse\n});\n/* x */ }", options: ExcludeOptions{NonCode: true}, left: "1- 3- 4 5- 7-",
+			listed: "1-1 branches --exclude-noncode\n2-2 lines --exclude-noncode\n3-3 branches --exclude-noncode\n5-5 branches --exclude-noncode\n6-6 lines --exclude-noncode\n7-7 branches --exclude-noncode"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			left, listed, problems := exclude(t, test.options, test.source)
+			for _, pair := range [][3]string{
+				{"left", test.left, strings.Join(left, " ")},
+				{"listed", test.listed, strings.Join(listed, "\n")},
+				{"problems", test.problems, strings.Join(problems, "\n")},
+			} {
+				if diff := cmp.Diff(pair[1], pair[2]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", pair[0], diff)
+				}
+			}
+		})
+	}
+}
