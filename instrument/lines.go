@@ -86,8 +86,8 @@ func (s *scanner) comment(i int) bool {
 	return s.rest[i] == '#'
 }
 
-// symbol returns the symbol at the start of b, unquoted, and its length there;
-// 0 if there is none.
+// symbol returns the symbol at the start of b, unquoted and not empty, and its
+// length there; 0 if there is none.
 func symbol(b []byte) (name []byte, n int) {
 	if len(b) > 0 && b[0] == '"' {
 		for i := 1; i < len(b); i++ {
@@ -95,6 +95,9 @@ func symbol(b []byte) (name []byte, n int) {
 			case '\\':
 				i++
 			case '"':
+				if i == 1 {
+					return nil, 0
+				}
 				return b[1:i], i + 1
 			}
 		}
