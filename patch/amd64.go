@@ -37,6 +37,7 @@ const (
 	chainRoutine
 	entryFilteredRoutine
 	exitFilteredRoutine
+	entryArgumentsRoutine
 )
 
 // offset returns where in the trampoline a routine begins.
@@ -54,8 +55,9 @@ var routines = map[Mode][2]routine{
 }
 
 const (
-	stubSize = 48
-	jumpSize = 5
+	stubSize      = 48
+	descriptionAt = 40 // in a stub
+	jumpSize      = 5
 )
 
 // jump encodes a jump from at to target:  e9 rel32
@@ -71,13 +73,16 @@ func relative(opcode byte, at, target uint64) []byte {
 	return b
 }
 
-// A stub is drawn in trampoline/amd64.S.
-func (m Mode) stub(at, code, resume uint64, id uint32) []byte {
+// A stub is drawn in trampoline/amd64.S. description is that of the arguments.
+func (m Mode) stub(at, code, resume uint64, id uint32, description uint64) []byte {
 	var b []byte
 	put := func(code ...byte) { b = append(b, code...) }
 	branch := func(opcode byte, target uint64) { put(relative(opcode, at+uint64(len(b)), target)...) }
 	push := func() { put(0x68); b = binary.LittleEndian.AppendUint32(b, id) }
 	r := routines[m]
+	if m == Entries && description != 0 {
+		r[0] = entryArgumentsRoutine
+	}
 	push()
 	branch(0xe8, code+r[0].offset())
 	if r[1] == 0 {
@@ -92,10 +97,10 @@ func (m Mode) stub(at, code, resume uint64, id uint32) []byte {
 		put(0x48, 0x83, 0xc4, 0x08) // add $8,%rsp
 		branch(0xe9, resume)
 	}
-	for len(b) < stubSize {
+	for len(b) < descriptionAt {
 		put(0xcc)
 	}
-	return b
+	return binary.LittleEndian.AppendUint64(b, description)
 }
 
 // unwindTable is .eh_frame for the stubs: how to go on from where a function

@@ -16,14 +16,15 @@ import (
 // A block is memory in the target within the reach of a jump from its sites,
 // so that a program and its libraries have several. It is a private mapping of
 // a file in memory (memfd), by whose name a later footfall finds it; but for
-// the header, which is anonymous memory that fork fills with zeros.
+// the header, which is anonymous memory that fork fills with zeros, unless
+// children are followed.
 //
 //	0x0000    header: address of the table of threads, 0: off
 //	0x1000    info (below)
 //	0x2000    trampoline
 //	0x4000    stubs
 //	0x304000  records, one for each stub (below)
-//	0x504000  unwind table
+//	0x584000  unwind table
 //
 // Info:
 //
@@ -39,6 +40,7 @@ import (
 //
 //	0   site u64, where to resume u64, bytes of the site [8]
 //	24  mode u8, root u8, patched u8
+//	32  description of the arguments u64
 //
 // Stubs are only ever added: there may be threads within.
 type block struct {
@@ -61,12 +63,14 @@ type stub struct {
 	mode         Mode
 	root         bool
 	patched      bool
+	arguments    uint64 // their description
 }
 
 type stubKey struct {
-	site uint64
-	mode Mode
-	root bool
+	site      uint64
+	mode      Mode
+	root      bool
+	arguments uint64
 }
 
 const (
@@ -75,17 +79,22 @@ const (
 	stubsAt      = 0x4000
 	maxStubs     = 1 << 16
 	recordsAt    = stubsAt + maxStubs*stubSize
-	recordSize   = 32
+	recordSize   = 40
 	unwindAt     = recordsAt + maxStubs*recordSize
 	blockSize    = unwindAt + 0x1000
 	infoMagic    = "FOOTFALL"
 	codeName     = "footfall-code"
 	regionName   = "footfall-ring"
-	rootFlag     = 1 << 30
 	reach        = 0x70000000
-	exitFlag     = 1 << 31
-	idMask       = rootFlag - 1
 	blockOfIDLog = 16
+
+	// Of ids, as the trampoline has them.
+	exitFlag      = 1 << 31
+	rootFlag      = 1 << 30
+	argumentsFlag = 1 << 29
+	wordFlag      = 1 << 28
+	wordsShift    = 20 // 8 bits
+	idMask        = 1<<wordsShift - 1
 )
 
 func (st *stub) addr() uint64 { return st.block.addr + stubsAt + uint64(st.index)*stubSize }
@@ -141,7 +150,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 	}
 	for i := range count {
 		r := records[recordSize*i:]
-		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: Mode(r[24]), root: r[25] != 0, patched: r[26] != 0}
+		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: Mode(r[24]), root: r[25] != 0, patched: r[26] != 0, arguments: word(r[32:])}
 		copy(st.old[:], r[16:24])
 		b.add(st)
 	}
@@ -150,7 +159,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 
 func (b *block) add(st *stub) {
 	b.stubs = append(b.stubs, st)
-	key := stubKey{st.site, st.mode, st.root}
+	key := stubKey{st.site, st.mode, st.root, st.arguments}
 	b.byKey[key] = append(b.byKey[key], st)
 }
 
@@ -165,6 +174,7 @@ func (st *stub) record() []byte {
 			r[25+i] = 1
 		}
 	}
+	binary.LittleEndian.PutUint64(r[32:], st.arguments)
 	return r
 }
 
@@ -195,7 +205,7 @@ func (s *Session) inject(sites []*Site) error {
 			s.blocks = append(s.blocks, b)
 		}
 		if !first {
-			return nil
+			return s.followFork(h)
 		}
 		if s.region == nil {
 			if err := s.newRegion(h); err != nil {
@@ -207,8 +217,10 @@ func (s *Session) inject(sites []*Site) error {
 				return err
 			}
 		}
-		s.idPlace, err = threadIDOffset(s.p, h)
-		return err
+		if s.idPlace, err = threadIDOffset(s.p, h); err != nil {
+			return err
+		}
+		return s.followFork(h)
 	})
 	if err != nil {
 		return err
@@ -324,9 +336,6 @@ func newBlock(p *proc.Process, h *proc.Held, addr uint64, index uint32) (*block,
 	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED_NOREPLACE
 	if _, err := h.SystemCall(unix.SYS_MMAP, addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, math.MaxUint64, 0); err != nil {
 		return nil, fmt.Errorf("map memory: %w", err)
-	}
-	if _, err := h.SystemCall(unix.SYS_MADVISE, addr, infoAt, unix.MADV_WIPEONFORK); err != nil {
-		return nil, fmt.Errorf("madvise: %w", err)
 	}
 	err := withMemory(p, h, addr, codeName, blockSize, func(fd uint64) error {
 		_, err := h.SystemCall(unix.SYS_MMAP, addr+infoAt, blockSize-infoAt, unix.PROT_READ|unix.PROT_EXEC, fixed, fd, infoAt)
@@ -445,7 +454,10 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 			if b == nil {
 				return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
 			}
-			st = &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old, mode: s.options.Mode, root: root}
+			st = &stub{
+				block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
+				mode: s.options.Mode, root: root, arguments: s.description(site),
+			}
 			b.add(st)
 		}
 		stubs = append(stubs, st)
@@ -459,7 +471,10 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 			if st.root {
 				id |= rootFlag
 			}
-			code = append(code, st.mode.stub(st.addr(), b.addr+codeAt, st.resume, id)...)
+			if st.arguments != 0 {
+				id |= argumentsFlag
+			}
+			code = append(code, st.mode.stub(st.addr(), b.addr+codeAt, st.resume, id, st.arguments)...)
 			records = append(records, st.record()...)
 		}
 		if len(code) == 0 {
@@ -482,7 +497,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 // not have been that of another function, whose library was at the same place.
 func (s *Session) findStub(site *Site, root bool) *stub {
 	for _, b := range s.blocks {
-		for _, st := range b.byKey[stubKey{site.Addr, s.options.Mode, root}] {
+		for _, st := range b.byKey[stubKey{site.Addr, s.options.Mode, root, s.description(site)}] {
 			other := s.stubs[st.id()]
 			same := other == nil || other.Image.Path == site.Image.Path && other.Function == site.Function
 			if same && st.old == site.old && st.resume == site.Addr+uint64(site.room) {

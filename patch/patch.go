@@ -26,7 +26,8 @@
 //
 // # What is not seen
 //
-// Children made by fork do not record; [Session.SwitchOff] restores them. Exits
+// Children made by fork record if [Options.Follow] is set; [Session.SwitchOff]
+// restores them. Exits
 // of calls on stacks outside of 0x7e0000000000-0x7fffffffffff (some coroutines)
 // are not seen, the entries are.
 package patch
@@ -81,6 +82,11 @@ type Options struct {
 	Newest bool
 	// ChainDepth is the number of callers of Chains.
 	ChainDepth int
+	// Arguments records those of the sites that have some, with modes Entries
+	// and Filtered.
+	Arguments bool
+	// Follow records the calls of children made by fork, too.
+	Follow bool
 }
 
 // ErrNotSupported is returned where this machine or process lacks something.
@@ -99,6 +105,8 @@ type Session struct {
 	buffer  []Event
 	used    [maxThreads]bool // places of threads that have ended
 	idPlace uint64           // where threads have their id
+	ownPID  int              // as the process sees itself
+	follows map[int]*child   // by their own pids
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool  // of the blocks
 
@@ -106,6 +114,8 @@ type Session struct {
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*Site]string
+	// Follows tells whether children made by fork record, as Options.Follow wants.
+	Follows bool
 	// Children is how many processes SwitchOff restored besides: children made
 	// by fork since Open.
 	Children int
@@ -340,6 +350,7 @@ func writeCode(p *proc.Process, changes []change) (int, error) {
 // Close switches everything off and lets go of the process.
 func (s *Session) Close() error {
 	err := s.SwitchOff()
+	s.letGo()
 	if s.region != nil {
 		err = errors.Join(err, s.region.close())
 		s.region = nil

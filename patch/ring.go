@@ -24,7 +24,7 @@ import (
 //	0x1000     table of threads
 //	0x21000    cache of unwind rows
 //	0x40000    open calls of each thread, for filters
-//	0x2040000  rings
+//	0x40040000 rings
 //	           unwind rows, twice
 //
 // Nothing of it takes memory until it is used.
@@ -43,7 +43,7 @@ const (
 	threadSize = 128
 	cacheAt    = tableAt + maxThreads*threadSize
 	framesAt   = 0x40000
-	framesSize = 1 << 15
+	framesSize = 1 << 20
 	ringsAt    = framesAt + maxThreads*framesSize
 	rowsSize   = 1 << 26
 
@@ -63,11 +63,14 @@ type thread struct {
 	frames uint64
 	depth  uint64
 	tail   uint64
-	_      [7]uint64
+	pid    uint32 // as the process sees itself
+	_      uint32
+	_      [6]uint64
 }
 
 // settings are those before the table.
 type settings struct {
+	pid        uint64
 	cache      uint64
 	depth      uint64
 	minTime    uint64
@@ -89,6 +92,10 @@ type Event struct {
 
 // ExitFlag marks the ID of exits.
 const ExitFlag = exitFlag
+
+// WordFlag marks the ID of what is no event: Time is a word of the arguments of
+// the event before.
+const WordFlag = wordFlag
 
 func (r *region) table() uint64 { return r.addr + tableAt }
 
@@ -137,14 +144,21 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 		}
 		return fmt.Errorf("map rings: %w", err)
 	}
-	r.prepare(&s.options)
+	if r.ringSize < minArgumentsRing && s.options.Arguments {
+		return fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)
+	}
+	if s.ownPID, err = ownPID(s.p); err != nil {
+		return err
+	}
+	r.prepare(&s.options, s.ownPID)
 	s.region = r
 	return nil
 }
 
 // prepare fills the settings and the table.
-func (r *region) prepare(o *Options) {
+func (r *region) prepare(o *Options, pid int) {
 	set := r.settings()
+	set.pid = uint64(pid)
 	set.depth = uint64(min(cmp.Or(o.Filter.Depth, maxDepth), maxDepth))
 	set.minTime, set.period = o.Filter.MinTime, o.Filter.Period
 	if o.Filter.Roots {
@@ -196,7 +210,7 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		if id == 0 || head == t.tail {
 			continue
 		}
-		thread := s.threadCalled(id)
+		thread := s.threadCalled(id, atomic.LoadUint32(&t.pid))
 		ring := s.region.ring(i)
 		if s.options.Newest {
 			total += s.readNewest(t, ring, head, thread, do)
@@ -229,13 +243,31 @@ func (s *Session) take(t *thread, ring []Event, head uint64) int {
 		if time == 0 {
 			break
 		}
-		b = append(b, Event{time, e.ID &^ rootFlag, e.Stack})
+		words := uint64(wordsOf(e.ID))
+		if tail+words >= head || len(b) > 0 && len(b)+int(words) >= batch {
+			break
+		}
+		b = append(b, Event{time, e.ID & (exitFlag | idMask), e.Stack})
 		e.Time = 0
 		tail++
+		for ; words > 0; words-- {
+			w := &ring[tail&mask]
+			b = append(b, Event{Time: w.Time, ID: WordFlag})
+			w.Time = 0
+			tail++
+		}
 	}
 	atomic.StoreUint64(&t.tail, tail)
 	s.buffer = b
 	return len(b)
+}
+
+// wordsOf returns how many words follow the event of that id.
+func wordsOf(id uint32) uint32 {
+	if id&(exitFlag|wordFlag) != 0 {
+		return 0
+	}
+	return id >> wordsShift & 0xff
 }
 
 // readNewest takes all that a ring has.
@@ -243,36 +275,25 @@ func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.T
 	n := uint64(len(ring))
 	tail := max(t.tail, head-min(head, n))
 	var events []Event
-	for ; tail < head; tail++ {
+	last := uint64(0)
+	for tail < head {
 		e := ring[tail&(n-1)]
-		if e.Time == 0 || len(events) > 0 && e.Time < events[len(events)-1].Time {
-			continue // was being written
+		tail++
+		if e.ID&wordFlag != 0 || e.Time < max(last, 1) {
+			continue // of an event that is gone, or was being written
 		}
-		e.ID &^= rootFlag
-		events = append(events, e)
+		last = e.Time
+		events = append(events, Event{e.Time, e.ID & (exitFlag | idMask), e.Stack})
+		for words := wordsOf(e.ID); words > 0 && tail < head && ring[tail&(n-1)].ID == wordFlag; words-- {
+			events = append(events, Event{Time: ring[tail&(n-1)].Time, ID: WordFlag})
+			tail++
+		}
 	}
 	t.tail = head
 	if len(events) > 0 {
 		do(thread, events)
 	}
 	return len(events)
-}
-
-// threadCalled returns the thread that has the id for itself.
-func (s *Session) threadCalled(id uint32) proc.Thread {
-	if t, ok := s.threads[id]; ok {
-		return t
-	}
-	threads, _ := s.p.Threads()
-	for _, t := range threads {
-		if _, known := s.threads[uint32(t.OwnID)]; !known {
-			s.threads[uint32(t.OwnID)] = t
-		}
-	}
-	if _, ok := s.threads[id]; !ok {
-		s.threads[id] = proc.Thread{ID: int(id), OwnID: int(id)} // it has ended
-	}
-	return s.threads[id]
 }
 
 // Lost returns how many events were dropped because they were not read in time
@@ -283,30 +304,6 @@ func (s *Session) Lost() (events, threads uint64) {
 		events += atomic.LoadUint64(&s.region.thread(i).lost)
 	}
 	return events, atomic.LoadUint64(&s.region.settings().noThread)
-}
-
-// Recycle gives the places of threads that have ended to new ones. It is to be
-// called now and then, after Read.
-func (s *Session) Recycle() error {
-	alive, err := s.p.Threads()
-	if err != nil {
-		return err
-	}
-	living := make(map[uint32]bool)
-	for _, t := range alive {
-		living[uint32(t.OwnID)] = true
-	}
-	for i := range maxThreads {
-		t := s.region.thread(i)
-		id := atomic.LoadUint32(&t.id)
-		if id == 0 || living[id] || s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail {
-			continue
-		}
-		t.depth, s.used[i] = 0, true
-		delete(s.threads, id)
-		atomic.StoreUint32(&t.id, 0)
-	}
-	return nil
 }
 
 // Counts returns how often each site was called, with mode Counts.

@@ -15,6 +15,8 @@ type Site struct {
 	Addr  uint64 // in the process
 	Image *Image
 	Root  bool // with Filter.Roots: recording begins here
+	// Arguments are those that are recorded with each call.
+	Arguments []Argument
 
 	room int // whole instructions of at least jumpSize bytes
 	old  [8]byte

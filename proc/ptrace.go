@@ -84,6 +84,8 @@ type Thread struct {
 	// OwnID is its id as it sees it itself: another one in a container.
 	OwnID int
 	Name  string
+	// Process is the id of its process, as we see it.
+	Process int
 }
 
 // Threads lists the threads of the process.
@@ -107,7 +109,7 @@ func (p *Process) Threads() ([]Thread, error) {
 		if err != nil {
 			continue // ended meanwhile
 		}
-		t := Thread{ID: tid, OwnID: statusField(b, "NSpid")}
+		t := Thread{ID: tid, OwnID: statusField(b, "NSpid"), Process: p.PID}
 		if t.OwnID == 0 {
 			t.OwnID = tid
 		}

@@ -21,6 +21,7 @@
 #   29  ret
 #   30  add  $8,%rsp     not hijacked
 #   34  jmp  function
+#   40  which arguments are recorded      40  the same
 #
 # The left one sees the exit: because it calls the function, the return address
 # in A, the slot of the stack which had the caller's, is now 19 of the stub, and
@@ -45,6 +46,7 @@
         .set    THREAD_FRAMES, 48       # address of the open calls, for filters
         .set    THREAD_DEPTH, 56        # their number
         .set    THREAD_TAIL, 64         # events that were read
+        .set    THREAD_PID, 72          # u32; its process: children made by fork are there, too
 
 # Settings, before the table.
         .set    MAX_DEPTH, -64
@@ -57,9 +59,14 @@
         .set    ROWS, -16               # address of the unwind rows
         .set    ROW_COUNT, -8
         .set    CACHE, -72              # address of the cache of rows
+        .set    PID, -80                # u32; of the process, as it sees itself
 
         .set    EXIT, 0x80000000        # in an event's id
         .set    ROOT, 0x40000000        # in a stub's id
+        .set    ARGUMENTS, 0x20000000   # in a stub's id: it has a description of them
+        .set    WORD, 0x10000000        # in an event's id: it is a word of the one before
+        .set    WORDS_SHIFT, 20         # in an event's id: how many words follow
+        .set    ID, 0xfffff             # in both: which site
         .set    WRITTEN, 1              # of frames
         .set    MUTED, 2
 
@@ -73,6 +80,7 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
         .long   entry - start, exit - start
         .long   entry_only - start, count - start, chain - start
         .long   entry_filtered - start, exit_filtered - start
+        .long   entry_arguments - start
         .org    0x140
 
 # find_thread sets %rsi to the thread, or goes to \skip if nothing is to be
@@ -235,7 +243,7 @@ probe:
         mov     %eax, %ecx
         xor     %eax, %eax
         lock cmpxchg %ecx, (%rsi,%rdx)
-        je      9f
+        je      2f
         cmp     %ecx, %eax              # a signal handler of this thread was faster
         je      9f
         mov     %ecx, %eax
@@ -247,12 +255,22 @@ probe:
         xor     %esi, %esi
         pop     %rdi
         ret
+2:      push    %r11
+        mov     $39, %eax               # getpid
+        syscall
+        mov     %eax, THREAD_PID(%rsi,%rdx)
+        pop     %r11
 9:      add     %rdx, %rsi
         pop     %rdi
         ret
 
-# write writes the event of time %rax, id %r9d and A %r8. Changes %rcx.
+# write writes the event of time %rax, id %r9d and A %r8; where the id says so
+# with the arguments of the frame %rdi. Changes %rcx, %rdx, %r9.
 write:
+        mov     %r9d, %ecx
+        and     $(EXIT | ARGUMENTS), %ecx
+        cmp     $ARGUMENTS, %ecx
+        je      write_frame
         mov     THREAD_HEAD(%rsi), %rcx
         cmp     THREAD_LIMIT(%rsi), %rcx
         jae     2f
@@ -274,6 +292,271 @@ write:
         incq    THREAD_LOST(%rsi)
         ret
 
+# buffer_of_frame sets %r11 to the buffer of the frame %rdi.
+        .macro  buffer_of_frame
+        mov     %rdi, %r11
+        sub     THREAD_FRAMES(%rsi), %r11
+        shl     $4, %r11                # of 32 bytes 512
+        add     $0x8000, %r11
+        add     THREAD_FRAMES(%rsi), %r11
+        .endm
+
+write_frame:
+        push    %r11
+        buffer_of_frame
+        call    write_arguments
+        pop     %r11
+        ret
+
+# Arguments are recorded in words of 64 bits, each in the place of an event after
+# the one of the call, which has their number. All these places are taken by one
+# instruction; the time of the call comes last, as ever.
+#
+# entry_arguments is entry_only with arguments.
+        .p2align 4
+entry_arguments:
+        save
+        find_thread nothing
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        mov     %rsp, %rdi
+        call    record_arguments
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        done
+
+# record_arguments writes the event of a call with its arguments. %rdi is where
+# the registers of the caller are:
+#
+#   %rdi + 0 ... 24    r10, r9, r8, rdi
+#   %rdi + 32 ... 56   rsi, rcx, rdx, rax
+#   %rdi + 64          return into the stub
+#   %rdi + 72          id
+#   %rdi + 80          A; above it the arguments that have no register
+#
+# Changes %rax, %rcx, %rdx, %r8, %r9, %r10.
+record_arguments:
+        push    %r11
+        sub     $BUFFER, %rsp
+        mov     %rsp, %r11
+        call    capture
+        mov     72(%rdi), %r9d
+        lea     80(%rdi), %r8
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        call    write_arguments
+        add     $BUFFER, %rsp
+        pop     %r11
+        ret
+
+# write_arguments writes the event of time %rax, id %r9d and A %r8 with the words
+# of the buffer %r11. Changes %rcx, %rdx, %r9. There must be room for several
+# such: those of signal handlers which come before it.
+        .set    ROOM, 512
+write_arguments:
+        push    %rbx
+        push    %r12
+        mov     (%r11), %ebx
+        and     $63, %ebx
+        mov     THREAD_HEAD(%rsi), %rcx
+        add     $ROOM, %rcx
+        cmp     THREAD_LIMIT(%rsi), %rcx
+        jae     4f
+1:      lea     1(%rbx), %ecx
+        xadd    %rcx, THREAD_HEAD(%rsi)
+        mov     %rcx, %r12
+        xor     %edx, %edx
+2:      cmp     %ebx, %edx
+        jae     3f
+        inc     %edx
+        lea     (%r12,%rdx), %rcx
+        and     THREAD_MASK(%rsi), %ecx
+        shl     $4, %rcx
+        add     THREAD_RING(%rsi), %rcx
+        push    %rax
+        mov     (%r11,%rdx,8), %rax
+        movl    $WORD, 8(%rcx)
+        mov     %rax, (%rcx)
+        pop     %rax
+        jmp     2b
+3:      mov     %r12, %rcx
+        and     THREAD_MASK(%rsi), %ecx
+        shl     $4, %rcx
+        add     THREAD_RING(%rsi), %rcx
+        shl     $WORDS_SHIFT, %ebx
+        and     $(ID | ROOT), %r9d
+        or      %ebx, %r9d
+        mov     %r9d, 8(%rcx)
+        mov     %r8d, 12(%rcx)
+        mov     %rax, (%rcx)
+        jmp     5f
+4:      mov     THREAD_MASK(%rsi), %edx
+        add     THREAD_TAIL(%rsi), %rdx
+        sub     $63, %rdx
+        mov     %rdx, THREAD_LIMIT(%rsi)
+        cmp     %rdx, %rcx
+        jb      1b
+        incq    THREAD_LOST(%rsi)
+5:      pop     %r12
+        pop     %rbx
+        ret
+
+# capture writes the arguments that the stub describes to the buffer %r11: the
+# number of words u64, then the words. The description is a byte for each, up to
+# one of 0: what it is, and in the low half which (from 0 on).
+#
+#   VALUE    integers and pointers as they are passed, 6 in registers, the others
+#            on the stack: a word
+#   STRING   the same, and where it points: the pointer, the length in the low
+#            half of a word with flags above, and as many words as it takes
+#   FLOAT    %xmm0 to %xmm7: the low half
+#
+# %rdi is as for record_arguments. Changes %rax, %rcx, %rdx, %r8, %r9, %r10.
+        .set    VALUE, 0x10
+        .set    STRING, 0x20
+        .set    FLOAT, 0x30
+        .set    STRING_SIZE, 48
+        .set    BUFFER, 8 + 8 * 64
+        .set    CUT, 32                 # bits: the string is longer
+        .set    BAD, 33                 # there is no memory where it goes on
+places: .byte   24, 32, 48, 40, 16, 8   # rdi, rsi, rdx, rcx, r8, r9
+        .byte   88, 96, 104, 112, 120, 128, 136, 144, 152, 160
+        .p2align 4
+capture:
+        push    %rbx
+        push    %r12
+        push    %r13
+        mov     64(%rdi), %rbx
+        mov     30(%rbx), %rbx          # the description: at 40 of the stub
+        lea     8(%r11), %r12
+1:      movzbl  %bl, %eax
+        test    %eax, %eax
+        jz      3f
+        shr     $8, %rbx
+        mov     %eax, %ecx
+        and     $15, %ecx
+        cmp     $FLOAT, %eax
+        jae     2f
+        lea     places(%rip), %rdx
+        movzbl  (%rdx,%rcx), %ecx
+        mov     (%rdi,%rcx), %r13
+        mov     %r13, (%r12)
+        add     $8, %r12
+        cmp     $STRING, %eax
+        jb      1b
+        call    string
+        jmp     1b
+2:      lea     floats(%rip), %rdx
+        lea     (%rdx,%rcx,8), %rdx
+        call    *%rdx
+        add     $8, %r12
+        jmp     1b
+3:      sub     %r11, %r12
+        shr     $3, %r12
+        dec     %r12
+        mov     %r12, (%r11)
+        pop     %r13
+        pop     %r12
+        pop     %rbx
+        ret
+
+        .p2align 3
+floats: movq    %xmm0, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm1, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm2, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm3, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm4, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm5, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm6, (%r12)
+        ret
+        .p2align 3
+        movq    %xmm7, (%r12)
+        ret
+
+# string writes the string at %r13 to %r12, which it moves. The kernel copies it,
+# from this process to itself: a pointer to nowhere is an error there, and no
+# signal here. It is asked for the rest of a page and the next one apart.
+string:
+        xor     %edx, %edx
+        test    %r13, %r13
+        jz      4f
+        push    %rdi
+        push    %rsi
+        push    %r11
+        sub     $48, %rsp
+        lea     8(%r12), %rax
+        mov     %rax, (%rsp)            # to
+        movq    $STRING_SIZE, 8(%rsp)
+        mov     %r13, 16(%rsp)          # from
+        mov     %r13d, %ecx
+        and     $4095, %ecx
+        mov     $4096, %eax
+        sub     %ecx, %eax
+        mov     $STRING_SIZE, %ecx
+        cmp     %ecx, %eax
+        cmova   %ecx, %eax
+        mov     %rax, 24(%rsp)
+        lea     (%r13,%rax), %rdx       # and from
+        mov     %rdx, 32(%rsp)
+        sub     %eax, %ecx
+        mov     %rcx, 40(%rsp)
+        xor     %eax, %eax
+        mov     start - 0x2000(%rip), %rdi
+        test    %rdi, %rdi
+        jz      2f
+        mov     PID(%rdi), %edi
+        cmpq    $0, tid_at(%rip)
+        je      1f
+        mov     THREAD_ID(%rsi), %edi   # in a child that of the child
+1:      mov     %rsp, %rsi
+        mov     $1, %edx
+        lea     16(%rsp), %r10
+        mov     $2, %r8d
+        xor     %r9d, %r9d
+        mov     $310, %eax              # process_vm_readv
+        syscall
+2:      add     $48, %rsp
+        pop     %r11
+        pop     %rsi
+        pop     %rdi
+        xor     %edx, %edx
+        test    %rax, %rax
+        jle     4f
+3:      cmpb    $0, 8(%r12,%rdx)
+        je      5f
+        inc     %rdx
+        cmp     %rax, %rdx
+        jb      3b
+        lea     7(%rdx), %rcx
+        bts     $CUT, %rdx
+        cmp     $STRING_SIZE, %rax
+        je      6f
+        btr     $CUT, %rdx
+4:      bts     $BAD, %rdx
+5:      mov     %edx, %ecx
+        add     $7, %ecx
+6:      and     $-8, %ecx
+        mov     %rdx, (%r12)
+        lea     8(%r12,%rcx), %r12
+        ret
+
 # in_stubs tells by the carry whether %rax is an address in a stub. Changes
 # %rcx, %rdx.
 in_stubs:
@@ -292,7 +575,8 @@ in_stubs:
         ret
 
 # With filters each thread has a stack of its open calls, frames of 32 bytes:
-# A u64, time u64, id u32, flags u32. What lies at or below the A of a new call
+# A u64, time u64, id u32, flags u32; from 0x8000 on 512 bytes for the arguments
+# of each. What lies at or below the A of a new call
 # was left by longjmp or an exception. In a handler of a signal depth and
 # frames are as they were when it returns.
         .p2align 4
@@ -366,6 +650,9 @@ entry_filtered:
         mov     %r8, (%rdi)             # a handler may just have been here
         mov     72(%rsp), %eax
         mov     %eax, 16(%rdi)
+        test    $ARGUMENTS, %eax
+        jnz     frame_arguments
+captured:
         rdtsc
         shl     $32, %rdx
         or      %rdx, %rax
@@ -388,10 +675,41 @@ entry_filtered:
         pop     %r8
         pop     %rdi
         done
+# The arguments are kept with the frame, until it is known whether the call is
+# recorded.
+frame_arguments:
+        test    %r10d, %r10d
+        jnz     captured
+        push    %r8
+        push    %r9
+        push    %r10
+        push    %r11
+        push    %rdi
+        buffer_of_frame
+        movq    $0, (%r11)              # as long as a handler may see the frame
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        mov     %rax, 8(%rdi)
+        mov     %r10d, 20(%rdi)
+        lea     40(%rsp), %rdi
+        call    capture
+        pop     %rdi
+        pop     %r11
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        jmp     captured
 # A call whose end is not seen, on another stack or by a tail call.
 unreturned:
         cmpq    $0, MIN_TIME(%r9)
         jne     unrecorded
+        testl   $ARGUMENTS, 72(%rsp)
+        jz      1f
+        mov     %rsp, %rdi
+        call    record_arguments
+        jmp     unrecorded
+1:
         mov     72(%rsp), %r9d
         rdtsc
         shl     $32, %rdx

@@ -1,0 +1,163 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/proc"
+)
+
+// Threads have places in the table by the ids that they have for themselves,
+// those of children made by fork among them.
+
+// A child was made by fork, by the process or by another child.
+type child struct {
+	p    *proc.Process // nil: it had ended before anybody looked
+	name string
+}
+
+// ownPID returns the process's id as it sees it itself: another one in a container.
+func ownPID(p *proc.Process) (int, error) {
+	threads, err := p.Threads()
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range threads {
+		if t.ID == p.PID {
+			return t.OwnID, nil
+		}
+	}
+	return 0, nil // its first thread has ended
+}
+
+// followFork lets children have the table of threads, or not: then they find
+// zeros in its place. Where threads do not know their ids they cannot: those of
+// two processes would take the same place.
+func (s *Session) followFork(h *proc.Held) error {
+	s.Follows = s.options.Follow && s.idPlace != 0
+	advice := uint64(unix.MADV_WIPEONFORK)
+	if s.Follows {
+		advice = unix.MADV_KEEPONFORK
+	}
+	for _, b := range s.blocks {
+		if _, err := h.SystemCall(unix.SYS_MADVISE, b.addr, infoAt, advice); err != nil {
+			return fmt.Errorf("madvise: %w", err)
+		}
+	}
+	return nil
+}
+
+// threadCalled returns the thread that has the id for itself, in the process of
+// that id.
+func (s *Session) threadCalled(id, pid uint32) proc.Thread {
+	if t, ok := s.threads[id]; ok {
+		return t
+	}
+	p := s.p
+	t := proc.Thread{ID: int(id), OwnID: int(id), Process: s.p.PID} // if it has ended
+	if pid != 0 && int(pid) != s.ownPID {
+		c := s.childCalled(int(pid))
+		if p = c.p; p == nil {
+			t.Process, t.Name = int(pid), c.name
+		} else {
+			t.Process = p.PID
+		}
+	}
+	s.threads[id] = t
+	if p == nil {
+		return t
+	}
+	threads, _ := p.Threads()
+	for _, other := range threads {
+		if _, known := s.threads[uint32(other.OwnID)]; !known || other.OwnID == int(id) {
+			s.threads[uint32(other.OwnID)] = other
+		}
+	}
+	return s.threads[id]
+}
+
+// childCalled returns the child that has the id for itself.
+func (s *Session) childCalled(pid int) *child {
+	if c := s.follows[pid]; c != nil {
+		return c
+	}
+	if s.follows == nil {
+		s.follows = make(map[int]*child)
+	}
+	c := &child{name: s.p.Name}
+	s.follows[pid] = c
+	candidates := []int{pid}
+	if s.ownPID != s.p.PID {
+		candidates, _ = proc.List() // it counts processes otherwise
+	}
+	for _, candidate := range candidates {
+		p, err := proc.Open(candidate)
+		if err != nil {
+			continue
+		}
+		if own, err := ownPID(p); err == nil && own == pid && s.isChild(p) {
+			c.p, c.name = p, p.Name
+			return c
+		}
+		p.Close()
+	}
+	return c
+}
+
+// Followed returns the number of children that have recorded calls.
+func (s *Session) Followed() int { return len(s.follows) }
+
+// Recycle gives the places of threads that have ended to new ones. It is to be
+// called now and then, after Read.
+func (s *Session) Recycle() error {
+	alive, err := s.p.Threads()
+	if err != nil {
+		return err
+	}
+	living := make(map[uint32]bool)
+	for _, t := range alive {
+		living[uint32(t.OwnID)] = true
+	}
+	for i := range maxThreads {
+		t := s.region.thread(i)
+		id, pid := atomic.LoadUint32(&t.id), int(atomic.LoadUint32(&t.pid))
+		if id == 0 || living[id] || s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail {
+			continue
+		}
+		if pid != s.ownPID && !s.childThreadEnded(pid, int(id)) {
+			continue
+		}
+		t.depth, t.pid, s.used[i] = 0, 0, true
+		delete(s.threads, id)
+		atomic.StoreUint32(&t.id, 0)
+	}
+	return nil
+}
+
+// childThreadEnded tells whether a thread of a child is known to have ended.
+func (s *Session) childThreadEnded(pid, id int) bool {
+	if pid == 0 {
+		return false // it is just taking its place
+	}
+	if s.ownPID == s.p.PID {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, id))
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	c := s.childCalled(pid)
+	return c.p != nil && c.p.Check() != nil
+}
+
+// letGo closes what is known of children.
+func (s *Session) letGo() {
+	for _, c := range s.follows {
+		if c.p != nil {
+			c.p.Close()
+			c.p = nil
+		}
+	}
+}
