@@ -13,8 +13,9 @@ type input struct {
 	from     io.Reader
 	zip      gzip.Reader
 	buf      []byte
-	pos, end int // what of buf is still to come
-	lines    int // that have been taken by line, or passed by next
+	pos, end int   // what of buf is still to come
+	lines    int   // that have been taken
+	base     int64 // offset of buf[0]
 	err      error
 }
 
@@ -26,7 +27,7 @@ func (in *input) open(from io.Reader) error {
 	if in.buf == nil {
 		in.buf = make([]byte, chunk)
 	}
-	in.from, in.pos, in.end, in.lines, in.err = from, 0, 0, 0, nil
+	in.from, in.pos, in.end, in.lines, in.base, in.err = from, 0, 0, 0, 0, nil
 	in.fill()
 	if head := in.peek(); len(head) > 2 && head[0] == 0x1f && head[1] == 0x8b {
 		if err := in.zip.Reset(io.MultiReader(bytes.NewReader(bytes.Clone(head)), from)); err != nil {
@@ -34,6 +35,9 @@ func (in *input) open(from io.Reader) error {
 		}
 		in.from, in.pos, in.end, in.err = &in.zip, 0, 0, nil
 		in.fill()
+	}
+	if bytes.HasPrefix(in.peek(), []byte("\xef\xbb\xbf")) { // some editors' mark
+		in.pos += 3
 	}
 	return in.failed()
 }
@@ -46,6 +50,9 @@ func (in *input) failed() error {
 	return withoutPath(in.err)
 }
 
+// offset is that of the next byte, after decompression.
+func (in *input) offset() int64 { return in.base + int64(in.pos) }
+
 // peek returns what is there without reading more.
 func (in *input) peek() []byte { return in.buf[in.pos:in.end] }
 
@@ -55,6 +62,7 @@ func (in *input) fill() bool {
 		return false
 	}
 	copy(in.buf, in.buf[in.pos:in.end])
+	in.base += int64(in.pos)
 	in.pos, in.end = 0, in.end-in.pos
 	if in.end == len(in.buf) {
 		in.buf = append(in.buf, make([]byte, len(in.buf))...)

@@ -55,7 +55,7 @@ func TestLcovRecords(t *testing.T) {
 		{"lines", "DA:1,2\nDA:2,0,PlvJ7lWhOhtmMkhZ2pUZ5A\n", coverage.File{Lines: []coverage.Line{line(1, 2), line(2, 0)}}},
 		{"lines that end in CR", "DA:1,2\r\nDA:3,4\r\n", coverage.File{Lines: []coverage.Line{line(1, 2), line(3, 4)}}},
 		{"a line twice, in no order", "DA:2,1\nDA:1,3\nDA:2,5\n", coverage.File{Lines: []coverage.Line{line(1, 3), line(2, 6)}}},
-		{"a count that is too large", "DA:1,99999999999999999999\n", coverage.File{Lines: []coverage.Line{line(1, 1<<63 - 1)}}},
+		{"a count that is too large", "DA:1,99999999999999999999\n", coverage.File{Lines: []coverage.Line{line(1, 1<<63-1)}}},
 		{"functions", "FN:1,f\nFN:5,7,g\nFNDA:3,f\nFNDA:0,g\n",
 			coverage.File{Functions: []*coverage.Function{function(1, 0, coverage.Instance{Name: "f", Count: 3}), function(5, 7, coverage.Instance{Name: "g"})}}},
 		{"calls in another order", "FN:1,f\nFN:5,g(int, 7)\nFNDA:1,g(int, 7)\nFNDA:3,f\n",

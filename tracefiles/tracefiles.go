@@ -178,18 +178,15 @@ func (r *reader) readFrom(name string, from io.Reader) error {
 	case kind == lcovKind:
 		return r.lcov()
 	}
-	return nil
+	return r.json()
 }
 
 // add adds the source under way to the sum, as the file has named it.
 func (r *reader) add(cwd, name, test string) {
-	f := &r.build.file
-	for i := range r.build.functions {
-		f.Functions = append(f.Functions, &r.build.functions[i])
-	}
 	if where := r.resolve(cwd, name); where.keep {
+		r.finish()
+		f := &r.build.file
 		f.Name = where.path
-		f.Normalize()
 		if test == "" {
 			test = r.test
 		}
@@ -201,22 +198,34 @@ func (r *reader) add(cwd, name, test string) {
 	r.build.reset()
 }
 
+// finish completes the source under way but for its name.
+func (r *reader) finish() {
+	b := &r.build
+	for i := range b.functions {
+		b.file.Functions = append(b.file.Functions, &b.functions[i])
+	}
+	b.functions = b.functions[:0]
+	b.file.Normalize()
+}
+
 // A kind is one of the formats.
 type kind int
 
 const (
 	lcovKind kind = iota
+	jsonKind
 )
 
 // detect tells by its beginning what a file is.
 func detect(head []byte) (kind, error) {
-	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")) // some editors' mark
 	start := bytes.TrimLeft(head, " \t\r\n")
 	switch {
 	case len(start) == 0:
 		return 0, fmt.Errorf("empty, expected a coverage report")
 	case isLcov(start):
 		return lcovKind, nil
+	case start[0] == '{':
+		return jsonKind, nil
 	case bytes.HasPrefix(start, []byte("-:")) && bytes.Contains(start, []byte(":Source:")):
 		return 0, fmt.Errorf("a listing of gcov, which cannot be read back: name the .gcda file, or write it with gcov --json-format")
 	}
