@@ -50,7 +50,8 @@ numbers of calls, as far as there are any.
 
 Samples are taken by the kernel (perf_event_open, cpu-clock), of all threads and
 of the processes that the program starts, also in libraries and in the kernel.
-Without being root, that needs kernel.perf_event_paranoid of 2 or less. Callers
+Without being root, that needs kernel.perf_event_paranoid of 2 or less; where it is
+refused, a program after -- is sampled by timers of its threads, less often. Callers
 are found by the rules in .eh_frame, or with --frame-pointers by these.
 
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):

@@ -64,11 +64,12 @@ type Event struct {
 	Addr, Len, Offset uint64
 	Count             uint64
 
-	KernelChain []uint64 // addresses, the innermost first
-	UserChain   []uint64 // likewise, by frame pointers
-	Registers   []uint64 // in the order of UserRegisters; nil: a thread of the kernel
-	Compat      bool     // it runs code of 32 bits
-	Stack       []byte   // from the stack pointer on
+	KernelChain []uint64      // addresses, the innermost first
+	UserChain   []uint64      // likewise, by frame pointers
+	Registers   []uint64      // in the order of UserRegisters; nil: a thread of the kernel
+	Compat      bool          // it runs code of 32 bits
+	CPU         time.Duration // of a StopSampler: that the sample stands for, or that a thread has used since
+	Stack       []byte        // from the stack pointer on
 }
 
 // A cpuRing is the buffer that the kernel fills with the events of one CPU.

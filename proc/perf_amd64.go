@@ -2,6 +2,13 @@
 
 package proc
 
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
 // UserRegisters is the number of registers that come with a copied stack, in
 // this order: ax bx cx dx si di bp sp ip, r8 to r15. Code of 32 bits has the
 // first nine.
@@ -10,3 +17,38 @@ const UserRegisters = 9 + 8
 // registerMask chooses them, by the numbers of the kernel's
 // arch/x86/include/uapi/asm/perf_regs.h.
 const registerMask = 0x1ff | 0xff<<16
+
+// Places of registers in that order.
+const (
+	sampleFP = 6
+	sampleSP = 7
+	samplePC = 8
+)
+
+// CanStop tells that there can be a [StopSampler].
+const CanStop = true
+
+// sampleRegisters reads the registers of a stopped thread, in that order. The
+// kernel has them in its struct user_regs_struct; that of a thread which runs
+// code of 32 bits is smaller:
+//
+//	r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss ...
+//	bx cx dx si di bp ax ds es fs gs orig_ax ip cs flags sp ss
+func sampleRegisters(tid int) (registers []uint64, compat bool, err error) {
+	var b [27 * 8]byte
+	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
+	const prStatus = 1 // NT_PRSTATUS
+	if err := ptrace(unix.PTRACE_GETREGSET, tid, prStatus, uintptr(unsafe.Pointer(&v))); err != nil {
+		return nil, false, err
+	}
+	if v.Len == 17*4 {
+		for _, i := range []int{6, 0, 1, 2, 3, 4, 5, 15, 12} {
+			registers = append(registers, uint64(binary.LittleEndian.Uint32(b[4*i:])))
+		}
+		return registers, true, nil
+	}
+	for _, i := range []int{10, 5, 11, 12, 13, 14, 4, 19, 16, 9, 8, 7, 6, 3, 2, 1, 0} {
+		registers = append(registers, binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	return registers, false, nil
+}

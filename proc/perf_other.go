@@ -8,3 +8,10 @@ const (
 	UserRegisters = 0
 	registerMask  = 0
 )
+
+// CanStop is false where footfall cannot read registers.
+const CanStop = false
+
+const sampleFP, sampleSP, samplePC = 0, 0, 0
+
+func sampleRegisters(int) ([]uint64, bool, error) { return nil, false, errX86 }

@@ -5,6 +5,7 @@ package proc
 import (
 	"encoding/binary"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,4 +57,25 @@ func FuzzParseRecord(f *testing.F) {
 			t.Errorf("%d bytes of stack, chain of %d out of %d bytes", len(e.Stack), len(e.UserChain), len(b))
 		}
 	})
+}
+
+func FuzzPointerChain(f *testing.F) {
+	f.Add([]byte("\x10\x10\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00"), uint64(0x1000), uint64(0x1000), false)
+	f.Add([]byte("\x08\x10\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00"), uint64(0x1000), uint64(0x1000), true)
+	f.Fuzz(func(t *testing.T, stack []byte, sp, fp uint64, compat bool) {
+		chain := pointerChain(stack, sp, fp, 1, compat)
+		if len(chain) == 0 || chain[0] != 1 || len(chain) > 1+len(stack)/8 {
+			t.Errorf("%d frames in %d bytes", len(chain), len(stack))
+		}
+	})
+}
+
+func TestPointerChain(t *testing.T) {
+	stack := binary.LittleEndian.AppendUint64(nil, 7) // a local variable
+	for _, v := range []uint64{0x1018, 2, 0, 3} {     // two frames
+		stack = binary.LittleEndian.AppendUint64(stack, v)
+	}
+	if got := pointerChain(stack, 0x1000, 0x1008, 1, false); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Errorf("chain %d", got)
+	}
 }

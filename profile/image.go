@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"footfall/exe"
 )
@@ -123,7 +124,7 @@ func (i *image) close() {
 }
 
 // name stands for code of the image that has no name.
-func (i *image) name() string { return "[" + filepath.Base(i.path) + "]" }
+func (i *image) name() string { return "[" + strings.Trim(filepath.Base(i.path), "[]") + "]" }
 
 // frames returns the functions of the code at addr, the innermost inlined one
 // first.

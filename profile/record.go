@@ -35,9 +35,22 @@ const (
 	MaxFrequency = 20000
 )
 
+// A sampler is a *proc.Sampler or a *proc.StopSampler.
+type sampler interface {
+	Wait(time.Duration)
+	Read(all bool) []proc.Event
+	CPUTime() time.Duration
+	Stop()
+	Close()
+}
+
 // A recorder turns the events of a process into a profile.
 type recorder struct {
-	sampler   *proc.Sampler
+	sampler   sampler
+	refused   error         // by the kernel, which is why threads are stopped
+	interval  time.Duration // between samples
+	inKernel  bool          // samples are of the kernel's code, too
+	stack     int           // bytes of stacks that are copied
 	options   RecordOptions
 	processes map[int]*space
 	images    map[string]*image
@@ -45,9 +58,11 @@ type recorder struct {
 	unwinder  *unwinder
 
 	chains map[string]*chain
+	last   map[int]*chain // of threads whose samples know what they stand for
 	order  []*chain
 	key    []byte
 
+	sampled                     time.Duration // by samples that know what they stand for
 	samples, lost, torn, noCode int64
 	byFrames                    bool
 	begin                       time.Time
@@ -58,6 +73,7 @@ type chain struct {
 	places []codeAt
 	thread string
 	count  int64
+	cpu    time.Duration // of samples that know what they stand for
 }
 
 // codeAt is code of an image, as its file has the address.
@@ -71,8 +87,8 @@ func Record(ctx context.Context, pid int, o RecordOptions) (*Profile, error) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("no process %d", pid)
 	}
-	r, err := newRecorder(pid, o)
-	if err != nil {
+	r := newRecorder(o)
+	if err := r.attach(pid); err != nil {
 		return nil, err
 	}
 	defer r.close()
@@ -90,52 +106,67 @@ func Record(ctx context.Context, pid int, o RecordOptions) (*Profile, error) {
 // RecordCommand starts the program, samples it until it ends, and returns the
 // error of cmd.Wait besides the profile. failed tells that the program was not
 // started.
+//
+// Where the kernel does not let us sample, the program is stopped for each sample.
 func RecordCommand(cmd *exec.Cmd, o RecordOptions) (p *Profile, exit error, failed error) {
-	var r *recorder
-	err := proc.StartStopped(cmd, func(pid int) (err error) {
-		r, err = newRecorder(pid, o)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
+	r := newRecorder(o)
+	ended := make(chan struct{})
+	if refused := proc.MaySample(); refused != nil && proc.CanStop {
+		s, err := proc.RunSampled(cmd, proc.SampleOptions{Frequency: o.Frequency, Stack: stackSize})
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w; stopping it for each sample is not possible either: %w", refused, err)
+		}
+		r.sampler, r.refused, r.interval, r.inKernel, r.stack = s, refused, s.Period, true, stackSize
+		go func() {
+			<-s.Done()
+			exit = cmd.Wait()
+			close(ended)
+		}()
+	} else {
+		if err := proc.StartStopped(cmd, r.attach); err != nil {
+			return nil, nil, err
+		}
+		go func() {
+			exit = cmd.Wait()
+			close(ended)
+		}()
 	}
 	defer r.close()
-	ended := make(chan struct{})
-	go func() {
-		exit = cmd.Wait()
-		close(ended)
-	}()
 	r.until(ended)
 	p, failed = r.profile()
 	return p, exit, failed
 }
 
-func newRecorder(pid int, o RecordOptions) (*recorder, error) {
-	r := &recorder{
-		options: o, processes: make(map[int]*space), images: make(map[string]*image), chains: make(map[string]*chain),
-		threads: make(map[int]string), begin: time.Now(),
+func newRecorder(o RecordOptions) *recorder {
+	return &recorder{
+		options: o, processes: make(map[int]*space), images: make(map[string]*image), chains: make(map[string]*chain), last: make(map[int]*chain),
+		threads: make(map[int]string), begin: time.Now(), unwinder: &unwinder{rows: make(map[rowKey]*exe.FrameRow)},
+		byFrames: o.FramePointers || proc.UserRegisters == 0,
 	}
-	so := proc.SampleOptions{Frequency: o.Frequency, Stack: stackSize}
-	if o.FramePointers || proc.UserRegisters == 0 {
+}
+
+// attach has the kernel sample a process.
+func (r *recorder) attach(pid int) error {
+	so := proc.SampleOptions{Frequency: r.options.Frequency, Stack: stackSize}
+	if r.byFrames {
 		so.Stack = 0
-		r.byFrames = true
 	}
-	var err error
-	if r.sampler, err = proc.NewSampler(pid, so); err != nil {
-		return nil, err
+	sampler, err := proc.NewSampler(pid, so)
+	if err != nil {
+		return err
 	}
-	r.unwinder = &unwinder{rows: make(map[rowKey]*exe.FrameRow)}
+	r.sampler, r.interval, r.inKernel, r.stack = sampler, sampler.Period, sampler.Kernel, sampler.Stack
 	// What is mapped already; events tell of the rest.
 	s := &space{pid: pid}
 	if err := s.readMaps(); err != nil {
 		r.close()
-		return nil, err
+		return err
 	}
 	r.processes[pid] = s
 	for tid, name := range proc.ThreadNames(pid) {
 		r.threads[tid] = name
 	}
-	return r, nil
+	return nil
 }
 
 func (r *recorder) close() {
@@ -184,6 +215,12 @@ func (r *recorder) event(e proc.Event) {
 		if _, ok := r.threads[e.TID]; !ok {
 			r.threads[e.TID] = r.threads[e.Parent]
 		}
+	case proc.EventExit:
+		if c := r.last[e.TID]; c != nil && e.CPU > 0 {
+			c.cpu += e.CPU
+			r.sampled += e.CPU
+		}
+		delete(r.last, e.TID)
 	case proc.EventLost:
 		r.lost += int64(e.Count)
 	}
@@ -246,6 +283,11 @@ func (r *recorder) count(places []codeAt, e proc.Event) {
 		r.order = append(r.order, c)
 	}
 	c.count++
+	if e.CPU > 0 {
+		c.cpu += e.CPU
+		r.sampled += e.CPU
+		r.last[e.TID] = c
+	}
 }
 
 // find returns the image with the code at an address of a process, and the
@@ -317,7 +359,7 @@ func (r *recorder) profile() (*Profile, error) {
 		if r.lost > 0 {
 			return nil, fmt.Errorf("all %d samples were lost: the machine is too busy; try a lower --frequency", r.lost)
 		}
-		return nil, fmt.Errorf("no samples: the program used less than %v of CPU time; a higher --frequency sees more", r.sampler.Period)
+		return nil, fmt.Errorf("no samples: the program used less than %v of CPU time; a higher --frequency sees more", r.interval)
 	}
 	b := newBuilder()
 	b.p.TimeNanos = r.begin.UnixNano()
@@ -328,7 +370,7 @@ func (r *recorder) profile() (*Profile, error) {
 		for i, p := range c.places {
 			locations[i] = b.at(p.image, p.addr)
 		}
-		b.add(locations, c.thread, 0, c.count*b.p.Period)
+		b.add(locations, c.thread, 0, r.value(c, b.p.Period))
 	}
 	return b.finish(r.notes())
 }
@@ -338,15 +380,31 @@ func (r *recorder) profile() (*Profile, error) {
 // the time nevertheless. Only where the kernel's part is left out is there no
 // sum to compare with.
 func (r *recorder) period() int64 {
-	if all := r.sampler.CPUTime().Nanoseconds(); r.sampler.Kernel && all > 0 {
+	if all := r.sampler.CPUTime().Nanoseconds(); r.inKernel && all > 0 {
 		return max(1, (all+r.samples/2)/r.samples)
 	}
-	return int64(r.sampler.Period)
+	return int64(r.interval)
+}
+
+// value is the CPU time that a chain has. Samples that know what they stand for do
+// not know of threads that were never seen.
+func (r *recorder) value(c *chain, period int64) int64 {
+	if r.sampled == 0 {
+		return c.count * period
+	}
+	all := max(r.sampler.CPUTime(), r.sampled)
+	return int64(float64(c.cpu) * float64(all) / float64(r.sampled))
 }
 
 // notes says what is missing.
 func (r *recorder) notes() []string {
 	var notes []string
+	if r.refused != nil {
+		var perf *proc.PerfError
+		if errors.As(r.refused, &perf) {
+			notes = append(notes, fmt.Sprintf("perf_event_open: %v: sampled by timers of the program's threads instead, %d times; the kernel's part of the time shows where it was called; for more, %s", perf.Err, r.samples, perf.Need))
+		}
+	}
 	if r.lost > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d samples were lost; a lower --frequency loses none", r.lost, r.lost+r.samples))
 	}
@@ -354,9 +412,9 @@ func (r *recorder) notes() []string {
 	case r.byFrames:
 		notes = append(notes, "callers were found by frame pointers: code without them (-fomit-frame-pointer, the default at -O1 and above) hides its callers")
 	case r.torn > 0:
-		notes = append(notes, fmt.Sprintf("%d of %d call chains end early: the stack is deeper than the %d KB that were copied, or code has neither .eh_frame nor frame pointers", r.torn, r.samples, r.sampler.Stack>>10))
+		notes = append(notes, fmt.Sprintf("%d of %d call chains end early: the stack is deeper than the %d KB that were copied, or code has neither .eh_frame nor frame pointers", r.torn, r.samples, r.stack>>10))
 	}
-	if !r.sampler.Kernel {
+	if !r.inKernel {
 		notes = append(notes, "time in the kernel is not counted: that needs root, CAP_PERFMON or kernel.perf_event_paranoid of 1 or less")
 	}
 	for _, i := range r.images {
