@@ -64,7 +64,7 @@ func FuzzPointerChain(f *testing.F) {
 	f.Add([]byte("\x08\x10\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00"), uint64(0x1000), uint64(0x1000), true)
 	f.Fuzz(func(t *testing.T, stack []byte, sp, fp uint64, compat bool) {
 		chain := pointerChain(stack, sp, fp, 1, compat)
-		if len(chain) == 0 || chain[0] != 1 || len(chain) > 1+len(stack)/8 {
+		if len(chain) == 0 || chain[0] != 1 || len(chain) > 1+len(stack)/4 {
 			t.Errorf("%d frames in %d bytes", len(chain), len(stack))
 		}
 	})
