@@ -20,7 +20,7 @@ import (
 //
 // See gcov's manual, gcovr's chapter on JSON output and docs/report.md.
 func (r *reader) json() error {
-	j := jsonReader{reader: r, s: scanner{in: &r.in}}
+	j := jsonReader{reader: r, s: jsonScanner{in: &r.in}}
 	for j.s.peek() != 0 && j.s.err == nil {
 		j.document()
 	}
@@ -43,7 +43,7 @@ func (r *reader) json() error {
 
 type jsonReader struct {
 	*reader
-	s scanner
+	s jsonScanner
 
 	files          bool // there was a list of them
 	sources, lines int  // read

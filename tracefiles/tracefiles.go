@@ -41,6 +41,10 @@ type Options struct {
 	// one; keep=false leaves the file out. It is never called twice at a time.
 	// nil keeps all, with the names as they are.
 	Source func(cwd, name string) (path string, keep bool)
+	// Root is a directory of which and above which the modules are looked for
+	// that profiles of Go name, beside those above the profile itself; "" for the
+	// working directory.
+	Root string
 	// Test is the name of the test for what has none; "" for none.
 	Test string
 	// Progress is told how many of the files have been read, nil for nobody.
@@ -64,7 +68,7 @@ func (p Problem) Error() string {
 
 // Read reads one file. The error says why nothing of it could be used.
 func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
-	r := newReader(newSources(opt), opt.Test)
+	r := newReader(newSources(opt), opt)
 	if err := r.read(name); err != nil {
 		return nil, r.problems, err
 	}
@@ -84,7 +88,7 @@ func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range readers {
-		r := newReader(s, opt.Test)
+		r := newReader(s, opt)
 		readers[i] = r
 		wg.Go(func() {
 			for {
@@ -116,12 +120,12 @@ func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
 
 // A reader reads one file after another in one goroutine, and adds them up.
 type reader struct {
-	sum      coverage.Sum
-	sources  *sources
-	resolved map[[2]string]resolved
-	test     string
-	names    map[string]string // those read, each once
-	problems []Problem
+	sum        coverage.Sum
+	sources    *sources
+	resolved   map[[2]string]resolved
+	root, test string
+	names      map[string]string // those read, each once
+	problems   []Problem
 
 	// of the file under way
 	name  string
@@ -130,8 +134,8 @@ type reader struct {
 	build builder // the source under way
 }
 
-func newReader(s *sources, test string) *reader {
-	return &reader{sources: s, test: test, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
+func newReader(s *sources, opt Options) *reader {
+	return &reader{sources: s, root: opt.Root, test: opt.Test, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
 }
 
 // manyProblems is how many problems of a file are told one by one.
@@ -177,6 +181,10 @@ func (r *reader) readFrom(name string, from io.Reader) error {
 		return err
 	case kind == lcovKind:
 		return r.lcov()
+	case kind == xmlKind:
+		return r.cobertura()
+	case kind == goKind:
+		return r.goProfile()
 	}
 	return r.json()
 }
@@ -214,6 +222,8 @@ type kind int
 const (
 	lcovKind kind = iota
 	jsonKind
+	xmlKind
+	goKind
 )
 
 // detect tells by its beginning what a file is.
@@ -226,6 +236,10 @@ func detect(head []byte) (kind, error) {
 		return lcovKind, nil
 	case start[0] == '{':
 		return jsonKind, nil
+	case start[0] == '<':
+		return xmlKind, nil
+	case bytes.HasPrefix(start, []byte("mode: ")):
+		return goKind, nil
 	case bytes.HasPrefix(start, []byte("-:")) && bytes.Contains(start, []byte(":Source:")):
 		return 0, fmt.Errorf("a listing of gcov, which cannot be read back: name the .gcda file, or write it with gcov --json-format")
 	}

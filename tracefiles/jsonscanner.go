@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A scanner takes JSON apart as it comes, without ever having more of it than a
+// A jsonScanner takes JSON apart as it comes, without ever having more of it than a
 // string. After an error all of its loops end:
 //
 //	for s.begin('['); s.more(']'); {
@@ -23,7 +23,7 @@ import (
 //	}
 //
 // null stands for 0, "" and false, and for an empty list.
-type scanner struct {
+type jsonScanner struct {
 	in    *input
 	text  []byte // the last string
 	first bool   // nothing has come of what was begun last
@@ -31,14 +31,14 @@ type scanner struct {
 	err   error
 }
 
-func (s *scanner) fail(format string, args ...any) {
+func (s *jsonScanner) fail(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf(format, args...)
 	}
 }
 
 // peek returns the next byte that is no space, 0 at the end.
-func (s *scanner) peek() byte {
+func (s *jsonScanner) peek() byte {
 	for {
 		for in := s.in; in.pos < in.end; in.pos++ {
 			if c := in.buf[in.pos]; c > ' ' {
@@ -52,7 +52,7 @@ func (s *scanner) peek() byte {
 }
 
 // begin takes the bracket of an object or a list.
-func (s *scanner) begin(bracket byte) {
+func (s *jsonScanner) begin(bracket byte) {
 	switch c := s.peek(); {
 	case s.err != nil:
 	case c == bracket:
@@ -66,7 +66,7 @@ func (s *scanner) begin(bracket byte) {
 	}
 }
 
-func (s *scanner) unexpected(wanted string) {
+func (s *jsonScanner) unexpected(wanted string) {
 	if c := s.peek(); c == 0 {
 		s.fail("the file ends, expected %s", wanted)
 	} else {
@@ -75,7 +75,7 @@ func (s *scanner) unexpected(wanted string) {
 }
 
 // more tells whether something comes before the closing bracket.
-func (s *scanner) more(bracket byte) bool {
+func (s *jsonScanner) more(bracket byte) bool {
 	if s.empty || s.err != nil {
 		s.empty = false
 		return false
@@ -97,7 +97,7 @@ func (s *scanner) more(bracket byte) bool {
 }
 
 // key takes the name of a member. It is good until the next string.
-func (s *scanner) key() []byte {
+func (s *jsonScanner) key() []byte {
 	k := s.string()
 	if s.peek() != ':' {
 		s.unexpected("a colon")
@@ -111,7 +111,7 @@ func (s *scanner) key() []byte {
 const longestString = 1 << 24
 
 // string takes a string. It is good until the next one.
-func (s *scanner) string() []byte {
+func (s *jsonScanner) string() []byte {
 	s.text = s.text[:0]
 	switch c := s.peek(); {
 	case s.err != nil:
@@ -157,7 +157,7 @@ func (s *scanner) string() []byte {
 }
 
 // escape takes what follows a backslash.
-func (s *scanner) escape() {
+func (s *jsonScanner) escape() {
 	switch c := s.take(); c {
 	case 'n':
 		s.text = append(s.text, '\n')
@@ -187,7 +187,7 @@ func (s *scanner) escape() {
 }
 
 // take takes a byte, 0 at the end.
-func (s *scanner) take() byte {
+func (s *jsonScanner) take() byte {
 	if s.in.pos == s.in.end && !s.in.fill() {
 		return 0
 	}
@@ -195,7 +195,7 @@ func (s *scanner) take() byte {
 	return s.in.buf[s.in.pos-1]
 }
 
-func (s *scanner) hex() (r rune) {
+func (s *jsonScanner) hex() (r rune) {
 	for range 4 {
 		d, err := strconv.ParseUint(string(rune(s.take())), 16, 8)
 		if err != nil {
@@ -207,7 +207,7 @@ func (s *scanner) hex() (r rune) {
 }
 
 // integer takes a number; what is too large becomes the largest.
-func (s *scanner) integer() int64 {
+func (s *jsonScanner) integer() int64 {
 	switch c := s.peek(); {
 	case s.err != nil:
 		return 0
@@ -253,7 +253,7 @@ func (s *scanner) integer() int64 {
 }
 
 // line takes the number of a line or of a column, 0 if it cannot be one.
-func (s *scanner) line() int32 {
+func (s *jsonScanner) line() int32 {
 	n := s.integer()
 	if n < 0 || n > 1<<31-1 {
 		return 0
@@ -262,7 +262,7 @@ func (s *scanner) line() int32 {
 }
 
 // bool takes true or false.
-func (s *scanner) bool() bool {
+func (s *jsonScanner) bool() bool {
 	switch s.peek() {
 	case 't':
 		s.word("true")
@@ -277,7 +277,7 @@ func (s *scanner) bool() bool {
 	return false
 }
 
-func (s *scanner) word(w string) {
+func (s *jsonScanner) word(w string) {
 	for i := range len(w) {
 		if c := s.take(); c != w[i] {
 			s.fail("expected %s", w)
@@ -287,7 +287,7 @@ func (s *scanner) word(w string) {
 }
 
 // skip takes any value, of any depth.
-func (s *scanner) skip() {
+func (s *jsonScanner) skip() {
 	depth := 0
 	for s.err == nil {
 		switch c := s.peek(); {
