@@ -87,9 +87,16 @@ func StartCounting(name string) *Counting {
 // AddTo adds to p what was counted since. A process without a file, or with one
 // that cannot be read, counts nothing.
 func (c *Counting) AddTo(p *Profile) (*Profile, error) {
-	after, err := c.read()
+	b, err := os.ReadFile(c.name)
 	if err != nil {
 		return p, nil
+	}
+	after, err := decode(b)
+	if err != nil {
+		return p, nil
+	}
+	if counts, _ := instrument.ReadCounts(b); counts != nil {
+		nameStripped(p, counts)
 	}
 	all := []*Profile{p, after}
 	adoptSources(p, after)
@@ -100,6 +107,40 @@ func (c *Counting) AddTo(p *Profile) (*Profile, error) {
 		all = append(all, c.before)
 	}
 	return Merge(all)
+}
+
+// nameStripped gives the functions of a program without symbols the names that it
+// has in its counts file.
+func nameStripped(p *Profile, counts *instrument.CountsFile) {
+	type code struct {
+		image *instrument.Image
+		addr  uint64
+	}
+	named := make(map[code]*pprof.Function)
+	last := uint64(0)
+	for _, f := range p.Function {
+		last = max(last, f.ID)
+	}
+	for _, im := range counts.Images {
+		functions := countedFunctions(im)
+		for _, l := range p.Location {
+			if l.Mapping == nil || l.Mapping.File != im.Path || l.Mapping.BuildID != im.BuildID || len(l.Line) != 1 || l.Line[0].Function.Name != unnamed(im.Path) {
+				continue
+			}
+			fn := functions.At(l.Address)
+			if fn == nil {
+				continue
+			}
+			f := named[code{im, fn.Addr}]
+			if f == nil {
+				last++
+				f = &pprof.Function{ID: last, Name: plainName(fn.Name), SystemName: fn.Name, Filename: fn.Unit}
+				named[code{im, fn.Addr}] = f
+				p.Function = append(p.Function, f)
+			}
+			l.Line[0].Function = f
+		}
+	}
 }
 
 // adoptSources gives functions in p the sources that the counts know of them, so
@@ -208,18 +249,25 @@ func (r *countsReader) image(im *instrument.Image) *image {
 		i = file
 	}
 	i.key = fmt.Sprintf("%s %s", im.Path, im.BuildID)
-	i.functions = nil
+	i.functions = countedFunctions(im)
+	return i
+}
+
+// countedFunctions returns the functions that an image counts, by ascending
+// address, as its file has it.
+func countedFunctions(im *instrument.Image) exe.Functions {
+	var functions exe.Functions
 	for _, f := range im.Functions {
 		for n, code := range f.Code {
 			name := f.Name
 			if n > 0 {
 				name += ".cold"
 			}
-			i.functions = append(i.functions, exe.Function{Name: name, Addr: code.Start - im.Bias, Size: code.End - code.Start, Unit: f.Unit, Local: f.Local})
+			functions = append(functions, exe.Function{Name: name, Addr: code.Start - im.Bias, Size: code.End - code.Start, Unit: f.Unit, Local: f.Local})
 		}
 	}
-	slices.SortFunc(i.functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
-	return i
+	slices.SortFunc(functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	return functions
 }
 
 func (r *countsReader) entry(f *instrument.Function) *pprof.Location {
@@ -283,7 +331,7 @@ func (r *countsReader) elsewhere(im *instrument.Image, addr uint64) *pprof.Locat
 				return r.b.outer(i, at)
 			}
 		}
-		return r.b.named("["+filepath.Base(m.Path)+"]", m.Path)
+		return r.b.named(unnamed(m.Path), m.Path)
 	}
 	return r.b.named("[unknown]", "")
 }

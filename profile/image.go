@@ -123,8 +123,8 @@ func (i *image) close() {
 	i.open = nil
 }
 
-// name stands for code of the image that has no name.
-func (i *image) name() string { return "[" + strings.Trim(filepath.Base(i.path), "[]") + "]" }
+// unnamed stands for code of an image that has no name.
+func unnamed(path string) string { return "[" + strings.Trim(filepath.Base(path), "[]") + "]" }
 
 // frames returns the functions of the code at addr, the innermost inlined one
 // first.
@@ -133,7 +133,7 @@ func (i *image) frames(addr uint64) []frame {
 	if i.toNext {
 		fn = i.functions.Before(addr)
 	}
-	outer := frame{functionKey: functionKey{name: i.name(), image: i.key}}
+	outer := frame{functionKey: functionKey{name: unnamed(i.path), image: i.key}}
 	if fn != nil {
 		outer.functionKey = functionKey{name: fn.Name, file: fn.Unit, image: i.key, addr: fn.Addr}
 	}
