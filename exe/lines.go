@@ -52,6 +52,7 @@ type row struct {
 
 // A scope is a function, or one that was inlined into it.
 type scope struct {
+	at       dwarf.Offset
 	ranges   [][2]uint64
 	origin   *origin
 	callFile string
@@ -248,7 +249,7 @@ func (l *Lines) scopes(r *dwarf.Reader, u *unit, found *[]scopeEntry, within str
 				r.SkipChildren()
 				continue
 			}
-			s := &scope{ranges: ranges}
+			s := &scope{at: e.Offset, ranges: ranges}
 			*found = append(*found, scopeEntry{s, e})
 			if e.Tag == dwarf.TagInlinedSubroutine {
 				s.callFile = u.file(e.Val(dwarf.AttrCallFile))

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 )
@@ -15,10 +14,11 @@ type chrome struct {
 	names   []string // quoted
 	begun   bool
 	threads map[*Thread]bool
+	known   map[int]bool // children
 }
 
 func newChrome(w io.Writer, h *Header) Output {
-	return &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool)}
+	return &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool), known: make(map[int]bool)}
 }
 
 // nameOf returns a function's name, quoted.
@@ -27,14 +27,6 @@ func (c *chrome) nameOf(function uint32) string {
 		c.names = append(c.names, quote(c.h.Functions[i].Name))
 	}
 	return c.names[function]
-}
-
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return `""`
-	}
-	return string(b)
 }
 
 func (c *chrome) event(format string, args ...any) {
@@ -50,14 +42,26 @@ func (c *chrome) event(format string, args ...any) {
 func (c *chrome) name(t *Thread) {
 	if !c.threads[t] {
 		c.threads[t] = true
-		c.event(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, c.h.PID, t.ID, quote(t.Name))
+		if t.Process != 0 && !c.known[t.Process] {
+			c.known[t.Process] = true
+			c.event(`{"ph":"M","pid":%d,"name":"process_name","args":{"name":%s}}`, t.Process, quote(t.Name))
+		}
+		c.event(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, c.h.process(t), t.ID, quote(t.Name))
 	}
+}
+
+// arguments are those of a call as a field.
+func (c *chrome) arguments(call *Call) string {
+	if len(call.Words) == 0 {
+		return ""
+	}
+	return `,"args":` + c.h.object(call)
 }
 
 func (c *chrome) Enter(t *Thread, call *Call) {
 	if !c.h.Exits {
 		c.name(t)
-		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, c.nameOf(call.Function))
+		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s%s}`, c.h.process(t), t.ID, call.Start/1e3, call.Start%1e3, c.nameOf(call.Function), c.arguments(call))
 	}
 }
 
@@ -67,7 +71,7 @@ func (c *chrome) Leave(t *Thread, call *Call) {
 	}
 	c.name(t)
 	duration := call.End - call.Start
-	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s}`, c.h.PID, t.ID, call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.nameOf(call.Function))
+	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s%s}`, c.h.process(t), t.ID, call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.nameOf(call.Function), c.arguments(call))
 }
 
 func (c *chrome) Flush() error { return nil }

@@ -28,17 +28,19 @@ func newGraph(w io.Writer, h *Header) Output {
 func (g *graph) Enter(t *Thread, c *Call) {
 	g.settle(t)
 	if !g.h.Exits {
-		g.line(t, c.Start, "", c.Depth, g.h.Functions[c.Function].Name+"()")
+		g.line(t, c.Start, "", c.Depth, g.called(c))
 		return
 	}
 	copied := *c
 	g.pending[t] = &copied
 }
 
+func (g *graph) called(c *Call) string { return g.h.Functions[c.Function].Name + g.h.written(c) }
+
 // settle writes the entry that waited for its exit.
 func (g *graph) settle(t *Thread) {
 	if c := g.pending[t]; c != nil {
-		g.line(t, c.Start, "", c.Depth, g.h.Functions[c.Function].Name+"() {")
+		g.line(t, c.Start, "", c.Depth, g.called(c)+" {")
 		delete(g.pending, t)
 	}
 }
@@ -53,7 +55,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 	}
 	if p := g.pending[t]; p != nil && p.Depth == c.Depth {
 		delete(g.pending, t)
-		g.line(t, c.Start, duration, c.Depth, g.h.Functions[c.Function].Name+"();")
+		g.line(t, c.Start, duration, c.Depth, g.called(c)+";")
 		return
 	}
 	g.settle(t)

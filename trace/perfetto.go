@@ -14,6 +14,8 @@ type perfetto struct {
 	h       *Header
 	begun   bool
 	threads map[*Thread]uint64 // uuid
+	tracks  map[int]uint64     // of children
+	last    uint64             // uuid
 	named   map[uint32]bool
 	buffer  []byte
 }
@@ -27,7 +29,7 @@ const (
 )
 
 func newPerfetto(w io.Writer, h *Header) Output {
-	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), named: make(map[uint32]bool)}
+	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), tracks: make(map[int]uint64), last: processTrack, named: make(map[uint32]bool)}
 }
 
 func number(b []byte, field int, v uint64) []byte {
@@ -55,15 +57,33 @@ func (p *perfetto) packet(fields []byte) {
 	p.buffer = b
 }
 
+// process returns the track of a thread's process.
+func (p *perfetto) process(t *Thread) uint64 {
+	if t.Process == 0 {
+		return processTrack
+	}
+	uuid := p.tracks[t.Process]
+	if uuid == 0 {
+		p.last++
+		uuid = p.last
+		p.tracks[t.Process] = uuid
+		process := chunk(number(nil, 1, uint64(t.Process)), 6, []byte(t.Name))
+		p.packet(chunk(nil, 60, chunk(number(nil, 1, uuid), 3, process)))
+	}
+	return uuid
+}
+
 // track returns the thread's, which it makes if it is new.
 func (p *perfetto) track(t *Thread) uint64 {
 	uuid := p.threads[t]
 	if uuid == 0 {
-		uuid = uint64(len(p.threads)) + processTrack + 1
+		process := p.process(t)
+		p.last++
+		uuid = p.last
 		p.threads[t] = uuid
-		thread := number(number(nil, 1, uint64(p.h.PID)), 2, uint64(t.ID))
+		thread := number(number(nil, 1, uint64(p.h.process(t))), 2, uint64(t.ID))
 		thread = chunk(thread, 5, []byte(t.Name))
-		p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, processTrack), 4, thread)))
+		p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 4, thread)))
 	}
 	return uuid
 }
@@ -78,6 +98,10 @@ func (p *perfetto) event(t *Thread, kind, time uint64, c *Call) {
 			p.named[c.Function] = true
 			name := chunk(number(nil, 1, id), 2, []byte(p.h.Functions[c.Function].Name))
 			names = chunk(nil, 12, chunk(nil, 2, name))
+		}
+		for _, v := range p.h.Functions[c.Function].values(c.Words) {
+			// DebugAnnotation: name, string_value
+			event = chunk(event, 4, chunk(chunk(nil, 10, []byte(v.name)), 6, []byte(v.text)))
 		}
 	}
 	fields := number(nil, 8, time)

@@ -16,7 +16,9 @@ import (
 //
 //	kind 1   Header as JSON; first
 //	kind 2   Thread as JSON; the events after it are its
-//	kind 3   events: time u64, function u32 (bit 31: exit), stack u32
+//	kind 3   events: time u64, function u32 (bit 31: exit), stack u32; where bit
+//	         30 of function is set, time is a word of the arguments of the event
+//	         before
 //	kind 4   lost events u64; last
 //	kind 5   more functions, as in the header: of libraries loaded meanwhile
 //
@@ -32,6 +34,7 @@ const (
 
 	rawEventSize = 16
 	rawExit      = 1 << 31
+	rawWord      = 1 << 30
 	rawMaxBlock  = 1 << 28
 )
 
@@ -77,6 +80,9 @@ func (r *RawWriter) Add(t Thread, events []Event) {
 		function := e.Function
 		if e.Exit {
 			function |= rawExit
+		}
+		if e.Word {
+			function |= rawWord
 		}
 		binary.LittleEndian.PutUint64(b[:], e.Time)
 		binary.LittleEndian.PutUint32(b[8:], function)
@@ -172,7 +178,8 @@ func (f *RawReader) Read(do func(Thread, []Event)) (lost uint64, err error) {
 			for ; len(b) >= rawEventSize; b = b[rawEventSize:] {
 				function := binary.LittleEndian.Uint32(b[8:])
 				events = append(events, Event{
-					Time: binary.LittleEndian.Uint64(b), Function: function &^ rawExit, Exit: function&rawExit != 0, Stack: binary.LittleEndian.Uint32(b[12:]),
+					Time: binary.LittleEndian.Uint64(b), Function: function &^ (rawExit | rawWord), Exit: function&rawExit != 0, Word: function&rawWord != 0,
+					Stack: binary.LittleEndian.Uint32(b[12:]),
 				})
 			}
 			do(t, events)

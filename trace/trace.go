@@ -23,12 +23,15 @@ type Function struct {
 	Image string `json:"image"` // the program or library
 	File  string `json:"file,omitempty"`
 	Line  int    `json:"line,omitempty"`
+	// Arguments are those that are recorded.
+	Arguments []Argument `json:"arguments,omitempty"`
 }
 
-// A Thread is one of the process.
+// A Thread is one of the process, or of a child made by fork.
 type Thread struct {
-	ID   int    `json:"id"`
-	Name string `json:"name"`
+	ID      int    `json:"id"`
+	Name    string `json:"name"`
+	Process int    `json:"process,omitempty"` // the child; 0: none
 }
 
 // An Event is an entry or an exit.
@@ -36,7 +39,10 @@ type Event struct {
 	Time     uint64 // nanoseconds since the recording began
 	Function uint32 // number of it
 	Exit     bool
-	Stack    uint32 // low half of the address at which the return address is
+	// Word marks what is no event: Time is a word of the arguments of the entry
+	// before, see Argument.
+	Word  bool
+	Stack uint32 // low half of the address at which the return address is
 }
 
 // A Header tells what a recording is of.
@@ -49,6 +55,14 @@ type Header struct {
 	Exits bool `json:"exits"`
 	// Functions may be added to while calls come: of libraries that are loaded.
 	Functions []Function `json:"functions"`
+}
+
+// process returns that of a thread.
+func (h *Header) process(t *Thread) int {
+	if t.Process != 0 {
+		return t.Process
+	}
+	return h.PID
 }
 
 // A Summary tells, at the end, what is missing.
@@ -69,6 +83,8 @@ type Call struct {
 	// or an exception, lost, not recorded, or yet to come. Then End is the
 	// latest possible time.
 	Cut bool
+	// Words are the arguments.
+	Words []uint64
 
 	inner uint64 // duration of the calls within
 	stack uint32
@@ -147,8 +163,8 @@ func (b *Builder) Add(id Thread, events []Event) {
 		t = &thread{Thread: id}
 		b.threads[id.ID] = t
 	}
-	for _, e := range events {
-		if int(e.Function) >= len(b.header.Functions) {
+	for i, e := range events {
+		if e.Word || int(e.Function) >= len(b.header.Functions) {
 			continue
 		}
 		// Events of a signal handler may come before an earlier one.
@@ -157,9 +173,20 @@ func (b *Builder) Add(id Thread, events []Event) {
 		if e.Exit {
 			b.exit(t, e)
 		} else {
-			b.enter(t, e)
+			b.enter(t, e, words(events[i+1:]))
 		}
 	}
+}
+
+// words returns those that the events begin with.
+func words(events []Event) (words []uint64) {
+	for _, e := range events {
+		if !e.Word {
+			break
+		}
+		words = append(words, e.Time)
+	}
+	return words
 }
 
 // Calls returns the number of calls so far.
@@ -168,7 +195,7 @@ func (b *Builder) Calls() uint64 { return b.summary.Calls }
 // enter begins a call. The stack grows down: what is open at lower addresses
 // has been left. Of a tail call the caller is at the same address, and both
 // end together; the same function there has been left.
-func (b *Builder) enter(t *thread, e Event) {
+func (b *Builder) enter(t *thread, e Event, words []uint64) {
 	for n := len(t.open); n > 0; n = len(t.open) {
 		if top := &t.open[n-1]; top.stack > e.Stack || top.stack == e.Stack && b.header.Exits {
 			break
@@ -182,7 +209,7 @@ func (b *Builder) enter(t *thread, e Event) {
 		}
 	}
 	b.summary.Calls++
-	t.open = append(t.open, Call{Function: e.Function, Depth: len(t.open), Start: e.Time, stack: e.Stack})
+	t.open = append(t.open, Call{Function: e.Function, Depth: len(t.open), Start: e.Time, Words: words, stack: e.Stack})
 	c := &t.open[len(t.open)-1]
 	for _, o := range b.outputs {
 		o.Enter(&t.Thread, c)
@@ -200,7 +227,9 @@ func (b *Builder) exit(t *thread, e Event) {
 			return
 		}
 	}
-	b.summary.Unmatched++
+	if t.Process == 0 { // a child leaves what its parent has entered
+		b.summary.Unmatched++
+	}
 }
 
 // leaveTo ends calls down to number i.

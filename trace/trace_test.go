@@ -218,9 +218,9 @@ func TestRaw(t *testing.T) {
 	events := script("0@90 1@50 /1@50 /0@90")
 	var b bytes.Buffer
 	w := NewRawWriter(&b, &header)
-	w.Add(Thread{1, "one"}, events[:2])
-	w.Add(Thread{2, "two"}, events)
-	w.Add(Thread{1, "one"}, events[2:])
+	w.Add(Thread{ID: 1, Name: "one"}, events[:2])
+	w.Add(Thread{ID: 2, Name: "two"}, events)
+	w.Add(Thread{ID: 1, Name: "one"}, events[2:])
 	if err := w.Close(5); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestRaw(t *testing.T) {
 	if err != nil || lost != 5 {
 		t.Fatalf("lost %d, %v", lost, err)
 	}
-	if diff := cmp.Diff(map[Thread][]Event{{1, "one"}: events, {2, "two"}: events}, got); diff != "" {
+	if diff := cmp.Diff(map[Thread][]Event{{ID: 1, Name: "one"}: events, {ID: 2, Name: "two"}: events}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(header, r.Header); diff != "" {
@@ -244,7 +244,7 @@ func TestRaw(t *testing.T) {
 func FuzzRaw(f *testing.F) {
 	var b bytes.Buffer
 	w := NewRawWriter(&b, &header)
-	w.Add(Thread{1, "one"}, script("0@90 1@50 /1@50 /0@90"))
+	w.Add(Thread{ID: 1, Name: "one"}, script("0@90 1@50 /1@50 /0@90"))
 	if err := w.Close(0); err != nil {
 		f.Fatal(err)
 	}
