@@ -34,8 +34,9 @@ them, in a table in memory. Chains are compared whole, and none is sampled or
 estimated. TARGET is a process id or the name of one process. FUNCTION is a
 PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
 
-FUNCTION must begin with room for a jump, as for footfall trace (compile its file
-with -fpatchable-function-entry=5); the callers need nothing. They are found by
+FUNCTION should begin with room for a jump, as for footfall trace (compile its file
+with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
+root and costs a hundred times as much. The callers need nothing. They are found by
 the tables that exist for exceptions (.eh_frame), so that programs without frame
 pointers work; a chain ends early where code has no such table, at a signal
 handler and where the thread began. A function that jumped to FUNCTION as its
@@ -112,6 +113,9 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	}
 	defer p.Close()
 	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil)
+	if none := (*noSites)(nil); errors.As(err, &none) {
+		return o.countProbes(cmd, p, function, none)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,49 +127,69 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	begin, stderr := time.Now(), cmd.ErrOrStderr()
+	stderr := cmd.ErrOrStderr()
 	for site, why := range session.Skipped {
 		fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", site.Name(), why)
 	}
-	if len(session.Sites()) > 1 {
-		fmt.Fprintf(stderr, "footfall: %d functions fit %q; their callers are counted together\n", len(session.Sites()), function)
-	}
-	c := &callers{p: p, function: sites[0].Name(), images: libraries.All, top: o.top, places: make(map[uint64][]place)}
-	update := func() { c.chains, c.duration = session.Chains(), time.Since(begin) }
-	show := func() error {
-		update()
-		if _, err := io.WriteString(cmd.OutOrStdout(), "\x1b[H\x1b[2J"); err != nil {
+	c := newCallers(p, sites, libraries.All, o.top)
+	c.sayMany(len(session.Sites()), function, stderr)
+	read := func() error { c.chains = session.Chains(); return nil }
+	update := func() error {
+		if err := session.Recycle(); err != nil {
 			return err
 		}
-		return c.printText(cmd.OutOrStdout())
+		libraries.update(session, stderr)
+		return nil
 	}
-	if !o.watch {
-		show = func() error { return nil }
-	}
-	if why := o.wait(ctx, p, session, func() { libraries.update(session, stderr) }, show); why != nil {
+	if why := o.wait(ctx, c, cmd.OutOrStdout(), update, read); why != nil {
 		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
 	}
 	if err := session.SwitchOff(); err != nil {
 		return err
 	}
 	sayChildren(session, stderr)
-	update()
-	lost, threads := session.Lost()
-	if lost > 0 {
-		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", lost)
+	if err := c.finish(read); err != nil {
+		return err
 	}
+	lost, threads := session.Lost()
+	c.sayLost(lost, stderr)
 	if threads > 0 {
 		fmt.Fprintf(stderr, "footfall: %d calls are missing: more than 1024 threads at once\n", threads)
-	}
-	if len(c.chains) == 0 {
-		fmt.Fprintf(stderr, "footfall: %s was not called\n", c.function)
 	}
 	return o.write(c, cmd.OutOrStdout())
 }
 
-// wait waits until the counting is to end, and calls update often and show every
-// second; its result says why it ended if nobody asked for it.
-func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *patch.Session, update func(), show func() error) error {
+// newCallers returns chains, none yet, of callers of the sites.
+func newCallers(p *proc.Process, sites []*patch.Site, images func() []*patch.Image, top int) *callers {
+	return &callers{p: p, function: sites[0].Name(), images: images, top: top, places: make(map[uint64][]place), begin: time.Now()}
+}
+
+func (c *callers) sayMany(functions int, pattern string, stderr io.Writer) {
+	if functions > 1 {
+		fmt.Fprintf(stderr, "footfall: %d functions fit %q; their callers are counted together\n", functions, pattern)
+	}
+}
+
+// sayLost says how many calls found no room, and whether there were none.
+func (c *callers) sayLost(lost uint64, stderr io.Writer) {
+	if lost > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", lost)
+	}
+	if len(c.chains) == 0 {
+		fmt.Fprintf(stderr, "footfall: %s was not called\n", c.function)
+	}
+}
+
+// finish reads the chains as they are now.
+func (c *callers) finish(read func() error) error {
+	c.duration = time.Since(c.begin)
+	return read()
+}
+
+// wait waits until the counting is to end, and calls update often; with --watch
+// it shows every second what is read. Its result says why it ended if nobody
+// asked for it.
+func (o *callersOptions) wait(ctx context.Context, c *callers, stdout io.Writer, update, read func() error) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	if o.duration > 0 {
@@ -178,19 +202,31 @@ func (o *callersOptions) wait(ctx context.Context, p *proc.Process, session *pat
 		case <-ctx.Done():
 			return nil
 		case <-second.C:
-			if err := show(); err != nil {
-				return err
+			if o.watch {
+				if err := c.show(stdout, read); err != nil {
+					return err
+				}
 			}
 		case <-time.After(50 * time.Millisecond):
-			if err := p.Check(); err != nil {
+			if err := c.p.Check(); err != nil {
 				return err
 			}
-			if err := session.Recycle(); err != nil {
+			if err := update(); err != nil {
 				return err
 			}
-			update()
 		}
 	}
+}
+
+// show shows the chains in place of what the terminal shows.
+func (c *callers) show(stdout io.Writer, read func() error) error {
+	if err := c.finish(read); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(stdout, "\x1b[H\x1b[2J"); err != nil {
+		return err
+	}
+	return c.printText(stdout)
 }
 
 func (o *callersOptions) write(c *callers, stdout io.Writer) error {
@@ -218,6 +254,7 @@ type callers struct {
 	chains   []patch.Chain
 	places   map[uint64][]place
 	top      int
+	begin    time.Time
 	duration time.Duration
 }
 

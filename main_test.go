@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/proc"
+	"footfall/uprobe"
 )
 
 var update = flag.Bool("update", false, "rewrite expected output in testdata/script and the pages in docs/commands")
@@ -53,7 +54,7 @@ func TestScript(t *testing.T) {
 }
 
 // scriptCondition knows "fuse": this system lets us mount, "sampling": it lets
-// us sample programs, and "ptrace": stop them.
+// us sample programs, "ptrace": stop them, and "uprobes": use the kernel's.
 func scriptCondition(name string) (bool, error) {
 	switch name {
 	case "fuse":
@@ -72,6 +73,15 @@ func scriptCondition(name string) (bool, error) {
 		return true, nil
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "uprobes":
+		s, err := uprobe.Open(uprobe.Options{Mode: uprobe.Counts})
+		if refused := (*uprobe.PermissionError)(nil); errors.As(err, &refused) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return true, s.Close()
 	case "ptrace":
 		return mayTrace(), nil
 	}

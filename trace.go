@@ -37,11 +37,14 @@ when footfall ends everything is as before. The program is not restarted and
 loads no library. TARGET is a process id or the name of one process; after --, a
 program is started and traced from its beginning.
 
-It must be compiled so that its functions begin with room for a jump, which
+It should be compiled so that its functions begin with room for a jump, which
 costs it little while it is not traced (x86-64):
 
   gcc -fpatchable-function-entry=5                        or 16,11; clang too
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
+
+Where there is no such function that fits, functions are traced by uprobes of the
+kernel: as root, and a hundred times as slow.
 
 Entries are recorded; with --exits also exits, so that there are durations. Which
 functions: --function (default: all) and --notrace, which wins. A PATTERN is
@@ -257,8 +260,11 @@ func (o *traceOptions) sites(p *proc.Process, only []string) ([]*patch.Site, *li
 		err = errors.Join(fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID), problem)
 	}
 	l.Close()
-	return nil, nil, err
+	return nil, nil, &noSites{err}
 }
+
+// noSites tells that no function has room for a jump.
+type noSites struct{ error }
 
 // libraries are those of a process, and what to trace of them.
 type libraries struct {
@@ -362,10 +368,18 @@ func (o *traceOptions) printSites(w io.Writer, target string, only []string) err
 	}
 	defer p.Close()
 	sites, libraries, err := o.sites(p, only)
+	if none := (*noSites)(nil); errors.As(err, &none) {
+		return o.printProbes(w, p, only, none)
+	}
 	if err != nil {
 		return err
 	}
 	defer libraries.Close()
+	listSites(w, p, sites)
+	return nil
+}
+
+func listSites(w io.Writer, p *proc.Process, sites []*patch.Site) {
 	fmt.Fprintf(w, "%-14s %4s %7s  %-40s %s\n", "ADDRESS", "ROOM", "SIZE", "FUNCTION", "SOURCE")
 	for _, s := range sites {
 		file, line := s.Source(p)
@@ -375,12 +389,14 @@ func (o *traceOptions) printSites(w io.Writer, target string, only []string) err
 		}
 		fmt.Fprintf(w, "%-14x %4d %7d  %-40s %s\n", s.Addr, s.Site.Size, s.Function.Size, s.Name(), source)
 	}
-	return nil
 }
 
 // trace records until something ends it.
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) (err error) {
 	sites, libraries, err := o.sites(p, nil)
+	if none := (*noSites)(nil); errors.As(err, &none) {
+		return o.traceProbes(cmd, p, none, release)
+	}
 	if err != nil {
 		return err
 	}
@@ -412,7 +428,7 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	}
 	sayChildren(r.session, r.stderr)
 	if o.count {
-		return r.printCounts(cmd.OutOrStdout())
+		return r.printCounts(cmd.OutOrStdout(), r.session.Counts())
 	}
 	r.read(true)
 	return r.end(ended)
@@ -662,11 +678,16 @@ func (r *recorder) end(why string) error {
 	if why != "" && !r.launched {
 		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
 	}
+	return r.close(events)
+}
+
+// close closes the outputs and says what is missing; lost events were dropped.
+func (r *recorder) close(lost uint64) error {
 	var rawErr error
 	if r.raw != nil {
-		rawErr = r.raw.Close(events)
+		rawErr = r.raw.Close(lost)
 	}
-	err := errors.Join(rawErr, closeTrace(r.builder, events, r.o.newest, r.stderr))
+	err := errors.Join(rawErr, closeTrace(r.builder, lost, r.o.newest, r.stderr))
 	for _, f := range r.files {
 		err = errors.Join(err, f.Close())
 	}
@@ -695,11 +716,11 @@ func closeTrace(b *trace.Builder, lost uint64, newest bool, stderr io.Writer) er
 }
 
 // printCounts is what --count shows.
-func (r *recorder) printCounts(w io.Writer) error {
+func (r *recorder) printCounts(w io.Writer, byID map[uint32]uint64) error {
 	functions := r.header.Functions
 	counts := make([]uint64, len(functions))
 	total := uint64(0)
-	for id, n := range r.session.Counts() {
+	for id, n := range byID {
 		counts[r.numbers[id]] += n
 		total += n
 	}

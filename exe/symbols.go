@@ -17,7 +17,9 @@ type Function struct {
 	Size  uint64 // 0: not known
 	Unit  string // of a local function: the source file, where the table tells
 	Local bool
-	weak  bool
+	// Indirect: the code only chooses, once, which function has the name.
+	Indirect bool
+	weak     bool
 }
 
 // Functions are functions by ascending address, one at each.
@@ -78,7 +80,7 @@ func (f *File) functions(kind elf.SectionType) (Functions, error) {
 			continue
 		}
 		name, _, _ := strings.Cut(s.Name, "@") // of a version: memcpy@@GLIBC_2.14
-		fn := Function{Name: name, Addr: s.Value, Size: s.Size}
+		fn := Function{Name: name, Addr: s.Value, Size: s.Size, Indirect: elf.ST_TYPE(s.Info) == elf.STT_GNU_IFUNC}
 		switch elf.ST_BIND(s.Info) {
 		case elf.STB_LOCAL:
 			fn.Local, fn.Unit = true, unit

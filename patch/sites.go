@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"footfall/exe"
 	"footfall/proc"
@@ -34,6 +35,8 @@ type Image struct {
 	linesDone bool
 	bias      uint64
 	open      []io.Closer
+
+	descriptor uintptr // of the file
 }
 
 // Images opens the images of a process. Those that cannot be opened are left
@@ -69,7 +72,7 @@ func openImage(p *proc.Process, i *proc.Image) (*Image, error) {
 		f.Close()
 		return nil, err
 	}
-	image := &Image{Path: i.Path, Start: i.Start, image: i, file: file, bias: file.Bias(i.Start), open: []io.Closer{f}}
+	image := &Image{Path: i.Path, Start: i.Start, image: i, file: file, bias: file.Bias(i.Start), open: []io.Closer{f}, descriptor: f.Fd()}
 	names := file
 	if !file.HasSymbols() {
 		if apart := image.separate(p); apart != nil {
@@ -121,6 +124,33 @@ func (i *Image) Sites() ([]*Site, int, error) {
 	}
 	return sites, unusable, nil
 }
+
+// Functions lists the functions of the image, whether they have room or not, but
+// for those of which only a name is known. Their sites are the functions' first
+// instructions.
+func (i *Image) Functions() []*Site {
+	var sites []*Site
+	for _, fn := range i.names {
+		if fn.Size > 0 && !fn.Indirect && i.file.FileOffset(fn.Addr) > 0 && !strings.HasSuffix(fn.Name, "@plt") {
+			sites = append(sites, &Site{Site: exe.Site{Addr: fn.Addr, Function: fn}, Addr: fn.Addr + i.bias, Image: i})
+		}
+	}
+	return sites
+}
+
+// FileOffset returns where in the image's file the site is.
+func (s *Site) FileOffset() uint64 { return s.Image.file.FileOffset(s.Site.Addr) }
+
+// FileName is a name by which this process, and the kernel for it, can open the
+// file as long as the image is open.
+func (i *Image) FileName() string { return fmt.Sprintf("/proc/self/fd/%d", i.descriptor) }
+
+// IsProgram tells whether the image is the program itself, not a library.
+func (i *Image) IsProgram() bool { return i.image.IsProgram() }
+
+// UnwindRows returns how to find callers from code of the image, at the
+// addresses that it has in the process; nil if chains end in it.
+func (i *Image) UnwindRows() []exe.UnwindRow { return imageRows(i.image) }
 
 // Contains tells whether an address of the process is in the image.
 func (i *Image) Contains(addr uint64) bool {

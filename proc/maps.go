@@ -155,6 +155,13 @@ func (i *Image) Key() string {
 // File tells the file of the image from any other, as long as the system runs.
 func (i *Image) File() string { return fmt.Sprintf("%s %d", i.device, i.inode) }
 
+// IsProgram tells whether the file is the program that the process runs, and no
+// library.
+func (i *Image) IsProgram() bool {
+	var st unix.Stat_t
+	return unix.Fstatat(int(i.process.dir.Fd()), "exe", &st, 0) == nil && st.Ino == i.inode
+}
+
 // Open opens the file: through the root of the process, so that containers
 // work, or, when another file has that name now, through its mapping.
 func (i *Image) Open() (*os.File, error) {

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"footfall/exe"
+	"footfall/patch"
+	"footfall/proc"
+	"footfall/trace"
+	"footfall/uprobe"
+)
+
+// probes are functions of a process that are watched by the kernel's uprobes,
+// since they have no room for a jump.
+type probes struct {
+	p         *proc.Process
+	modules   *patch.Modules
+	selection selection
+	libraries selection // of functions of libraries
+	sites     []*patch.Site
+	exits     bool
+	session   *uprobe.Session
+	next      time.Time
+}
+
+// openProbes selects functions. A pattern is for libraries if it names one, or
+// fits nothing in the program itself.
+func openProbes(p *proc.Process, s selection) (*probes, error) {
+	modules, _ := patch.OpenModules(p) // some files are not programs
+	w := &probes{p: p, modules: modules, selection: s, libraries: selection{leave: s.leave}}
+	for _, pattern := range s.take {
+		fits := func(i *patch.Image) bool {
+			return i.IsProgram() && slices.ContainsFunc(i.Functions(), func(s *patch.Site) bool { return pattern.Matches(p, s) })
+		}
+		if !slices.ContainsFunc(modules.All(), fits) {
+			w.libraries.take = append(w.libraries.take, pattern)
+		}
+	}
+	if w.sites = w.choose(modules.All()); len(w.sites) == 0 {
+		w.modules.Close()
+		return nil, errors.New("no function in its symbol tables fits (one that was inlined everywhere is none)")
+	}
+	return w, nil
+}
+
+func (w *probes) choose(images []*patch.Image) []*patch.Site {
+	var sites []*patch.Site
+	for _, i := range images {
+		chosen := w.selection
+		if !i.IsProgram() {
+			if chosen = w.libraries; len(chosen.take) == 0 {
+				continue
+			}
+		}
+		for _, s := range i.Functions() {
+			if uprobe.IsCalled(s.Function.Name) && chosen.takes(w.p, s) {
+				sites = append(sites, s)
+			}
+		}
+	}
+	return sites
+}
+
+// open begins to watch, and returns how many functions.
+func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
+	o.PID, w.exits = w.p.PID, o.Mode == uprobe.Exits
+	if err := w.forbidExits(w.modules.All()); err != nil {
+		return err
+	}
+	if w.session, err = uprobe.Open(o); err != nil {
+		return err
+	}
+	n, err := w.attach(0, stderr)
+	if err == nil && n == 0 {
+		err = errors.New("the kernel can watch none of these functions")
+	}
+	if err != nil {
+		return errors.Join(err, w.session.Close())
+	}
+	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call, for 10 to 20 ns compile with -fpatchable-function-entry=5\n",
+		w.p.PID, w.p.Name, counted(n, "function", "functions"))
+	return nil
+}
+
+// forbidExits tells whether exits must not be watched because of the images.
+func (w *probes) forbidExits(images []*patch.Image) error {
+	if !w.exits {
+		return nil
+	}
+	for _, i := range images {
+		for _, s := range i.Functions() {
+			if why := uprobe.ForbidsExits(s.Function.Name); why != "" {
+				return fmt.Errorf("--exits would break it: there is %s in %s, and %s", s.Function.Name, filepath.Base(i.Path), why)
+			}
+		}
+	}
+	return nil
+}
+
+// attach watches sites from a number on, which is their ID.
+func (w *probes) attach(from int, stderr io.Writer) (int, error) {
+	var list []uprobe.Probe
+	for id := from; id < len(w.sites) && id < uprobe.MaxID; id++ {
+		s := w.sites[id]
+		list = append(list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: uint32(id)})
+	}
+	skipped, err := w.session.Attach(list)
+	n := 0
+	for id, why := range skipped {
+		if n++; n > 3 {
+			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(skipped)-3)
+			break
+		}
+		fmt.Fprintf(stderr, "footfall: %s is not watched: the kernel cannot step over its first instruction: %v\n", w.sites[id].Name(), why)
+	}
+	return len(list) - len(skipped), err
+}
+
+// update watches libraries that have been loaded meanwhile. It looks only now
+// and then, and returns why the watching must end.
+func (w *probes) update(stderr io.Writer) error {
+	begin := time.Now()
+	if begin.Before(w.next) {
+		return nil
+	}
+	defer func() { w.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
+	fresh, _, _ := w.modules.Look() // some files are not programs
+	if err := w.forbidExits(fresh); err != nil {
+		return err
+	}
+	before := len(w.sites)
+	for _, s := range w.choose(fresh) {
+		// A file that is loaded again is watched already.
+		if !slices.ContainsFunc(w.sites, func(old *patch.Site) bool { return old.Image.Path == s.Image.Path && old.Site.Addr == s.Site.Addr }) {
+			w.sites = append(w.sites, s)
+		}
+	}
+	if len(w.sites) == before {
+		return nil
+	}
+	n, err := w.attach(before, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not watched: %v\n", filepath.Base(w.sites[before].Image.Path), err)
+	} else if n > 0 {
+		fmt.Fprintf(stderr, "footfall: %s loaded: watching %s\n", filepath.Base(w.sites[before].Image.Path), counted(n, "more function", "more functions"))
+	}
+	return nil
+}
+
+func (w *probes) close() error {
+	err := w.session.Close()
+	w.modules.Close()
+	return err
+}
+
+// notByProbes tells which options need code in the process.
+func (o *traceOptions) notByProbes() error {
+	for name, set := range map[string]bool{
+		"--graph-from": len(o.graphFrom) > 0, "--depth": o.depth > 0, "--min-duration": o.minDuration > 0,
+		"--sample": o.sample != "", "--flight-recorder": o.newest,
+	} {
+		if set {
+			return fmt.Errorf("the kernel's uprobes, which work without, know no %s", name)
+		}
+	}
+	return nil
+}
+
+// traceProbes is footfall trace of functions without room; none says so.
+func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *noSites, release func() error) (err error) {
+	chosen, err := newSelection(o.functions, o.notrace, nil)
+	if err != nil {
+		return usageError(err)
+	}
+	if err := o.notByProbes(); err != nil {
+		return fmt.Errorf("%w; %w", none, err)
+	}
+	w, err := openProbes(p, chosen)
+	if err != nil {
+		return fmt.Errorf("%w; %w", none, err)
+	}
+	options := uprobe.Options{Mode: uprobe.Entries, BufferSize: min(o.buffer<<22, 1<<30)} // one for all threads
+	switch {
+	case o.count:
+		options.Mode = uprobe.Counts
+	case o.exits:
+		options.Mode = uprobe.Exits
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	defer cancel()
+	r := &probeRecorder{probes: w, recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}}
+	if err := w.open(options, r.stderr); err != nil {
+		w.modules.Close()
+		return fmt.Errorf("%w; %w", none, err)
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	r.from = monotonic()
+	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: o.exits}
+	r.numberProbes()
+	if !o.count {
+		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+	}
+	if err := release(); err != nil {
+		return err
+	}
+	why := r.run(ctx)
+	if err := w.session.Detach(); err != nil {
+		return err
+	}
+	if o.count {
+		counts, err := w.session.Counts()
+		return errors.Join(err, r.printCounts(cmd.OutOrStdout(), counts))
+	}
+	r.read(true)
+	return r.end(why, w.session.Lost())
+}
+
+// A probeRecorder takes events of uprobes to the outputs.
+type probeRecorder struct {
+	recorder
+	probes *probes
+	from   uint64         // when it began
+	names  map[int]string // of threads
+}
+
+// monotonic is the time of the kernel's events.
+func monotonic() uint64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return uint64(t.Nano())
+}
+
+// numberProbes makes a list of the functions, or adds to it.
+func (r *probeRecorder) numberProbes() {
+	lines := len(r.probes.sites) < 50_000 && !r.o.count
+	for _, s := range r.probes.sites[len(r.numbers):] {
+		f := trace.Function{Name: s.Name(), Image: s.Image.Path}
+		if lines {
+			f.File, f.Line = s.Source(r.p)
+		}
+		r.numbers = append(r.numbers, int32(len(r.header.Functions)))
+		r.header.Functions = append(r.header.Functions, f)
+	}
+}
+
+// run reads until the recording is to end, and says why it did if the user did
+// not ask for it.
+func (r *probeRecorder) run(ctx context.Context) (why string) {
+	begin, last := time.Now(), time.Now()
+	for {
+		n := 0
+		if !r.o.count {
+			n = r.read(false)
+		}
+		now := time.Now()
+		switch {
+		case ctx.Err() != nil, r.o.duration > 0 && now.Sub(begin) >= r.o.duration, r.o.events > 0 && r.total >= r.o.events:
+			return ""
+		case now.Sub(last) > 50*time.Millisecond:
+			last = now
+			if r.builder != nil && r.builder.Flush() != nil {
+				return "" // Close tells it again
+			}
+			if err := r.p.Check(); err != nil {
+				return err.Error()
+			}
+			if err := r.probes.update(r.stderr); err != nil {
+				return err.Error()
+			}
+			before := len(r.header.Functions)
+			r.numberProbes()
+			if more := r.header.Functions[before:]; len(more) > 0 && r.raw != nil {
+				r.raw.AddFunctions(more)
+			}
+		}
+		if n == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// settled is how late an event may be written: a program that writes it can be
+// interrupted.
+const settled = uint64(20 * time.Millisecond)
+
+// read takes what events there are. At the end none are held back.
+func (r *probeRecorder) read(end bool) int {
+	until := monotonic() - r.from
+	until -= min(until, settled)
+	n := r.probes.session.Read(func(events []uprobe.Event) {
+		for _, e := range events {
+			if int(e.ID) >= len(r.numbers) || e.Time < r.from {
+				continue
+			}
+			r.held = append(r.held, held{r.thread(e.TID), trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)}})
+		}
+	})
+	r.total += uint64(n)
+	r.order(until, end)
+	return n
+}
+
+// thread names a thread. One that has ended before has the program's name.
+func (r *probeRecorder) thread(tid int) trace.Thread {
+	if _, ok := r.names[tid]; !ok {
+		if r.names == nil {
+			r.names = make(map[int]string)
+		}
+		r.names[tid] = r.p.Name
+		threads, _ := r.p.Threads()
+		for _, t := range threads {
+			r.names[t.ID] = t.Name
+		}
+	}
+	return trace.Thread{ID: tid, Name: r.names[tid]}
+}
+
+// end closes the outputs and says what is missing.
+func (r *probeRecorder) end(why string, lost uint64) error {
+	if why != "" && !r.launched {
+		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
+	}
+	return r.close(lost)
+}
+
+// printProbes is --list of a program without sites.
+func (o *traceOptions) printProbes(w io.Writer, p *proc.Process, only []string, none *noSites) error {
+	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, nil)
+	if err != nil {
+		return usageError(err)
+	}
+	probes, err := openProbes(p, chosen)
+	if err != nil {
+		return fmt.Errorf("%w; %w", none, err)
+	}
+	defer probes.modules.Close()
+	listSites(w, p, probes.sites)
+	return nil
+}
+
+// countProbes is footfall callers of a function without room.
+func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, function string, none *noSites) (err error) {
+	chosen, err := newSelection([]string{function}, nil, nil)
+	if err != nil {
+		return usageError(err)
+	}
+	w, err := openProbes(p, chosen)
+	if err != nil {
+		return fmt.Errorf("%w; %w", none, err)
+	}
+	options := uprobe.Options{Mode: uprobe.Chains, ChainDepth: o.depth, BufferSize: min(o.buffer<<22, 1<<30)}
+	for _, i := range w.modules.All() {
+		options.Rows = append(options.Rows, i.UnwindRows()...)
+	}
+	slices.SortStableFunc(options.Rows, func(a, b exe.UnwindRow) int { return cmp.Compare(a.Addr, b.Addr) })
+	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	defer cancel()
+	stderr := cmd.ErrOrStderr()
+	if err := w.open(options, stderr); err != nil {
+		w.modules.Close()
+		return fmt.Errorf("%w; %w", none, err)
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	c := newCallers(p, w.sites, w.modules.All, o.top)
+	read := func() error {
+		chains, err := w.session.Chains()
+		c.chains = c.chains[:0]
+		for _, chain := range chains {
+			c.chains = append(c.chains, patch.Chain(chain))
+		}
+		return err
+	}
+	c.sayMany(len(w.sites), function, stderr)
+	update := func() error { return w.update(stderr) }
+	if why := o.wait(ctx, c, cmd.OutOrStdout(), update, read); why != nil {
+		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
+	}
+	if err := errors.Join(w.session.Detach(), c.finish(read)); err != nil {
+		return err
+	}
+	c.sayLost(w.session.Lost(), stderr)
+	return o.write(c, cmd.OutOrStdout())
+}
