@@ -26,6 +26,7 @@ const (
 // commands is the command table, in the order of the help text.
 var commands = []func() *cobra.Command{
 	newReportCommand,
+	newDiffCommand,
 	newLiveCommand,
 	newMountCommand,
 	newCCCommand,

@@ -54,6 +54,10 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   json       all there is, see docs/report.md
   gcov=DIR   a listing of each source in DIR, as gcov writes them
 
+--diff-base shows the coverage of changed lines, since a revision of git or by a
+unified diff, and which of them never ran; --fail-under patch=PERCENT is about
+these (patch-branches, patch-functions: theirs).
+
 What cannot be used is said on standard error and the rest is reported. The exit
 status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 		Example: `  # build, run, look
@@ -64,6 +68,9 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 
   # only our sources, and fail if too little is tested
   footfall report --include 'src/**' --exclude '*_test.c' --fail-under lines=80,branches=60
+
+  # is what this branch changed tested?
+  footfall report --diff-base origin/main --fail-under patch=90
 
   # data of a device, objects of the build machine
   GCOV_PREFIX=/var/cov GCOV_PREFIX_STRIP=2 ./prog

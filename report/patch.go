@@ -41,7 +41,7 @@ func (p *Patch) Changed(path string, line int32) bool {
 // HasFile tells whether the patch inserted or changed lines of a source.
 func (p *Patch) HasFile(path string) bool {
 	f := p.file(path)
-	return f != nil && slices.ContainsFunc(f.Edits, func(e Edit) bool { return e.Inserted > 0 })
+	return f != nil && slices.ContainsFunc(f.Edits, func(e coverage.Edit) bool { return e.Inserted > 0 })
 }
 
 func (p *Patch) file(path string) *FileDiff {
@@ -90,7 +90,7 @@ func NewPatch(d *SourceDiff, set *coverage.Set, sources *Sources) *Patch {
 		if f.New == "" {
 			continue // deleted
 		}
-		path, stale := places.find(d.Top, f)
+		path, stale := places.find(d.Top, f.New, f)
 		switch {
 		case path == "":
 			if _, wanted := sources.Resolve(cmp.Or(d.Top, sources.root), f.New); wanted && isSource(f.New) && len(f.Edits) > 0 {
@@ -132,8 +132,8 @@ func newPlaces(set *coverage.Set, sources *Sources) *places {
 	return p
 }
 
-// find returns the path of the file of a diff, "" if it is not there, and
-// whether it is not as the diff says.
+// find returns the path of a file that has this name in a diff, "" if it is not
+// there, and whether its lines are not what f says, if that is not nil.
 //
 // Where the directory that names are relative to is known there is little
 // doubt. Otherwise the path with the longest end in common is taken: the name
@@ -141,10 +141,10 @@ func newPlaces(set *coverage.Set, sources *Sources) *places {
 // of the checkout, and shorter. An end that is neither the whole name in the
 // diff nor the whole name in the report is believed only if the inserted lines
 // are there.
-func (p *places) find(top string, f *FileDiff) (path string, stale bool) {
-	candidates := p.byBase[filepath.Base(f.New)]
+func (p *places) find(top, name string, f *FileDiff) (path string, stale bool) {
+	candidates := p.byBase[filepath.Base(name)]
 	for _, dir := range []string{top, p.root} {
-		if whole := filepath.Join(dir, f.New); dir != "" && slices.Contains(candidates, whole) {
+		if whole := filepath.Join(dir, name); dir != "" && slices.Contains(candidates, whole) {
 			return whole, f.compare(whole) == differs
 		}
 	}
@@ -154,9 +154,9 @@ func (p *places) find(top string, f *FileDiff) (path string, stale bool) {
 		end  int
 	}
 	for _, c := range candidates {
-		end := commonSuffix(f.New, c)
+		end := commonSuffix(name, c)
 		fit := f.compare(c)
-		if end < components(f.New) && (top != "" || fit != fits && end < components(p.shown(c))) {
+		if end < components(name) && (top != "" || fit != fits && end < components(p.shown(c))) {
 			continue
 		}
 		if best.path == "" || cmp.Or(cmp.Compare(fit, best.fit), cmp.Compare(end, best.end)) > 0 {
@@ -179,14 +179,17 @@ const (
 
 // compare looks for the inserted lines in a source.
 func (f *FileDiff) compare(path string) fit {
+	if f == nil {
+		return unknown
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return unknown
 	}
 	lines := strings.Split(string(text), "\n")
 	result := unknown
-	for _, e := range f.Edits {
-		for i, want := range e.text {
+	for k, e := range f.Edits {
+		for i, want := range f.inserted[k] {
 			n := int(e.New) - 1 + i
 			if n >= len(lines) || strings.TrimRight(lines[n], "\r") != strings.TrimRight(want, "\r") {
 				return differs

@@ -68,37 +68,52 @@ type missedLines struct {
 	ranges string // "12-15,20"
 }
 
-// missed collects the changed lines of f that never ran. Those that have
-// nothing but lines without code between them are a range.
+// missed collects the changed lines of f that never ran.
 func (p *Patch) missed(f *coverage.File) missedLines {
-	var m missedLines
 	if !p.HasFile(f.Name) {
-		return m
+		return missedLines{}
 	}
-	var ranges []string
-	from, to := int32(0), int32(0)
-	end := func() {
-		switch {
-		case from == 0:
-		case from == to:
-			ranges = append(ranges, strconv.Itoa(int(from)))
-		default:
-			ranges = append(ranges, fmt.Sprintf("%d-%d", from, to))
-		}
-		from = 0
-	}
+	var r lineRanges
 	for i := range f.Lines {
 		l := &f.Lines[i]
-		if l.Count > 0 || !p.Changed(f.Name, l.Number) {
-			end()
-			continue
-		}
-		m.count++
-		if to = l.Number; from == 0 {
-			from = to
-		}
+		r.add(l.Number, l.Count <= 0 && p.Changed(f.Name, l.Number))
 	}
-	end()
-	m.ranges = strings.Join(ranges, ",")
-	return m
+	return missedLines{count: r.count, ranges: r.String()}
+}
+
+// lineRanges are lines of a source. Those that have nothing but lines without
+// code between them are one range.
+type lineRanges struct {
+	count    int
+	ranges   []string
+	from, to int32 // from is 0 outside of a range
+}
+
+// add says of a line with code whether it is one of them; lines ascend.
+func (r *lineRanges) add(line int32, is bool) {
+	if !is {
+		r.end()
+		return
+	}
+	r.count++
+	if r.to = line; r.from == 0 {
+		r.from = line
+	}
+}
+
+func (r *lineRanges) end() {
+	switch {
+	case r.from == 0:
+	case r.from == r.to:
+		r.ranges = append(r.ranges, strconv.Itoa(int(r.from)))
+	default:
+		r.ranges = append(r.ranges, fmt.Sprintf("%d-%d", r.from, r.to))
+	}
+	r.from = 0
+}
+
+// String returns them as "12-15,20".
+func (r *lineRanges) String() string {
+	r.end()
+	return strings.Join(r.ranges, ",")
 }

@@ -2,14 +2,14 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+
+	"footfall/coverage"
 )
 
 // A SourceDiff is what a unified diff tells: which lines of which files
@@ -26,44 +26,10 @@ type FileDiff struct {
 	// Old and New are the names of the file, without the a/ and b/ of git; ""
 	// for the old version of a new file and the new version of a deleted one.
 	Old, New string
-	// Edits are in ascending order and do not touch the same line twice.
-	Edits []Edit
-}
-
-// An Edit replaces Deleted lines of the old version, from line Old on, with
-// Inserted lines, from line New on of the new version.
-type Edit struct {
-	Old, Deleted  int32
-	New, Inserted int32
-	text          []string // of the inserted lines
-}
-
-// NewLine returns where a line of the old version is in the new one; ok is
-// false if it was deleted or changed.
-func (f *FileDiff) NewLine(line int32) (now int32, ok bool) {
-	i, exact := slices.BinarySearchFunc(f.Edits, line, func(e Edit, line int32) int { return cmp.Compare(e.Old, line) })
-	if !exact {
-		i--
-	}
-	if i < 0 {
-		return line, true
-	}
-	e := f.Edits[i]
-	return line - (e.Old + e.Deleted) + e.New + e.Inserted, line >= e.Old+e.Deleted
-}
-
-// OldLine returns where a line of the new version was in the old one; ok is
-// false if it was inserted or changed.
-func (f *FileDiff) OldLine(line int32) (before int32, ok bool) {
-	i, exact := slices.BinarySearchFunc(f.Edits, line, func(e Edit, line int32) int { return cmp.Compare(e.New, line) })
-	if !exact {
-		i--
-	}
-	if i < 0 {
-		return line, true
-	}
-	e := f.Edits[i]
-	return line - (e.New + e.Inserted) + e.Old + e.Deleted, line >= e.New+e.Inserted
+	// Edits make the new version of the old one; a nil slice is that of a file
+	// that was only renamed.
+	coverage.Edits
+	inserted [][]string // lines, for each edit
 }
 
 // ReadDiff reads a unified diff, as git, GNU diff, Subversion and Mercurial
@@ -172,7 +138,7 @@ func (d *diffReader) hunk(f *FileDiff) error {
 	if !ok || !ok1 || !ok2 {
 		return fmt.Errorf("%q is not @@ -LINE,COUNT +LINE,COUNT @@", header)
 	}
-	var last Edit
+	var last coverage.Edit
 	if n := len(f.Edits); n > 0 {
 		last = f.Edits[n-1]
 	}
@@ -182,12 +148,14 @@ func (d *diffReader) hunk(f *FileDiff) error {
 	case newLine-(last.New+last.Inserted) != unchanged:
 		return fmt.Errorf("%q does not follow from the hunks before it: is one missing?", header)
 	}
-	var edit Edit
+	var edit coverage.Edit
+	var inserted []string
 	end := func() {
 		if edit.Deleted+edit.Inserted > 0 {
 			f.Edits = append(f.Edits, edit)
+			f.inserted = append(f.inserted, inserted)
 		}
-		edit = Edit{}
+		edit, inserted = coverage.Edit{}, nil
 	}
 	for oldCount > 0 || newCount > 0 {
 		line, ok := d.next()
@@ -210,7 +178,7 @@ func (d *diffReader) hunk(f *FileDiff) error {
 			oldLine, oldCount = oldLine+1, oldCount-1
 		case kind == '+' && newCount > 0:
 			edit.Inserted++
-			edit.text = append(edit.text, line)
+			inserted = append(inserted, line)
 			newLine, newCount = newLine+1, newCount-1
 		case kind == '\\':
 		default:

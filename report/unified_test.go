@@ -108,7 +108,7 @@ func TestReadDiffErrors(t *testing.T) {
 func checkEdits(t *testing.T, f *FileDiff, lines int32) {
 	t.Helper()
 	for i, e := range f.Edits {
-		if e.Old < 1 || e.New < 1 || e.Deleted < 0 || e.Inserted < 0 || e.Deleted+e.Inserted == 0 || len(e.text) != int(e.Inserted) {
+		if e.Old < 1 || e.New < 1 || e.Deleted < 0 || e.Inserted < 0 || e.Deleted+e.Inserted == 0 || len(f.inserted[i]) != int(e.Inserted) {
 			t.Fatalf("edit %+v", e)
 		}
 		if i > 0 && (e.Old < f.Edits[i-1].Old+f.Edits[i-1].Deleted || e.New < f.Edits[i-1].New+f.Edits[i-1].Inserted) {
@@ -186,8 +186,8 @@ func TestReadDiffConfirm(t *testing.T) {
 					got[n] = text
 				}
 			}
-			for _, e := range f.Edits {
-				for i, text := range e.text {
+			for k, e := range f.Edits {
+				for i, text := range f.inserted[k] {
 					got[e.New+int32(i)] = text
 				}
 			}
