@@ -112,7 +112,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		return err
 	}
 	defer p.Close()
-	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil)
+	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.countProbes(cmd, p, function, none)
 	}
@@ -122,7 +122,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	defer libraries.Close()
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
-	session, err := patch.Open(p, sites, patch.Options{Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20})
+	session, err := patch.Open(p, sites, patch.Options{Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20, Follow: true})
 	if err != nil {
 		return err
 	}

@@ -70,8 +70,18 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
 Events that come faster than they are read are dropped, counted and said;
 --flight-recorder keeps the newest ones instead and shows them at the end.
 
-Libraries that are loaded meanwhile are traced too, after a moment. Children made
-by fork are not, and are restored at the end.
+With --args the arguments of a function are recorded with its calls: all that the
+debug information tells of, or those that are named, argN for the Nth integer or
+pointer (1 to 6 are in registers), farg1 for floating point:
+
+  --args open_file --args 'log_line:arg1/d,arg3/s,farg1'
+
+/d and /u are decimal, /x hexadecimal, /p a pointer, /c a character, /s a string
+of which 48 bytes are kept; a number of bits may follow, as in /d64. A pointer to
+nowhere does no harm.
+
+Children made by fork are traced too, until they become other programs by exec.
+Libraries that are loaded meanwhile are traced, after a moment.
 
 If footfall is killed the program goes on, slower; --repair restores it, and so
 does the next trace of it.`,
@@ -83,6 +93,9 @@ does the next trace of it.`,
 
   # where does the time of slow commands go?
   footfall trace redis-server --graph-from processCommand --min-duration 100us
+
+  # which keys?
+  footfall trace redis-server --args lookupKeyReadWithFlags --args 'dbAdd:arg2/x'
 
   # a program from its beginning, for Perfetto, and a table
   footfall trace --exits --output perfetto=prog.pftrace --output stats -- ./prog
@@ -112,8 +125,11 @@ does the next trace of it.`,
 	f.BoolVar(&o.list, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
 	f.BoolVar(&o.repair, "repair", false, "restore a TARGET whose footfall was killed")
 	f.StringVar(&o.read, "read", "", "read a `FILE` that was written with --output raw=FILE")
+	f.StringArrayVar(&o.args, "args", nil, "record arguments of `FUNCTION[:arg1/s,arg2/x...]`; may be repeated")
+	f.BoolVar(&o.follow, "follow", true, "record the calls of children made by fork, too")
 	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read")
 	cmd.MarkFlagsMutuallyExclusive("count", "exits")
+	cmd.MarkFlagsMutuallyExclusive("count", "args")
 	cmd.MarkFlagsMutuallyExclusive("count", "output")
 	cmd.MarkFlagsMutuallyExclusive("count", "flight-recorder")
 	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
@@ -121,12 +137,12 @@ does the next trace of it.`,
 }
 
 type traceOptions struct {
-	functions, notrace, graphFrom, outputs []string
-	exits, count, newest, list, repair     bool
-	depth, buffer                          int
-	minDuration, duration                  time.Duration
-	sample, read                           string
-	events                                 uint64
+	functions, notrace, graphFrom, args, outputs []string
+	exits, count, newest, follow, list, repair   bool
+	depth, buffer                                int
+	minDuration, duration                        time.Duration
+	sample, read                                 string
+	events                                       uint64
 }
 
 func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
@@ -143,7 +159,7 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 	case o.repair:
 		return repairTarget(cmd, args[0])
 	case o.list && dash < 0:
-		return o.printSites(cmd.OutOrStdout(), args[0], args[1:])
+		return o.printSites(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1:])
 	}
 	options, err := o.options()
 	if err != nil {
@@ -208,7 +224,7 @@ func repairTarget(cmd *cobra.Command, target string) error {
 
 // options makes those of a session.
 func (o *traceOptions) options() (patch.Options, error) {
-	p := patch.Options{Mode: patch.Entries, Newest: o.newest, RingSize: o.buffer << 20}
+	p := patch.Options{Mode: patch.Entries, Newest: o.newest, RingSize: o.buffer << 20, Arguments: len(o.args) > 0, Follow: o.follow}
 	if o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0 {
 		return p, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
 	}
@@ -226,7 +242,7 @@ func (o *traceOptions) options() (patch.Options, error) {
 	if o.exits {
 		p.Mode = patch.Exits
 	}
-	if p.Filter != (patch.Filter{}) || o.minDuration > 0 {
+	if p.Filter != (patch.Filter{}) || o.minDuration > 0 || p.Arguments && o.exits {
 		p.Mode = patch.Filtered
 	}
 	if o.count {
@@ -240,13 +256,13 @@ func (o *traceOptions) options() (patch.Options, error) {
 
 // sites finds and selects those of the process, now and, by what it returns
 // besides, of libraries that are loaded later.
-func (o *traceOptions) sites(p *proc.Process, only []string) ([]*patch.Site, *libraries, error) {
-	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom)
+func (o *traceOptions) sites(p *proc.Process, only []string, stderr io.Writer) ([]*patch.Site, *libraries, error) {
+	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom, o.args)
 	if err != nil {
 		return nil, nil, usageError(err)
 	}
 	modules, problem := patch.OpenModules(p)
-	l := &libraries{p: p, Modules: modules, selection: chosen}
+	l := &libraries{p: p, Modules: modules, selection: chosen, described: make(map[*patch.Site][]trace.Argument), stderr: stderr}
 	sites, all, unusable, err := l.sites(modules.All())
 	switch {
 	case err != nil:
@@ -271,6 +287,8 @@ type libraries struct {
 	*patch.Modules
 	p         *proc.Process
 	selection selection
+	described map[*patch.Site][]trace.Argument
+	stderr    io.Writer
 	next      time.Time
 }
 
@@ -285,6 +303,7 @@ func (l *libraries) sites(images []*patch.Image) (sites []*patch.Site, all, unus
 		all, unusable = all+len(found), unusable+n
 		for _, s := range found {
 			if l.selection.takes(l.p, s) {
+				l.describeArguments(s)
 				sites = append(sites, s)
 			}
 		}
@@ -328,15 +347,21 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 
 // sayChildren says what became of children.
 func sayChildren(session *patch.Session, stderr io.Writer) {
-	if n := session.Children; n > 0 {
+	if n := session.Followed(); n > 0 {
+		fmt.Fprintf(stderr, "footfall: with the calls of %s made by fork\n", counted(n, "child", "children"))
+	}
+	if n := session.Children; n > 0 && !session.Follows {
 		fmt.Fprintf(stderr, "footfall: %s made by fork meanwhile: not recorded, and restored now\n", counted(n, "child", "children"))
 	}
 }
 
 // A selection says which sites are traced.
-type selection struct{ take, leave, roots []patch.Pattern }
+type selection struct {
+	take, leave, roots []patch.Pattern
+	arguments          []argumentsOf
+}
 
-func newSelection(take, leave, roots []string) (s selection, err error) {
+func newSelection(take, leave, roots, arguments []string) (s selection, err error) {
 	parse := func(texts []string) (patterns []patch.Pattern) {
 		for _, text := range texts {
 			p, parseErr := patch.ParsePattern(text)
@@ -345,7 +370,15 @@ func newSelection(take, leave, roots []string) (s selection, err error) {
 		}
 		return patterns
 	}
-	s = selection{parse(take), parse(leave), parse(roots)}
+	s = selection{take: parse(take), leave: parse(leave), roots: parse(roots)}
+	for _, text := range arguments {
+		a, parseErr := parseArguments(text)
+		err = errors.Join(err, parseErr)
+		s.arguments = append(s.arguments, a)
+		if len(s.take) > 0 {
+			s.take = append(s.take, a.pattern)
+		}
+	}
 	return s, err
 }
 
@@ -361,13 +394,13 @@ func (s selection) takes(p *proc.Process, site *patch.Site) bool {
 }
 
 // printSites is --list.
-func (o *traceOptions) printSites(w io.Writer, target string, only []string) error {
+func (o *traceOptions) printSites(w, stderr io.Writer, target string, only []string) error {
 	p, err := openTarget(target)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	sites, libraries, err := o.sites(p, only)
+	sites, libraries, err := o.sites(p, only, stderr)
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.printProbes(w, p, only, none)
 	}
@@ -393,7 +426,7 @@ func listSites(w io.Writer, p *proc.Process, sites []*patch.Site) {
 
 // trace records until something ends it.
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) (err error) {
-	sites, libraries, err := o.sites(p, nil)
+	sites, libraries, err := o.sites(p, nil, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.traceProbes(cmd, p, none, release)
 	}
@@ -467,6 +500,7 @@ type fileSite struct {
 // held are events that wait for those of other threads which are earlier.
 type held struct {
 	thread trace.Thread
+	time   uint64
 	event  trace.Event
 }
 
@@ -497,6 +531,7 @@ func (r *recorder) numberFunctions() {
 		if lines && !r.o.count {
 			f.File, f.Line = s.Source(r.p)
 		}
+		f.Arguments = r.libraries.described[s]
 		r.header.Functions = append(r.header.Functions, f)
 	}
 }
@@ -623,20 +658,34 @@ func (r *recorder) read(end bool) int {
 	var converted []trace.Event
 	n := r.session.Read(func(t proc.Thread, events []patch.Event) {
 		converted = converted[:0]
+		dropped := false
 		for _, e := range events {
+			if e.ID&patch.WordFlag != 0 {
+				if !dropped {
+					converted = append(converted, trace.Event{Time: e.Time, Word: true})
+				}
+				continue
+			}
 			id := e.ID &^ patch.ExitFlag
-			if int(id) >= len(r.numbers) || r.numbers[id] < 0 {
+			if dropped = int(id) >= len(r.numbers) || r.numbers[id] < 0; dropped {
 				continue
 			}
 			converted = append(converted, trace.Event{Time: r.clock.Nanos(e.Time), Function: uint32(r.numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack})
 		}
 		thread := trace.Thread{ID: t.ID, Name: t.Name}
+		if t.Process != r.p.PID {
+			thread.Process = t.Process
+		}
 		if !r.ordered {
 			r.give(thread, converted)
 			return
 		}
 		for _, e := range converted {
-			r.held = append(r.held, held{thread, e})
+			h := held{thread, e.Time, e}
+			if e.Word {
+				h.time = r.held[len(r.held)-1].time // it stays with its call
+			}
+			r.held = append(r.held, h)
 		}
 	})
 	r.total += uint64(n)
@@ -655,13 +704,13 @@ func (r *recorder) give(t trace.Thread, events []trace.Event) {
 
 // order gives the held events up to a time, by time.
 func (r *recorder) order(until uint64, end bool) {
-	slices.SortStableFunc(r.held, func(a, b held) int { return cmp.Compare(a.event.Time, b.event.Time) })
+	slices.SortStableFunc(r.held, func(a, b held) int { return cmp.Compare(a.time, b.time) })
 	n := 0
 	var run []trace.Event
-	for ; n < len(r.held) && (end || r.held[n].event.Time < until); n++ {
+	for ; n < len(r.held) && (end || r.held[n].time < until); n++ {
 		h := &r.held[n]
 		run = append(run, h.event)
-		if n+1 == len(r.held) || r.held[n+1].thread.ID != h.thread.ID || !end && r.held[n+1].event.Time >= until {
+		if n+1 == len(r.held) || r.held[n+1].thread.ID != h.thread.ID || !end && r.held[n+1].time >= until {
 			r.give(h.thread, run)
 			run = run[:0]
 		}

@@ -168,7 +168,7 @@ func (w *probes) close() error {
 func (o *traceOptions) notByProbes() error {
 	for name, set := range map[string]bool{
 		"--graph-from": len(o.graphFrom) > 0, "--depth": o.depth > 0, "--min-duration": o.minDuration > 0,
-		"--sample": o.sample != "", "--flight-recorder": o.newest,
+		"--sample": o.sample != "", "--flight-recorder": o.newest, "--args": len(o.args) > 0,
 	} {
 		if set {
 			return fmt.Errorf("the kernel's uprobes, which work without, know no %s", name)
@@ -179,7 +179,7 @@ func (o *traceOptions) notByProbes() error {
 
 // traceProbes is footfall trace of functions without room; none says so.
 func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *noSites, release func() error) (err error) {
-	chosen, err := newSelection(o.functions, o.notrace, nil)
+	chosen, err := newSelection(o.functions, o.notrace, nil, nil)
 	if err != nil {
 		return usageError(err)
 	}
@@ -305,7 +305,7 @@ func (r *probeRecorder) read(end bool) int {
 			if int(e.ID) >= len(r.numbers) || e.Time < r.from {
 				continue
 			}
-			r.held = append(r.held, held{r.thread(e.TID), trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)}})
+			r.held = append(r.held, held{r.thread(e.TID), e.Time - r.from, trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)}})
 		}
 	})
 	r.total += uint64(n)
@@ -338,7 +338,7 @@ func (r *probeRecorder) end(why string, lost uint64) error {
 
 // printProbes is --list of a program without sites.
 func (o *traceOptions) printProbes(w io.Writer, p *proc.Process, only []string, none *noSites) error {
-	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, nil)
+	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, nil, nil)
 	if err != nil {
 		return usageError(err)
 	}
@@ -353,7 +353,7 @@ func (o *traceOptions) printProbes(w io.Writer, p *proc.Process, only []string, 
 
 // countProbes is footfall callers of a function without room.
 func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, function string, none *noSites) (err error) {
-	chosen, err := newSelection([]string{function}, nil, nil)
+	chosen, err := newSelection([]string{function}, nil, nil, nil)
 	if err != nil {
 		return usageError(err)
 	}

@@ -175,20 +175,36 @@ func (i *Image) Function(addr uint64) (*exe.Function, uint64) {
 // Frames returns where in the source an address of the process is, as
 // exe.Lines does.
 func (i *Image) Frames(p *proc.Process, addr uint64) []exe.Frame {
-	if !i.linesDone {
-		i.linesDone = true
-		file := i.file
-		if !file.HasLines() {
-			if apart := i.separate(p); apart != nil {
-				file = apart
-			}
-		}
-		i.lines, _ = file.Lines()
-	}
+	i.loadLines(p)
 	if i.lines == nil {
 		return nil
 	}
 	return i.lines.Frames(addr - i.bias)
+}
+
+// loadLines opens the debug information.
+func (i *Image) loadLines(p *proc.Process) {
+	if i.linesDone {
+		return
+	}
+	i.linesDone = true
+	file := i.file
+	if !file.HasLines() {
+		if apart := i.separate(p); apart != nil {
+			file = apart
+		}
+	}
+	i.lines, _ = file.Lines()
+}
+
+// Parameters returns those of the function at an address of the process, as
+// exe.Lines does.
+func (i *Image) Parameters(p *proc.Process, addr uint64) ([]exe.Parameter, error) {
+	i.loadLines(p)
+	if i.lines == nil {
+		return nil, exe.ErrNoLines
+	}
+	return i.lines.Parameters(addr - i.bias)
 }
 
 // Source returns where the function of a site begins in the source; "" if that

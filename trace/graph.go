@@ -35,7 +35,39 @@ func (g *graph) Enter(t *Thread, c *Call) {
 	g.pending[t] = &copied
 }
 
-func (g *graph) called(c *Call) string { return g.h.Functions[c.Function].Name + g.h.written(c) }
+// called writes a call as source does. A name of C++ has its parameters already;
+// arguments take their place.
+func (g *graph) called(c *Call) string {
+	name := g.h.Functions[c.Function].Name
+	open := parametersAt(name)
+	switch {
+	case open >= 0 && len(c.Words) == 0:
+		return name
+	case open >= 0:
+		name = name[:open]
+	}
+	return name + g.h.written(c)
+}
+
+// parametersAt returns where the parameters in a name begin, -1 if it has none.
+func parametersAt(name string) int {
+	end := strings.LastIndexByte(name, ')')
+	if end < 0 || strings.HasPrefix(name[end:], ")::") {
+		return -1
+	}
+	depth := 0
+	for i := end; i >= 0; i-- {
+		switch name[i] {
+		case ')':
+			depth++
+		case '(':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
 
 // settle writes the entry that waited for its exit.
 func (g *graph) settle(t *Thread) {

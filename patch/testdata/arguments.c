@@ -37,7 +37,7 @@ int main(void)
 		if (sscanf(line, "run %d", &n) == 1) {
 			double r = 0;
 			for (int i = 0; i < n; i++) {
-				r += six('x', 65535, -5, 1L << 40, &sink, "hello");
+				r += six('x', 65535, -5, 1L << 40, line, "hello");
 				r += many(1, 2, 3, 4, 5, 6, -7, "on the stack");
 				r += mixed(2.5, -9, -0.25f, "");
 			}
