@@ -398,7 +398,7 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 	if !tell {
 		stderr = io.Discard
 	}
-	set, problems, stats := collect(objects.Units, l.sources, stderr)
+	set, problems, stats := l.printer.collect(objects, stderr)
 	problems = append(problems, l.exclude(set)...)
 	report.PrintProblems(stderr, slices.Concat(l.problems, objects.Problems, problems), l.verbose)
 	l.problems = nil

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -89,6 +88,7 @@ type reportOptions struct {
 	sources                        report.SourceOptions
 	exclude                        excludeOptions
 	exceptionBranches, verbose     bool
+	test                           string
 }
 
 // define adds the options of every command that prints a report.
@@ -105,6 +105,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
 	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
+	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
@@ -130,7 +131,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	set, problems, stats := collect(objects.Units, p.sources, p.stderr)
+	set, problems, stats := p.collect(objects, p.stderr)
 	problems = append(problems, p.exclude(set)...)
 	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
 	if err := p.allExcluded(set); err != nil {
@@ -227,25 +228,6 @@ func (p *printer) print(set *coverage.Set) error {
 	return judge(p.stderr, r, p.thresholds)
 }
 
-// collect reads the coverage data, and shows how far it is if that takes long.
-func collect(units []gcov.Object, sources *report.Sources, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
-	o := gcov.CollectOptions{Source: sources.Resolve}
-	begin, last := time.Now(), time.Time{}
-	if f, ok := stderr.(*os.File); ok && terminalWidth(f) > 0 {
-		o.Progress = func(done, total int) {
-			if now := time.Now(); now.Sub(begin) > 500*time.Millisecond && now.Sub(last) > 100*time.Millisecond {
-				last = now
-				fmt.Fprintf(stderr, "\rreading %d of %d units", done, total)
-			}
-		}
-	}
-	set, problems, stats := gcov.Collect(units, o)
-	if !last.IsZero() {
-		fmt.Fprint(stderr, "\r\x1b[K")
-	}
-	return set, report.Collected(problems), stats
-}
-
 // nothing returns an error that says why, if there is nothing to report.
 func nothing(paths []string, objects *report.Objects, set *coverage.Set, sources *report.Sources, o report.SourceOptions) error {
 	if set.Totals().Lines.Total > 0 {
@@ -253,9 +235,11 @@ func nothing(paths []string, objects *report.Objects, set *coverage.Set, sources
 	}
 	where := strings.Join(paths, ", ")
 	switch {
-	case len(objects.Units) == 0 && len(objects.Problems) == 0:
+	case len(objects.Reports) > 0 && len(objects.Units) == 0 && len(o.Include)+len(o.Exclude) == 0 && sources.OmittedSystemHeaders() == 0:
+		return fmt.Errorf("nothing to report: no lines in %s", where)
+	case len(objects.Reports)+len(objects.Units)+len(objects.Problems) == 0:
 		return fmt.Errorf("no coverage data (.gcno, .gcda) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
-	case len(objects.Units) == 0:
+	case len(objects.Reports)+len(objects.Units) == 0:
 		return fmt.Errorf("nothing to report: no notes (.gcno) that can be used in %s", where)
 	case len(o.Include)+len(o.Exclude) > 0:
 		return errors.New("nothing to report: --include and --exclude leave no source with code")
@@ -268,6 +252,7 @@ func nothing(paths []string, objects *report.Objects, set *coverage.Set, sources
 // notes tells what a reader of the report should know about it.
 func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *report.Sources) {
 	switch {
+	case len(objects.Units) == 0: // reports only
 	case objects.Data == 0:
 		fmt.Fprintf(w, "footfall: no data files (.gcda): nothing has run yet, or the program did not end by itself\n")
 	case stats.NeverRun == 1:

@@ -85,7 +85,7 @@ func TestReportNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	objects := &report.Objects{Data: 2, Outside: []string{"/build/a.gcno"}}
+	objects := &report.Objects{Units: make([]gcov.Object, 3), Data: 2, Outside: []string{"/build/a.gcno"}}
 	notes(&b, objects, gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4}, sources)
 	want := `footfall: 1 of 3 units never ran; it counts as not covered
 footfall: impossible counts in 4 functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact

@@ -92,6 +92,9 @@ type Branch struct {
 	// Fallthrough is the way to the next instruction, Throw the way of an
 	// exception out of a call.
 	Fallthrough, Throw bool
+	// Guessed is set where it is known how many branches of the line were taken,
+	// but not which: the first ones are said to be.
+	Guessed bool
 	// Exception is set where the decision is made by exceptions alone: a call
 	// that either returns or throws. Such branches are left out of totals
 	// unless asked for.

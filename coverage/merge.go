@@ -56,6 +56,20 @@ func (s *Sum) Add(f *File) {
 	into.Merge(f)
 }
 
+// Take adds a set that nobody else uses any more.
+func (s *Sum) Take(set *Set) {
+	if s.files == nil {
+		s.files = make(map[string]*File, len(set.Files))
+	}
+	for _, f := range set.Files {
+		if into := s.files[f.Name]; into != nil {
+			into.Merge(f)
+		} else {
+			s.files[f.Name] = f
+		}
+	}
+}
+
 // Set returns what has been added up. The sum is empty then.
 func (s *Sum) Set() *Set {
 	set := &Set{}
@@ -246,12 +260,13 @@ func addCounts(a, b int64) int64 {
 type kind struct {
 	column               int32
 	exception, undivided bool
+	guessed              bool
 	ways                 int
 }
 
 func (k kind) compare(o kind) int {
 	return cmp.Or(
-		compareBool(k.undivided, o.undivided), compareBool(k.exception, o.exception),
+		compareBool(k.undivided, o.undivided), compareBool(k.exception, o.exception), compareBool(k.guessed, o.guessed),
 		cmp.Compare(k.column, o.column), cmp.Compare(k.ways, o.ways))
 }
 
@@ -296,7 +311,7 @@ func mergeBranches(a, b []Branch) []Branch {
 		return a
 	}
 	sameShape := func(a, b Branch) bool {
-		return a.Block == b.Block && a.Column == b.Column && a.Exception == b.Exception
+		return a.Block == b.Block && a.Column == b.Column && a.Exception == b.Exception && a.Guessed == b.Guessed
 	}
 	if slices.EqualFunc(a, b, sameShape) {
 		for i := range a {
@@ -337,7 +352,7 @@ func branchDecisions(branches []Branch) []decision[Branch] {
 		}
 		k := kind{column: first.Column, exception: first.Exception, ways: n}
 		if first.Block < 0 {
-			k = kind{undivided: true, ways: n}
+			k = kind{undivided: true, guessed: first.Guessed, ways: n}
 		}
 		out = append(out, decision[Branch]{k, branches[i : i+n]})
 		i += n

@@ -20,6 +20,9 @@ type Objects struct {
 	Units []gcov.Object
 	// Data is the number of data files that belong to units.
 	Data int
+	// Reports are files that footfall or another tool has written, see ReadFile,
+	// in the order in which they were named.
+	Reports []string
 	// Outside are the notes that were found by the path recorded in the name
 	// of a data file, outside of the places that were searched. Units beside
 	// them that never ran were not looked for.
@@ -29,7 +32,8 @@ type Objects struct {
 }
 
 // Find looks for notes and data files in paths, which are directories to be
-// searched, or notes, data or object files; and for notes in objectDirs. Data
+// searched, or notes, data or object files, or reports of footfall and of other
+// tools, which are not looked for in directories; and for notes in objectDirs. Data
 // belong to the notes of the same name beside them, or else (GCOV_PREFIX,
 // -fprofile-dir, notes kept apart) to those with which they have the end of
 // the path and the stamp in common. What was compiled may have moved as sources
@@ -55,6 +59,7 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	slices.Sort(s.notes)
 	slices.Sort(s.data)
 	found := pair(s.notes, s.data, s.problems, sources)
+	found.Reports = s.reports
 	slices.Sort(s.legacy)
 	found.addLegacy(s.legacy)
 	return found, nil
@@ -82,6 +87,7 @@ type search struct {
 	seen        map[string]bool // files and directories found; both ways of notes and data
 	notes, data []string
 	lost        []string // notes that are links which lead nowhere, as in a copy of a kernel's tree
+	reports     []string
 	legacy      []string // .bb, .bbg and .da, without suffix
 	problems    []Problem
 }
@@ -118,6 +124,13 @@ func (s *search) add(path string, kind fileKind) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot look for coverage data: %w", err)
+	}
+	if kind == anyKind {
+		if !s.seen[abs] {
+			s.reports = append(s.reports, path)
+		}
+		s.seen[abs] = true
+		return nil
 	}
 	return fmt.Errorf("%s: neither a directory nor a .gcno, .gcda or .o file", path)
 }

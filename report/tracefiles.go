@@ -20,9 +20,31 @@ func ReadFile(name string, sources *Sources) (*coverage.Set, []Problem, error) {
 	return set, tracefileProblems(problems), nil
 }
 
+// ReadOptions say what ReadFiles keeps.
+type ReadOptions struct {
+	Sources *Sources
+	// Test is the name of the test for what has none; "" for none.
+	Test string
+	// Progress is told how many of the files have been read.
+	Progress func(done, total int)
+}
+
+// ReadFiles reads reports in parallel, as ReadFile does, and returns them
+// merged, but not reconciled: there may be more to come.
+func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []Problem) {
+	opt := tracefileOptions(o.Sources)
+	opt.Test, opt.Progress = o.Test, o.Progress
+	set, problems := tracefiles.ReadAll(names, opt)
+	return set, tracefileProblems(problems)
+}
+
+// Reconcile matches what the formats of reports told that know less with what
+// others told, when all have been merged.
+func Reconcile(set *coverage.Set) { set.Reconcile(tracefiles.PlainName) }
+
 func tracefileOptions(sources *Sources) (o tracefiles.Options) {
 	if sources != nil {
-		o.Source = sources.Resolve
+		o.Source, o.Root = sources.Resolve, sources.root
 	}
 	return o
 }

@@ -26,7 +26,8 @@ type way struct {
 	count              int64
 	evaluated          bool
 	falls, throw       bool
-	undivided          bool // the block may be several decisions
+	guessed            bool
+	undivided          bool // if it is the only block, that may be several decisions
 }
 
 func (b *builder) reset() {
@@ -111,14 +112,14 @@ func (b *builder) lineBranches(ways []way) []coverage.Branch {
 			evaluated = evaluated || ways[to].evaluated
 		}
 		number := block
-		undivided := ways[from].undivided && to-from > 2
+		undivided := ways[from].undivided && to-from == len(ways) && len(ways) > 1
 		if undivided {
 			number = -1 - block
 		}
 		for _, w := range ways[from:to] {
 			b.branches = append(b.branches, coverage.Branch{
 				Block: number, Count: max(w.count, 0), Evaluated: evaluated && (!undivided || w.evaluated),
-				Fallthrough: w.falls, Throw: w.throw, Exception: w.throw || throws > 0 && others < 2 && !undivided,
+				Fallthrough: w.falls, Throw: w.throw, Guessed: w.guessed, Exception: w.throw || throws > 0 && others < 2 && !undivided,
 			})
 		}
 		from = to

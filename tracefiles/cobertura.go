@@ -131,7 +131,7 @@ func (c *coberturaReader) branches(number int32) {
 		return
 	}
 	for i := range total {
-		w := way{line: number, index: i, undivided: true, evaluated: taken > 0}
+		w := way{line: number, index: i, undivided: true, guessed: true, evaluated: taken > 0}
 		if i < taken {
 			w.count = 1
 		}

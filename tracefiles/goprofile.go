@@ -112,8 +112,8 @@ func (g *goReader) flush(missing *int) {
 	cwd, name := g.locate(g.name)
 	at := g.resolve(cwd, name)
 	if at.keep {
-		source, err := os.ReadFile(at.path)
-		if err != nil {
+		source := readSource(at.path)
+		if source == nil {
 			*missing++
 		}
 		g.lines(source)
@@ -121,6 +121,17 @@ func (g *goReader) flush(missing *int) {
 		g.add(cwd, name, "")
 	}
 	g.name, g.blocks = "", g.blocks[:0]
+}
+
+// readSource reads a source, nil if there is none. Its name comes from the
+// profile: that may be anything.
+func readSource(name string) []byte {
+	const most = 1 << 26 // bytes
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		return nil
+	}
+	source, _ := os.ReadFile(name)
+	return source
 }
 
 // lines makes lines of blocks: one ran as often as the block on it that ran most.

@@ -31,6 +31,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ianlancetaylor/demangle"
+
 	"footfall/coverage"
 )
 
@@ -73,9 +75,12 @@ func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
 		return nil, r.problems, err
 	}
 	set := r.sum.Set()
-	set.Reconcile()
+	set.Reconcile(PlainName)
 	return set, r.problems, nil
 }
+
+// PlainName returns the name of C++ or Rust that the linker's stands for.
+func PlainName(name string) string { return demangle.Filter(name) }
 
 // ReadAll reads files in parallel and returns all together, not reconciled:
 // there may be more to come. A file that cannot be used is a problem.
@@ -109,13 +114,13 @@ func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
 		})
 	}
 	wg.Wait()
-	sums := make([]*coverage.Set, workers)
+	var sum coverage.Sum
 	var problems []Problem
-	for i, r := range readers {
-		sums[i] = r.sum.Set()
+	for _, r := range readers {
+		sum.Take(r.sum.Set())
 		problems = append(problems, r.problems...)
 	}
-	return coverage.Merge(sums...), problems
+	return sum.Set(), problems
 }
 
 // A reader reads one file after another in one goroutine, and adds them up.
@@ -243,5 +248,5 @@ func detect(head []byte) (kind, error) {
 	case bytes.HasPrefix(start, []byte("-:")) && bytes.Contains(start, []byte(":Source:")):
 		return 0, fmt.Errorf("a listing of gcov, which cannot be read back: name the .gcda file, or write it with gcov --json-format")
 	}
-	return 0, fmt.Errorf("no coverage report that is known: expected a tracefile of lcov, JSON of gcov, gcovr or footfall, Cobertura's XML or a Go profile")
+	return 0, fmt.Errorf("neither coverage data nor a report that is known: expected a tracefile of lcov, JSON of gcov, gcovr or footfall, Cobertura's XML or a profile of Go")
 }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"footfall/coverage"
+	"footfall/gcov"
+	"footfall/report"
+)
+
+// collect reads the coverage data and the reports, and shows on stderr how far
+// it is if that takes long.
+func (p *printer) collect(objects *report.Objects, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
+	var sum coverage.Sum
+	units := newProgress(stderr, "units")
+	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: p.sources.Resolve, Progress: units.show})
+	units.end()
+	if p.test != "" {
+		for _, f := range set.Files {
+			f.NameTest(p.test)
+		}
+	}
+	sum.Take(set)
+	problems := report.Collected(found)
+	if len(objects.Reports) > 0 {
+		files := newProgress(stderr, "reports")
+		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: p.sources, Test: p.test, Progress: files.show})
+		files.end()
+		sum.Take(set)
+		problems = append(problems, more...)
+	}
+	set = sum.Set()
+	report.Reconcile(set)
+	return set, problems, stats
+}
+
+// A progress shows on a terminal how far something is that takes long.
+type progress struct {
+	w           io.Writer // nil: it is shown to nobody
+	things      string
+	begin, last time.Time
+}
+
+func newProgress(w io.Writer, things string) *progress {
+	p := &progress{things: things, begin: time.Now()}
+	if f, ok := w.(*os.File); ok && terminalWidth(f) > 0 {
+		p.w = w
+	}
+	return p
+}
+
+func (p *progress) show(done, total int) {
+	if p.w == nil {
+		return
+	}
+	if now := time.Now(); now.Sub(p.begin) > 500*time.Millisecond && now.Sub(p.last) > 100*time.Millisecond {
+		p.last = now
+		fmt.Fprintf(p.w, "\rreading %d of %d %s", done, total, p.things)
+	}
+}
+
+func (p *progress) end() {
+	if !p.last.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
