@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -161,28 +159,11 @@ func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []repor
 // load reads one of the two reports.
 func (o *diffOptions) load(cmd *cobra.Command, path string, sources *report.Sources) (*coverage.Set, error) {
 	stderr := cmd.ErrOrStderr()
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	ext := filepath.Ext(path)
-	if !info.IsDir() && ext != ".gcda" && ext != ".gcno" && ext != ".o" {
-		set, problems, err := report.ReadFile(path, sources)
-		if err != nil {
-			return nil, err
-		}
-		report.PrintProblems(stderr, problems, o.verbose)
-		set.Reconcile()
-		if set.Totals().Lines.Total == 0 {
-			return nil, fmt.Errorf("%s: no lines that count are in it", path)
-		}
-		return set, nil
-	}
 	objects, err := report.Find([]string{path}, o.objectDirs, sources)
 	if err != nil {
 		return nil, err
 	}
-	set, problems, _ := collect(objects.Units, sources, stderr)
+	set, problems, _ := collect(objects, sources, "", stderr)
 	report.PrintProblems(stderr, append(objects.Problems, problems...), o.verbose)
 	return set, nothing([]string{path}, objects, set, sources, o.sources)
 }

@@ -398,7 +398,7 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 	if !tell {
 		stderr = io.Discard
 	}
-	set, problems, stats := l.printer.collect(objects, stderr)
+	set, problems, stats := collect(objects, l.sources, l.test, stderr)
 	problems = append(problems, l.exclude(set)...)
 	report.PrintProblems(stderr, slices.Concat(l.problems, objects.Problems, problems), l.verbose)
 	l.problems = nil

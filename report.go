@@ -131,7 +131,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	set, problems, stats := p.collect(objects, p.stderr)
+	set, problems, stats := collect(objects, p.sources, p.test, p.stderr)
 	problems = append(problems, p.exclude(set)...)
 	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
 	if err := p.allExcluded(set); err != nil {

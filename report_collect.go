@@ -12,22 +12,23 @@ import (
 )
 
 // collect reads the coverage data and the reports, and shows on stderr how far
-// it is if that takes long.
-func (p *printer) collect(objects *report.Objects, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
+// it is if that takes long. test is the name of the test that the data, and
+// what has no name in the reports, are of; "" for none.
+func collect(objects *report.Objects, sources *report.Sources, test string, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
 	var sum coverage.Sum
 	units := newProgress(stderr, "units")
-	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: p.sources.Resolve, Progress: units.show})
+	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: sources.Resolve, Progress: units.show})
 	units.end()
-	if p.test != "" {
+	if test != "" {
 		for _, f := range set.Files {
-			f.NameTest(p.test)
+			f.NameTest(test)
 		}
 	}
 	sum.Take(set)
 	problems := report.Collected(found)
 	if len(objects.Reports) > 0 {
 		files := newProgress(stderr, "reports")
-		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: p.sources, Test: p.test, Progress: files.show})
+		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: sources, Test: test, Progress: files.show})
 		files.end()
 		sum.Take(set)
 		problems = append(problems, more...)
