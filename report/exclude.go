@@ -151,7 +151,6 @@ type sourceRules struct {
 	regions   []region
 	functions []marker // EXCL_FUNCTION and the like
 	unhit     []marker // EXCL_BR_WITHOUT_HIT
-	sources   []marker // EXCL_BR_SOURCE
 	nonCode   []int32  // lines
 	wrong     []markerError
 	err       error // the source cannot be read
@@ -203,8 +202,6 @@ func (e *Exclusions) read(r *sourceRules, src []byte) {
 				r.functions = append(r.functions, m)
 			case onUnhit:
 				r.unhit = append(r.unhit, m)
-			case onSources:
-				r.sources = append(r.sources, m)
 			}
 		}
 	}

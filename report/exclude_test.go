@@ -131,3 +131,62 @@ func TestExclude(t *testing.T) {
 		})
 	}
 }
+
+func TestExcludeSaysThatASourceIsMissing(t *testing.T) {
+	set := func() *coverage.Set {
+		return &coverage.Set{Files: []*coverage.File{{Name: "/nowhere/a.c", Lines: []coverage.Line{{Number: 1}}}, {Name: "/dev/zero", Lines: []coverage.Line{{Number: 1}}}}}
+	}
+	shown := func(path string) string { return path }
+	e, err := NewExclusions(ExcludeOptions{MarkerPrefixes: MarkerPrefixes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := e.Apply(set(), shown); len(problems) != 2 || !strings.Contains(problems[1].Err.Error(), "not a regular file") {
+		t.Errorf("problems: %v", problems)
+	}
+	e, err = NewExclusions(ExcludeOptions{NoMarkers: true, Functions: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, problems := e.Apply(set(), shown); len(problems) != 0 {
+		t.Errorf("no source is needed, but there are problems: %v", problems)
+	}
+}
+
+func TestExcludeOptionsAreChecked(t *testing.T) {
+	for _, o := range []ExcludeOptions{{Lines: []string{"("}}, {Branches: []string{"["}}, {Functions: []string{""}}, {MarkerPrefixes: []string{"a-b"}}, {MarkerPrefixes: []string{""}}} {
+		if _, err := NewExclusions(o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
+
+// FuzzExclude checks that any source and any numbers of lines are taken, and
+// that what is left out is what is said to be.
+func FuzzExclude(f *testing.F) {
+	f.Add([]byte("f() { // GCOVR_EXCL_FUNCTION\n}\nx LCOV_EXCL_START\ny LCOV_EXCL_STOP LCOV_UNREACHABLE_LINE\nif // LCOV_EXCL_BR_WITHOUT_HIT: 1/2 \xff"), int32(1), int32(4))
+	f.Add([]byte("_EXCL__EXCL_LINELCOV_EXCL_\nLCOV_EXCL_BR_START"), int32(-5), int32(1<<31-1))
+	f.Fuzz(func(t *testing.T, source []byte, start, end int32) {
+		file := &coverage.File{Name: "a.c", Functions: []*coverage.Function{{Name: "f", StartLine: start, EndLine: end, Instances: []coverage.Instance{{Name: "f"}}}}}
+		for n := int32(1); n < 8; n++ {
+			file.Lines = append(file.Lines, coverage.Line{Number: n, Count: int64(n % 2), Branches: []coverage.Branch{{}, {Count: 1}, {Exception: true}}})
+		}
+		if end > 8 {
+			file.Lines = append(file.Lines, coverage.Line{Number: end})
+		}
+		set := &coverage.Set{Files: []*coverage.File{file}}
+		before := set.Totals()
+		e, err := NewExclusions(ExcludeOptions{MarkerPrefixes: MarkerPrefixes, NonCode: true, Lines: []string{"x$"}, Functions: []string{"g*"},
+			ReadFile: func(string) ([]byte, error) { return source, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		excluded, _ := e.Apply(set, func(s string) string { return s })
+		if got := before.Minus(set.Totals()); got != excluded.Totals {
+			t.Errorf("left out %+v, said %+v", got, excluded.Totals)
+		}
+		if (excluded.Totals != coverage.Totals{}) && len(excluded.List) == 0 {
+			t.Errorf("left out %+v, by no rule", excluded.Totals)
+		}
+	})
+}
