@@ -40,6 +40,7 @@ var commands = []func() *cobra.Command{
 	newRewriteCommand,
 	newOverlapCommand,
 	newDumpCommand,
+	newConfigCommand,
 	newCompletionCommand,
 	newDocsCommand,
 	newVersionCommand,
@@ -98,15 +99,14 @@ func run(argv []string) int {
 	if err == nil {
 		return 0
 	}
-	if !*started {
-		// Flags and arguments are checked before a command starts.
-		err = usageError(err)
-	}
 	exit := &exitError{status: statusFailed, err: err}
-	errors.As(err, &exit)
+	if !errors.As(err, &exit) && !*started {
+		// Flags and arguments are checked before a command starts.
+		exit.status = statusUsage
+	}
 	if exit.err != nil {
 		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
-		if exit.status == statusUsage {
+		if exit.status == statusUsage && !exit.inFile {
 			fmt.Fprintf(os.Stderr, "'%s --help' shows the usage\n", cmd.CommandPath())
 		}
 	}
@@ -140,6 +140,11 @@ wrong, and 3 if a threshold was missed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if configurable(cmd) {
+				if _, err := applyConfig(cmd); err != nil {
+					return err
+				}
+			}
 			// Cobra checks these later, when it has no more to say about usage.
 			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return err
@@ -154,6 +159,7 @@ wrong, and 3 if a threshold was missed.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultVersionFlag()
+	defineConfigFlags(root)
 	for _, newCommand := range commands {
 		root.AddCommand(newCommand())
 	}
@@ -164,6 +170,7 @@ wrong, and 3 if a threshold was missed.`,
 type exitError struct {
 	status int
 	err    error // to be printed; nil: the command has said it all
+	inFile bool  // the mistake is in a configuration file, not in the command line
 }
 
 func (e *exitError) Error() string {

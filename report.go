@@ -107,6 +107,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
+	shareFlags(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
