@@ -130,7 +130,7 @@ func findConfig(dir string) (string, error) {
 			}
 			return "", nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return name, nil
 		}
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || dir == filepath.Dir(dir) {
