@@ -83,6 +83,9 @@ nowhere does no harm.
 Children made by fork are traced too, until they become other programs by exec.
 Libraries that are loaded meanwhile are traced, after a moment.
 
+A trace that runs is changed from another terminal by --set: other functions,
+filters, --off and --on. What is given replaces what was.
+
 If footfall is killed the program goes on, slower; --repair restores it, and so
 does the next trace of it.`,
 		Example: `  # which functions can be traced?
@@ -99,6 +102,9 @@ does the next trace of it.`,
 
   # a program from its beginning, for Perfetto, and a table
   footfall trace --exits --output perfetto=prog.pftrace --output stats -- ./prog
+
+  # other functions, now
+  footfall trace --set redis-server -f 'zset*' -n zsetLength
 
   # record now, look later
   footfall trace redis-server --exits --duration 5s --output raw=redis.trace
@@ -125,9 +131,13 @@ does the next trace of it.`,
 	f.BoolVar(&o.list, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
 	f.BoolVar(&o.repair, "repair", false, "restore a TARGET whose footfall was killed")
 	f.StringVar(&o.read, "read", "", "read a `FILE` that was written with --output raw=FILE")
+	f.BoolVar(&o.setRunning, "set", false, "change a trace that runs: functions, filters, --off, --on")
+	f.BoolVar(&o.off, "off", false, "with --set: switch all functions off, until --on")
+	f.BoolVar(&o.on, "on", false, "with --set: switch them on again")
 	f.StringArrayVar(&o.args, "args", nil, "record arguments of `FUNCTION[:arg1/s,arg2/x...]`; may be repeated")
 	f.BoolVar(&o.follow, "follow", true, "record the calls of children made by fork, too")
-	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read")
+	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read", "set")
+	cmd.MarkFlagsMutuallyExclusive("off", "on")
 	cmd.MarkFlagsMutuallyExclusive("count", "exits")
 	cmd.MarkFlagsMutuallyExclusive("count", "args")
 	cmd.MarkFlagsMutuallyExclusive("count", "output")
@@ -139,6 +149,7 @@ does the next trace of it.`,
 type traceOptions struct {
 	functions, notrace, graphFrom, args, outputs []string
 	exits, count, newest, follow, list, repair   bool
+	setRunning, off, on                          bool
 	depth, buffer                                int
 	minDuration, duration                        time.Duration
 	sample, read                                 string
@@ -156,6 +167,12 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(errors.New("give either a TARGET or, after --, a program"))
 	case dash < 0 && (len(args) == 0 || len(args) > 1 && !o.list):
 		return usageError(errors.New("give one TARGET: a process id or the name of a process; or a program after --"))
+	case (o.on || o.off) && !o.setRunning:
+		return usageError(errors.New("--on and --off need --set"))
+	case o.setRunning && dash >= 0:
+		return usageError(errors.New("--set needs a TARGET that is traced"))
+	case o.setRunning:
+		return o.set(cmd, args[0])
 	case o.repair:
 		return repairTarget(cmd, args[0])
 	case o.list && dash < 0:
@@ -289,6 +306,7 @@ type libraries struct {
 	selection selection
 	described map[*patch.Site][]trace.Argument
 	stderr    io.Writer
+	paused    bool // nothing is to be switched on
 	next      time.Time
 }
 
@@ -334,7 +352,7 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 	}
 	sites, _, _, err := l.sites(fresh)
 	n := 0
-	if err == nil {
+	if err == nil && !l.paused {
 		n, err = session.Add(sites)
 	}
 	if err != nil && l.p.Check() == nil {
@@ -445,6 +463,13 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 		return err
 	}
 	defer func() { err = errors.Join(err, r.session.Close()) }()
+	requests, control, err := serveControl(p.PID)
+	if err != nil {
+		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
+	} else {
+		defer control.Close()
+	}
+	r.requests = requests
 	r.numberFunctions()
 	if !o.count {
 		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
@@ -489,12 +514,14 @@ type recorder struct {
 	// launched: the program was started for the trace, so that its end is no news.
 	launched  bool
 	libraries *libraries
+	requests  chan request // of --set
 }
 
 // A fileSite is a site, wherever its library is loaded.
 type fileSite struct {
 	image, function string
 	addr            uint64
+	arguments       string
 }
 
 // held are events that wait for those of other threads which are earlier.
@@ -520,7 +547,8 @@ func (r *recorder) numberFunctions() {
 			r.numbers = append(r.numbers, -1)
 		}
 		s := sites[id]
-		key := fileSite{s.Image.Path, s.Function.Name, s.Site.Addr}
+		arguments := r.libraries.described[s]
+		key := fileSite{s.Image.Path, s.Function.Name, s.Site.Addr, fmt.Sprint(arguments)}
 		if number, ok := r.known[key]; ok {
 			r.numbers[id] = number
 			continue
@@ -531,7 +559,7 @@ func (r *recorder) numberFunctions() {
 		if lines && !r.o.count {
 			f.File, f.Line = s.Source(r.p)
 		}
-		f.Arguments = r.libraries.described[s]
+		f.Arguments = arguments
 		r.header.Functions = append(r.header.Functions, f)
 	}
 }
@@ -634,17 +662,26 @@ func (r *recorder) run(ctx context.Context, options patch.Options) (why string) 
 			}
 			r.update()
 		}
-		if n == 0 {
-			time.Sleep(200 * time.Microsecond)
+		select {
+		case request := <-r.requests:
+			request.answer <- r.change(&request.traceChange)
+		default:
+			if n == 0 {
+				time.Sleep(200 * time.Microsecond)
+			}
 		}
 	}
 }
 
 // update traces libraries that have been loaded meanwhile.
 func (r *recorder) update() {
-	if !r.libraries.update(r.session, r.stderr) {
-		return
+	if r.libraries.update(r.session, r.stderr) {
+		r.addFunctions()
 	}
+}
+
+// addFunctions makes functions known that have been switched on.
+func (r *recorder) addFunctions() {
 	before := len(r.header.Functions)
 	r.numberFunctions()
 	if more := r.header.Functions[before:]; len(more) > 0 && r.raw != nil {

@@ -28,6 +28,17 @@ func OpenModules(p *proc.Process) (*Modules, error) {
 // All returns all images that there have been, until Close.
 func (m *Modules) All() []*Image { return m.all }
 
+// Present returns the images that are there.
+func (m *Modules) Present() []*Image {
+	var present []*Image
+	for _, i := range m.all { // in their order
+		if m.now[i.image.Key()] == i {
+			present = append(present, i)
+		}
+	}
+	return present
+}
+
 // Look returns the images that are new since the last look, and whether any
 // have come or gone.
 func (m *Modules) Look() (fresh []*Image, changed bool, err error) {

@@ -110,6 +110,8 @@ type Session struct {
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool  // of the blocks
 
+	recording bool // the threads have the table
+
 	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
@@ -231,7 +233,7 @@ func (s *Session) switchOn(stubs []*stub) error {
 			return err
 		}
 		// From here on Close has something to undo.
-		s.on = append(s.on, stubs...)
+		s.on, s.recording = append(s.on, stubs...), true
 		if err := moveOut(h, stubs); err != nil {
 			return err
 		}
@@ -362,39 +364,25 @@ func (s *Session) Close() error {
 func (s *Session) SwitchOff() error {
 	defer func() { s.Children += s.restoreChildren() }()
 	if err := s.p.Check(); err != nil || len(s.blocks) == 0 {
-		s.on = nil
+		s.on, s.recording = nil, false
 		return nil // there is nothing to restore
 	}
 	var err error
-	if len(s.on) > 0 {
+	if len(s.on) > 0 || s.recording {
 		err = restore(s.p, s.blocks, s.on)
 	}
-	s.on = nil
+	s.on, s.recording = nil, false
 	return err
 }
 
-// restore writes what was at the sites before.
+// restore writes what was at the sites before, and switches recording off.
 func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
 	err := p.WhileHeld(func(h *proc.Held) error {
-		there, err := present(p, sorted(stubs), (*stub).jump)
-		if err != nil {
-			return err
-		}
-		if err := moveOut(h, there); err != nil {
-			return err
-		}
-		changes := make([]change, len(there))
-		for i, st := range there {
-			changes[i] = change{st.site, st.jump(), st.old[:jumpSize]}
-		}
-		if _, err := writeCode(p, changes); err != nil {
+		if err := putBack(p, h, blocks, stubs); err != nil {
 			return err
 		}
 		for _, b := range blocks {
 			if err := b.setTable(p, 0); err != nil {
-				return err
-			}
-			if err := b.setPatched(p, stubs, false); err != nil {
 				return err
 			}
 			if err := b.setOwner(p, 0, 0); err != nil {
@@ -407,6 +395,30 @@ func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
 		return nil // it ended meanwhile
 	}
 	return err
+}
+
+// putBack writes what was at the sites before.
+func putBack(p *proc.Process, h *proc.Held, blocks []*block, stubs []*stub) error {
+	there, err := present(p, sorted(stubs), (*stub).jump)
+	if err != nil {
+		return err
+	}
+	if err := moveOut(h, there); err != nil {
+		return err
+	}
+	changes := make([]change, len(there))
+	for i, st := range there {
+		changes[i] = change{st.site, st.jump(), st.old[:jumpSize]}
+	}
+	if _, err := writeCode(p, changes); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if err := b.setPatched(p, stubs, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Repair restores the sites of a process whose footfall was killed, and

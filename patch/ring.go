@@ -159,11 +159,7 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 func (r *region) prepare(o *Options, pid int) {
 	set := r.settings()
 	set.pid = uint64(pid)
-	set.depth = uint64(min(cmp.Or(o.Filter.Depth, maxDepth), maxDepth))
-	set.minTime, set.period = o.Filter.MinTime, o.Filter.Period
-	if o.Filter.Roots {
-		set.roots = 1
-	}
+	r.filter(o.Filter)
 	set.cache = r.addr + cacheAt
 	set.chainDepth, set.chainShift = uint32(o.ChainDepth), chainShift(o.ChainDepth)
 	set.rows, set.rowCount = r.addr+r.rowsAt(), 1
@@ -176,6 +172,19 @@ func (r *region) prepare(o *Options, pid int) {
 			t.limit = math.MaxUint64
 		}
 	}
+}
+
+// filter sets the filter.
+func (r *region) filter(f Filter) {
+	set := r.settings()
+	roots := uint64(0)
+	if f.Roots {
+		roots = 1
+	}
+	atomic.StoreUint64(&set.depth, uint64(min(cmp.Or(f.Depth, maxDepth), maxDepth)))
+	atomic.StoreUint64(&set.minTime, f.MinTime)
+	atomic.StoreUint64(&set.period, f.Period)
+	atomic.StoreUint64(&set.roots, roots)
 }
 
 func (r *region) rowsAt() uint64 { return ringsAt + maxThreads*r.ringSize }

@@ -1,0 +1,74 @@
+package patch
+
+import (
+	"fmt"
+
+	"footfall/proc"
+)
+
+// Switch makes the sites those that are on: it switches others off and what is
+// missing on, and returns how many of each. Calls that have begun are recorded
+// to their end. Skipped has those that cannot be on.
+func (s *Session) Switch(sites []*Site) (on, off int, err error) {
+	now := make(map[uint64]*stub)
+	for _, st := range s.on {
+		now[st.site] = st
+	}
+	var missing []*Site
+	keep := make(map[*stub]bool)
+	for _, site := range sites {
+		st := now[site.Addr]
+		root := site.Root && s.options.Mode == Filtered
+		if st != nil && st.root == root && st.arguments == s.description(site) {
+			keep[st] = true
+		} else {
+			missing = append(missing, site)
+		}
+	}
+	var unwanted, rest []*stub
+	for _, st := range s.on {
+		if keep[st] {
+			rest = append(rest, st)
+		} else {
+			unwanted = append(unwanted, st)
+		}
+	}
+	if len(unwanted) > 0 {
+		if err := s.p.WhileHeld(func(h *proc.Held) error { return putBack(s.p, h, s.blocks, unwanted) }); err != nil {
+			return 0, 0, err
+		}
+		s.on = rest
+		s.chooseProbes()
+	}
+	clear(s.Skipped)
+	if len(missing) > 0 {
+		if on, err = s.Add(missing); err != nil {
+			return 0, len(unwanted), err
+		}
+	}
+	return on, len(unwanted), nil
+}
+
+// chooseProbes takes a site of each image, of those that are on.
+func (s *Session) chooseProbes() {
+	clear(s.probes)
+	for _, st := range s.on {
+		if image := s.stubs[st.id()].Image; s.probes[image] == nil {
+			s.probes[image] = st
+		}
+	}
+}
+
+// On returns how many sites are on.
+func (s *Session) On() int { return len(s.on) }
+
+// SetFilter changes the filter, which is possible with mode Filtered. Calls that
+// have begun end as they began.
+func (s *Session) SetFilter(f Filter) error {
+	if s.options.Mode != Filtered {
+		return fmt.Errorf("the session has no filters: %w", ErrNotSupported)
+	}
+	s.options.Filter = f
+	s.region.filter(f)
+	return nil
+}
