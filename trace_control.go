@@ -107,11 +107,6 @@ func permitted(c *net.UnixConn) error {
 
 // set is --set.
 func (o *traceOptions) set(cmd *cobra.Command, target string) error {
-	p, err := openTarget(target)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
 	change := traceChange{Off: o.off, On: o.on}
 	for name, give := range map[string]func(){
 		"function": func() { change.Functions = &o.functions }, "notrace": func() { change.Notrace = &o.notrace },
@@ -125,6 +120,11 @@ func (o *traceOptions) set(cmd *cobra.Command, target string) error {
 	if change == (traceChange{}) {
 		return usageError(errors.New("--set: say what to change: --function, --notrace, --graph-from, --args, --depth, --min-duration, --sample, --off or --on"))
 	}
+	p, err := openTarget(target)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: controlName(p.PID), Net: "unix"})
 	if err != nil {
 		return fmt.Errorf("process %d: no footfall traces it here by code in the process: %w", p.PID, err)
