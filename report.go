@@ -88,7 +88,8 @@ type reportOptions struct {
 	sources                        report.SourceOptions
 	exclude                        excludeOptions
 	exceptionBranches, verbose     bool
-	test                           string
+	test, testsFor                 string
+	byTest                         bool
 }
 
 // define adds the options of every command that prints a report.
@@ -106,6 +107,8 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
+	f.BoolVar(&o.byTest, "by-test", false, "show what each test ran, and what only it ran (--output tests)")
+	f.StringVar(&o.testsFor, "tests-for", "", "show which tests ran `FILE[:LINE[-LINE]]`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
 	shareFlags(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
@@ -160,11 +163,14 @@ type printer struct {
 
 // printer checks the options.
 func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
+	if (o.exclude.list || o.byTest || o.testsFor != "") && !cmd.Flags().Changed("output") {
+		o.outputs = nil
+	}
 	if o.exclude.list {
-		if !cmd.Flags().Changed("output") {
-			o.outputs = nil
-		}
 		o.outputs = append(o.outputs, "excluded")
+	}
+	if o.byTest {
+		o.outputs = append(o.outputs, "tests")
 	}
 	p := &printer{reportOptions: o, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 	if err := p.parse(); err != nil {
@@ -190,6 +196,12 @@ func (p *printer) parse() (err error) {
 		}
 		if p.outputs = append(p.outputs, out); out.Target == "-" {
 			onStdout++
+		}
+	}
+	if p.testsFor != "" {
+		onStdout++
+		if err := report.CheckTestsFor(p.testsFor); err != nil {
+			return err
 		}
 	}
 	if onStdout > 1 {
@@ -222,6 +234,9 @@ func (p *printer) print(set *coverage.Set) error {
 		problems, err := r.Write(out, p.stdout)
 		report.PrintProblems(p.stderr, problems, p.verbose)
 		failed = append(failed, err)
+	}
+	if p.testsFor != "" {
+		failed = append(failed, r.PrintTestsFor(p.stdout, p.testsFor))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return err

@@ -95,7 +95,21 @@ func (j *jsonWriter) file(f *coverage.File, shown string) {
 	j.totals(f.Totals())
 	j.list(`,"functions":[`, len(f.Functions), func(i int) { j.function(f.Functions[i]) })
 	j.list(`,"lines":[`, len(f.Lines), func(i int) { j.line(&f.Lines[i]) })
+	j.list(`,"tests":[`, len(f.Tests), func(i int) { j.test(&f.Tests[i]) })
 	j.raw("}")
+}
+
+// test writes line, count, line, count ...
+func (j *jsonWriter) test(t *coverage.Test) {
+	j.raw(`{"name":`)
+	j.text(t.Name)
+	before := `,"lines":[`
+	for line, count := range t.Hits.All() {
+		j.number(before, int64(line))
+		j.number(",", count)
+		before = ","
+	}
+	j.raw("]}")
 }
 
 func (j *jsonWriter) function(f *coverage.Function) {

@@ -11,7 +11,7 @@ import (
 // printLcov writes a tracefile as geninfo of lcov 1 does: one record for each
 // source,
 //
-//	TN:                              no test name
+//	TN:test                          or nothing
 //	SF:/abs/path.c
 //	FN:line,name  FNDA:calls,name    for each instance of a function
 //	FNF:found  FNH:hit
@@ -35,12 +35,21 @@ func printLcov2(w io.Writer, r *Report) error {
 
 func printTracefile(w io.Writer, t tracefile) error {
 	for _, f := range t.report.Set.Files {
-		t.buf = append(append(append(t.buf[:0], "TN:\nSF:"...), f.Name...), '\n')
+		t.buf = t.buf[:0]
+		test := onlyTest(f)
+		t.begin(test, f.Name)
 		t.functions(f.Functions)
 		t.branches(f.Lines)
 		t.conditions(f.Lines)
-		t.lines(f.Lines)
+		if test != "" {
+			t.lines(f.Lines)
+		} else {
+			t.lines(withoutTests(f))
+		}
 		t.buf = append(t.buf, "end_of_record\n"...)
+		if test == "" {
+			t.tests(f)
+		}
 		if _, err := w.Write(t.buf); err != nil {
 			return err
 		}

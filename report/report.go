@@ -60,6 +60,7 @@ var formats = []*format{
 	{name: "json", print: printJSON},
 	{name: "gcov", write: (*Report).writeListings},
 	{name: "excluded", print: printExcluded},
+	{name: "tests", print: printTests},
 }
 
 // ParseOutput reads FORMAT or FORMAT=TARGET.
