@@ -39,9 +39,17 @@ type setting struct {
 // sharedFlag marks flags that may stand before all tables.
 const sharedFlag = "footfall_shared"
 
-// shareFlags marks all flags that cmd has so far.
+// shareFlags marks those flags of cmd that describe a project, and mean the same
+// for each command that has them.
 func shareFlags(cmd *cobra.Command) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { _ = cmd.Flags().SetAnnotation(f.Name, sharedFlag, nil) })
+	for _, name := range []string{
+		"object-directory", "root", "path-map", "include", "exclude", "system-headers", "exception-branches",
+		"exclude-lines", "exclude-branches", "exclude-functions", "exclude-noncode", "no-markers", "marker-prefix", "verbose",
+	} {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.Flags().SetAnnotation(name, sharedFlag, nil)
+		}
+	}
 }
 
 func isShared(f *pflag.Flag) bool {
@@ -178,7 +186,11 @@ func (c *config) parse(text string) error {
 		if statement == "" {
 			first = i + 1
 		}
+		goesOn := statement != ""
 		statement += line + "\n"
+		if goesOn && !strings.ContainsAny(line, "]}\"'") {
+			continue // nothing ends here
+		}
 		var values map[string]any
 		meta, err := toml.Decode(statement, &values)
 		switch {

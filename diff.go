@@ -69,6 +69,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "compare headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count branches that only an exception decides")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
+	shareFlags(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}

@@ -85,6 +85,7 @@ Debian's package fuse3).`,
 	f.StringArrayVarP(&o.mount.ObjectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) that are not where they were compiled")
 	f.StringArrayVar(&o.mount.PathMaps, "path-map", nil, "`OLD=NEW`: notes and sources that were below OLD are now below NEW; the first that fits counts")
 	cmd.MarkFlagsMutuallyExclusive("foreground", "daemon")
+	shareFlags(cmd)
 	_ = cmd.MarkFlagDirname("object-directory")
 	return cmd
 }

@@ -98,6 +98,7 @@ Call counts are exact, samples are not; time that was not sampled with its calle
 	f.IntVar(&o.top, "top", 40, "show at most `N` functions in text, 0 for all")
 	f.BoolVar(&o.diff, "diff", false, "compare two sources")
 	f.StringArrayVar(&o.pathMaps, "path-map", nil, "`OLD=NEW`: sources that were compiled below OLD are now below NEW; the first that fits counts")
+	shareFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, out := range profile.Outputs {

@@ -45,6 +45,12 @@ the path from the root: * stays within a directory, ** does not, a pattern
 without a slash fits in any directory, and a plain path fits all below it. What
 is both included and excluded is excluded.
 
+Markers in sources leave code out, those of lcov and gcovr: LCOV_EXCL_LINE,
+LCOV_EXCL_START and _STOP, GCOVR_EXCL_FUNCTION, LCOV_EXCL_BR_LINE and more, see
+docs/report.md. So do --exclude-lines and --exclude-branches, which match the text
+of lines, --exclude-functions, in which * fits any letters, and --exclude-noncode.
+--list-excluded shows what is left out, and why.
+
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
   text       a table, the worst file first, and the largest uncalled functions
@@ -52,6 +58,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   lcov2      one for lcov and genhtml 2, which want to know where functions end
   json       all there is, see docs/report.md
   gcov=DIR   a listing of each source in DIR, as gcov writes them
+  excluded   what is left out, and by which rule
 
 --diff-base shows the coverage of changed lines, since a revision of git or by a
 unified diff, and which of them never ran; --fail-under patch=PERCENT is about
@@ -70,6 +77,10 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 
   # is what this branch changed tested?
   footfall report --diff-base origin/main --fail-under patch=90
+
+  # what asserts and dumps do is no concern of tests; what did that leave out?
+  footfall report --exclude-branches '\bassert\(' --exclude-functions '*dump*'
+  footfall report --exclude-branches '\bassert\(' --exclude-functions '*dump*' --list-excluded
 
   # data of a device, objects of the build machine
   GCOV_PREFIX=/var/cov GCOV_PREFIX_STRIP=2 ./prog

@@ -58,6 +58,17 @@ func (h Hits) All() iter.Seq2[int32, int64] {
 	}
 }
 
+// Keep returns the hits of lines that keep wants.
+func (h Hits) Keep(keep func(line int32) bool) Hits {
+	kept, last := make(Hits, 0, len(h)), int32(0)
+	for line, count := range h.All() {
+		if keep(line) {
+			kept = kept.add(&last, line, count)
+		}
+	}
+	return kept
+}
+
 // A hitsCursor stands at one line of hits after another.
 type hitsCursor struct {
 	rest  Hits

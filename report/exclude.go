@@ -548,6 +548,11 @@ func (x *exclusion) remove(named map[*coverage.Function]bool) {
 		_, nonCode := slices.BinarySearch(x.rules.nonCode, l.Number)
 		return whole.has(l.Number) || unreachable.has(l.Number) || nonCode && l.Count <= 0
 	})
+	for i := range x.file.Tests {
+		t := &x.file.Tests[i]
+		t.Hits = t.Hits.Keep(func(n int32) bool { return x.line(n) != nil })
+	}
+	x.file.Tests = slices.DeleteFunc(x.file.Tests, func(t coverage.Test) bool { return len(t.Hits) == 0 })
 	for i := range x.file.Lines {
 		l := &x.file.Lines[i]
 		_, nonCode := slices.BinarySearch(x.rules.nonCode, l.Number)

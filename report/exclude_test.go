@@ -153,6 +153,22 @@ func TestExcludeSaysThatASourceIsMissing(t *testing.T) {
 	}
 }
 
+func TestExcludeLeavesOutWhatTestsHit(t *testing.T) {
+	lines := []coverage.Line{{Number: 1, Count: 1}, {Number: 2, Count: 5}, {Number: 4, Count: 2}}
+	f := &coverage.File{Name: "a.c", Lines: lines, Tests: []coverage.Test{
+		{Name: "all", Hits: coverage.AppendHits(nil, lines)}, {Name: "excluded", Hits: coverage.AppendHits(nil, lines[1:2])},
+	}}
+	e, err := NewExclusions(ExcludeOptions{MarkerPrefixes: MarkerPrefixes, ReadFile: func(string) ([]byte, error) { return []byte("a\nb LCOV_EXCL_LINE"), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Apply(&coverage.Set{Files: []*coverage.File{f}}, func(s string) string { return s })
+	want := []coverage.Test{{Name: "all", Hits: coverage.AppendHits(nil, []coverage.Line{{Number: 1, Count: 1}, {Number: 4, Count: 2}})}}
+	if diff := cmp.Diff(want, f.Tests); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestExcludeOptionsAreChecked(t *testing.T) {
 	for _, o := range []ExcludeOptions{{Lines: []string{"("}}, {Branches: []string{"["}}, {Functions: []string{""}}, {MarkerPrefixes: []string{"a-b"}}, {MarkerPrefixes: []string{""}}} {
 		if _, err := NewExclusions(o); err == nil {
