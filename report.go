@@ -125,8 +125,17 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "lcov=", "lcov2=", "json=", "gcov=", "excluded="}, cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(suffixed(report.Formats(), "="), cobra.ShellCompDirectiveNoSpace))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
+}
+
+// suffixed returns the texts with the suffix.
+func suffixed(texts []string, suffix string) []string {
+	var out []string
+	for _, s := range texts {
+		out = append(out, s+suffix)
+	}
+	return out
 }
 
 // run is the command: check, find, collect, print, judge.

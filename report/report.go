@@ -69,9 +69,7 @@ func ParseOutput(s string) (Output, error) {
 	if !ok {
 		target = "-"
 	}
-	var names []string
 	for _, f := range formats {
-		names = append(names, f.name)
 		if f.name != name {
 			continue
 		}
@@ -80,7 +78,16 @@ func ParseOutput(s string) (Output, error) {
 		}
 		return Output{target, f}, nil
 	}
-	return Output{}, fmt.Errorf("output %q: the formats are %s", s, strings.Join(names, ", "))
+	return Output{}, fmt.Errorf("output %q: the formats are %s", s, strings.Join(Formats(), ", "))
+}
+
+// Formats returns the names of the formats.
+func Formats() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
 }
 
 // Write writes the report to o. A file appears when it is complete, in place
