@@ -19,6 +19,7 @@ type UnwindRow struct {
 	FramePointer     int16
 	FromFramePointer bool // the CFA is from %rbp
 	Known            bool // else there is no caller, or no way to find it
+	Missing          bool // if not Known: nothing describes this code
 }
 
 // Columns of registers on x86-64.
@@ -53,10 +54,13 @@ func (c *CallFrames) unwindRows() []UnwindRow {
 	}
 	slices.SortStableFunc(rows, func(a, b UnwindRow) int {
 		known := func(r UnwindRow) int {
-			if r.Known {
-				return 1
+			switch {
+			case r.Known:
+				return 2
+			case r.Missing:
+				return 0
 			}
-			return 0
+			return 1
 		}
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), known(a)-known(b))
 	})
@@ -66,7 +70,7 @@ func (c *CallFrames) unwindRows() []UnwindRow {
 // unwindRows returns those of one function.
 func (code *codeFrames) unwindRows(c *CallFrames) []UnwindRow {
 	var rows []UnwindRow
-	end := UnwindRow{Addr: code.high}
+	end := UnwindRow{Addr: code.high, Missing: true}
 	m := &frameMachine{c: c, common: code.common}
 	m.row.Return, m.row.Signal = code.common.returnColumn, code.common.signal
 	err := m.run(code.common.rules, 0, ^uint64(0))

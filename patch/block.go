@@ -220,6 +220,7 @@ func (s *Session) inject(sites []*Site) error {
 		if s.idPlace, err = threadIDOffset(s.p, h); err != nil {
 			return err
 		}
+		s.noteStacks(h)
 		return s.followFork(h)
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ func (r *region) unwindRows(p *proc.Process) error {
 	if err != nil {
 		return err
 	}
-	rows := []exe.UnwindRow{{}}
+	rows := []exe.UnwindRow{{Missing: true}}
 	before := r.rows
 	r.rows = make(map[string][]exe.UnwindRow)
 	for _, image := range p.Images(maps) {
@@ -85,7 +85,10 @@ func imageRows(image *proc.Image) []exe.UnwindRow {
 
 // rule encodes a row as trampoline/amd64.S wants it; 0 ends the chain.
 func rule(row exe.UnwindRow) uint64 {
-	if !row.Known {
+	switch {
+	case row.Missing:
+		return 1
+	case !row.Known:
 		return 0
 	}
 	v := uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | 1<<49

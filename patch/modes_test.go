@@ -16,9 +16,9 @@ import (
 // TestChains compares counted chains with the known ones, in programs without
 // and with frame pointers.
 func TestChains(t *testing.T) {
-	for _, flags := range []string{"-fomit-frame-pointer", "-fno-omit-frame-pointer"} {
+	for _, flags := range []string{"-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-omit-frame-pointer -fno-asynchronous-unwind-tables"} {
 		t.Run(flags, func(t *testing.T) {
-			g := start(t, build(t, "gcc-12", "cost.c", "-fpatchable-function-entry=5", flags, "-fno-inline", "-fno-ipa-cp"))
+			g := start(t, build(t, "gcc-12", "cost.c", append([]string{"-fpatchable-function-entry=5", "-fno-inline", "-fno-ipa-cp"}, strings.Fields(flags)...)...))
 			s := g.open(g.sites("leaf"), Options{Mode: Chains, ChainDepth: 4})
 			defer s.Close()
 			g.say("chain 4000")
@@ -43,6 +43,9 @@ func TestChains(t *testing.T) {
 					names = names[:1] // the functions of libc around it have many names
 				}
 				got[strings.Join(names, " ")] += c.Count
+			}
+			if way := s.ChainWay(); way != (ChainWay{Described: true, Pointers: strings.Contains(flags, "tables")}) {
+				t.Errorf("callers were found %+v", way)
 			}
 			if len(got) != 2 || got["third second first main"] != 4000 || got["main"] != 400 {
 				t.Errorf("chains are %v", got)

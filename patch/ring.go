@@ -65,7 +65,11 @@ type thread struct {
 	tail   uint64
 	pid    uint32 // as the process sees itself
 	_      uint32
-	_      [6]uint64
+	low    uint64 // of its stack
+	top    uint64
+	asks   uint64
+	byFP   uint64 // steps by frame pointers
+	_      [2]uint64
 }
 
 // settings are those before the table.

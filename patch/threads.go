@@ -123,6 +123,7 @@ func (s *Session) Recycle() error {
 	for _, t := range alive {
 		living[uint32(t.OwnID)] = true
 	}
+	s.answerStacks()
 	for i := range maxThreads {
 		t := s.region.thread(i)
 		id, pid := atomic.LoadUint32(&t.id), int(atomic.LoadUint32(&t.pid))
@@ -133,6 +134,7 @@ func (s *Session) Recycle() error {
 			continue
 		}
 		t.depth, t.pid, s.used[i] = 0, 0, true
+		t.low, t.top, t.asks = 0, 0, 0
 		delete(s.threads, id)
 		atomic.StoreUint32(&t.id, 0)
 	}

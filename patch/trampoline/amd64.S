@@ -47,6 +47,10 @@
         .set    THREAD_DEPTH, 56        # their number
         .set    THREAD_TAIL, 64         # events that were read
         .set    THREAD_PID, 72          # u32; its process: children made by fork are there, too
+        .set    THREAD_LOW, 80          # its stack, as far as it is known
+        .set    THREAD_TOP, 88
+        .set    THREAD_ASKS, 96         # an address in its stack, if that is to be known
+        .set    THREAD_POINTERS, 104    # steps by frame pointers
 
 # Settings, before the table.
         .set    MAX_DEPTH, -64
@@ -789,7 +793,8 @@ exit_filtered:
 # chain counts the chain of return addresses. The ring's memory is a hash table
 # of chains: count u64, number of addresses u32 (0: free, -1: being written),
 # u32, addresses u64. Rows are {address u64, rule u64} by ascending address, the
-# rule of a row goes up to the next; one of 0 ends the chain:
+# rule of a row goes up to the next; one of 0 ends the chain, one of 1 says that
+# there is no description:
 #
 #   bits 0-31    CFA, the stack pointer before the call, less %rsp or %rbp
 #   bits 32-47   where the caller's %rbp is, less the CFA; 0: in %rbp
@@ -839,8 +844,8 @@ chain:
         jae     find_row
 row_found:
         mov     8(%rbx,%rcx), %rdx
-        test    %rdx, %rdx
-        jz      chain_count
+        bt      $49, %rdx
+        jnc     by_pointer
         movslq  %edx, %rcx
         bt      $48, %rdx
         jc      3f
@@ -866,6 +871,33 @@ row_found:
         xor     %rax, %r12
         imul    %r13, %r12
         jmp     1b
+
+# Without a description a frame pointer is tried, if it points into the thread's
+# stack, above what is known to be on it. One that is none may skip callers, but
+# does no harm.
+by_pointer:
+        test    %rdx, %rdx
+        jz      chain_count
+        mov     THREAD_TOP(%rsi), %rcx
+        test    %rcx, %rcx
+        jz      6f
+        sub     $16, %rcx
+        cmp     THREAD_LOW(%rsi), %r8
+        jb      6f
+        cmp     %rcx, %r8
+        ja      6f
+        cmp     %r8, %r9
+        jb      chain_count
+        cmp     %rcx, %r9
+        ja      chain_count
+        test    $7, %r9b
+        jnz     chain_count
+        incq    THREAD_POINTERS(%rsi)
+        lea     16(%r9), %r8
+        mov     (%r9), %r9
+        jmp     5b
+6:      mov     %r8, THREAD_ASKS(%rsi)
+        jmp     chain_count
 
 find_row:                               # of %rax in %rbx; the cache's place is %r11 + 4 rdx
         push    %rdx

@@ -1,0 +1,107 @@
+package patch
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"footfall/exe"
+	"footfall/proc"
+)
+
+// Frame pointers may be anything in code that has none. The trampoline follows
+// one only within the thread's stack, whose bounds it is told: of the threads that
+// there are when the session begins, and of others when they ask.
+
+// noteStacks gives the threads that there are their places, with their stacks.
+// Without them chains end early.
+func (s *Session) noteStacks(h *proc.Held) {
+	if s.options.Mode != Chains || s.idPlace == 0 {
+		return
+	}
+	threads, err := s.p.Threads()
+	if err != nil {
+		return
+	}
+	maps, _, err := s.p.Maps()
+	if err != nil {
+		return
+	}
+	for _, t := range threads {
+		sp, err := h.StackPointer(t.ID)
+		if err != nil {
+			continue
+		}
+		if place := s.region.placeOf(uint32(t.OwnID)); place != nil {
+			place.id, place.pid = uint32(t.OwnID), uint32(s.ownPID)
+			place.stack(maps, sp)
+		}
+	}
+}
+
+// placeOf returns where the trampoline looks for a thread, if that is free.
+func (r *region) placeOf(id uint32) *thread {
+	first := id * 0x9E3779B1 >> 22
+	for i := range uint32(maxThreads) {
+		if t := r.thread(int((first + i) % maxThreads)); t.id == 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+// stack notes the bounds of the stack that has the address.
+func (t *thread) stack(maps proc.Maps, sp uint64) {
+	m := maps.At(sp)
+	if m == nil || !m.Read || !m.Write {
+		return
+	}
+	// Memory of the same kind beside it may be shown as one with it.
+	atomic.StoreUint64(&t.low, m.Start)
+	atomic.StoreUint64(&t.top, m.End)
+}
+
+// answerStacks finds the stacks that threads ask for.
+func (s *Session) answerStacks() {
+	if s.options.Mode != Chains {
+		return
+	}
+	maps := make(map[uint32]proc.Maps) // by process
+	for i := range maxThreads {
+		t := s.region.thread(i)
+		asks, pid := atomic.LoadUint64(&t.asks), atomic.LoadUint32(&t.pid)
+		if asks == 0 || t.low <= asks && asks < t.top {
+			continue
+		}
+		m, looked := maps[pid]
+		if !looked {
+			p := s.p
+			if int(pid) != s.ownPID {
+				p = s.childCalled(int(pid)).p
+			}
+			if p != nil {
+				m, _, _ = p.Maps()
+			}
+			maps[pid] = m
+		}
+		t.stack(m, asks)
+		t.asks = 0
+	}
+}
+
+// A ChainWay is how callers were found.
+type ChainWay struct {
+	Described bool // by .eh_frame
+	Pointers  bool // by frame pointers, where that says nothing
+}
+
+// ChainWay returns how the callers of Chains were found.
+func (s *Session) ChainWay() ChainWay {
+	var w ChainWay
+	for _, rows := range s.region.rows {
+		w.Described = w.Described || slices.ContainsFunc(rows, func(r exe.UnwindRow) bool { return r.Known })
+	}
+	for i := range maxThreads {
+		w.Pointers = w.Pointers || atomic.LoadUint64(&s.region.thread(i).byFP) > 0
+	}
+	return w
+}
