@@ -282,6 +282,10 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 	image := r.images[f.Image]
 	for _, s := range f.Sites {
 		caller := r.b.outer(image, s.Address-f.Image.Bias)
+		if len(f.Code) > 0 && (s.Address < f.Code[0].Start || s.Address >= f.Code[0].End) {
+			// A cold part is not called by anybody: what it calls, the function calls.
+			caller.Line[0].Function = r.entry(f).Line[0].Function
+		}
 		add := func(callee *pprof.Location, n uint64) {
 			if n > 0 {
 				r.b.add([]*pprof.Location{callee, caller}, "", int64(n), 0)
