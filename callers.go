@@ -38,9 +38,15 @@ FUNCTION should begin with room for a jump, as for footfall trace (compile its f
 with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
 root and costs a hundred times as much. The callers need nothing. They are found by
 the tables that exist for exceptions (.eh_frame), so that programs without frame
-pointers work; a chain ends early where code has no such table, at a signal
-handler and where the thread began. A function that jumped to FUNCTION as its
-last act (a tail call) is not on the stack any more.
+pointers work, and by frame pointers where code has no such table; the result says
+which. A chain ends early where there is neither, at a signal handler and where the
+thread began. A function that jumped to FUNCTION as its last act (a tail call) is not
+on the stack any more.
+
+A program that counts by itself is only read: if it was compiled by footfall cc, which
+knows the place of each call but no longer chains, and FUNCTION has no room; or if
+FUNCTION counts its callers by a line FOOTFALL_CALLERS(3), for which --header writes
+the header. Without --duration all that was counted since its beginning is shown.
 
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
@@ -56,9 +62,21 @@ When it has ended, or is interrupted, the program is as before.`,
   footfall callers redis-server dictGenHashFunction --duration 2s
 
   # longer chains, as a flame graph
-  footfall callers redis-server zmalloc --depth 10 --output html=zmalloc.html`,
-		Args: cobra.ExactArgs(2),
+  footfall callers redis-server zmalloc --depth 10 --output html=zmalloc.html
+
+  # one line in the function: FOOTFALL_CALLERS(3);
+  footfall callers --header > footfall_callers.h`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.header {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.header {
+				_, err := io.WriteString(cmd.OutOrStdout(), patch.CallersHeader)
+				return err
+			}
 			return o.run(cmd, args[0], args[1])
 		},
 	}
@@ -68,6 +86,7 @@ When it has ended, or is interrupted, the program is as before.`,
 	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.IntVar(&o.top, "top", 20, "show the `N` most frequent chains as text; 0: all")
 	f.BoolVar(&o.watch, "watch", false, "show the chains while they are counted, every second")
+	f.BoolVar(&o.header, "header", false, "write footfall_callers.h, by which functions count their callers themselves")
 	f.IntVar(&o.buffer, "buffer", 4, "memory for chains of each thread, in `MB`; a power of 2")
 	return cmd
 }
@@ -76,7 +95,7 @@ type callersOptions struct {
 	depth, top, buffer int
 	duration           time.Duration
 	outputs            []string
-	watch              bool
+	watch, header      bool
 }
 
 // callerOutputs are the formats.
@@ -112,8 +131,14 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		return err
 	}
 	defer p.Close()
+	if ok, err := o.countedTables(cmd, p, function); ok || err != nil {
+		return err
+	}
 	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
+		if ok, err := o.countedCalls(cmd, p, function); ok || err != nil {
+			return err
+		}
 		return o.countProbes(cmd, p, function, none)
 	}
 	if err != nil {
@@ -133,7 +158,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	}
 	c := newCallers(p, sites, libraries.All, o.top)
 	c.sayMany(len(session.Sites()), function, stderr)
-	read := func() error { c.chains = session.Chains(); return nil }
+	read := func() error { c.chains, c.way = session.Chains(), wayOf(session.ChainWay()); return nil }
 	update := func() error {
 		if err := session.Recycle(); err != nil {
 			return err
@@ -162,6 +187,22 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 // newCallers returns chains, none yet, of callers of the sites.
 func newCallers(p *proc.Process, sites []*patch.Site, images func() []*patch.Image, top int) *callers {
 	return &callers{p: p, function: sites[0].Name(), images: images, top: top, places: make(map[uint64][]place), begin: time.Now()}
+}
+
+// start begins to measure the time.
+func (c *callers) start() { c.begin = time.Now() }
+
+// wayOf says how callers were found.
+func wayOf(w patch.ChainWay) string {
+	switch {
+	case w.Described && w.Pointers:
+		return "by .eh_frame and frame pointers"
+	case w.Pointers:
+		return "by frame pointers"
+	case w.Described:
+		return "by .eh_frame"
+	}
+	return "where nothing describes the callers: compile with -fno-omit-frame-pointer"
 }
 
 func (c *callers) sayMany(functions int, pattern string, stderr io.Writer) {
@@ -250,6 +291,7 @@ func (o *callersOptions) write(c *callers, stdout io.Writer) error {
 type callers struct {
 	p        *proc.Process
 	function string
+	way      string // how callers were found
 	images   func() []*patch.Image
 	chains   []patch.Chain
 	places   map[uint64][]place
@@ -321,7 +363,15 @@ func (c *callers) total() (n uint64) {
 func (c *callers) printText(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	total := c.total()
-	fmt.Fprintf(b, "%s: %d calls by %s in %v\n", c.function, total, counted(len(c.chains), "chain", "chains"), c.duration.Round(100*time.Millisecond))
+	when := "since the program began"
+	if c.duration > 0 {
+		when = "in " + c.duration.Round(100*time.Millisecond).String()
+	}
+	fmt.Fprintf(b, "%s: %d calls by %s %s", c.function, total, counted(len(c.chains), "chain", "chains"), when)
+	if c.way != "" {
+		fmt.Fprintf(b, ", %s", c.way)
+	}
+	b.WriteString("\n")
 	for i, chain := range c.chains {
 		if c.top > 0 && i == c.top {
 			fmt.Fprintf(b, "\n... and %d more; --top 0 shows all\n", len(c.chains)-i)

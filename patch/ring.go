@@ -384,10 +384,15 @@ func (s *Session) Chains() []Chain {
 	for _, c := range byAddresses {
 		chains = append(chains, *c)
 	}
+	SortChains(chains)
+	return chains
+}
+
+// SortChains sorts chains, the most frequent first.
+func SortChains(chains []Chain) {
 	slices.SortFunc(chains, func(a, b Chain) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Addresses, b.Addresses))
 	})
-	return chains
 }
 
 // collectChains adds the chains of (a part of) a table.

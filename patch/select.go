@@ -75,14 +75,24 @@ func (p Pattern) Matches(process *proc.Process, s *Site) bool {
 			return false
 		}
 	}
-	if p.name.MatchString(s.Function.Name) {
+	return p.named(s.Function.Name) || p.name.MatchString(s.Name())
+}
+
+// Fits tells whether the pattern chooses a function that the linker calls symbol,
+// of an image and a source file, "" if that is not known.
+func (p Pattern) Fits(symbol, image, file string) bool {
+	if p.where != nil && !p.where.MatchString(filepath.Base(image)) && (file == "" || !p.where.MatchString(filepath.Base(file))) {
+		return false
+	}
+	return p.named(symbol)
+}
+
+// named tells whether one of the names of a symbol fits.
+func (p Pattern) named(symbol string) bool {
+	if p.name.MatchString(symbol) || p.name.MatchString(demangle.Filter(symbol)) {
 		return true
 	}
-	name := s.Name()
-	if p.name.MatchString(name) {
-		return true
-	}
-	short, err := demangle.ToString(s.Function.Name, demangle.NoParams, demangle.NoTemplateParams)
+	short, err := demangle.ToString(symbol, demangle.NoParams, demangle.NoTemplateParams)
 	return err == nil && p.name.MatchString(short)
 }
 
