@@ -22,25 +22,17 @@ func printJSON(w io.Writer, r *Report) error {
 		}
 		j.raw("\n")
 		j.file(f, r.Shown(f.Name))
-		if _, err := w.Write(j.buf); err != nil {
+		if err := j.flush(w); err != nil {
 			return err
 		}
-		j.buf = j.buf[:0]
 	}
 	j.raw("\n]")
 	j.list(`,"excluded":[`, len(r.Excluded.List), func(i int) { j.excluded(&r.Excluded.List[i], r.Shown) })
 	j.raw("}\n")
-	_, err := w.Write(j.buf)
-	return err
+	return j.flush(w)
 }
 
-type jsonWriter struct{ buf []byte }
-
-func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }
-
-func (j *jsonWriter) number(before string, n int64) {
-	j.buf = strconv.AppendInt(append(j.buf, before...), n, 10)
-}
+type jsonWriter struct{ buffer }
 
 // nonzero writes a member unless it is 0.
 func (j *jsonWriter) nonzero(before string, n int32) {

@@ -13,10 +13,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"footfall/coverage"
 )
@@ -27,6 +29,11 @@ type Report struct {
 	Shown func(path string) string // the name to show for a source
 	// Excluded is what [Exclusions] have taken out of the Set.
 	Excluded Excluded
+	// Root is the absolute path of the directory from which names are shown.
+	Root string
+	// Time is when the data were made, zero if that is not known. Outputs that
+	// must tell a time tell this one: the same data give the same bytes.
+	Time time.Time
 	// ExceptionBranches counts and shows branches that only an exception
 	// decides, as others.
 	ExceptionBranches bool
@@ -37,6 +44,8 @@ type Report struct {
 	Width int
 	// Color tells to colour text on standard output.
 	Color bool
+
+	problems *[]Problem // met while an output is printed
 }
 
 // An Output is a format and the place for it.
@@ -61,6 +70,14 @@ var formats = []*format{
 	{name: "gcov", write: (*Report).writeListings},
 	{name: "excluded", print: printExcluded},
 	{name: "tests", print: printTests},
+	{name: "cobertura", print: printCobertura},
+	{name: "sonarqube", print: printSonarQube},
+	{name: "jacoco", print: printJaCoCo},
+	{name: "clover", print: printClover},
+	{name: "coveralls", print: printCoveralls},
+	{name: "gcovr", print: printGcovr},
+	{name: "gcovr5", print: printGcovr5},
+	{name: "csv", print: printCSV},
 }
 
 // ParseOutput reads FORMAT or FORMAT=TARGET.
@@ -93,20 +110,26 @@ func Formats() []string {
 // Write writes the report to o. A file appears when it is complete, in place
 // of an older one. The problems are those of sources.
 func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
-	switch {
-	case o.format.print == nil:
+	if o.format.print == nil {
 		return o.format.write(r, o.Target)
-	case o.Target == "-":
-		w := bufio.NewWriterSize(stdout, 1<<16)
-		if err := o.format.print(w, r); err != nil {
-			return nil, err
-		}
-		return nil, w.Flush()
 	}
-	plain := *r
-	plain.Width, plain.Color = 0, false
-	return nil, WriteFile(o.Target, func(w io.Writer) error { return o.format.print(w, &plain) })
+	var problems []Problem
+	this := *r
+	this.problems = &problems
+	if o.Target == "-" {
+		w := bufio.NewWriterSize(stdout, 1<<16)
+		if err := o.format.print(w, &this); err != nil {
+			return problems, err
+		}
+		return problems, w.Flush()
+	}
+	this.Width, this.Color = 0, false
+	err := WriteFile(o.Target, func(w io.Writer) error { return o.format.print(w, &this) })
+	return problems, err
 }
+
+// problem tells of something that an output could not use.
+func (r *Report) problem(p Problem) { *r.problems = append(*r.problems, p) }
 
 // WriteFile calls write for the new content of a file. A regular file is
 // replaced in one step; anything else, such as a pipe, is written to.
@@ -157,6 +180,42 @@ func (r *Report) branches(l *coverage.Line) []coverage.Branch {
 		}
 	}
 	return kept
+}
+
+// decisions yields the branches of each decision of a line.
+func decisions(branches []coverage.Branch) iter.Seq[[]coverage.Branch] {
+	return func(yield func([]coverage.Branch) bool) {
+		for len(branches) > 0 {
+			n := 1
+			for n < len(branches) && branches[n].Block == branches[0].Block {
+				n++
+			}
+			if !yield(branches[:n]) {
+				return
+			}
+			branches = branches[n:]
+		}
+	}
+}
+
+// taken counts branches, and those that were taken.
+func taken(branches []coverage.Branch) coverage.Ratio {
+	r := coverage.Ratio{Total: len(branches)}
+	for i := range branches {
+		if branches[i].Count > 0 {
+			r.Covered++
+		}
+	}
+	return r
+}
+
+// seconds returns the time of the data in seconds since 1970, 0 if it is not
+// known.
+func (r *Report) seconds() int64 {
+	if r.Time.IsZero() {
+		return 0
+	}
+	return r.Time.Unix()
 }
 
 // branchTotal returns the branches that the report counts.

@@ -1,0 +1,96 @@
+package report
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"footfall/coverage"
+)
+
+// A signature is the name of a function as people know it.
+type signature struct {
+	name   string // without parameters: "Stack<int>::push"
+	params string // "(int)", for those qualified " const"; "" in C
+}
+
+// signatures returns those of the functions of a file. Services stop at a
+// second function of the same signature; a file that was compiled in two ways
+// may have some, and gets the lines after them.
+func signatures(functions []*coverage.Function) []signature {
+	out := make([]signature, len(functions))
+	seen := make(map[signature]bool, len(functions))
+	for i, f := range functions {
+		s := newSignature(f.Name)
+		if seen[s] {
+			s.params += " line " + strconv.Itoa(int(f.StartLine))
+		}
+		for n := 2; seen[s]; n++ {
+			s.params += " " + strconv.Itoa(n)
+		}
+		seen[s] = true
+		out[i] = s
+	}
+	return out
+}
+
+func newSignature(name string) signature {
+	ast, err := demangle.ToAST(name)
+	if err != nil {
+		return signature{name: name}
+	}
+	short := demangle.ASTToString(ast, demangle.NoParams)
+	_, params, _ := strings.Cut(demangle.ASTToString(ast), short) // a template's return type stands before it
+	return signature{short, params}
+}
+
+// oneLine returns s without characters that would end a line or move the
+// cursor, for outputs that cannot escape them: a path may hold any byte but 0.
+func oneLine(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, s)
+}
+
+// A folder is a directory of sources.
+type folder struct {
+	name   string // as shown, "" for the root
+	files  []*coverage.File
+	base   []string // the names of the files in it
+	totals coverage.Totals
+	each   []coverage.Totals
+}
+
+// folders returns the directories with sources, by ascending name.
+func (r *Report) folders() []*folder {
+	var list []*folder
+	byName := make(map[string]*folder)
+	for _, f := range r.Set.Files {
+		dir, base := path.Split(r.Shown(f.Name))
+		if len(dir) > 1 {
+			dir = strings.TrimSuffix(dir, "/")
+		}
+		d := byName[dir]
+		if d == nil {
+			d = &folder{name: dir}
+			byName[dir] = d
+			list = append(list, d)
+		}
+		t := f.Totals()
+		d.files, d.base, d.each = append(d.files, f), append(d.base, base), append(d.each, t)
+		d.totals.Add(t)
+	}
+	slices.SortFunc(list, func(a, b *folder) int { return cmp.Compare(a.name, b.name) })
+	return list
+}
