@@ -57,7 +57,7 @@ func listingName(path string) string {
 }
 
 func (r *Report) printListing(w io.Writer, f *coverage.File, shown string, source []byte) error {
-	buf := fmt.Appendf(nil, "        -:    0:Source:%s\n", shown)
+	buf := fmt.Appendf(nil, "        -:    0:Source:%s\n", oneLine(shown))
 	lines := f.Lines
 	for number := int32(1); len(source) > 0 || len(lines) > 0; number++ {
 		var text []byte

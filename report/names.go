@@ -63,6 +63,9 @@ func oneLine(s string) string {
 	}, s)
 }
 
+// line is the name to show for a source, where it must stay on a line.
+func (r *Report) line(path string) string { return oneLine(r.Shown(path)) }
+
 // A folder is a directory of sources.
 type folder struct {
 	name   string // as shown, "" for the root

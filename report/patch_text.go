@@ -38,7 +38,7 @@ func (t *table) missed(r *Report) {
 	count := 0
 	for _, f := range r.Set.Files {
 		if m := r.Patch.missed(f); m.count > 0 {
-			m.file = r.Shown(f.Name)
+			m.file = r.line(f.Name)
 			count += m.count
 			all = append(all, m)
 		}

@@ -68,7 +68,7 @@ func newTable(r *Report, title string, totals func(*coverage.File) (coverage.Tot
 		if !wanted {
 			continue
 		}
-		row := row{r.Shown(f.Name), of}
+		row := row{r.line(f.Name), of}
 		t.rows = append(t.rows, row)
 		t.total.totals.Add(row.totals)
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(row.name))
@@ -240,10 +240,8 @@ type notCalled struct {
 	lines int // with code
 }
 
-const mostUncalled = 10
-
-// uncalled writes the largest functions that were never called.
-func (t *table) uncalled(r *Report) {
+// uncalled returns the functions that were never called, the largest first.
+func (r *Report) uncalled() []notCalled {
 	var all []notCalled
 	for _, f := range r.Set.Files {
 		for i, fn := range f.Functions {
@@ -252,12 +250,20 @@ func (t *table) uncalled(r *Report) {
 			}
 		}
 	}
-	if len(all) == 0 {
-		return
-	}
 	slices.SortStableFunc(all, func(a, b notCalled) int {
 		return cmp.Or(cmp.Compare(b.lines, a.lines), cmp.Compare(b.Blocks, a.Blocks))
 	})
+	return all
+}
+
+const mostUncalled = 10
+
+// uncalled writes the largest functions that were never called.
+func (t *table) uncalled(r *Report) {
+	all := r.uncalled()
+	if len(all) == 0 {
+		return
+	}
 	if len(all) == 1 {
 		t.text("\n1 function was never called:\n")
 	} else {
@@ -268,7 +274,7 @@ func (t *table) uncalled(r *Report) {
 	names := make([]string, len(all))
 	t.nameWidth = 0
 	for i, fn := range all {
-		names[i] = demangle.Filter(fn.Name, demangle.NoParams)
+		names[i] = oneLine(demangle.Filter(fn.Name, demangle.NoParams))
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(names[i]))
 	}
 	if t.width > 0 {
@@ -278,7 +284,7 @@ func (t *table) uncalled(r *Report) {
 		t.padded(strconv.Itoa(fn.lines), 6)
 		t.text(" lines  ")
 		t.name(names[i])
-		t.text(fmt.Sprintf("%s%s:%d\n", gap, r.Shown(fn.file), fn.StartLine))
+		t.text(fmt.Sprintf("%s%s:%d\n", gap, r.line(fn.file), fn.StartLine))
 	}
 }
 

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// printGitHub writes workflow commands, which GitHub Actions shows beside the
+// lines of a pull request
+// (docs.github.com, "Workflow commands for GitHub Actions"):
+//
+//	::warning file=a.c,line=3,endLine=9,title=Not covered::7 lines of f never ran
+//
+// It shows ten warnings and ten notices of a step at most, and so those with
+// the most lines and branches are written and the others counted.
+func printGitHub(w io.Writer, r *Report) error {
+	var lines, branches []*hole
+	for _, h := range r.holes() {
+		if h.lines > 0 {
+			lines = append(lines, h)
+		} else {
+			branches = append(branches, h)
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b *hole) int { return cmp.Compare(b.lines, a.lines) })
+	slices.SortStableFunc(branches, func(a, b *hole) int { return cmp.Compare(b.branches.Missed(), a.branches.Missed()) })
+	const mostWarnings, mostNotices = 10, 9 // one notice tells of the others
+	moreLines, moreBranches := max(len(lines)-mostWarnings, 0), max(len(branches)-mostNotices, 0)
+	lines, branches = lines[:len(lines)-moreLines], branches[:len(branches)-moreBranches]
+
+	var buf []byte
+	for _, h := range append(lines, branches...) {
+		command, title := "warning", "Not covered"
+		if h.lines == 0 {
+			command, title = "notice", "Partly covered"
+		}
+		buf = fmt.Appendf(buf, "::%s file=%s,line=%d,endLine=%d,title=%s::%s\n",
+			command, workflowProperty(h.file), h.first, h.last, title, workflowText(h.message()))
+	}
+	if moreLines+moreBranches > 0 {
+		buf = fmt.Appendf(buf, "::notice title=Coverage::not shown: %d more places that never ran, %d more lines with branches that were never taken\n", moreLines, moreBranches)
+	}
+	_, err := w.Write(buf)
+	return err
+}
+
+// workflowText escapes the text of a workflow command.
+func workflowText(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.ToValidUTF8(s, "\ufffd"))
+}
+
+// workflowProperty escapes the value of a property.
+func workflowProperty(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(workflowText(s))
+}
