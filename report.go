@@ -54,11 +54,22 @@ of lines, --exclude-functions, in which * fits any letters, and --exclude-noncod
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
   text       a table, the worst file first, and the largest uncalled functions
-  lcov       a tracefile for lcov and genhtml 1 and most services
-  lcov2      one for lcov and genhtml 2, which want to know where functions end
+  lcov       a tracefile for lcov and genhtml 2.2 and later; lcov2 is for every
+             lcov 2, lcov1 for lcov 1 and for services
   json       all there is, see docs/report.md
   gcov=DIR   a listing of each source in DIR, as gcov writes them
   excluded   what is left out, and by which rule
+  cobertura  XML for Jenkins, GitLab, Azure DevOps, Codecov
+  sonarqube  XML, SonarQube's generic test coverage
+  jacoco     XML for what reads JaCoCo's
+  clover     XML for what reads Clover's
+  coveralls  JSON for Coveralls
+  gcovr      JSON for gcovr 8.7 --add-tracefile; gcovr5 is for 5.1 and 5.2
+  csv        a table of the files
+  markdown   a short summary for a comment on a change, or of a job
+  github     annotations of GitHub Actions: the largest parts that never ran
+  gitlab     a code quality report of GitLab: all that never ran
+  badge      a picture (SVG) of the part of the lines that is covered
 
 --diff-base shows the coverage of changed lines, since a revision of git or by a
 unified diff, and which of them never ran; --fail-under patch=PERCENT is about
@@ -71,6 +82,9 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 
   # for genhtml, and a table at the same time
   footfall report --output lcov=cov.info --output text build
+
+  # for a pull request on GitHub: a summary, and annotations of the lines
+  footfall report --output markdown=$GITHUB_STEP_SUMMARY --output github
 
   # only our sources, and fail if too little is tested
   footfall report --include 'src/**' --exclude '*_test.c' --fail-under lines=80,branches=60

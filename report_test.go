@@ -52,7 +52,7 @@ func TestReportConfirm(t *testing.T) {
 			build(t, dir, program.compiler, program.files)
 			theirs, ours := filepath.Join(dir, "theirs.info"), filepath.Join(dir, "ours.info")
 			command(t, dir, "lcov", "--quiet", "--capture", "--directory", ".", "--gcov-tool", "gcov-12", "--no-external", "--output-file", theirs)
-			if status := run([]string{"footfall", "report", "--root", dir, "--output", "lcov=" + ours, dir}); status != 0 {
+			if status := run([]string{"footfall", "report", "--root", dir, "--output", "lcov1=" + ours, dir}); status != 0 {
 				t.Fatalf("footfall report: exit status %d", status)
 			}
 			want, got := readTracefile(t, theirs), readTracefile(t, ours)

@@ -60,7 +60,7 @@ func (m *Mount) tracefile(processes []*process) []byte {
 		fmt.Fprintf(b, "# footfall: %v\n", p)
 	}
 	r := &report.Report{Set: set, Shown: resolver.Shown}
-	out, err := report.ParseOutput("lcov")
+	out, err := report.ParseOutput("lcov1")
 	if err == nil {
 		_, err = r.Write(out, b)
 	}

@@ -8,30 +8,50 @@ import (
 	"footfall/coverage"
 )
 
-// printLcov writes a tracefile as geninfo of lcov 1 does: one record for each
+// printLcov writes a tracefile as geninfo of lcov 2.5 does: one record for each
 // source,
 //
 //	TN:test                          or nothing
 //	SF:/abs/path.c
-//	FN:line,name  FNDA:calls,name    for each instance of a function
+//	FNL:index,line,end               for each function
+//	FNA:index,calls,name             for each instance of it
 //	FNF:found  FNH:hit
-//	BRDA:line,block,branch,taken     "-" where the decision never ran
+//	BRDA:line,block,branch,taken     "-" where the decision never ran; "e" before block: an exception's way
 //	BRF:found  BRH:hit
-//	MCDC:line,terms,t or f,shown,index,expression     lcov 1 skips it
+//	MCDC:line,terms,t or f,shown,index,expression
 //	MCF:found  MCH:hit
 //	DA:line,count
 //	LF:found  LH:hit
 //	end_of_record
+//
+// lcov 2.2 and later read it. lcov 1 skips the records that it does not know,
+// and so shows lines and branches, but no functions. lcov 2.0 and 2.1 stop at
+// them.
 func printLcov(w io.Writer, r *Report) error {
-	return printTracefile(w, tracefile{report: r})
+	return printTracefile(w, tracefile{report: r, dialect: lcov22})
 }
 
-// printLcov2 writes FN:line,end,name as lcov 2.0 did; lcov 1 would take the
-// number for the name. Without it lcov 2 makes up where functions end, and
-// stops at the contradictions that follow.
+// printLcov2 writes what every lcov 2 reads: FN:line,end,name and
+// FNDA:calls,name for each instance, and no conditions.
 func printLcov2(w io.Writer, r *Report) error {
-	return printTracefile(w, tracefile{report: r, ends: true})
+	return printTracefile(w, tracefile{report: r, dialect: lcov20})
 }
+
+// printLcov1 writes FN:line,name. Without the ends lcov 2 makes up where
+// functions end, and stops at the contradictions that follow; lcov 1 would take
+// an end for the name.
+func printLcov1(w io.Writer, r *Report) error {
+	return printTracefile(w, tracefile{report: r, dialect: lcov1})
+}
+
+// A dialect is the oldest lcov that reads a tracefile.
+type dialect int
+
+const (
+	lcov1 dialect = iota
+	lcov20
+	lcov22
+)
 
 func printTracefile(w io.Writer, t tracefile) error {
 	for _, f := range t.report.Set.Files {
@@ -40,7 +60,9 @@ func printTracefile(w io.Writer, t tracefile) error {
 		t.begin(test, f.Name)
 		t.functions(f.Functions)
 		t.branches(f.Lines)
-		t.conditions(f.Lines)
+		if t.dialect != lcov20 {
+			t.conditions(f.Lines)
+		}
 		if test != "" {
 			t.lines(f.Lines)
 		} else {
@@ -58,9 +80,9 @@ func printTracefile(w io.Writer, t tracefile) error {
 }
 
 type tracefile struct {
-	report *Report
-	ends   bool // write the end lines of functions
-	buf    []byte
+	buffer
+	report  *Report
+	dialect dialect
 }
 
 // record appends a record of numbers, and of a name if there is one.
@@ -83,45 +105,89 @@ func (t *tracefile) ratio(found, hit string, r coverage.Ratio) {
 	t.record(hit, "", int64(r.Covered))
 }
 
-// functions writes each name once: lcov knows only one line for a name, and
+// An lcovFunction is a function as lcov knows it: a place with names.
+type lcovFunction struct {
+	line, end int32 // end 0: not known
+	names     []lcovName
+}
+
+type lcovName struct {
+	name  string
+	calls int64
+}
+
+// lcovFunctions has each name once: lcov knows only one line for a name, and
 // lcov 2 stops at a second one. A name has two lines where one source was
 // compiled in two ways.
-func (t *tracefile) functions(functions []*coverage.Function) {
-	n := 0
-	for _, f := range functions {
-		n += len(f.Instances)
-	}
-	type counted struct {
-		name  string
-		count int64
-	}
-	list := make([]counted, 0, n)
-	index := make(map[string]int, n)
+func lcovFunctions(functions []*coverage.Function) []lcovFunction {
+	type place struct{ function, name int }
+	list := make([]lcovFunction, 0, len(functions))
+	places := make(map[string]place, len(functions))
 	end, line := int32(0), int32(-1)
 	for i, f := range functions {
 		if f.StartLine != line {
 			end, line = commonEnd(functions[i:]), f.StartLine
 		}
+		entry := lcovFunction{line: line}
+		if end >= line {
+			entry.end = end
+		}
 		for _, in := range f.Instances {
-			k, again := index[in.Name]
-			if !again {
-				k = len(list)
-				index[in.Name] = k
-				list = append(list, counted{name: in.Name})
-				if t.ends && end >= line {
-					t.record("FN:", in.Name, int64(line), int64(end))
-				} else {
-					t.record("FN:", in.Name, int64(line))
-				}
+			name, calls := oneLine(in.Name), max(in.Count, 0)
+			if p, again := places[name]; !again {
+				places[name] = place{len(list), len(entry.names)}
+				entry.names = append(entry.names, lcovName{name, calls})
+			} else if p.function < len(list) {
+				list[p.function].names[p.name].calls += calls
+			} else {
+				entry.names[p.name].calls += calls
 			}
-			list[k].count += max(in.Count, 0)
+		}
+		if len(entry.names) > 0 {
+			list = append(list, entry)
 		}
 	}
-	total := coverage.Ratio{Total: len(list)}
-	for _, c := range list {
-		t.record("FNDA:", c.name, c.count)
-		if c.count > 0 {
-			total.Covered++
+	return list
+}
+
+func (t *tracefile) functions(functions []*coverage.Function) {
+	list := lcovFunctions(functions)
+	var total coverage.Ratio
+	if t.dialect >= lcov22 {
+		for i, f := range list {
+			if f.end > 0 {
+				t.record("FNL:", "", int64(i), int64(f.line), int64(f.end))
+			} else {
+				t.record("FNL:", "", int64(i), int64(f.line))
+			}
+			called := 0
+			for _, n := range f.names {
+				t.record("FNA:", n.name, int64(i), n.calls)
+				if n.calls > 0 {
+					called = 1
+				}
+			}
+			total = total.Plus(coverage.Ratio{Covered: called, Total: 1})
+		}
+		t.ratio("FNF:", "FNH:", total)
+		return
+	}
+	for _, f := range list {
+		for _, n := range f.names {
+			if t.dialect == lcov20 && f.end > 0 {
+				t.record("FN:", n.name, int64(f.line), int64(f.end))
+			} else {
+				t.record("FN:", n.name, int64(f.line))
+			}
+		}
+	}
+	for _, f := range list {
+		for _, n := range f.names {
+			t.record("FNDA:", n.name, n.calls)
+			total.Total++
+			if n.calls > 0 {
+				total.Covered++
+			}
 		}
 	}
 	t.ratio("FNF:", "FNH:", total)
@@ -149,15 +215,20 @@ func (t *tracefile) branches(lines []coverage.Line) {
 			if b.Block != block {
 				block, index = b.Block, 0
 			}
-			total.Total++
-			if !b.Evaluated {
-				t.record("BRDA:", "-", int64(l.Number), int64(b.Block), index)
-			} else {
-				t.record("BRDA:", "", int64(l.Number), int64(b.Block), index, max(b.Count, 0))
-				if b.Count > 0 {
-					total.Covered++
-				}
+			t.number("BRDA:", int64(l.Number))
+			t.raw(",")
+			if b.Throw && t.dialect > lcov1 {
+				t.raw("e")
 			}
+			t.number("", int64(b.Block))
+			t.number(",", index)
+			if b.Evaluated {
+				t.number(",", max(b.Count, 0))
+			} else {
+				t.raw(",-")
+			}
+			t.raw("\n")
+			total = total.Plus(taken([]coverage.Branch{b}))
 			index++
 		}
 	}

@@ -66,6 +66,7 @@ var formats = []*format{
 	{name: "text", print: printText},
 	{name: "lcov", print: printLcov},
 	{name: "lcov2", print: printLcov2},
+	{name: "lcov1", print: printLcov1},
 	{name: "json", print: printJSON},
 	{name: "gcov", write: (*Report).writeListings},
 	{name: "excluded", print: printExcluded},
@@ -78,6 +79,23 @@ var formats = []*format{
 	{name: "gcovr", print: printGcovr},
 	{name: "gcovr5", print: printGcovr5},
 	{name: "csv", print: printCSV},
+	{name: "markdown", print: printMarkdown},
+	{name: "github", print: printGitHub},
+	{name: "gitlab", print: printGitLab},
+	{name: "badge", print: printBadge},
+}
+
+// Formats returns what may stand at the beginning of an output, for completion.
+func Formats() []string {
+	var names []string
+	for _, f := range formats {
+		if name := f.name; name == "text" {
+			names = append(names, name)
+		} else {
+			names = append(names, name+"=")
+		}
+	}
+	return names
 }
 
 // ParseOutput reads FORMAT or FORMAT=TARGET.

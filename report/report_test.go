@@ -87,7 +87,9 @@ func TestWrite(t *testing.T) {
 		{"text in colour", "text", color, "color.golden"},
 		{"lcov", "lcov", example(), "lcov.golden"},
 		{"lcov with exception branches", "lcov", all, "lcov-exceptions.golden"},
-		{"lcov 2", "lcov2", example(), "lcov2.golden"},
+		{"lcov 2.0", "lcov2", example(), "lcov2.golden"},
+		{"lcov 1", "lcov1", example(), "lcov1.golden"},
+		{"lcov 1 with exception branches", "lcov1", all, "lcov1-exceptions.golden"},
 		{"json", "json", example(), "json.golden"},
 		{"json of nothing", "json", empty, "json-empty.golden"},
 	} {
@@ -141,9 +143,13 @@ func TestLcovNamesAreUnique(t *testing.T) {
 			{StartLine: 9, Instances: []coverage.Instance{{Name: "f", Count: 2}}},
 		},
 	}}}}
-	want := "TN:\nSF:/a.c\nFN:3,f\nFNDA:3,f\nFNF:1\nFNH:1\nLF:0\nLH:0\nend_of_record\n"
-	if diff := cmp.Diff(want, written(t, r, "lcov")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	for format, want := range map[string]string{
+		"lcov":  "TN:\nSF:/a.c\nFNL:0,3\nFNA:0,3,f\nFNF:1\nFNH:1\nLF:0\nLH:0\nend_of_record\n",
+		"lcov2": "TN:\nSF:/a.c\nFN:3,f\nFNDA:3,f\nFNF:1\nFNH:1\nLF:0\nLH:0\nend_of_record\n",
+	} {
+		if diff := cmp.Diff(want, written(t, r, format)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", format, diff)
+		}
 	}
 }
 
