@@ -393,6 +393,7 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 			images = append(images, im)
 		}
 	}
+	l.made = time.Now()
 	objects := l.finder.Pair(images)
 	stderr := l.stderr
 	if !tell {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -180,6 +181,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	notes(p.stderr, objects, stats, p.sources)
 	p.noteExcluded()
+	p.made = newest(objects)
 	return p.print(set)
 }
 
@@ -192,6 +194,7 @@ type printer struct {
 	sources        *report.Sources
 	exclusions     *report.Exclusions
 	excluded       report.Excluded // of the set that is to be printed
+	made           time.Time       // when the data were written
 	stdout, stderr io.Writer
 }
 
@@ -257,7 +260,11 @@ func (p *printer) parse() (err error) {
 
 // print writes all outputs and judges by the thresholds.
 func (p *printer) print(set *coverage.Set) error {
-	r := &report.Report{Set: set, Shown: p.sources.Shown, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
+	made, err := sourceDate(p.made)
+	if err != nil {
+		return err
+	}
+	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: made, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
 	if p.diff != nil {
 		r.Patch = report.NewPatch(p.diff, set, p.sources)
 		patchNotes(p.stderr, r, p.verbose)
