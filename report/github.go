@@ -49,7 +49,7 @@ func printGitHub(w io.Writer, r *Report) error {
 
 // workflowText escapes the text of a workflow command.
 func workflowText(s string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.ToValidUTF8(s, "\ufffd"))
+	return oneLine(strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.ToValidUTF8(s, "\ufffd")))
 }
 
 // workflowProperty escapes the value of a property.

@@ -40,12 +40,11 @@ func signatures(functions []*coverage.Function) []signature {
 }
 
 func newSignature(name string) signature {
-	ast, err := demangle.ToAST(name)
+	short, err := demangle.ToString(name, demangle.NoParams)
 	if err != nil {
 		return signature{name: name}
 	}
-	short := demangle.ASTToString(ast, demangle.NoParams)
-	_, params, _ := strings.Cut(demangle.ASTToString(ast), short) // a template's return type stands before it
+	_, params, _ := strings.Cut(demangle.Filter(name), short) // a template's return type stands before it
 	return signature{short, params}
 }
 
