@@ -640,7 +640,7 @@ func TestGitHub(t *testing.T) {
 // never ran.
 func TestHolesOfChangedLines(t *testing.T) {
 	r := example()
-	r.Patch = &Patch{files: map[string]*FileDiff{"/p/src/a.cc": {Edits: []Edit{{Old: 7, Deleted: 1, New: 7, Inserted: 1}}}}}
+	r.Patch = &Patch{files: map[string]*FileDiff{"/p/src/a.cc": {Edits: coverage.Edits{{Old: 7, Deleted: 1, New: 7, Inserted: 1}}}}}
 	want := "::warning file=src/a.cc,line=7,endLine=7,title=Not covered::1 line of main never ran\n"
 	if diff := cmp.Diff(want, written(t, r, "github")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
