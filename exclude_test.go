@@ -22,7 +22,7 @@ func TestExcludeConfirm(t *testing.T) {
 	build(t, dir, "g++-12", map[string]string{"marks.cc": string(source)})
 	left := func(options ...string) map[string]int {
 		name := filepath.Join(t.TempDir(), "info")
-		args := append([]string{"footfall", "report", "--root", dir, "--exception-branches", "--output", "lcov=" + name, dir}, options...)
+		args := append([]string{"footfall", "report", "--root", dir, "--exception-branches", "--output", "lcov1=" + name, dir}, options...)
 		if status := run(args); status != 0 {
 			t.Fatalf("footfall report: exit status %d", status)
 		}

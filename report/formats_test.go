@@ -164,7 +164,7 @@ func lcovNumbers(t *testing.T, text string) (n numbers) {
 	for line := range strings.Lines(text) {
 		tag, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if c := counters[tag]; c != nil {
-			*c += number(t, value)
+			*c += atoi(t, value)
 		}
 		last := value[strings.LastIndexByte(value, ',')+1:]
 		switch tag {
@@ -399,7 +399,7 @@ func csvNumbers(t *testing.T, text string) (n numbers) {
 	}
 	for _, row := range rows[1:] {
 		for i, r := range []*coverage.Ratio{&n.Lines, &n.Branches, &n.Functions, &n.Conditions} {
-			*r = r.Plus(coverage.Ratio{Covered: number(t, row[3*i+2]), Total: number(t, row[3*i+1])})
+			*r = r.Plus(coverage.Ratio{Covered: atoi(t, row[3*i+2]), Total: atoi(t, row[3*i+1])})
 		}
 	}
 	return n
@@ -435,7 +435,7 @@ func ratio(covered bool) coverage.Ratio {
 	return coverage.Ratio{Total: 1}
 }
 
-func number(t *testing.T, s string) int {
+func atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
 	if err != nil {

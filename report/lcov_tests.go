@@ -60,5 +60,5 @@ func (t *tracefile) tests(f *coverage.File) {
 func (t *tracefile) begin(test, file string) {
 	t.buf = append(t.buf, "TN:"...)
 	t.buf = append(t.buf, strings.NewReplacer(",", "_", "\n", "_", "\r", "_").Replace(test)...)
-	t.buf = append(append(append(t.buf, "\nSF:"...), file...), '\n')
+	t.buf = append(append(append(t.buf, "\nSF:"...), oneLine(file)...), '\n')
 }
