@@ -85,19 +85,6 @@ var formats = []*format{
 	{name: "badge", print: printBadge},
 }
 
-// Formats returns what may stand at the beginning of an output, for completion.
-func Formats() []string {
-	var names []string
-	for _, f := range formats {
-		if name := f.name; name == "text" {
-			names = append(names, name)
-		} else {
-			names = append(names, name+"=")
-		}
-	}
-	return names
-}
-
 // ParseOutput reads FORMAT or FORMAT=TARGET.
 func ParseOutput(s string) (Output, error) {
 	name, target, ok := strings.Cut(s, "=")
