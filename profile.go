@@ -46,7 +46,8 @@ numbers of calls, as far as there are any.
                  alone stands for the counts files and the gmon.out in the working
                  directory, a number for a pid.
   footfall profile --diff A B
-                 shows what B does more, or less, than A.
+                 shows what B does more, or less, than A, in text, source or pprof.
+                 Before gmon.out files goes their program: --diff PROGRAM A B.
 
 Samples are taken by the kernel (perf_event_open, cpu-clock), of all threads and
 of the processes that the program starts, also in libraries and in the kernel.
@@ -166,8 +167,8 @@ func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 
 func (o *profileOptions) check(args []string, dash int) ([]profileOutput, *report.Sources, error) {
 	switch {
-	case o.diff && (o.pid != 0 || dash >= 0 || len(args) != 2):
-		return nil, nil, errors.New("--diff compares two sources: --diff A B")
+	case o.diff && (o.pid != 0 || dash >= 0 || compared(args) == nil):
+		return nil, nil, errors.New("--diff compares two sources: --diff A B; those of gmon.out come after their program: --diff PROGRAM A B, or --diff PROGRAM A PROGRAM B")
 	case dash > 0:
 		return nil, nil, fmt.Errorf("%s: sources cannot be mixed with a program to run", args[0])
 	case dash == 0 && len(args) == 0:
@@ -354,18 +355,33 @@ func (o *profileOptions) read(names []string, stderr io.Writer) (*profile.Profil
 	return files.Profile()
 }
 
+// compared returns the two sources that --diff compares, each with the program that
+// it needs, if any.
+func compared(args []string) [][]string {
+	switch {
+	case len(args) == 2:
+		return [][]string{args[:1], args[1:]}
+	case len(args) == 3 && profile.IsProgram(args[0]):
+		return [][]string{args[:2], {args[0], args[2]}}
+	case len(args) == 4 && profile.IsProgram(args[0]) && profile.IsProgram(args[2]):
+		return [][]string{args[:2], args[2:]}
+	}
+	return nil
+}
+
 // compare shows the difference of two profiles.
-func (o *profileOptions) compare(names []string, outputs []profileOutput, sources *report.Sources, stdout, stderr io.Writer) error {
+func (o *profileOptions) compare(args []string, outputs []profileOutput, sources *report.Sources, stdout, stderr io.Writer) error {
 	var ps [2]*profile.Profile
-	for i, name := range names {
-		p, err := o.read([]string{name}, stderr)
+	var titles [2]string
+	for i, names := range compared(args) {
+		p, err := o.read(names, stderr)
 		if err != nil {
 			return err
 		}
-		ps[i] = p
+		ps[i], titles[i] = p, strings.Join(names, " ")
 	}
 	r := profile.NewDiff(ps[0], ps[1])
-	r.Title, r.Top = names[0]+" → "+names[1], o.top
+	r.Title, r.Top = titles[0]+" → "+titles[1], o.top
 	o.setUp(r, sources)
 	return writeProfile(r, outputs, stdout)
 }

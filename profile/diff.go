@@ -74,13 +74,12 @@ func (r *Report) changes() []change {
 			strings.Compare(a.node().Func.Name, b.node().Func.Name))
 	})
 	return slices.DeleteFunc(all, func(c change) bool {
-		return size(c, selfOf) == 0 && size(c, callsOf) == 0 && size(c, totalOf) == 0
+		return size(c, selfOf) == 0 && size(c, callsOf) == 0
 	})
 }
 
 func selfOf(n *Node) int64  { return n.Self }
 func callsOf(n *Node) int64 { return n.Calls }
-func totalOf(n *Node) int64 { return n.Total }
 
 // printDiff writes a table of what changed.
 func printDiff(w io.Writer, r *Report) error {
@@ -121,13 +120,10 @@ func printDiff(w io.Writer, r *Report) error {
 	fmt.Fprintln(w)
 	if err := t.write(w, func(i int) string {
 		a, b := all[i].values(selfOf)
-		switch {
-		case !r.Color || a == b:
+		if !r.Color {
 			return ""
-		case b > a:
-			return "\x1b[31m"
 		}
-		return "\x1b[32m"
+		return changeColor(b - a)
 	}); err != nil {
 		return err
 	}
@@ -135,4 +131,15 @@ func printDiff(w io.Writer, r *Report) error {
 		fmt.Fprintf(w, "%s more; --top 0 shows all\n", plural(int64(more), "function"))
 	}
 	return nil
+}
+
+// changeColor is red for more, and green for less.
+func changeColor(d int64) string {
+	switch {
+	case d > 0:
+		return "\x1b[31m"
+	case d < 0:
+		return "\x1b[32m"
+	}
+	return ""
 }

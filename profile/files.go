@@ -21,6 +21,12 @@ type Files struct {
 	others  []*Profile
 }
 
+// IsProgram tells whether a file is a program or library, rather than a profile.
+func IsProgram(name string) bool {
+	b, err := head(name)
+	return err == nil && isELF(b)
+}
+
 // maxFile is the largest file that is read. Counts files have some MB.
 const maxFile = 4 << 30
 

@@ -47,7 +47,7 @@ type Output struct {
 var Outputs = []Output{
 	{"text", false, true, printText},
 	{"callers", false, false, printCallers},
-	{"source", false, false, printSource},
+	{"source", false, true, printSource},
 	{"gprof", false, false, printGprof},
 	{"html", true, false, printHTML},
 	{"json", true, false, printJSON},
@@ -60,7 +60,7 @@ var Outputs = []Output{
 // Print writes the report in the format.
 func (r *Report) Print(w io.Writer, o Output) error {
 	if r.Before != nil && !o.compares {
-		return fmt.Errorf("output %s cannot show a difference; text and pprof can", o.Name)
+		return fmt.Errorf("output %s cannot show a difference; text, source and pprof can", o.Name)
 	}
 	b := bufio.NewWriterSize(w, 1<<16)
 	if err := o.print(b, r); err != nil {

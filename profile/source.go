@@ -77,7 +77,7 @@ func (r *Report) lineCosts() []*fileLines {
 		sorted = append(sorted, f)
 	}
 	slices.SortFunc(sorted, func(a, b *fileLines) int {
-		return cmp.Or(cmp.Compare(b.self, a.self), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(max(b.self, -b.self), max(a.self, -a.self)), cmp.Compare(a.name, b.name))
 	})
 	return sorted
 }
@@ -89,16 +89,36 @@ const around = 3
 // with what it calls, and calls.
 func printSource(w io.Writer, r *Report) error {
 	files := r.lineCosts()
-	if len(files) == 0 {
+	lines := func(n *Node) bool { return n.Func.StartLine > 0 }
+	if len(files) == 0 && !(r.Before != nil && slices.ContainsFunc(r.Graph.Nodes, lines)) {
 		return fmt.Errorf("no lines to show: the program has no debug information; compile with -g")
 	}
-	fmt.Fprintf(w, "%s\n", r.summary())
+	if r.Before != nil {
+		if files = slices.DeleteFunc(files, func(f *fileLines) bool { return !f.changed() }); len(files) == 0 {
+			_, err := fmt.Fprintln(w, "no difference")
+			return err
+		}
+		fmt.Fprintln(w, "What each line does more (+) or less (-) than before; lines are compared by their numbers.")
+	} else {
+		fmt.Fprintf(w, "%s\n", r.summary())
+	}
 	for _, f := range files {
 		if err := r.printFile(w, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// changed forgets the lines of a difference that cost the same, and tells whether
+// there are others.
+func (f *fileLines) changed() bool {
+	for n, c := range f.lines {
+		if *c == (lineCost{}) {
+			delete(f.lines, n)
+		}
+	}
+	return len(f.lines) > 0
 }
 
 func (r *Report) printFile(w io.Writer, f *fileLines) error {
@@ -108,10 +128,14 @@ func (r *Report) printFile(w io.Writer, f *fileLines) error {
 		fmt.Fprintf(w, "  the source cannot be read: %v\n", err)
 	}
 	t := &textTable{}
-	if r.Graph.CPU {
+	cpu, calls := r.Graph.CPU, r.Graph.Calls
+	if r.Before != nil {
+		cpu, calls = cpu || r.Before.CPU, calls || r.Before.Calls
+	}
+	if cpu {
 		t.head("self", "total")
 	}
-	if r.Graph.Calls {
+	if calls {
 		t.head("entered", "calls")
 	}
 	t.head("line")
@@ -130,11 +154,11 @@ func (r *Report) printFile(w io.Writer, f *fileLines) error {
 			at = append(at, 0)
 		}
 		c := cmp.Or(f.lines[n], &lineCost{})
-		if r.Graph.CPU {
-			t.cells(blankSeconds(c.self), blankSeconds(c.total))
+		if cpu {
+			t.cells(r.lineSeconds(c.self), r.lineSeconds(c.total))
 		}
-		if r.Graph.Calls {
-			t.cells(callCount(c.entered), callCount(c.calls))
+		if calls {
+			t.cells(r.lineCalls(c.entered), r.lineCalls(c.calls))
 		}
 		t.cells(fmt.Sprint(n))
 		if n <= int64(len(text)) {
@@ -150,6 +174,8 @@ func (r *Report) printFile(w io.Writer, f *fileLines) error {
 		switch {
 		case !r.Color || c == nil || r.Graph.Total == 0:
 			return ""
+		case r.Before != nil:
+			return changeColor(c.self)
 		case c.self*10 >= r.Graph.Total:
 			return "\x1b[31m"
 		case c.self*100 >= r.Graph.Total:
@@ -159,11 +185,21 @@ func (r *Report) printFile(w io.Writer, f *fileLines) error {
 	})
 }
 
-func blankSeconds(ns int64) string {
-	if ns == 0 {
+func (r *Report) lineSeconds(ns int64) string {
+	switch {
+	case ns == 0:
 		return ""
+	case r.Before != nil:
+		return fmt.Sprintf("%+.3fs", float64(ns)/1e9)
 	}
 	return seconds(ns)
+}
+
+func (r *Report) lineCalls(n int64) string {
+	if r.Before != nil && n != 0 {
+		return fmt.Sprintf("%+d", n)
+	}
+	return callCount(n)
 }
 
 // shownLines returns the numbers of the lines to show.
