@@ -40,7 +40,8 @@ program is started and traced from its beginning.
 It should be compiled so that its functions begin with room for a jump, which
 costs it little while it is not traced (x86-64):
 
-  gcc -fpatchable-function-entry=5                        or 16,11; clang too
+  gcc -fpatchable-function-entry=5                        or 16,11; clang too,
+                                                          or its -fxray-instrument
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
 
 Where there is no such function that fits, functions are traced by uprobes of the

@@ -20,7 +20,8 @@ import (
 //	          ...                          Addr:     nop   5 bytes: Size
 //	          push %rbp                              push %rbp
 //
-// -mnop-mcount leaves one instruction of 5 bytes there.
+// -mnop-mcount leaves one instruction of 5 bytes there, and clang's -fxray-instrument
+// a jump over 9 bytes of nop.
 type Site struct {
 	Addr     uint64 // of the room in the function, as the file has it
 	Size     int    // its bytes: whole instructions
@@ -50,31 +51,67 @@ func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
 			lists = append(lists, s)
 		}
 	}
-	if len(lists) == 0 {
+	sleds, err := f.sleds()
+	if err != nil {
+		return nil, 0, fmt.Errorf("section %s: %w", sledSection, err)
+	}
+	if len(lists) == 0 && len(sleds) == 0 {
 		return nil, 0, nil
 	}
 	code, err := f.code()
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, s := range lists {
-		records, err := f.relocated(s)
-		if err != nil {
-			return nil, 0, fmt.Errorf("section %s: %w", s.Name, err)
-		}
+	add := func(section string, records []uint64) {
 		for _, record := range records {
 			if site, ok := code.site(record, names); ok {
-				site.Section = s.Name
+				site.Section = section
 				sites = append(sites, site)
 			} else {
 				unusable++
 			}
 		}
 	}
+	for _, s := range lists {
+		records, err := f.relocated(s)
+		if err != nil {
+			return nil, 0, fmt.Errorf("section %s: %w", s.Name, err)
+		}
+		add(s.Name, records)
+	}
+	add(sledSection, sleds)
 	slices.SortFunc(sites, func(a, b Site) int { return cmp.Compare(a.Addr, b.Addr) })
 	sites = slices.CompactFunc(sites, func(a, b Site) bool { return a.Addr == b.Addr })
 	return sites, unusable, nil
 }
+
+// sleds returns the addresses of the entries that XRay lists. Its section has, for
+// each place, 32 bytes: address i64, function i64, kind u8, always u8, version u8;
+// since version 2 both addresses count from where they are.
+func (f *File) sleds() ([]uint64, error) {
+	s := f.elf.Section(sledSection)
+	if s == nil || s.Flags&elf.SHF_ALLOC == 0 {
+		return nil, nil
+	}
+	b, err := data(s)
+	if err != nil {
+		return nil, err
+	}
+	var sleds []uint64
+	for at := s.Addr; len(b) >= 32; at, b = at+32, b[32:] {
+		kind, version := b[16], b[18]
+		if version >= 2 && (kind == sledEnter || kind == sledEnterArguments) {
+			sleds = append(sleds, at+f.Order.Uint64(b))
+		}
+	}
+	return sleds, nil
+}
+
+const (
+	sledSection        = "xray_instr_map"
+	sledEnter          = 0
+	sledEnterArguments = 3
+)
 
 // relocated returns the addresses in a section as they are once the dynamic
 // linker has been there, but for the bias. Linkers leave the words of
@@ -168,6 +205,9 @@ func (c code) site(record uint64, names Functions) (Site, bool) {
 // that do nothing, at most about limit.
 func Nops(code []byte, limit int) int {
 	n := 0
+	if len(code) >= 11 && code[0] == 0xeb && code[1] == 9 && Nops(code[2:11], 9) == 9 {
+		return 11 // XRay's
+	}
 	for n < len(code) && n < limit {
 		i, err := x86asm.Decode(code[n:], 64)
 		if err != nil || i.Op != x86asm.NOP && !isNop66(code[n:]) {

@@ -115,4 +115,3 @@ func chainOf(b []byte, count uint64) Chain {
 	}
 	return c
 }
-

@@ -204,6 +204,7 @@ var builds = map[string][]string{
 	"nopie":    {"gcc-12", "-fpatchable-function-entry=5", "-fno-pie", "-no-pie"},
 	"mcount":   {"gcc-12", "-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount", "-fno-pie", "-no-pie"},
 	"clang":    {"clang-16", "-fpatchable-function-entry=5"},
+	"xray":     {"clang-16", "-fxray-instrument", "-fxray-instruction-threshold=1"},
 	"static":   {"gcc-12", "-fpatchable-function-entry=5", "-static"},
 }
 
