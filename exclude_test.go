@@ -123,3 +123,34 @@ func leftInGcovr(t *testing.T, name string) map[string]int {
 	}
 	return left
 }
+
+// TestExcludeSource reads data of a program: gcovr has this marker since 8, which
+// excludes the same branches.
+func TestExcludeSource(t *testing.T) {
+	dir := t.TempDir()
+	build(t, dir, "gcc-12", map[string]string{"kind.c": `int kind(int n)
+{
+	switch (n) {
+	case 0:
+		return 1;
+	case 7:
+		return 2;
+	default:
+		n++;
+		return n; // GCOVR_EXCL_BR_SOURCE
+	}
+}
+
+int main(void)
+{
+	return kind(0) - 1;
+}
+`})
+	name := filepath.Join(t.TempDir(), "info")
+	if status := run([]string{"footfall", "report", "--root", dir, "--output", "lcov=" + name, dir}); status != 0 {
+		t.Fatalf("footfall report: exit status %d", status)
+	}
+	if n := leftInTracefile(t, name)["branches of 3"]; n != 2 {
+		t.Errorf("%d branches of the switch are left, want 2", n)
+	}
+}

@@ -85,6 +85,9 @@ type Branch struct {
 	// lcov 1, until [Set.Reconcile].
 	Block  int32
 	Column int32 // 0: not known
+	// To is the line on which the code ends that this way leads to; 0: not
+	// known, or not in this file.
+	To int32
 	// Count is how often this way was taken.
 	Count int64
 	// Evaluated tells whether the deciding block ran at all.

@@ -338,6 +338,9 @@ func mergeBranches(a, b []Branch) []Branch {
 func (b *Branch) add(other Branch) {
 	b.Count = addCounts(b.Count, other.Count)
 	b.Evaluated = b.Evaluated || other.Evaluated
+	if b.To != other.To {
+		b.To = 0
+	}
 	b.Exception = b.Exception && other.Exception // they differ in undivided ones only
 	b.Fallthrough = b.Fallthrough && other.Fallthrough
 	b.Throw = b.Throw && other.Throw

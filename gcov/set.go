@@ -204,7 +204,7 @@ func (l *lineTally) ways(out *coverage.Line) {
 				last = b.block
 				block++
 			}
-			out.Branches = append(out.Branches, coverage.Branch{Block: block, Count: b.count, Evaluated: b.evaluated, Fallthrough: b.falls, Throw: b.throw, Exception: b.exception})
+			out.Branches = append(out.Branches, coverage.Branch{Block: block, To: b.to, Count: b.count, Evaluated: b.evaluated, Fallthrough: b.falls, Throw: b.throw, Exception: b.exception})
 		}
 	}
 }

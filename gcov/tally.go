@@ -106,7 +106,8 @@ type tally struct {
 	callRoom   []coverage.Call
 	conditions map[conditionKey][]coverage.Term
 
-	current      int32 // number of the function under way, from 1
+	current      int32   // number of the function under way, from 1
+	ends         []int32 // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
 }
 
@@ -182,6 +183,7 @@ type group struct {
 type branchTally struct {
 	count                              int64
 	block                              int32 // number in the group
+	to                                 int32 // see coverage.Branch
 	evaluated, falls, throw, exception bool
 }
 
@@ -226,6 +228,7 @@ func (t *tally) function(sh *shard, number int32) {
 	if t.file != dropped {
 		declared = t.declare()
 	}
+	t.lastLines(len(g.blocks))
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
 		var line *lineTally
@@ -247,6 +250,21 @@ func (t *tally) function(sh *shard, number int32) {
 		}
 		t.branches(line, at.function, int(block))
 		t.terms(at, block, counters[d.arcs:])
+	}
+}
+
+// lastLines notes where the blocks of the current function end.
+func (t *tally) lastLines(blocks int) {
+	t.ends = slices.Grow(t.ends[:0], blocks)[:blocks]
+	clear(t.ends)
+	for i := range t.places {
+		p := &t.places[i]
+		switch {
+		case p.file != t.file:
+			t.ends[p.block] = 0
+		case p.last > p.line:
+			t.ends[p.block] = int32(t.lines[p.last-1])
+		}
 	}
 }
 
@@ -370,7 +388,7 @@ func (t *tally) branches(l *lineTally, function *functionTally, block int) {
 			t.addCall(gr, coverage.Call{Count: b.count, Returned: max(0, b.count-a.count)})
 		case !a.unconditional:
 			t.addBranch(gr, branchTally{
-				count: a.count, block: gr.block, evaluated: b.count > 0,
+				count: a.count, block: gr.block, to: t.ends[a.dst], evaluated: b.count > 0,
 				falls: a.falls(), throw: a.throw, exception: a.throw || ways < 2,
 			})
 		}

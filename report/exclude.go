@@ -151,6 +151,7 @@ type sourceRules struct {
 	regions   []region
 	functions []marker // EXCL_FUNCTION and the like
 	unhit     []marker // EXCL_BR_WITHOUT_HIT
+	sources   []marker // EXCL_BR_SOURCE
 	nonCode   []int32  // lines
 	wrong     []markerError
 	err       error // the source cannot be read
@@ -202,6 +203,8 @@ func (e *Exclusions) read(r *sourceRules, src []byte) {
 				r.functions = append(r.functions, m)
 			case onUnhit:
 				r.unhit = append(r.unhit, m)
+			case onSources:
+				r.sources = append(r.sources, m)
 			}
 		}
 	}
@@ -274,11 +277,12 @@ func (x *exclusion) apply() {
 	x.markedFunctions()
 	named := x.namedFunctions()
 	x.unhit()
-	if len(x.regions)+len(x.rules.nonCode) == 0 {
+	if len(x.regions)+len(x.rules.nonCode)+len(x.rules.sources) == 0 {
 		return
 	}
-	x.list()
 	x.totals = x.file.Totals()
+	x.leading()
+	x.list()
 	x.remove(named)
 	x.totals = x.totals.Minus(x.file.Totals())
 }
@@ -396,6 +400,43 @@ func (x *exclusion) unhit() {
 		}
 		x.regions = append(x.regions, region{first: m.line, last: m.line, scope: branchScope, rule: fmt.Sprintf("%s: %d/%d", m.word, m.unhit, m.total)})
 	}
+}
+
+// leading takes out the branches of a function that lead to the code that ends on
+// a marked line of it, such as an error that cannot be provoked.
+func (x *exclusion) leading() {
+	for _, m := range x.rules.sources {
+		e := Exclusion{File: x.file.Name, First: m.line, Last: m.line, What: "branches", Rule: m.word}
+		from, to := x.around(m.line)
+		lines := x.within(from, to)
+		for i := range lines {
+			l := &lines[i]
+			l.Branches = slices.DeleteFunc(l.Branches, func(b coverage.Branch) bool {
+				if b.To != m.line {
+					return false
+				}
+				e.Branches = e.Branches.Plus(one(b.Count > 0))
+				return true
+			})
+		}
+		if e.Branches.Total == 0 {
+			x.problem(wrongMarkers, m.line, fmt.Errorf("%s, but no branch leads to code that ends on the line: it excludes nothing", m.word))
+			continue
+		}
+		x.excluded = append(x.excluded, e)
+	}
+}
+
+// around returns the first and the last line of the innermost function that a
+// line is in, of none 1 and 0.
+func (x *exclusion) around(line int32) (first, last int32) {
+	first = 1
+	for i, f := range x.file.Functions {
+		if f.StartLine <= line && line <= lastLine(x.file, i) && f.StartLine >= first {
+			first, last = f.StartLine, lastLine(x.file, i)
+		}
+	}
+	return first, last
 }
 
 func one(covered bool) coverage.Ratio {

@@ -153,6 +153,32 @@ func TestExcludeSaysThatASourceIsMissing(t *testing.T) {
 	}
 }
 
+func TestExcludeBranchesThatLeadToALine(t *testing.T) {
+	source := "f() {\nswitch\ndefault:\nerror GCOVR_EXCL_BR_SOURCE\n}\ng() {\nswitch LCOV_EXCL_BR_SOURCE\n}"
+	f := &coverage.File{Name: "a.c",
+		Functions: []*coverage.Function{{Name: "f", StartLine: 1, EndLine: 5}, {Name: "g", StartLine: 6, EndLine: 8}},
+		Lines: []coverage.Line{
+			{Number: 2, Branches: []coverage.Branch{{To: 3}, {To: 4}, {To: 5}, {}}},
+			{Number: 7, Branches: []coverage.Branch{{To: 4}}}, // to a line of another function: a macro
+		}}
+	e, err := NewExclusions(ExcludeOptions{MarkerPrefixes: MarkerPrefixes, ReadFile: func(string) ([]byte, error) { return []byte(source), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	excluded, problems := e.Apply(&coverage.Set{Files: []*coverage.File{f}}, func(s string) string { return s })
+	want := []coverage.Line{{Number: 2, Branches: []coverage.Branch{{To: 3}, {To: 5}, {}}}, {Number: 7, Branches: []coverage.Branch{{To: 4}}}}
+	if diff := cmp.Diff(want, f.Lines); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	list := []Exclusion{{File: "a.c", First: 4, Last: 4, What: "branches", Rule: "GCOVR_EXCL_BR_SOURCE", Branches: coverage.Ratio{Total: 1}}}
+	if diff := cmp.Diff(list, excluded.List); diff != "" {
+		t.Errorf("list (-want +got)\n%s", diff)
+	}
+	if len(problems) != 1 || problems[0].Line != 7 {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
 func TestExcludeLeavesOutWhatTestsHit(t *testing.T) {
 	lines := []coverage.Line{{Number: 1, Count: 1}, {Number: 2, Count: 5}, {Number: 4, Count: 2}}
 	f := &coverage.File{Name: "a.c", Lines: lines, Tests: []coverage.Test{

@@ -15,13 +15,14 @@ import (
 //	_EXCL_FUNCTION                                     the function that begins on the line
 //	_EXCL_BR_LINE _EXCL_BR_START _EXCL_BR_STOP
 //	_EXCL_BR_FUNCTION                                  branches and conditions
+//	_EXCL_BR_SOURCE                                    branches that lead to the line
 //	_EXCL_BR_WITHOUT_HIT: 1/2                          those of the line, if 1 of 2 was not taken
 //	_EXCL_EXCEPTION_BR_LINE ..._START ..._STOP         branches of exceptions
 //	_UNREACHABLE_LINE _UNREACHABLE_START _UNREACHABLE_STOP     lines that must not run
 //
 // with LCOV, GCOV, GCOVR or LCOVR before. The line of a START is left out, that
-// of a STOP is not. lcov knows them with LCOV alone and without FUNCTION and
-// WITHOUT_HIT; gcovr without EXCEPTION and UNREACHABLE.
+// of a STOP is not. lcov knows them with LCOV alone and without FUNCTION, SOURCE
+// and WITHOUT_HIT; gcovr without EXCEPTION and UNREACHABLE.
 
 // MarkerPrefixes are what markers begin with.
 var MarkerPrefixes = []string{"LCOV", "GCOVR", "GCOV", "LCOVR"}
@@ -44,6 +45,7 @@ const (
 	startsRegion
 	stopsRegion
 	onFunction
+	onSources
 	onUnhit
 )
 
@@ -61,6 +63,7 @@ var markerKinds = map[string]markerKind{
 	"_EXCL_BR_START":           {branchScope, startsRegion},
 	"_EXCL_BR_STOP":            {branchScope, stopsRegion},
 	"_EXCL_BR_FUNCTION":        {branchScope, onFunction},
+	"_EXCL_BR_SOURCE":          {branchScope, onSources},
 	"_EXCL_BR_WITHOUT_HIT":     {branchScope, onUnhit},
 	"_EXCL_EXCEPTION_BR_LINE":  {exceptionScope, onLine},
 	"_EXCL_EXCEPTION_BR_START": {exceptionScope, startsRegion},
