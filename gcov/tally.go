@@ -231,14 +231,20 @@ func (t *tally) function(sh *shard, number int32) {
 	t.lastLines(len(g.blocks))
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
+		// What the block decides belongs to the last of its lines, as with gcov. An
+		// inlined function may stand further down in the notes: they mention a
+		// line once a block, so their order does not tell where the block ends.
 		var line *lineTally
 		var at conditionKey
 		own := false // the line stands in the function
 		for ; i < len(t.places) && t.places[i].block == block; i++ {
-			at.file = t.places[i].file
-			for _, at.line = range t.lines[t.places[i].line:t.places[i].last] {
-				own = at.file == t.file && at.line >= t.fn.StartLine && (at.line <= t.fn.EndLine || t.fn.EndLine == 0)
-				line = t.line(at.file, at.line, &g.blocks[block], own)
+			line, at.file, at.line = nil, t.places[i].file, 0
+			for _, n := range t.lines[t.places[i].line:t.places[i].last] {
+				within := at.file == t.file && n >= t.fn.StartLine && (n <= t.fn.EndLine || t.fn.EndLine == 0)
+				l := t.line(at.file, n, &g.blocks[block], within)
+				if n >= at.line {
+					line, at.line, own = l, n, within
+				}
 			}
 		}
 		if line == nil || block == 0 || int(block) == g.exit {
