@@ -77,18 +77,22 @@ func (r *RawWriter) Add(t Thread, events []Event) {
 	r.begin(rawEvents, len(events)*rawEventSize)
 	var b [rawEventSize]byte
 	for _, e := range events {
-		function := e.Function
-		if e.Exit {
-			function |= rawExit
-		}
-		if e.Word {
-			function |= rawWord
-		}
-		binary.LittleEndian.PutUint64(b[:], e.Time)
-		binary.LittleEndian.PutUint32(b[8:], function)
-		binary.LittleEndian.PutUint32(b[12:], e.Stack)
-		r.w.Write(b[:])
+		r.w.Write(rawEvent(b[:0], e))
 	}
+}
+
+// rawEvent appends an event.
+func rawEvent(b []byte, e Event) []byte {
+	function := e.Function
+	if e.Exit {
+		function |= rawExit
+	}
+	if e.Word {
+		function |= rawWord
+	}
+	b = binary.LittleEndian.AppendUint64(b, e.Time)
+	b = binary.LittleEndian.AppendUint32(b, function)
+	return binary.LittleEndian.AppendUint32(b, e.Stack)
 }
 
 // AddFunctions writes functions that follow those so far.

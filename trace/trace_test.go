@@ -2,7 +2,10 @@ package trace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -241,23 +244,102 @@ func TestRaw(t *testing.T) {
 	}
 }
 
+// withArguments is a header whose functions have arguments of all formats.
+func withArguments() Header {
+	h := header
+	h.Functions = slices.Clone(h.Functions)
+	h.Functions[1].Arguments = []Argument{
+		{Name: "d", Format: "d32"}, {Name: "u", Format: "u8"}, {Name: "x", Format: "x"}, {Name: "c", Format: "c"}, {Name: "p", Format: "p"}, {Name: "s", Format: "s"},
+		{Name: "b", Format: "b"}, {Name: "e", Format: "e32", Values: map[int64]string{-1: "NONE"}}, {Name: "g", Format: "f32"}, {Name: "f", Format: "f64"},
+	}
+	return h
+}
+
+// called are calls of function 1 with arguments.
+func called() []Event {
+	word := func(w uint64) Event { return Event{Time: w, Word: true} }
+	var text [8]byte
+	copy(text[:], "h\xc3\xa4\"\xc3")
+	s := binary.LittleEndian.Uint64(text[:])
+	low := uint64(math.Float32bits(1.5))
+	return []Event{
+		{Time: 1000, Function: 1, Stack: 50},
+		word(0xdeadbeef_fffffffe), word(0x1ff), word(0xff), word('"'), word(0), word(64), word(4), word(s), word(0x100), word(0xffffffff), word(low), word(math.Float64bits(-0.5)),
+		{Time: 1010, Function: 1, Stack: 50, Exit: true},
+		{Time: 1020, Function: 1, Stack: 50},
+		word(1), word(2), word(3), word(0xe4), word(64), word(64), word(5 | stringCut), word(s), word(1), word(7), word(0), word(math.Float64bits(math.Inf(1))),
+		{Time: 1030, Function: 1, Stack: 50, Exit: true},
+		{Time: 1040, Function: 1, Stack: 50},
+		word(1), word(2), word(3), word(4), word(5), word(16), word(stringBad), word(1),
+		{Time: 1050, Function: 1, Stack: 50, Exit: true},
+	}
+}
+
+// TestArguments checks how arguments are written.
+func TestArguments(t *testing.T) {
+	h := withArguments()
+	got, _ := write(t, "graph", &h, called())
+	for _, want := range []string{
+		`work(d=-2, u=255, x=0xff, c='\"', p=NULL, s="hä\"", b=false, e=NONE, g=1.5, f=-0.5);`,
+		`work(d=1, u=2, x=0x3, c='\xe4', p=0x40, s="hä\""..., b=true, e=7, g=0, f=+Inf);`,
+		`s=0x10 (unreadable), b=true);`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	text, _ := write(t, "json", &h, called())
+	var v struct {
+		Calls []struct{ Arguments map[string]any }
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"d": -2.0, "u": 255.0, "x": "0xff", "c": `"`, "p": "NULL", "s": `hä"`, "b": false, "e": "NONE", "g": 1.5, "f": -0.5}
+	if diff := cmp.Diff(want, v.Calls[0].Arguments); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := v.Calls[2].Arguments["s"]; got != nil {
+		t.Errorf("a string that cannot be read is %v", got)
+	}
+}
+
+// FuzzRaw reads files whose frames are whole, so that what is within them gets
+// far, and cut ones.
 func FuzzRaw(f *testing.F) {
-	var b bytes.Buffer
-	w := NewRawWriter(&b, &header)
-	w.Add(Thread{ID: 1, Name: "one"}, script("0@90 1@50 /1@50 /0@90"))
-	if err := w.Close(0); err != nil {
+	h := withArguments()
+	meta, err := json.Marshal(h)
+	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b.Bytes())
-	f.Add(b.Bytes()[:b.Len()-9])
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := NewRawReader(bytes.NewReader(data))
+	var events []byte
+	for _, e := range append(script("0@90 1@50 /1@50 2@40 /0@90"), called()...) {
+		events = rawEvent(events, e)
+	}
+	f.Add(meta, []byte(`{"id":1,"name":"one","process":2}`), events, []byte(`[{"name":"more","arguments":[{"name":"a","format":"s"}]}]`), events[16:], uint16(0))
+	f.Add(meta, []byte(`{"id":1}`), events[:40], []byte("[]"), []byte{}, uint16(9))
+	f.Fuzz(func(t *testing.T, header, thread, first, more, second []byte, cut uint16) {
+		b := []byte(rawMagic)
+		block := func(kind byte, contents []byte) {
+			b = append(b, kind)
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(contents)))
+			b = append(b, contents...)
+		}
+		block(rawHeader, header)
+		block(rawThread, thread)
+		block(rawEvents, first)
+		block(rawFunctions, more)
+		block(rawEvents, second)
+		block(rawEnd, make([]byte, 8))
+		r, err := NewRawReader(bytes.NewReader(b[:max(0, len(b)-int(cut))]))
 		if err != nil {
 			return
 		}
 		var outputs []Output
+		texts := make(map[string]*bytes.Buffer)
 		for _, format := range Formats() {
-			out, err := NewOutput(format, new(bytes.Buffer), &r.Header)
+			texts[format] = new(bytes.Buffer)
+			out, err := NewOutput(format, texts[format], &r.Header)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -265,8 +347,19 @@ func FuzzRaw(f *testing.F) {
 		}
 		builder := NewBuilder(&r.Header, outputs...)
 		lost, _ := r.Read(builder.Add)
-		if _, err := builder.Close(lost); err != nil {
+		s, err := builder.Close(lost)
+		if err != nil {
 			t.Error(err)
+		}
+		var v struct{ Calls []any }
+		if err := json.Unmarshal(texts["json"].Bytes(), &v); err != nil || uint64(len(v.Calls)) != s.Calls {
+			t.Errorf("json has %d of %d calls, %v", len(v.Calls), s.Calls, err)
+		}
+		if !json.Valid(texts["chrome"].Bytes()) {
+			t.Errorf("chrome: %q", texts["chrome"])
+		}
+		if _, err := pprof.ParseData(texts["pprof"].Bytes()); err != nil && s.Calls > 0 {
+			t.Errorf("pprof: %v", err)
 		}
 	})
 }
