@@ -11,9 +11,9 @@ import (
 )
 
 func newMergeCommand() *cobra.Command {
-	return toolCommand(&cobra.Command{
-		Use:   "merge [-o DIR] [-w W1,W2,...] [-v] [--exact] DIR1 DIR2...",
-		Short: "Add directories of .gcda files, as gcov-tool does",
+	cmd := toolCommand(&cobra.Command{
+		Use:   "merge [-o DIR] [-w W1,W2,...] [-v] [--exact] DIR1 DIR2... | merge -o FILE PATH...",
+		Short: "Add directories of .gcda files, as gcov-tool does, or reports of any tools",
 		Long: `Merge adds the data files (.gcda, of GCC before 3.4 .da) of directories: those of
 the same name below each directory become one below DIR, which is merged_profile
 if there is no -o. What is written is what gcov-tool writes; with more than two
@@ -29,11 +29,46 @@ another version, are left out, which is said.
   -w, --weight W1,W2     count each directory so many times, at least once
   -v, --verbose          tell of each file and function
       --exact            do not count the runs of a file double that is in one
-                         directory only, and keep the byte order of the data`,
+                         directory only, and keep the byte order of the data
+
+Where a PATH or the output is a file, merge unites reports: tracefiles of lcov, JSON
+of gcov, gcovr and footfall, Cobertura, profiles of Go, and directories of data with
+their notes, all mixed. Functions are matched by place and name, decisions by kind,
+names of tests are kept apart, and what one report knows better than another is
+kept: see docs/report.md. Thousands of files take the memory of a few.
+
+  -o, --output FILE      write FILE, whose name tells the format (.info, .json,
+                         .xml, .html, .md, .csv); FORMAT=FILE is as with footfall
+                         report, - is standard output; may be repeated
+      --intersect PATH   keep only what is in PATH, too; may be repeated: the union
+      --subtract PATH    keep only what is not in PATH; may be repeated
+      --test NAME        what has no name of a test yet is of this one
+      --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
+      --object-directory DIR
+                         as with footfall report; headers of the system and
+                         branches of exceptions are kept`,
 		Example: `  # the runs of three machines
   footfall merge -o all host1 host2 host3
-  footfall report all --object-directory build`,
+  footfall report all --object-directory build
+
+  # one tracefile of many, in the place of lcov -a ... -a ...
+  footfall merge -o all.info shards/*.info
+
+  # C++, Python and Go in one
+  footfall merge -o all.xml build python-coverage.xml cover.out`,
 	})
+	tool := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "--help") || !mergesReports(args) {
+			return tool(cmd, args)
+		}
+		reports := newMergeReportsCommand()
+		reports.SetArgs(args)
+		reports.SetOut(cmd.OutOrStdout())
+		reports.SetErr(cmd.ErrOrStderr())
+		return reports.Execute()
+	}
+	return cmd
 }
 
 func newMergeStreamCommand() *cobra.Command {

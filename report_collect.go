@@ -15,6 +15,13 @@ import (
 // it is if that takes long. test is the name of the test that the data, and
 // what has no name in the reports, are of; "" for none.
 func collect(objects *report.Objects, sources *report.Sources, test string, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
+	set, problems, stats := gather(objects, sources, test, stderr)
+	report.Reconcile(set)
+	return set, problems, stats
+}
+
+// gather is collect without reconciling what is to be merged with more.
+func gather(objects *report.Objects, sources *report.Sources, test string, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
 	var sum coverage.Sum
 	units := newProgress(stderr, "units")
 	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: sources.Resolve, Progress: units.show})
@@ -33,9 +40,7 @@ func collect(objects *report.Objects, sources *report.Sources, test string, stde
 		sum.Take(set)
 		problems = append(problems, more...)
 	}
-	set = sum.Set()
-	report.Reconcile(set)
-	return set, problems, stats
+	return sum.Set(), problems, stats
 }
 
 // A progress shows on a terminal how far something is that takes long.

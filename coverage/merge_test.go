@@ -40,6 +40,11 @@ func randomFile(r *rand.Rand, name string) *File {
 			f.Lines = append(f.Lines, randomLine(r, n))
 		}
 	}
+	for _, name := range []string{"one", "two"} {
+		if hits := AppendHits(nil, f.Lines); len(hits) > 0 && r.IntN(2) == 0 {
+			f.Tests = append(f.Tests, Test{name, hits})
+		}
+	}
 	return f
 }
 
@@ -72,6 +77,13 @@ func randomLine(r *rand.Rand, number int32) Line {
 		for i := range 2 + r.IntN(2) {
 			b := Branch{Block: block, Count: randomCount(r), Exception: exception, Fallthrough: i == 0}
 			b.Evaluated = b.Count > 0 || r.IntN(2) == 0
+			l.Branches = append(l.Branches, b)
+		}
+	}
+	for block := range r.Int32N(3) { // lists of readers that know no decisions
+		for range 2 + block {
+			b := Branch{Block: -1 - block, Count: randomCount(r), Guessed: block == 1}
+			b.Evaluated = b.Count > 0
 			l.Branches = append(l.Branches, b)
 		}
 	}

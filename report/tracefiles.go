@@ -42,6 +42,14 @@ func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []Problem) {
 // others told, when all have been merged.
 func Reconcile(set *coverage.Set) { set.Reconcile(tracefiles.PlainName) }
 
+// Intersect returns what both sets have, see coverage.Intersect.
+func Intersect(a, b *coverage.Set) *coverage.Set {
+	return coverage.Intersect(a, b, tracefiles.PlainName)
+}
+
+// Subtract takes from set what other has, too.
+func Subtract(set, other *coverage.Set) { set.Subtract(other, tracefiles.PlainName) }
+
 func tracefileOptions(sources *Sources) (o tracefiles.Options) {
 	if sources != nil {
 		o.Source, o.Root = sources.Resolve, sources.root

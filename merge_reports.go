@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"footfall/coverage"
+	"footfall/report"
+)
+
+// This file is footfall merge where it is not gcov-tool's: of reports.
+
+// outputBySuffix are the formats that the name of a file tells.
+var outputBySuffix = map[string]string{
+	".info": "lcov", ".lcov": "lcov", ".json": "json", ".xml": "cobertura", ".html": "html", ".md": "markdown", ".csv": "csv",
+}
+
+// mergesReports tells whether the arguments of footfall merge are about
+// reports: one names a file, or an output that is one. gcov-tool knows
+// directories only.
+func mergesReports(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		name, value, joined := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return slices.ContainsFunc(args[i+1:], isRegular)
+		case name == "-o" || name == "--output":
+			if !joined && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			if isReportOutput(value) {
+				return true
+			}
+		case strings.HasPrefix(arg, "-o") && !strings.HasPrefix(arg, "--"):
+			if isReportOutput(arg[len("-o"):]) {
+				return true
+			}
+		case name == "-w" || name == "--weight":
+			if !joined {
+				i++
+			}
+		case name == "--intersect" || name == "--subtract":
+			return true
+		case !strings.HasPrefix(arg, "-") && isRegular(arg):
+			return true
+		}
+	}
+	return false
+}
+
+func isRegular(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
+}
+
+// isReportOutput tells whether a report is to be written to o: a file whose
+// name ends as one, or FORMAT=FILE.
+func isReportOutput(o string) bool {
+	if info, err := os.Stat(o); err == nil && info.IsDir() {
+		return false
+	}
+	if outputBySuffix[filepath.Ext(o)] != "" {
+		return true
+	}
+	_, err := report.ParseOutput(o)
+	return err == nil && strings.Contains(o, "=")
+}
+
+type mergeOptions struct {
+	reportOptions
+	intersect, subtract []string
+}
+
+// newMergeReportsCommand returns the command that merges reports. It is no
+// command of its own: footfall merge calls it.
+func newMergeReportsCommand() *cobra.Command {
+	o := mergeOptions{reportOptions: reportOptions{exceptionBranches: true, sources: report.SourceOptions{SystemHeaders: true}}}
+	cmd := &cobra.Command{
+		Use:           "merge",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	f.StringArrayVar(&o.intersect, "intersect", nil, "")
+	f.StringArrayVar(&o.subtract, "subtract", nil, "")
+	f.StringArrayVar(&o.objectDirs, "object-directory", nil, "")
+	f.StringVar(&o.sources.Root, "root", "", "")
+	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "")
+	f.StringArrayVar(&o.sources.Include, "include", nil, "")
+	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "")
+	f.StringVar(&o.test, "test", "", "")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "")
+	return cmd
+}
+
+func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
+	if err := o.name(); err != nil {
+		return usageError(err)
+	}
+	p, err := o.printer(cmd)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		return usageError(errors.New("merge needs reports, or directories with coverage data"))
+	}
+	// What is merged is thrown away file by file: little of it lives.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	set, err := o.load(p, paths)
+	if err != nil {
+		return err
+	}
+	if len(o.intersect) > 0 {
+		other, err := o.load(p, o.intersect)
+		if err != nil {
+			return err
+		}
+		set = report.Intersect(set, other)
+	}
+	if len(o.subtract) > 0 {
+		other, err := o.load(p, o.subtract)
+		if err != nil {
+			return err
+		}
+		report.Subtract(set, other)
+	}
+	report.Reconcile(set)
+	return p.print(set)
+}
+
+// name puts the formats before outputs that are told by the names of files.
+func (o *mergeOptions) name() error {
+	if len(o.outputs) == 0 {
+		return errors.New("merge of reports needs -o FILE, or -o FORMAT=FILE")
+	}
+	for i, out := range o.outputs {
+		if _, err := report.ParseOutput(out); err == nil && strings.Contains(out, "=") {
+			continue
+		}
+		format := outputBySuffix[filepath.Ext(out)]
+		if format == "" {
+			return fmt.Errorf("output %q: its name tells no format, say which as in lcov=%s", out, out)
+		}
+		o.outputs[i] = format + "=" + out
+	}
+	return nil
+}
+
+// load reads and merges inputs, which are not reconciled.
+func (o *mergeOptions) load(p *printer, paths []string) (*coverage.Set, error) {
+	objects, err := report.Find(paths, o.objectDirs, p.sources)
+	if err != nil {
+		return nil, err
+	}
+	set, problems, stats := gather(objects, p.sources, o.test, p.stderr)
+	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
+	if err := nothing(paths, objects, set, p.sources, o.sources); err != nil {
+		return nil, err
+	}
+	notes(p.stderr, objects, stats, p.sources)
+	return set, nil
+}
