@@ -17,10 +17,25 @@ func randomSet(r *rand.Rand) *Set {
 	s := &Set{}
 	for _, name := range []string{"/a.c", "/a.h", "/b.c"} {
 		if r.IntN(3) > 0 {
-			s.Files = append(s.Files, randomFile(r, name))
+			f := randomFile(r, name)
+			for i := range f.Lines {
+				addLists(r, &f.Lines[i])
+			}
+			s.Files = append(s.Files, f)
 		}
 	}
 	return s
+}
+
+// addLists adds branches of which it is not known how they make decisions.
+func addLists(r *rand.Rand, l *Line) {
+	for block := range r.Int32N(3) {
+		for range 2 + block {
+			b := Branch{Block: -1 - block, Count: randomCount(r), Guessed: block == 1}
+			b.Evaluated = b.Count > 0
+			l.Branches = append(l.Branches, b)
+		}
+	}
 }
 
 func randomFile(r *rand.Rand, name string) *File {
@@ -77,13 +92,6 @@ func randomLine(r *rand.Rand, number int32) Line {
 		for i := range 2 + r.IntN(2) {
 			b := Branch{Block: block, Count: randomCount(r), Exception: exception, Fallthrough: i == 0}
 			b.Evaluated = b.Count > 0 || r.IntN(2) == 0
-			l.Branches = append(l.Branches, b)
-		}
-	}
-	for block := range r.Int32N(3) { // lists of readers that know no decisions
-		for range 2 + block {
-			b := Branch{Block: -1 - block, Count: randomCount(r), Guessed: block == 1}
-			b.Evaluated = b.Count > 0
 			l.Branches = append(l.Branches, b)
 		}
 	}
