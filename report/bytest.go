@@ -20,7 +20,8 @@ import (
 func printTests(w io.Writer, r *Report) error {
 	tests, lines := testsOf(r.Set)
 	if len(tests) == 0 {
-		return errNoTests
+		_, err := fmt.Fprintln(w, errNoTests)
+		return err
 	}
 	inOrder(tests)
 	ran, together := r.Set.Totals().Lines.Covered, 0
