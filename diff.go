@@ -66,6 +66,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "compare only sources that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "leave out sources that match `GLOB`; may be repeated")
+	o.exclude.define(f)
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "compare headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count branches that only an exception decides")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
@@ -82,6 +83,7 @@ type diffOptions struct {
 	sourceDiff                    string
 	outputs, failOver, objectDirs []string
 	sources                       report.SourceOptions
+	exclude                       excludeOptions
 	exceptionBranches, verbose    bool
 }
 
@@ -92,6 +94,10 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(err)
 	}
 	sources, err := report.NewSources(o.sources)
+	if err != nil {
+		return usageError(err)
+	}
+	exclusions, err := report.NewExclusions(o.exclude.ExcludeOptions)
 	if err != nil {
 		return usageError(err)
 	}
@@ -107,6 +113,14 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 		if sets[i], err = o.load(cmd, path, sources); err != nil {
 			return err
 		}
+	}
+	if changes == nil { // else the sources were others when OLD was made
+		exclusions.Apply(sets[0], sources.Shown)
+	}
+	excluded, problems := exclusions.Apply(sets[1], sources.Shown)
+	report.PrintProblems(stderr, problems, o.verbose)
+	if len(excluded.List) > 0 {
+		fmt.Fprintf(stderr, "footfall: %v in NEW\n", excluded)
 	}
 	c := report.Compare(sets[0], sets[1], changes, sources)
 	c.ExceptionBranches = o.exceptionBranches

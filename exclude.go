@@ -24,6 +24,10 @@ func (o *excludeOptions) define(f *pflag.FlagSet) {
 	f.BoolVar(&o.NonCode, "exclude-noncode", false, "leave out what the compiler puts on lines without code, such as a lone }: branches, and lines that never ran")
 	f.BoolVar(&o.NoMarkers, "no-markers", false, "take no notice of exclusion markers in the sources")
 	f.StringArrayVar(&o.MarkerPrefixes, "marker-prefix", report.MarkerPrefixes, "markers are `NAME`_EXCL_LINE and so on; may be repeated")
+}
+
+// defineList adds the option that shows what the others did.
+func (o *excludeOptions) defineList(f *pflag.FlagSet) {
 	f.BoolVar(&o.list, "list-excluded", false, "list what is left out, and by which rule, in place of the table")
 }
 

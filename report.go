@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.StringArrayVar(&o.sources.Include, "include", nil, "report only sources that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "leave out sources that match `GLOB`; may be repeated")
 	o.exclude.define(f)
+	o.exclude.defineList(f)
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "report headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
 	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
@@ -200,8 +202,8 @@ type printer struct {
 
 // printer checks the options.
 func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
-	if (o.exclude.list || o.byTest || o.testsFor != "") && !cmd.Flags().Changed("output") {
-		o.outputs = nil
+	if o.exclude.list || o.byTest || o.testsFor != "" { // in place of the table
+		o.outputs = slices.DeleteFunc(slices.Clone(o.outputs), func(output string) bool { return output == "text" || output == "text=-" })
 	}
 	if o.exclude.list {
 		o.outputs = append(o.outputs, "excluded")
