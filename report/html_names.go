@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pageNames gives each source the name of its page: the path, with "~" for "/",
+// in characters that mean nothing special in a URL, in a shell within a word,
+// and on any file system. Other bytes are written in hexadecimal after "=".
+// Names that differ only in case, which some file systems take for one, and
+// names that are too long get a hash.
+type pageNames struct{ taken map[string]bool }
+
+func newPageNames() *pageNames { return &pageNames{make(map[string]bool)} }
+
+func (n *pageNames) name(path string) string {
+	const longest = 200
+	var b strings.Builder
+	for _, c := range []byte(path) {
+		switch {
+		case c == '/':
+			b.WriteByte('~')
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02X", c)
+		}
+	}
+	name := b.String()
+	if len(name) > longest {
+		name = hashOf(path) + "=" + name[len(name)-longest+20:]
+	}
+	if n.taken[strings.ToLower(name)] {
+		name += "=" + hashOf(path)
+	}
+	n.taken[strings.ToLower(name)] = true
+	return name
+}
+
+func hashOf(s string) string {
+	h := fnv.New64a()
+	io.WriteString(h, s)
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// printable returns a path or a name for people: bytes that are not UTF-8 and
+// characters that cannot be seen as \x1b.
+func printable(s string) string {
+	plain := true
+	for _, c := range s {
+		plain = plain && c != utf8.RuneError && unicode.IsPrint(c)
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		c, size := utf8.DecodeRuneInString(s[i:])
+		if c == utf8.RuneError && size == 1 || !unicode.IsPrint(c) {
+			for _, x := range []byte(s[i : i+size]) {
+				fmt.Fprintf(&b, `\x%02x`, x)
+			}
+		} else {
+			b.WriteRune(c)
+		}
+		i += size
+	}
+	return b.String()
+}
