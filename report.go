@@ -59,6 +59,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   lcov       a tracefile for lcov and genhtml 2.2 and later; lcov2 is for every
              lcov 2, lcov1 for lcov 1 and for services
   json       all there is, see docs/report.md
+  html=DIR   pages for a browser, index.html first; html=FILE.html is all in one page
   gcov=DIR   a listing of each source in DIR, as gcov writes them
   excluded   what is left out, and by which rule
   cobertura  XML for Jenkins, GitLab, Azure DevOps, Codecov
@@ -183,7 +184,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	notes(p.stderr, objects, stats, p.sources)
 	p.noteExcluded()
-	p.made = newest(objects)
+	p.made, p.built = newest(objects), objects.Built()
 	return p.print(set)
 }
 
@@ -197,6 +198,7 @@ type printer struct {
 	exclusions     *report.Exclusions
 	excluded       report.Excluded // of the set that is to be printed
 	made           time.Time       // when the data were written
+	built          time.Time       // when the newest object was compiled; zero: not known
 	stdout, stderr io.Writer
 }
 
@@ -266,7 +268,7 @@ func (p *printer) print(set *coverage.Set) error {
 	if err != nil {
 		return err
 	}
-	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: made, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
+	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
 	if p.diff != nil {
 		r.Patch = report.NewPatch(p.diff, set, p.sources)
 		patchNotes(p.stderr, r, p.verbose)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"footfall/gcov"
 )
@@ -29,6 +30,16 @@ type Objects struct {
 	Outside []string
 	// Problems are what was found and cannot be used.
 	Problems []Problem
+}
+
+// Built returns when the newest notes were written, zero if there are none.
+func (o *Objects) Built() (newest time.Time) {
+	for _, u := range o.Units {
+		if info, err := os.Stat(u.Notes); err == nil && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
+	return newest
 }
 
 // Find looks for notes and data files in paths, which are directories to be

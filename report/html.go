@@ -44,7 +44,7 @@ const (
 // writeHTML writes a directory of pages, or one page if the target's name is
 // that of one.
 func (r *Report) writeHTML(target string) ([]Problem, error) {
-	if suffix := filepath.Ext(target); suffix == ".html" || suffix == ".htm" || target == "-" {
+	if suffix := filepath.Ext(target); suffix == ".html" || suffix == ".htm" {
 		return r.writeSinglePage(target)
 	}
 	return r.writePages(target)
@@ -56,7 +56,7 @@ type site struct {
 	title   string
 	pages   []*page // in the order of files
 	totals  coverage.Totals
-	metrics []metric
+	metrics []pageMetric
 	single  bool // all is in one page
 }
 
@@ -79,17 +79,20 @@ type part struct {
 	rows     []byte
 }
 
-type metric struct {
+type pageMetric struct {
 	name  string
 	total func(coverage.Totals) coverage.Ratio
 }
 
 func newSite(r *Report) *site {
-	s := &site{report: r, title: cmp.Or(r.Title, "coverage")}
+	s := &site{report: r, title: "coverage"}
+	if base := filepath.Base(r.Root); r.Root != "" && base != "/" {
+		s.title = visible(base)
+	}
 	names := newPageNames()
 	for _, f := range r.Set.Files {
 		shown := r.Shown(f.Name)
-		p := &page{file: f, shown: printable(shown), name: names.name(shown), totals: f.Totals()}
+		p := &page{file: f, shown: visible(shown), name: names.name(shown), totals: f.Totals()}
 		s.pages = append(s.pages, p)
 		s.totals.Add(p.totals)
 	}
@@ -98,7 +101,7 @@ func newSite(r *Report) *site {
 		if m.name == "calls" || total(s.totals).Total == 0 && m.name != "lines" {
 			continue // calls follow lines closely
 		}
-		s.metrics = append(s.metrics, metric{m.name, total})
+		s.metrics = append(s.metrics, pageMetric{m.name, total})
 	}
 	return s
 }
@@ -234,7 +237,7 @@ func writeBytes(path string, data []byte) error {
 // pageData is what the frame of every page shows.
 type pageData struct {
 	Title  string // of the report
-	Date   string // "" without SOURCE_DATE_EPOCH
+	Date   string // of the data
 	Root   string // leads to the directory of index.html
 	Totals []totalData
 	Single bool
@@ -248,8 +251,8 @@ type totalData struct {
 
 func (s *site) pageData(root string, t coverage.Totals) pageData {
 	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages)}
-	if !s.report.Date.IsZero() {
-		d.Date = s.report.Date.UTC().Format("2006-01-02 15:04 UTC")
+	if !s.report.Time.IsZero() {
+		d.Date = s.report.Time.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	for _, m := range s.metrics {
 		total := m.total(t)
@@ -285,13 +288,18 @@ func (s *site) indexData() indexData {
 			d.NeverCalled++
 		}
 	}
+	worst := worstInIndex
+	if s.single {
+		worst = worstInSingle
+	}
 	d.Rows = template.HTML(s.appendTree(nil))
-	d.Worst = template.HTML(s.appendMissed(nil, missed[:min(len(missed), worstInIndex)], ""))
+	d.Worst = template.HTML(s.appendMissed(nil, missed[:min(len(missed), worst)]))
 	return d
 }
 
 const (
-	worstInIndex = 25
+	worstInIndex  = 25
+	worstInSingle = 1000
 	// mostFunctionRows keeps the list of functions below the size of a page; what is
 	// left out are the smallest.
 	mostFunctionRows = 12000
@@ -316,5 +324,5 @@ type functionsData struct {
 func (s *site) functionsData() functionsData {
 	missed := s.missedFunctions()
 	shown := missed[:min(len(missed), mostFunctionRows)]
-	return functionsData{s.pageData("", s.totals), template.HTML(s.appendMissed(nil, shown, "")), len(missed), len(missed) - len(shown)}
+	return functionsData{s.pageData("", s.totals), template.HTML(s.appendMissed(nil, shown)), len(missed), len(missed) - len(shown)}
 }

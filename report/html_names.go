@@ -48,9 +48,9 @@ func hashOf(s string) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// printable returns a path or a name for people: bytes that are not UTF-8 and
+// visible returns a path or a name for people: bytes that are not UTF-8 and
 // characters that cannot be seen as \x1b.
-func printable(s string) string {
+func visible(s string) string {
 	plain := true
 	for _, c := range s {
 		plain = plain && c != utf8.RuneError && unicode.IsPrint(c)

@@ -209,9 +209,9 @@ func (w *pageWriter) calls(l *coverage.Line) {
 	}
 }
 
-// mostListed is how many instances of a function are listed, the least called
+// mostListedInstances is how many instances of a function are listed, the least called
 // first. A header's template has thousands.
-const mostListed = 20
+const mostListedInstances = 20
 
 // instanceList appends the instances of a function, to unfold.
 func (w *pageWriter) instanceList(f *coverage.Function) {
@@ -233,7 +233,7 @@ func (w *pageWriter) instanceList(f *coverage.Function) {
 		w.text(" never called</u>")
 	}
 	w.text("</summary>")
-	shown := min(len(list), mostListed)
+	shown := min(len(list), mostListedInstances)
 	if w.instances > mostInstances {
 		shown = 0
 	}
@@ -285,7 +285,7 @@ func (w *pageWriter) instance(in coverage.Instance, name string) {
 // endless.
 func appendName(buf []byte, name string) []byte {
 	const longest = 300
-	name = printable(name)
+	name = visible(name)
 	if len(name) > longest {
 		head, tail := name[:longest*2/3], name[len(name)-longest/3:]
 		return appendSource(append(appendSource(buf, bytes.ToValidUTF8([]byte(head), nil)), "…"...), bytes.ToValidUTF8([]byte(tail), nil))

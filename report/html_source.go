@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"html/template"
@@ -27,6 +28,7 @@ import (
 //	<li><u>0</u><u>0/2</u>            and so did its branches
 //	<li id=L7>                        a function begins here
 //	<li class=c>                      changed, by the patch of the report
+//	<li class=e>                      excluded; why, at the end of the first such line
 //	<details><summary>1/2</summary>   outcomes of a line that ran, after it
 //
 // A new list begins every chunk lines; browsers lay out only those in sight.
@@ -45,12 +47,13 @@ type pageWriter struct {
 	*page
 	high      highlighter
 	buf       []byte
-	prefix    string // before the identifier of a line, where several sources are in a page
-	instances int    // bytes of instances in this part
-	begin     int    // of the part, in buf
-	listed    bool   // a list is open
-	last      int32  // number of the last line
-	next      int    // function
+	prefix    string      // before the identifier of a line, where several sources are in a page
+	instances int         // bytes of instances in this part
+	begin     int         // of the part, in buf
+	listed    bool        // a list is open
+	last      int32       // number of the last line
+	next      int         // function
+	excluded  []Exclusion // of this source, by line
 }
 
 // load renders the lines of a page, in parts.
@@ -65,6 +68,7 @@ func (w *pageWriter) load(p *page) {
 	w.high = highlighter{language: languageOf(p.shown, cpp)}
 	w.instances, w.begin, w.last, w.next, w.listed = 0, 0, 0, 0, false
 
+	w.excluded = w.report.Excluded.exclusionsOf(p.file.Name)
 	lines := p.file.Lines
 	patched := w.report.Patch.HasFile(p.file.Name)
 	for number := int32(1); len(source) > 0 || len(lines) > 0; number++ {
@@ -156,7 +160,14 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 		w.number(int64(number))
 		w.text(`"`)
 	}
-	if changed {
+	rule, excluded := "", false
+	if l == nil {
+		rule, excluded = w.exclusion(number)
+	}
+	switch {
+	case excluded:
+		w.text(" class=e")
+	case changed:
 		w.text(" class=c")
 	}
 	w.text(">")
@@ -168,6 +179,11 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 		w.buf = w.high.line(w.buf, text)
 	} else if len(functions) > 0 {
 		w.buf = appendMarked(w.buf, 'i', []byte(demangle.Filter(functions[0].Name, demangle.NoParams)))
+	}
+	if rule != "" {
+		w.text(" <small>excluded: ")
+		w.buf = appendSource(w.buf, []byte(visible(rule)))
+		w.text("</small>")
 	}
 	w.text("\n")
 	if l != nil && l.Count > 0 {
@@ -191,6 +207,26 @@ func (w *pageWriter) functionsAt(number int32) []*coverage.Function {
 		end++
 	}
 	return all[w.next:end]
+}
+
+// exclusion tells whether a line is excluded, and at the first line of an
+// exclusion by which rule. Lines ascend.
+func (w *pageWriter) exclusion(number int32) (rule string, excluded bool) {
+	for len(w.excluded) > 0 && w.excluded[0].Last < number {
+		w.excluded = w.excluded[1:]
+	}
+	for _, e := range w.excluded {
+		if e.First > number {
+			break
+		}
+		if number <= e.Last && (e.What == "lines" || e.What == "function") {
+			excluded = true
+			if number == e.First {
+				rule = e.Rule
+			}
+		}
+	}
+	return rule, excluded
 }
 
 // counted tells whether the report counts a branch.
@@ -298,8 +334,11 @@ func (w *pageWriter) writeFiles(dir string, i int) error {
 	p := w.pages[i]
 	w.load(p)
 	for k := range p.parts {
-		d := w.sourceData(i, k)
-		if err := w.writePage(filepath.Join(dir, pagesDir, p.partName(k)), "file.html", d); err != nil {
+		d, err := w.sourceData(i, k)
+		if err == nil {
+			err = w.writePage(filepath.Join(dir, pagesDir, p.partName(k)), "file.html", &d)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -323,7 +362,7 @@ type sourceData struct {
 	Rows             template.HTML
 	Parts            []partData
 	Previous, Next   *link
-	Packed           bool
+	Main             template.HTML // all that, in its frame
 }
 
 type crumb struct{ Name, Target string }
@@ -336,7 +375,7 @@ type partData struct {
 	Current  bool
 }
 
-func (w *pageWriter) sourceData(i, k int) sourceData {
+func (w *pageWriter) sourceData(i, k int) (sourceData, error) {
 	p := w.pages[i]
 	d := sourceData{pageData: w.pageData("../", p.totals), Name: p.shown, ID: p.name, Notice: p.notice, Widths: p.widths()}
 	if w.single {
@@ -356,7 +395,10 @@ func (w *pageWriter) sourceData(i, k int) sourceData {
 	if i+1 < len(w.pages) {
 		d.Next = w.link(w.pages[i+1])
 	}
-	return d
+	var b strings.Builder
+	err := htmlTemplates().ExecuteTemplate(&b, "lines", &d)
+	d.Main = template.HTML(b.String())
+	return d, err
 }
 
 func (s *site) link(p *page) *link {
@@ -406,4 +448,14 @@ func (p *page) widths() string {
 		}
 	}
 	return fmt.Sprintf("n%d w%d", number, count)
+}
+
+// exclusionsOf returns the part of the list that is about a file.
+func (e *Excluded) exclusionsOf(file string) []Exclusion {
+	from, _ := slices.BinarySearchFunc(e.List, file, func(x Exclusion, file string) int { return cmp.Compare(x.File, file) })
+	to := from
+	for to < len(e.List) && e.List[to].File == file {
+		to++
+	}
+	return e.List[from:to]
 }

@@ -108,7 +108,7 @@ func counted(n int, one, several string) string {
 }
 
 // appendMissed appends rows of functions, seen from the directory of the index.
-func (s *site) appendMissed(buf []byte, list []missedFunction, root string) []byte {
+func (s *site) appendMissed(buf []byte, list []missedFunction) []byte {
 	for _, f := range list {
 		buf = append(buf, "<tr><td>"...)
 		buf = strconv.AppendInt(buf, int64(f.lines.Missed()), 10)
@@ -117,7 +117,6 @@ func (s *site) appendMissed(buf []byte, list []missedFunction, root string) []by
 		buf = append(buf, "<td>"...)
 		buf = appendCalls(buf, f.calls)
 		buf = append(buf, `<td><a href="`...)
-		buf = append(buf, root...)
 		buf = append(buf, s.target(f.page, f.line)...)
 		buf = append(buf, `">`...)
 		buf = appendName(buf, f.name)

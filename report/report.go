@@ -39,14 +39,9 @@ type Report struct {
 	ExceptionBranches bool
 	// Patch tells which lines were changed; nil: that is not asked.
 	Patch *Patch
-	// Title is the name of the whole in pages.
-	Title string
 	// Built is when the newest object was compiled: a source that is newer has
 	// perhaps changed since. Zero: not known.
 	Built time.Time
-	// Date is what pages say about when they were made, zero for nothing: the
-	// same data give the same bytes.
-	Date time.Time
 	// Width is the number of columns of text on standard output, 0 for as many
 	// as it takes.
 	Width int
