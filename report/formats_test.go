@@ -69,7 +69,7 @@ func nasty() *Report {
 // printed are the formats that are one file.
 func printed() (names []string) {
 	for _, f := range formats {
-		if f.print != nil {
+		if f.print != nil && f.name != "tests" { // which needs names of tests
 			names = append(names, f.name)
 		}
 	}
