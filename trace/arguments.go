@@ -30,6 +30,15 @@ type value struct {
 	json string
 }
 
+// plain is the value without quotes.
+func (v *value) plain() string {
+	var s string
+	if json.Unmarshal([]byte(v.json), &s) == nil && s != "" {
+		return s
+	}
+	return v.text
+}
+
 // values makes values of the words of a call. An argument is one word; of a
 // string there are the pointer, then its length in the low half of a word, and as
 // many words as it takes.

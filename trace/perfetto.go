@@ -101,7 +101,7 @@ func (p *perfetto) event(t *Thread, kind, time uint64, c *Call) {
 		}
 		for _, v := range p.h.Functions[c.Function].values(c.Words) {
 			// DebugAnnotation: name, string_value
-			event = chunk(event, 4, chunk(chunk(nil, 10, []byte(v.name)), 6, []byte(v.text)))
+			event = chunk(event, 4, chunk(chunk(nil, 10, []byte(v.name)), 6, []byte(v.plain())))
 		}
 	}
 	fields := number(nil, 8, time)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +182,26 @@ func TestPerfetto(t *testing.T) {
 	// The tracks of process and thread; begin is 1, end 2.
 	if kinds != "tt1122" {
 		t.Errorf("packets are %q", kinds)
+	}
+}
+
+// TestPerfettoSchema lets protoc decode the packets by Perfetto's schema.
+func TestPerfettoSchema(t *testing.T) {
+	h := withArguments()
+	text, _ := write(t, "perfetto", &h, called(), script("0@90 2@50 /2@50 /0@90"))
+	cmd := exec.Command("protoc", "--decode=perfetto.protos.Trace", "--proto_path=testdata", "testdata/perfetto.proto")
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if unknown := regexp.MustCompile(`(?m)^ *\d+(:| \{).*`).Find(out); unknown != nil {
+		t.Errorf("the schema does not have %s", unknown)
+	}
+	for _, want := range []string{`name: "op;\"<\""`, `string_value: "h\303\244\""`, `string_value: "NONE"`, `thread_name: "thread"`, `process_name: "prog"`, "TYPE_SLICE_END"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s is missing in\n%s", want, out)
+		}
 	}
 }
 
