@@ -319,7 +319,29 @@ func mergeBranches(a, b []Branch) []Branch {
 		}
 		return a
 	}
-	// Sorting by kind loses the compiler's order, but there are two of those.
+	if a, lists := cutLists(a); len(lists) > 0 {
+		b, others := cutLists(b)
+		return append(slices.Clip(mergeBranches(a, b)), mergeShapes(lists, others)...)
+	}
+	if b, lists := cutLists(b); len(lists) > 0 {
+		return append(slices.Clip(mergeBranches(a, b)), lists...)
+	}
+	return mergeShapes(a, b)
+}
+
+// cutLists cuts off the lists of branches that are not divided into decisions;
+// they come last.
+func cutLists(branches []Branch) (divided, lists []Branch) {
+	i := slices.IndexFunc(branches, func(b Branch) bool { return b.Block < 0 })
+	if i < 0 {
+		return branches, nil
+	}
+	return branches[:i], branches[i:]
+}
+
+// mergeShapes matches decisions by kind. Sorting them by kind loses the
+// compiler's order, but there are two of those.
+func mergeShapes(a, b []Branch) []Branch {
 	var out []Branch
 	for block, d := range mergeDecisions(branchDecisions(a), branchDecisions(b), (*Branch).add) {
 		if d.undivided {

@@ -27,7 +27,7 @@ type way struct {
 	evaluated          bool
 	falls, throw       bool
 	guessed            bool
-	undivided          bool // if it is the only block, that may be several decisions
+	undivided          bool // if there is only one such block, that may be several decisions
 }
 
 func (b *builder) reset() {
@@ -100,6 +100,12 @@ func (b *builder) sumWays() {
 // lineBranches makes branches of the ways of one line.
 func (b *builder) lineBranches(ways []way) []coverage.Branch {
 	start := len(b.branches)
+	undivided := 0
+	for i := range ways {
+		if ways[i].undivided {
+			undivided++
+		}
+	}
 	block := int32(0)
 	for from := 0; from < len(ways); block++ {
 		to, others, throws, evaluated := from, 0, 0, false
@@ -112,14 +118,14 @@ func (b *builder) lineBranches(ways []way) []coverage.Branch {
 			evaluated = evaluated || ways[to].evaluated
 		}
 		number := block
-		undivided := ways[from].undivided && to-from == len(ways) && len(ways) > 1
-		if undivided {
+		isList := undivided == to-from && ways[from].undivided && throws == 0 && undivided > 1
+		if isList {
 			number = -1 - block
 		}
 		for _, w := range ways[from:to] {
 			b.branches = append(b.branches, coverage.Branch{
-				Block: number, Count: max(w.count, 0), Evaluated: evaluated && (!undivided || w.evaluated),
-				Fallthrough: w.falls, Throw: w.throw, Guessed: w.guessed, Exception: w.throw || throws > 0 && others < 2 && !undivided,
+				Block: number, Count: max(w.count, 0), Evaluated: evaluated && (!isList || w.evaluated),
+				Fallthrough: w.falls, Throw: w.throw, Guessed: w.guessed, Exception: w.throw || throws > 0 && others < 2 && !isList,
 			})
 		}
 		from = to
