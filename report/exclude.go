@@ -329,11 +329,18 @@ func lastLine(f *coverage.File, i int) int32 {
 // returns these functions.
 func (x *exclusion) namedFunctions() map[*coverage.Function]bool {
 	var named map[*coverage.Function]bool
+	if len(x.functions) == 0 {
+		return nil
+	}
 	for i, f := range x.file.Functions {
+		names := make([][]string, len(f.Instances))
+		for k, in := range f.Instances {
+			names[k] = functionNames(in.Name)
+		}
 		for _, p := range x.functions {
 			fits := 0
-			for _, in := range f.Instances {
-				if p.fits(in.Name) {
+			for _, of := range names {
+				if slices.ContainsFunc(of, p.re.MatchString) {
 					fits++
 				}
 			}
@@ -356,26 +363,23 @@ func (x *exclusion) namedFunctions() map[*coverage.Function]bool {
 	return named
 }
 
-// fits tells whether the pattern is the name of a function, as the linker knows
-// it or as the language writes it, with or without parameters.
-func (p namePattern) fits(name string) bool {
-	if p.re.MatchString(name) {
-		return true
+// functionNames returns the names of a function: as the linker knows it, and as
+// the language writes it, with parameters, without, and without template
+// arguments as well.
+func functionNames(name string) []string {
+	ast, err := demangle.ToAST(name, demangle.NoClones)
+	if err != nil {
+		plain, _, _ := strings.Cut(name, ".") // GCC makes parts of functions: name.part.0
+		return []string{name, plain}
 	}
-	for _, options := range [][]demangle.Option{
-		{demangle.NoClones}, {demangle.NoParams}, {demangle.NoParams, demangle.NoTemplateParams},
-	} {
-		short, err := demangle.ToString(name, options...)
-		if err != nil {
-			// A part that GCC made of a function of C: name.part.0.
-			short, _, _ = strings.Cut(name, ".")
-			return p.re.MatchString(short)
-		}
-		if p.re.MatchString(short) {
-			return true
+	names := []string{name, demangle.ASTToString(ast)}
+	if typed, ok := ast.(*demangle.Typed); ok {
+		ast = typed.Name
+		for q, ok := ast.(*demangle.MethodWithQualifiers); ok; q, ok = ast.(*demangle.MethodWithQualifiers) {
+			ast = q.Method
 		}
 	}
-	return false
+	return append(names, demangle.ASTToString(ast), demangle.ASTToString(ast, demangle.NoTemplateParams))
 }
 
 // unhit makes regions of the lines whose branches a marker allows to be missed,
