@@ -170,5 +170,6 @@ func (o *mergeOptions) load(p *printer, paths []string) (*coverage.Set, error) {
 		return nil, err
 	}
 	notes(p.stderr, objects, stats, p.sources)
+	p.made = newest(p.made, objects)
 	return set, nil
 }

@@ -184,7 +184,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	notes(p.stderr, objects, stats, p.sources)
 	p.noteExcluded()
-	p.made, p.built = newest(objects), objects.Built()
+	p.made, p.built = newest(p.made, objects), objects.Built()
 	return p.print(set)
 }
 
@@ -199,6 +199,7 @@ type printer struct {
 	excluded       report.Excluded // of the set that is to be printed
 	made           time.Time       // when the data were written
 	built          time.Time       // when the newest object was compiled; zero: not known
+	sourceDate     time.Time       // to be told in its place, unless zero
 	stdout, stderr io.Writer
 }
 
@@ -227,6 +228,9 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 
 func (p *printer) parse() (err error) {
 	onStdout := 0
+	if p.sourceDate, err = sourceDate(); err != nil {
+		return err
+	}
 	if p.exclusions, err = report.NewExclusions(p.reportOptions.exclude.ExcludeOptions); err != nil {
 		return err
 	}
@@ -264,11 +268,10 @@ func (p *printer) parse() (err error) {
 
 // print writes all outputs and judges by the thresholds.
 func (p *printer) print(set *coverage.Set) error {
-	made, err := sourceDate(p.made)
-	if err != nil {
-		return err
+	if !p.sourceDate.IsZero() {
+		p.made = p.sourceDate
 	}
-	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
+	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: p.made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
 	if p.diff != nil {
 		r.Patch = report.NewPatch(p.diff, set, p.sources)
 		patchNotes(p.stderr, r, p.verbose)

@@ -10,9 +10,9 @@ import (
 )
 
 // newest returns when the last of the data files and reports was written, or of
-// the notes if there are none.
-func newest(objects *report.Objects) time.Time {
-	var data, notes time.Time
+// the notes if there are none, and not before t.
+func newest(t time.Time, objects *report.Objects) time.Time {
+	data, notes := t, time.Time{}
 	for _, name := range objects.Reports {
 		data = later(data, name)
 	}
@@ -36,15 +36,16 @@ func later(t time.Time, name string) time.Time {
 }
 
 // sourceDate returns the time of SOURCE_DATE_EPOCH, which builds that can be
-// reproduced set, or else t. (reproducible-builds.org/specs/source-date-epoch)
-func sourceDate(t time.Time) (time.Time, error) {
+// reproduced set, zero if it is not set.
+// (reproducible-builds.org/specs/source-date-epoch)
+func sourceDate() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
-		return t, nil
+		return time.Time{}, nil
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {
-		return t, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds since 1970", text)
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds since 1970", text)
 	}
 	return time.Unix(seconds, 0), nil
 }

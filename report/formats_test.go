@@ -481,7 +481,8 @@ func TestSchemas(t *testing.T) {
 // the day or depend on the order of a map.
 func TestBytesAreTheSame(t *testing.T) {
 	for _, format := range printed() {
-		if written(t, nasty(), format) != written(t, nasty(), format) {
+		first, second := written(t, nasty(), format), written(t, nasty(), format)
+		if first != second {
 			t.Errorf("%s: not the same twice", format)
 		}
 	}

@@ -105,6 +105,7 @@ func (x *jacoco) sourcefile(f *coverage.File, base string, t coverage.Totals) {
 }
 
 func (x *jacoco) counters(t coverage.Totals, classes coverage.Ratio) {
+	x.counter("INSTRUCTION", t.Lines)
 	x.counter("BRANCH", x.report.branchTotal(t))
 	x.counter("LINE", t.Lines)
 	x.counter("METHOD", t.Functions)
