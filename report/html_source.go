@@ -31,7 +31,9 @@ import (
 //	<li class=e>                      excluded; why, at the end of the first such line
 //	<details><summary>1/2</summary>   outcomes of a line that ran, after it
 //
-// A new list begins every chunk lines; browsers lay out only those in sight.
+// A new list begins every chunk lines; browsers lay out only those in sight. It
+// is in an element of its own, since numbers do not get out of what is laid out
+// or not.
 const chunk = 256
 
 // Limits of a page, in bytes. Together they stay below 3 MB.
@@ -118,7 +120,7 @@ func (w *pageWriter) source() (text []byte, ok bool) {
 
 func (w *pageWriter) endPart() {
 	if w.listed {
-		w.buf = append(w.buf, "</ol>\n"...)
+		w.text("</ol></div>\n")
 	}
 	p := part{from: 1, to: w.last}
 	if n := len(w.parts); n > 0 {
@@ -139,9 +141,9 @@ func (w *pageWriter) number(n int64) { w.buf = strconv.AppendInt(w.buf, n, 10) }
 func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource, changed bool) {
 	if !w.listed || (number-1)/chunk != (w.last-1)/chunk {
 		if w.listed {
-			w.text("</ol>\n")
+			w.text("</ol></div>\n")
 		}
-		w.text("<ol class=code start=")
+		w.text("<div class=code><ol start=")
 		w.number(int64(number))
 		w.text(">\n")
 		w.listed, w.last = true, number-1

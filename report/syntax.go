@@ -46,6 +46,8 @@ func (h *highlighter) line(buf, text []byte) []byte {
 func (h *highlighter) words(buf, text []byte) []byte {
 	i := 0
 	switch {
+	case len(text) > 0 && strings.IndexByte(h.firstColumn, text[0]) >= 0:
+		return appendMarked(buf, 'i', text)
 	case h.depth > 0:
 		i = h.comment(text, 0)
 		buf = appendMarked(buf, 'i', text[:i])
@@ -82,7 +84,7 @@ func (h *highlighter) words(buf, text []byte) []byte {
 			i++
 		default: // punctuation that may begin a comment or a string
 			switch {
-			case h.startsLineComment(text[i:], i):
+			case h.startsLineComment(text[i:]):
 				mark('i', i, len(text))
 			case h.blockOpen != "" && hasPrefix(text[i:], h.blockOpen):
 				h.depth = 1
@@ -130,13 +132,13 @@ func skipBlanks(text []byte, i int) int {
 	return i
 }
 
-func (h *highlighter) startsLineComment(rest []byte, at int) bool {
+func (h *highlighter) startsLineComment(rest []byte) bool {
 	for _, start := range h.lineComments {
 		if hasPrefix(rest, start) {
 			return true
 		}
 	}
-	return h.firstColumn != "" && at == 0 && strings.IndexByte(h.firstColumn, rest[0]) >= 0
+	return false
 }
 
 // comment returns where the open block comment ends in text, from i on.
@@ -251,7 +253,7 @@ var classes = func() (t [256]uint8) {
 			t[c] = letter
 		case b >= '0' && b <= '9':
 			t[c] = digit
-		case strings.IndexByte("\"'`/#-!*({%;cC", b) >= 0:
+		case strings.IndexByte("\"'`/#-!*({%;", b) >= 0:
 			t[c] = special
 		default:
 			t[c] = other

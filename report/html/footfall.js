@@ -91,9 +91,9 @@ function help() {
     const dialog = make('dialog', {id: 'help'}, make('h2', {textContent: 'Keys'}), table);
     dialog.setAttribute('aria-label', 'help');
     if (view) {
-      dialog.insertAdjacentHTML('beforeend', `<h2>Lines</h2><div class="file n3 w5"><main><ol class=code>
+      dialog.insertAdjacentHTML('beforeend', `<h2>Lines</h2><div class="file n3 w5"><main><div class=code><ol>
 <li><b class=h1>12</b>ran 12 times; the stronger the colour, the more often\n<li><b class=p>3</b>ran, but not all of it\n<details><summary>1/2</summary></details>
-<li><u>0</u><u>0/2</u>never ran\n<li class=c>changed by the patch\n<li class=e>excluded\n</ol></main></div>
+<li><u>0</u><u>0/2</u>never ran\n<li class=c>changed by the patch\n<li class=e>excluded\n</ol></div></main></div>
 <p>1/2: one of two branches was taken; c: outcomes of conditions; ƒ: calls. It unfolds: ↓ goes on, ↷ jumps.`);
     }
     dialog.append(make('form', {method: 'dialog'}, make('button', {textContent: 'Close'})));
@@ -338,7 +338,7 @@ class Source {
     this.gaps = [];      // where lines that never ran begin, as indexes of lines
     this.parts = [];     // lines that ran in part
     let gap = false;
-    for (const list of $$('.code', section)) {
+    for (const list of $$('.code ol', section)) {
       let number = list.start;
       for (const li of list.children) {
         if (li.hasAttribute('value')) number = li.value;
@@ -430,7 +430,7 @@ class Source {
 
   click(event) {
     const li = event.target;
-    if (li.localName !== 'li' || !li.parentElement.classList.contains('code')) return;
+    if (li.localName !== 'li' || !li.closest('.code')) return;
     if (event.clientX - li.getBoundingClientRect().left > parseFloat(getComputedStyle(li, '::before').width)) return;
     const at = this.lines.findIndex(l => l.li === li);
     if (at < 0) return;
@@ -452,7 +452,7 @@ class Source {
   }
 
   outcomes(all) {
-    const list = $$(all ? '.code > li > details:not(.f)' : ':scope > details', all ? this.section : this.lines[Math.max(this.top(), 0)]?.li ?? this.section);
+    const list = $$(all ? '.code li > details:not(.f)' : ':scope > details', all ? this.section : this.lines[Math.max(this.top(), 0)]?.li ?? this.section);
     if (!list.length) return say('nothing unfolds here; n and b go on');
     const open = list.some(d => !d.open);
     for (const d of list) d.open = open;

@@ -253,6 +253,8 @@ func TestSource(t *testing.T) {
 	b := open(t, filepath.Join(*pages, "files", "src~main.c.html"), "#L22")
 	b.is(`[...document.querySelectorAll(".chosen")].map(e => e.textContent.trim())`, "0    int sum = 0;")
 	b.is(`getComputedStyle(document.querySelector(".chosen"), "::before").content`, "counter(list-item)")
+	b.is(`getComputedStyle(document.querySelector(".chosen")).display`, "list-item")
+	b.is(`getComputedStyle(document.querySelector(".code ol")).contentVisibility`, "visible") // or lines were numbered from 1
 
 	// From gap to gap, round the end.
 	here := `document.querySelector(".here").textContent`
@@ -309,6 +311,7 @@ func TestSource(t *testing.T) {
 	b.press("t")
 	b.press("]")
 	b.holds(`document.title.startsWith("o'dd") || document.title.startsWith("shapes.cc")`)
+	b.holds(`document.querySelector(".tools") !== null`) // the script has run
 	b.press("u")
 	b.holds(`document.querySelector("#tree") !== null`)
 }
