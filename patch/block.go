@@ -33,7 +33,7 @@ import (
 //	16  owner: the footfall that traces, its pid u64 and when it started u64
 //	32  region: address u64, size u64
 //	48  shadow u64, 0: none
-//	56  1 if the unwind table is registered u64
+//	56  the function that the unwind table was registered with, 0: none u64
 //	64  the block's number, which is part of its stubs' ids u64
 //
 // A record, from which the site can be restored:
@@ -44,13 +44,13 @@ import (
 //
 // Stubs are only ever added: there may be threads within.
 type block struct {
-	addr    uint64
-	index   uint32
-	stubs   []*stub
-	byKey   map[stubKey][]*stub
-	region  [2]uint64 // address and size
-	shadow  uint64
-	unwinds bool
+	addr     uint64
+	index    uint32
+	stubs    []*stub
+	byKey    map[stubKey][]*stub
+	region   [2]uint64 // address and size
+	shadow   uint64
+	unwinder uint64 // where the unwind table is registered
 
 	owner, ownerTicks uint64
 }
@@ -120,17 +120,25 @@ func findBlocks(p *proc.Process) ([]*block, error) {
 		if err != nil {
 			return nil, fmt.Errorf("process %d: block at %#x: %w", p.PID, m.Start-infoAt, err)
 		}
+		if b == nil {
+			continue
+		}
 		blocks = append(blocks, b)
 	}
 	return blocks, nil
 }
 
+// readBlock reads one; nil if the footfall that mapped it was killed before it wrote
+// anything there.
 func readBlock(p *proc.Process, addr uint64) (*block, error) {
 	info := make([]byte, 72)
 	if _, err := p.ReadAt(info, int64(addr+infoAt)); err != nil {
 		return nil, err
 	}
 	word := binary.LittleEndian.Uint64
+	if !slices.ContainsFunc(info, func(b byte) bool { return b != 0 }) {
+		return nil, nil
+	}
 	version, count := binary.LittleEndian.Uint32(info[8:]), binary.LittleEndian.Uint32(info[12:])
 	switch {
 	case string(info[:8]) != infoMagic || count > maxStubs:
@@ -142,7 +150,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 	}
 	b := &block{
 		addr: addr, index: uint32(word(info[64:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
-		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinds: word(info[56:]) != 0,
+		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinder: word(info[56:]),
 	}
 	records := make([]byte, recordSize*count)
 	if _, err := p.ReadAt(records, int64(addr+recordsAt)); err != nil {
@@ -402,11 +410,7 @@ func (b *block) setOwner(p *proc.Process, pid, ticks uint64) error {
 	info := []byte(infoMagic)
 	info = binary.LittleEndian.AppendUint32(info, trampolineVersion)
 	info = binary.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
-	unwinds := uint64(0)
-	if b.unwinds {
-		unwinds = 1
-	}
-	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, unwinds, uint64(b.index)} {
+	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index)} {
 		info = binary.LittleEndian.AppendUint64(info, v)
 	}
 	_, err := p.WriteAt(info, int64(b.addr+infoAt))
@@ -575,31 +579,31 @@ func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
 
 // registerUnwinding tells libgcc, if the process has it, how exceptions go on
 // through the stubs, by a call of its __register_frame: in a thread where it
-// cannot wait for itself.
+// cannot wait for itself. A libgcc that comes again after it was unloaded knows
+// nothing of what the one before was told.
 func (s *Session) registerUnwinding() error {
-	var pending []*block
-	for _, b := range s.blocks {
-		if !b.unwinds {
-			pending = append(pending, b)
-		}
-	}
-	if len(pending) == 0 {
+	if len(s.blocks) == 0 {
 		return nil
 	}
 	function, err := registerFrame(s.p)
-	if err != nil || function == 0 {
+	if err != nil {
 		return err
 	}
-	for _, b := range pending {
-		table := append(unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), 0xcc)
-		if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
-			return err
+	for _, b := range s.blocks {
+		if b.unwinder == function {
+			continue
 		}
-		trap := b.addr + unwindAt + uint64(len(table)) - 1
-		if err := s.p.CallSafely(function, trap, b.addr+unwindAt); err != nil {
-			return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
+		if function != 0 {
+			table := append(unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), 0xcc)
+			if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
+				return err
+			}
+			trap := b.addr + unwindAt + uint64(len(table)) - 1
+			if err := s.p.CallSafely(function, trap, b.addr+unwindAt); err != nil {
+				return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
+			}
 		}
-		b.unwinds = true
+		b.unwinder = function
 		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
 			return err
 		}

@@ -55,7 +55,13 @@ type Process struct {
 	mem     *os.File // /proc/PID/mem; nil: not needed so far, or not to be had
 	memErr  error
 	noVM    atomic.Bool // process_vm_readv does not work here: use mem
+
+	useful atomic.Pointer[useful] // code that it has; see rescue_amd64.go
 }
+
+// useful is code that a process has: a system call, and the end of handlers of
+// signals.
+type useful struct{ call, restorer uint64 }
 
 // An Identity tells processes of one pid apart, and the programs in one.
 type Identity struct {

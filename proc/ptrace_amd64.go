@@ -68,7 +68,7 @@ func (h *Held) setRegisters(tid int, regs *unix.PtraceRegs) error {
 var ErrBusy = errors.New("all threads are about to handle signals")
 
 // SystemCall lets a thread make a system call. It goes over an instruction
-// that the process has anyway; nothing is written.
+// that the process has anyway; no code is written.
 func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 	tid := 0
 	for t := range h.s.threads {
@@ -80,33 +80,40 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 	if tid == 0 {
 		return 0, ErrBusy
 	}
-	at, err := h.syscallInstruction()
-	if err != nil {
-		return 0, err
-	}
 	var result uint64
-	err = h.borrow(tid, func(regs unix.PtraceRegs) error {
+	err := h.borrow(tid, func(regs *unix.PtraceRegs, r *rescue) (func() error, error) {
+		at := uint64(0)
+		if r != nil {
+			at = h.p.useful.Load().call
+		} else {
+			var err error
+			if at, err = h.syscallInstruction(); err != nil {
+				return nil, err
+			}
+		}
 		regs.Rip, regs.Rax = at, uint64(number)
 		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
 			if *place = 0; i < len(args) {
 				*place = args[i]
 			}
 		}
-		if err := h.setRegisters(tid, &regs); err != nil {
+		return func() error {
+			var err error
+			if r != nil {
+				err = h.passSystemCall(tid, 10*time.Second)
+			} else {
+				err = h.run(tid, unix.PTRACE_SINGLESTEP, 10*time.Second)
+			}
+			if err != nil {
+				return err
+			}
+			after, err := h.registers(tid)
+			if err == nil && after.Rip != at+2 {
+				err = fmt.Errorf("process %d: a system call for footfall went to %#x", h.p.PID, after.Rip)
+			}
+			result = after.Rax
 			return err
-		}
-		if err := h.run(tid, unix.PTRACE_SINGLESTEP, 10*time.Second); err != nil {
-			return err
-		}
-		after, err := h.registers(tid)
-		if err != nil {
-			return err
-		}
-		if after.Rip != at+2 {
-			return fmt.Errorf("process %d: a system call for footfall went to %#x", h.p.PID, after.Rip)
-		}
-		result = after.Rax
-		return nil
+		}, nil
 	})
 	if err == nil && int64(result) < 0 && int64(result) > -4096 {
 		err = fmt.Errorf("process %d: system call %d: %w", h.p.PID, number, unix.Errno(-int64(result)))
@@ -118,18 +125,20 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 // is where it was.
 var ErrStuck = errors.New("the call did not return")
 
-// Call lets a stopped thread call a function, which must return to trap, a
-// breakpoint instruction.
+// Call lets a stopped thread call a function, which returns to trap, a
+// breakpoint instruction, or where it does no harm.
 func (h *Held) Call(tid int, function, trap uint64, patience time.Duration, args ...uint64) error {
 	if !h.idle(tid) {
 		return ErrBusy
 	}
-	return h.borrow(tid, func(regs unix.PtraceRegs) error {
-		regs.Rsp = (regs.Rsp-1024)&^15 - 8 // below the red zone
-		var b [8]byte
-		*(*uint64)(unsafe.Pointer(&b)) = trap
-		if _, err := h.p.WriteAt(b[:], int64(regs.Rsp)); err != nil {
-			return err
+	return h.borrow(tid, func(regs *unix.PtraceRegs, r *rescue) (func() error, error) {
+		if r == nil {
+			regs.Rsp = (regs.Rsp-1024)&^15 - 8 // below the red zone
+			var b [8]byte
+			*(*uint64)(unsafe.Pointer(&b)) = trap
+			if _, err := h.p.WriteAt(b[:], int64(regs.Rsp)); err != nil {
+				return nil, err
+			}
 		}
 		regs.Rip, regs.Rax = function, 0
 		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx} {
@@ -137,24 +146,27 @@ func (h *Held) Call(tid int, function, trap uint64, patience time.Duration, args
 				*place = args[i]
 			}
 		}
-		if err := h.setRegisters(tid, &regs); err != nil {
+		return func() error {
+			if r != nil {
+				return h.passReturn(tid, r, patience)
+			}
+			if err := h.run(tid, unix.PTRACE_CONT, patience); err != nil {
+				return err
+			}
+			after, err := h.registers(tid)
+			if err == nil && after.Rip != trap+1 {
+				err = fmt.Errorf("process %d: a call for footfall went to %#x", h.p.PID, after.Rip)
+			}
 			return err
-		}
-		if err := h.run(tid, unix.PTRACE_CONT, patience); err != nil {
-			return err
-		}
-		after, err := h.registers(tid)
-		if err == nil && after.Rip != trap+1 {
-			err = fmt.Errorf("process %d: a call for footfall went to %#x", h.p.PID, after.Rip)
-		}
-		return err
+		}, nil
 	})
 }
 
-// borrow gives do the registers of a thread, to be changed, and puts the
-// thread back: registers and signals. While do runs no signal is delivered;
-// they wait.
-func (h *Held) borrow(tid int, do func(unix.PtraceRegs) error) (err error) {
+// borrow lets do change the registers of a thread, lets it run as do says, and
+// puts it back: registers and signals. While it runs no signal is delivered; they
+// wait. Whenever footfall may be killed, the thread is as it was or finds back:
+// the order of the steps matters.
+func (h *Held) borrow(tid int, do func(*unix.PtraceRegs, *rescue) (run func() error, err error)) (err error) {
 	saved, err := h.registers(tid)
 	if err != nil {
 		return err
@@ -163,19 +175,31 @@ func (h *Held) borrow(tid int, do func(unix.PtraceRegs) error) (err error) {
 	if err := sigmask(unix.PTRACE_GETSIGMASK, tid, &mask); err != nil {
 		return h.p.failed("read the signal mask", err)
 	}
-	all := ^uint64(0)
-	if err := sigmask(unix.PTRACE_SETSIGMASK, tid, &all); err != nil {
-		return h.p.failed("block signals", err)
-	}
-	defer func() {
-		failed := errors.Join(h.setRegisters(tid, &saved), sigmask(unix.PTRACE_SETSIGMASK, tid, &mask))
-		if err == nil && failed != nil {
-			err = fmt.Errorf("process %d: put thread %d back: %w", h.p.PID, tid, failed)
-		}
-	}()
+	r := h.prepareRescue(tid, &saved, mask)
 	regs := saved
 	regs.Orig_rax = ^uint64(0) // no system call that would be started again
-	return do(regs)
+	if r != nil {
+		regs.Rsp = r.at
+		defer func() { err = errors.Join(err, r.giveBack(h)) }()
+	}
+	run, err := do(&regs, r)
+	if err != nil {
+		return err
+	}
+	if err := h.setRegisters(tid, &regs); err != nil {
+		return err
+	}
+	all := ^uint64(0)
+	if err = sigmask(unix.PTRACE_SETSIGMASK, tid, &all); err == nil {
+		if err = run(); err == nil && r != nil {
+			err = h.park(tid)
+		}
+	}
+	failed := errors.Join(sigmask(unix.PTRACE_SETSIGMASK, tid, &mask), h.setRegisters(tid, &saved))
+	if err == nil && failed != nil {
+		err = fmt.Errorf("process %d: put thread %d back: %w", h.p.PID, tid, failed)
+	}
+	return err
 }
 
 func sigmask(request, tid int, mask *uint64) error {

@@ -1,0 +1,89 @@
+package patch
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/proc"
+)
+
+// TestKilledAnywhere kills footfalls while they put code into a program and take
+// it out again: the program goes on, and can be restored and traced.
+func TestKilledAnywhere(t *testing.T) {
+	if os.Getenv("PATCH_SWITCHER") != "" {
+		switcher(t)
+		return
+	}
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	program := build(t, "g++-12", "stress.cc", "-fpatchable-function-entry=5")
+	for range 3 {
+		g := start(t, program)
+		text := g.text()
+		for range 8 {
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestKilledAnywhere$")
+			cmd.Env = append(os.Environ(), fmt.Sprintf("PATCH_SWITCHER=%d", g.p.PID))
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil || line != "switching\n" {
+				t.Skipf("the other process says %q, %v", line, err)
+			}
+			time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
+				t.Fatalf("after a kill the program says %q", answer)
+			}
+			if _, err := Repair(g.p); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(text, g.text()) {
+				t.Fatal("the code is not what it was")
+			}
+		}
+		s := g.open(g.sites("*"), Options{Mode: Exits})
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		g.in.Close()
+		if end, _ := g.out.ReadString('\n'); end != "end: 0 bad\n" {
+			t.Errorf("at its end the program says %q", end)
+		}
+	}
+}
+
+// switcher switches everything on and off until it is killed.
+func switcher(t *testing.T) {
+	var pid int
+	if _, err := fmt.Sscan(os.Getenv("PATCH_SWITCHER"), &pid); err != nil {
+		t.Fatal(err)
+	}
+	p, err := proc.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &target{t: t, p: p}
+	sites := g.sites("*")
+	fmt.Println("switching")
+	for {
+		if err := g.open(sites, Options{Mode: Exits, RingSize: 1 << 16}).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
