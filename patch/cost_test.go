@@ -1,8 +1,15 @@
 package patch
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"footfall/proc"
 )
@@ -45,4 +52,62 @@ func BenchmarkCost(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// BenchmarkAttach measures how long a process is stopped while 1,000 functions are
+// switched on, and off.
+func BenchmarkAttach(b *testing.B) {
+	dir := b.TempDir()
+	var source strings.Builder
+	source.WriteString("#include <stdio.h>\nint sink;\n")
+	for i := range 1000 {
+		fmt.Fprintf(&source, "__attribute__((noinline)) int f%d(int x) { sink += x; return x * %d; }\n", i, i)
+	}
+	source.WriteString("int main(void) { char line[100]; while (fgets(line, sizeof line, stdin)) { fputs(line, stdout); fflush(stdout); } }\n")
+	file := filepath.Join(dir, "thousand.c")
+	if err := os.WriteFile(file, []byte(source.String()), 0o666); err != nil {
+		b.Fatal(err)
+	}
+	program := filepath.Join(dir, "thousand")
+	if out, err := exec.Command("gcc-12", "-O2", "-fpatchable-function-entry=5", "-o", program, file).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	g := start(b, program)
+	sites := g.sites("f*")
+	var on, off []float64
+	for range max(b.N, 10) {
+		s := g.open(sites, Options{Mode: Exits})
+		on = append(on, float64(s.Stopped.Microseconds()))
+		begin := time.Now()
+		if err := restore(g.p, s.blocks, s.on); err != nil {
+			b.Fatal(err)
+		}
+		off = append(off, float64(time.Since(begin).Microseconds()))
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	slices.Sort(on)
+	slices.Sort(off)
+	b.ReportMetric(float64(len(sites)), "sites")
+	b.ReportMetric(on[len(on)/2], "us-on")
+	b.ReportMetric(on[len(on)-1], "us-on-worst")
+	b.ReportMetric(off[len(off)/2], "us-off")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkRead measures how many events are taken out of a full ring in a second.
+func BenchmarkRead(b *testing.B) {
+	g := start(b, buildIn(b, b.TempDir(), "gcc-12", "cost.c", "-fpatchable-function-entry=5"))
+	s := g.open(g.sites("leaf"), Options{Mode: Exits, RingSize: 64 << 20})
+	defer s.Close()
+	best := 0.0
+	for range max(b.N, 3) {
+		g.say("leaf 2000000")
+		begin := time.Now()
+		n := s.Read(func(proc.Thread, []Event) {})
+		best = max(best, float64(n)/time.Since(begin).Seconds()/1e6)
+	}
+	b.ReportMetric(best, "Mevents/s")
+	b.ReportMetric(0, "ns/op")
 }

@@ -43,6 +43,7 @@ type RawWriter struct {
 	w      *bufio.Writer
 	thread int
 	err    error
+	buffer []byte
 }
 
 // NewRawWriter begins a file.
@@ -75,14 +76,16 @@ func (r *RawWriter) Add(t Thread, events []Event) {
 		r.json(rawThread, t)
 	}
 	r.begin(rawEvents, len(events)*rawEventSize)
-	var b [rawEventSize]byte
-	for _, e := range events {
-		r.w.Write(rawEvent(b[:0], e))
+	b := r.buffer[:0]
+	for i := range events {
+		b = rawEvent(b, &events[i])
 	}
+	r.w.Write(b)
+	r.buffer = b
 }
 
 // rawEvent appends an event.
-func rawEvent(b []byte, e Event) []byte {
+func rawEvent(b []byte, e *Event) []byte {
 	function := e.Function
 	if e.Exit {
 		function |= rawExit

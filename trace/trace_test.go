@@ -336,7 +336,7 @@ func FuzzRaw(f *testing.F) {
 	}
 	var events []byte
 	for _, e := range append(script("0@90 1@50 /1@50 2@40 /0@90"), called()...) {
-		events = rawEvent(events, e)
+		events = rawEvent(events, &e)
 	}
 	f.Add(meta, []byte(`{"id":1,"name":"one","process":2}`), events, []byte(`[{"name":"more","arguments":[{"name":"a","format":"s"}]}]`), events[16:], uint16(0))
 	f.Add(meta, []byte(`{"id":1}`), events[:40], []byte("[]"), []byte{}, uint16(9))
