@@ -238,12 +238,14 @@ func (t *tally) function(sh *shard, number int32) {
 		var at conditionKey
 		own := false // the line stands in the function
 		for ; i < len(t.places) && t.places[i].block == block; i++ {
-			line, at.file, at.line = nil, t.places[i].file, 0
+			last := uint32(0)
 			for _, n := range t.lines[t.places[i].line:t.places[i].last] {
-				within := at.file == t.file && n >= t.fn.StartLine && (n <= t.fn.EndLine || t.fn.EndLine == 0)
-				l := t.line(at.file, n, &g.blocks[block], within)
-				if n >= at.line {
-					line, at.line, own = l, n, within
+				file := t.places[i].file
+				within := file == t.file && n >= t.fn.StartLine && (n <= t.fn.EndLine || t.fn.EndLine == 0)
+				l := t.line(file, n, &g.blocks[block], within)
+				if n >= last {
+					last, line, own = n, l, within
+					at.file, at.line = file, n
 				}
 			}
 		}
