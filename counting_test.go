@@ -382,8 +382,11 @@ func (p *countedProgram) note(t *testing.T, tool, kind, name string, what string
 		return
 	}
 	p.found[key]++
-	if p.first[key] == "" {
-		p.first[key] = fmt.Sprintf(what, args...)
+	if name == "same" {
+		return
+	}
+	if example := fmt.Sprintf(what, args...); p.first[key] == "" || example < p.first[key] {
+		p.first[key] = example
 	}
 }
 
