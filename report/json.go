@@ -12,9 +12,13 @@ import (
 // a line of its own, so that a reader need not hold it whole. Members that are
 // zero, false or empty are left out where the schema says so.
 func printJSON(w io.Writer, r *Report) error {
-	var j jsonWriter
+	j := jsonWriter{patch: r.Patch}
 	j.raw(`{"format":"footfall coverage","version":1,"totals":`)
 	j.totals(r.Set.Totals())
+	if r.Patch != nil {
+		j.raw(`,"patch_totals":`)
+		j.totals(r.Patch.Totals(r.Set))
+	}
 	j.raw(`,"files":[`)
 	for i, f := range r.Set.Files {
 		if i > 0 {
@@ -32,7 +36,10 @@ func printJSON(w io.Writer, r *Report) error {
 	return j.flush(w)
 }
 
-type jsonWriter struct{ buffer }
+type jsonWriter struct {
+	buffer
+	patch *Patch
+}
 
 // nonzero writes a member unless it is 0.
 func (j *jsonWriter) nonzero(before string, n int32) {
@@ -85,8 +92,13 @@ func (j *jsonWriter) file(f *coverage.File, shown string) {
 	j.text(shown)
 	j.raw(`,"totals":`)
 	j.totals(f.Totals())
+	changed := j.patch.HasFile(f.Name)
+	if changed {
+		j.raw(`,"patch_totals":`)
+		j.totals(j.patch.FileTotals(f))
+	}
 	j.list(`,"functions":[`, len(f.Functions), func(i int) { j.function(f.Functions[i]) })
-	j.list(`,"lines":[`, len(f.Lines), func(i int) { j.line(&f.Lines[i]) })
+	j.list(`,"lines":[`, len(f.Lines), func(i int) { j.line(&f.Lines[i], changed && j.patch.Changed(f.Name, f.Lines[i].Number)) })
 	j.list(`,"tests":[`, len(f.Tests), func(i int) { j.test(&f.Tests[i]) })
 	j.raw("}")
 }
@@ -130,9 +142,10 @@ func (j *jsonWriter) counts(count int64, blocks, executed int32) {
 	j.number(`,"blocks_executed":`, int64(executed))
 }
 
-func (j *jsonWriter) line(l *coverage.Line) {
+func (j *jsonWriter) line(l *coverage.Line, changed bool) {
 	j.number(`{"line":`, int64(l.Number))
 	j.number(`,"count":`, l.Count)
+	j.flag(`,"changed":true`, changed)
 	j.flag(`,"unexecuted_block":true`, l.Unexecuted)
 	j.flag(`,"exceptional":true`, l.Exceptional)
 	j.list(`,"branches":[`, len(l.Branches), func(i int) {
