@@ -55,7 +55,7 @@ type site struct {
 	report  *Report
 	title   string
 	pages   []*page // in the order of files
-	totals  coverage.Totals
+	sum
 	metrics []pageMetric
 	single  bool // all is in one page
 }
@@ -65,7 +65,7 @@ type page struct {
 	file    *coverage.File
 	shown   string // the name of the source, for people
 	name    string // of the page, different for each source
-	totals  coverage.Totals
+	sum
 	notice  string // what is wrong with the source, "" if nothing
 	problem error  // the same for standard error
 	parts   []part
@@ -79,9 +79,20 @@ type part struct {
 	rows     []byte
 }
 
+// A sum is what a page, a directory or all has.
+type sum struct {
+	totals  coverage.Totals
+	changed coverage.Ratio // lines of the patch of the report
+}
+
+func (s *sum) add(o sum) {
+	s.totals.Add(o.totals)
+	s.changed = s.changed.Plus(o.changed)
+}
+
 type pageMetric struct {
 	name  string
-	total func(coverage.Totals) coverage.Ratio
+	total func(sum) coverage.Ratio
 }
 
 func newSite(r *Report) *site {
@@ -92,16 +103,19 @@ func newSite(r *Report) *site {
 	names := newPageNames()
 	for _, f := range r.Set.Files {
 		shown := r.Shown(f.Name)
-		p := &page{file: f, shown: visible(shown), name: names.name(shown), totals: f.Totals()}
+		p := &page{file: f, shown: visible(shown), name: names.name(shown), sum: sum{f.Totals(), r.Patch.FileTotals(f).Lines}}
 		s.pages = append(s.pages, p)
-		s.totals.Add(p.totals)
+		s.sum.add(p.sum)
 	}
 	for _, m := range metrics {
-		total := func(t coverage.Totals) coverage.Ratio { return m.total(r, t) }
-		if m.name == "calls" || total(s.totals).Total == 0 && m.name != "lines" {
+		total := func(t sum) coverage.Ratio { return m.total(r, t.totals) }
+		if m.name == "calls" || total(s.sum).Total == 0 && m.name != "lines" {
 			continue // calls follow lines closely
 		}
 		s.metrics = append(s.metrics, pageMetric{m.name, total})
+	}
+	if r.Patch != nil {
+		s.metrics = append(s.metrics, pageMetric{"changed lines", func(t sum) coverage.Ratio { return t.changed }})
 	}
 	return s
 }
@@ -249,7 +263,7 @@ type totalData struct {
 	Covered, Total        int
 }
 
-func (s *site) pageData(root string, t coverage.Totals) pageData {
+func (s *site) pageData(root string, t sum) pageData {
 	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages)}
 	if !s.report.Time.IsZero() {
 		d.Date = s.report.Time.UTC().Format("2006-01-02 15:04 UTC")
@@ -282,7 +296,7 @@ type indexData struct {
 
 func (s *site) indexData() indexData {
 	missed := s.missedFunctions()
-	d := indexData{pageData: s.pageData("", s.totals), AllMissed: len(missed)}
+	d := indexData{pageData: s.pageData("", s.sum), AllMissed: len(missed)}
 	for _, f := range missed {
 		if f.calls <= 0 {
 			d.NeverCalled++
@@ -324,5 +338,5 @@ type functionsData struct {
 func (s *site) functionsData() functionsData {
 	missed := s.missedFunctions()
 	shown := missed[:min(len(missed), mostFunctionRows)]
-	return functionsData{s.pageData("", s.totals), template.HTML(s.appendMissed(nil, shown)), len(missed), len(missed) - len(shown)}
+	return functionsData{s.pageData("", s.sum), template.HTML(s.appendMissed(nil, shown)), len(missed), len(missed) - len(shown)}
 }

@@ -156,11 +156,8 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 	w.last = number
 	functions := w.functionsAt(number)
 	if len(functions) > 0 {
-		w.text(` id="`)
-		w.text(w.prefix)
-		w.text("L")
-		w.number(int64(number))
-		w.text(`"`)
+		w.text(" id=")
+		w.address(number)
 	}
 	rule, excluded := "", false
 	if l == nil {
@@ -196,6 +193,21 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 			w.instanceList(f)
 		}
 	}
+}
+
+// address appends the name of a line. Quotes are left away where HTML needs
+// none.
+func (w *pageWriter) address(number int32) {
+	if w.prefix == "" {
+		w.text("L")
+		w.number(int64(number))
+		return
+	}
+	w.text(`"`)
+	w.text(w.prefix)
+	w.text("L")
+	w.number(int64(number))
+	w.text(`"`)
 }
 
 // functionsAt returns the functions that begin at a line. Lines ascend.
@@ -379,7 +391,7 @@ type partData struct {
 
 func (w *pageWriter) sourceData(i, k int) (sourceData, error) {
 	p := w.pages[i]
-	d := sourceData{pageData: w.pageData("../", p.totals), Name: p.shown, ID: p.name, Notice: p.notice, Widths: p.widths()}
+	d := sourceData{pageData: w.pageData("../", p.sum), Name: p.shown, ID: p.name, Notice: p.notice, Widths: p.widths()}
 	if w.single {
 		d.Root = ""
 	}

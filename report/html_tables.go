@@ -131,10 +131,10 @@ func (s *site) appendMissed(buf []byte, list []missedFunction) []byte {
 
 // A directory of the index, with what is in it by name.
 type directory struct {
-	name   string // with a slash at the end; several where each has but the next in it
-	totals coverage.Totals
-	dirs   []*directory
-	pages  []*page
+	name string // with a slash at the end; several where each has but the next in it
+	sum
+	dirs  []*directory
+	pages []*page
 }
 
 // tree puts the pages, which are in the order of their paths, into directories.
@@ -142,7 +142,7 @@ func (s *site) tree() *directory {
 	root := &directory{}
 	for _, p := range s.pages {
 		dir := root
-		dir.totals.Add(p.totals)
+		dir.sum.add(p.sum)
 		list, _ := crumbs(p.shown)
 		for _, c := range list {
 			i := slices.IndexFunc(dir.dirs, func(d *directory) bool { return d.name == c.Name })
@@ -151,7 +151,7 @@ func (s *site) tree() *directory {
 				dir.dirs = append(dir.dirs, &directory{name: c.Name})
 			}
 			dir = dir.dirs[i]
-			dir.totals.Add(p.totals)
+			dir.sum.add(p.sum)
 		}
 		dir.pages = append(dir.pages, p)
 	}
@@ -163,7 +163,7 @@ func (s *site) tree() *directory {
 func (d *directory) join() {
 	for i, sub := range d.dirs {
 		for len(sub.dirs) == 1 && len(sub.pages) == 0 {
-			sub = &directory{sub.name + sub.dirs[0].name, sub.totals, sub.dirs[0].dirs, sub.dirs[0].pages}
+			sub = &directory{sub.name + sub.dirs[0].name, sub.sum, sub.dirs[0].dirs, sub.dirs[0].pages}
 		}
 		d.dirs[i] = sub
 		sub.join()
@@ -186,7 +186,7 @@ func (s *site) appendDirectory(buf []byte, d *directory, depth int) []byte {
 		buf = append(buf, class...)
 		buf = append(buf, "><th scope=row>"...)
 		buf = append(buf, html.EscapeString(sub.name)...)
-		buf = s.appendMetrics(buf, sub.totals)
+		buf = s.appendMetrics(buf, sub.sum)
 		buf = s.appendDirectory(buf, sub, depth+1)
 	}
 	for _, p := range d.pages {
@@ -202,14 +202,14 @@ func (s *site) appendDirectory(buf []byte, d *directory, depth int) []byte {
 		buf = append(buf, `">`...)
 		buf = append(buf, html.EscapeString(p.shown[strings.LastIndexByte(p.shown, '/')+1:])...)
 		buf = append(buf, "</a>"...)
-		buf = s.appendMetrics(buf, p.totals)
+		buf = s.appendMetrics(buf, p.sum)
 	}
 	return buf
 }
 
 // appendMetrics appends the cells of a row: for each metric the part and the
 // counts, and before that for lines a bar and what was missed.
-func (s *site) appendMetrics(buf []byte, t coverage.Totals) []byte {
+func (s *site) appendMetrics(buf []byte, t sum) []byte {
 	for i, m := range s.metrics {
 		r := m.total(t)
 		if i == 0 {

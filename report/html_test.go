@@ -105,12 +105,12 @@ func TestPages(t *testing.T) {
 	page := pages["files/src~a.cc.html"]
 	for _, want := range []string{
 		"<li><i>// &lt;/li>&lt;script></i>\n",
-		`<li id="L2"><b>3</b><a>template</a> &lt;<a>class</a> T> T max(T a, T b)` + "\n",
+		`<li id=L2><b>3</b><a>template</a> &lt;<a>class</a> T> T max(T a, T b)` + "\n",
 		"<details class=f><summary>2 instances, <u>1 never called</u></summary>",
 		"<tr><td><u>never</u><td>0/4<td>max&lt;long><tr><td>3<td>3/4<td>max&lt;int></table>",
 		"<li><b class=p>3</b>{ <a>return</a> a && b; }\n<details><summary>1/4</summary><p>↓ 2, <u>↷ never</u><p><u>never reached</u><p class=d>term 1 both, term 2 true, <u>never false</u><p class=k>1</details>",
 		"<li><a>int</a> x;\n",
-		`<li id="L6"><u>0</u><a>int</a> main() {`,
+		`<li id=L6><u>0</u><a>int</a> main() {`,
 		"<li><u class=x>0</u>  <a>throw</a> <q>1</q>;\n",
 		"2 functions, 1 never called",
 		`<tr><td><a href="#L6">main</a><td><u>never</u><td>2<td>0/2`,
@@ -166,7 +166,7 @@ func TestPagesOfSourcesThatChanged(t *testing.T) {
 	}
 	pages, problems = pagesOf(t, r)
 	page := pages["files/src~a.cc.html"]
-	for _, want := range []string{"The source has changed since the build: line 7 was counted, and it has only 2.", "<li><a>int</a> x;\n", `<li value=6 id="L6"><u>0</u>`} {
+	for _, want := range []string{"The source has changed since the build: line 7 was counted, and it has only 2.", "<li><a>int</a> x;\n", `<li value=6 id=L6><u>0</u>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
@@ -253,7 +253,7 @@ func TestHugeSource(t *testing.T) {
 		t.Error("no links to functions")
 	}
 	for i, m := range links {
-		if i%100 == 0 && !strings.Contains(pages[m[1]], `id="`+m[2]+`"`) {
+		if i%100 == 0 && !strings.Contains(pages[m[1]], "id="+m[2]+">") {
 			t.Fatalf("%s does not lead to a line", m[0])
 		}
 	}
@@ -333,9 +333,12 @@ func TestPagesMarkWhatIsChangedAndExcluded(t *testing.T) {
 	r.Patch = &Patch{files: map[string]*FileDiff{f: {Edits: coverage.Edits{{Old: 7, New: 7, Inserted: 1}}}}}
 	pages, _ := pagesOf(t, r)
 	page := pages["files/src~a.cc.html"]
-	for _, want := range []string{"<li class=e> <small>excluded: LCOV_EXCL_&lt;START></small>\n<li class=e><a>int</a> x;\n", "<li class=c><u class=x>0</u>  <a>throw</a>", "<li>}\n"} {
+	for _, want := range []string{"<li class=e> <small>excluded: LCOV_EXCL_&lt;START></small>\n<li class=e><a>int</a> x;\n", "<li class=c><u class=x>0</u>  <a>throw</a>", "<li>}\n", "<dt>changed lines<dd><b>0.0%</b>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
+	}
+	if index := pages["index.html"]; !strings.Contains(index, "<td>75.0%<td>3/4<td>0.0%<td>0/1\n") {
+		t.Errorf("no changed lines in\n%s", index)
 	}
 }

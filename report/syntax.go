@@ -44,7 +44,7 @@ func (h *highlighter) line(buf, text []byte) []byte {
 }
 
 func (h *highlighter) words(buf, text []byte) []byte {
-	i := 0
+	i, begin := 0, len(buf)
 	switch {
 	case len(text) > 0 && strings.IndexByte(h.firstColumn, text[0]) >= 0:
 		return appendMarked(buf, 'i', text)
@@ -59,7 +59,11 @@ func (h *highlighter) words(buf, text []byte) []byte {
 	}
 	plain := i // what is before is written
 	mark := func(element byte, from, to int) {
-		buf = appendMarked(appendSource(buf, text[plain:from]), element, text[from:to])
+		if n := len(buf) - len("</a>"); element == 'a' && from-plain == 1 && text[plain] == ' ' && n >= begin && string(buf[n:]) == "</a>" {
+			buf = append(appendSource(buf[:n], text[plain:to]), "</a>"...) // static const char: one element
+		} else {
+			buf = appendMarked(appendSource(buf, text[plain:from]), element, text[from:to])
+		}
 		plain, i = to, to
 	}
 	for i < len(text) {

@@ -22,6 +22,8 @@ func TestHighlight(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"a.c", `if (a<b && c) return 0x1F;`, `<a>if</a> (a&lt;b && c) <a>return</a> <q>0x1F</q>;`},
 		{"a.c", `class = a&b&amp;`, `class = a&amp;b&amp;amp;`},
+		{"a.c", "static const int x\nint  long int", "<a>static const int</a> x\n<a>int</a>  <a>long int</a>"},
+		{"a.c", "#if int", "<a>#if int</a>"},
 		{"a.cc", `class X {`, `<a>class</a> X {`},
 		{"a.c", `x = 1; // one`, `x = <q>1</q>; <i>// one</i>`},
 		{"a.c", "a /* b\nc */ int d", "a <i>/* b</i>\n<i>c */</i> <a>int</a> d"},

@@ -75,6 +75,7 @@ function help() {
     const rows = view ? [
       ['n  p', 'next, previous lines that never ran'],
       ['b  B', 'next, previous line that ran only in part: a branch not taken, a condition not shown, a block not run'],
+      ['c  C', 'next, previous changed line that never ran'],
       ['o  O', 'outcomes of this line; of all lines'],
       ['f', 'functions of this file'],
       ['[  ]', 'previous, next file'],
@@ -337,6 +338,7 @@ class Source {
     this.byNumber = new Map();
     this.gaps = [];      // where lines that never ran begin, as indexes of lines
     this.parts = [];     // lines that ran in part
+    this.changes = [];   // lines of the patch that never ran
     let gap = false;
     for (const list of $$('.code ol', section)) {
       let number = list.start;
@@ -349,6 +351,7 @@ class Source {
         this.lines.push({li, number, kind, heat: kind === ran || kind === part ? +(first.className[1] ?? 0) : 0});
         if (kind === never && !gap) this.gaps.push(at);
         if (kind === part) this.parts.push(at);
+        if (kind === never && li.className === 'c') this.changes.push(at);
         if (kind !== none) gap = kind === never;
         number++;
       }
@@ -558,6 +561,7 @@ function setKeys() {
   Object.assign(keys, {
     n: () => view.go(view.gaps, 1, 'gap'), p: () => view.go(view.gaps, -1, 'gap'),
     b: () => view.go(view.parts, 1, 'partial line'), B: () => view.go(view.parts, -1, 'partial line'),
+    c: () => view.go(view.changes, 1, 'changed line'), C: () => view.go(view.changes, -1, 'changed line'),
     o: () => view.outcomes(false), O: () => view.outcomes(true),
     f: () => {
       const list = $('.functions', view.section);
