@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -19,16 +20,21 @@ type graph struct {
 	begun   bool
 	pending map[*Thread]*Call // entries that may be leaves
 	last    *Thread
+
+	prefixes                 map[*Thread]string
+	buffer, duration, number []byte
 }
 
+var unseen = []byte("?")
+
 func newGraph(w io.Writer, h *Header) Output {
-	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, pending: make(map[*Thread]*Call)}
+	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, pending: make(map[*Thread]*Call), prefixes: make(map[*Thread]string), number: make([]byte, 0, 20)}
 }
 
 func (g *graph) Enter(t *Thread, c *Call) {
 	g.settle(t)
 	if !g.h.Exits {
-		g.line(t, c.Start, "", c.Depth, g.called(c))
+		g.line(t, c.Start, nil, c.Depth, g.called(c))
 		return
 	}
 	copied := *c
@@ -72,7 +78,7 @@ func parametersAt(name string) int {
 // settle writes the entry that waited for its exit.
 func (g *graph) settle(t *Thread) {
 	if c := g.pending[t]; c != nil {
-		g.line(t, c.Start, "", c.Depth, g.called(c)+" {")
+		g.line(t, c.Start, nil, c.Depth, g.called(c)+" {")
 		delete(g.pending, t)
 	}
 }
@@ -81,9 +87,9 @@ func (g *graph) Leave(t *Thread, c *Call) {
 	if !g.h.Exits {
 		return
 	}
-	duration := span(c.End - c.Start)
+	duration := g.span(c.End - c.Start)
 	if c.Cut {
-		duration = "?"
+		duration = unseen
 	}
 	if p := g.pending[t]; p != nil && p.Depth == c.Depth {
 		delete(g.pending, t)
@@ -94,7 +100,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 	g.line(t, c.End, duration, c.Depth, "} /* "+g.h.Functions[c.Function].Name+" */")
 }
 
-func (g *graph) line(t *Thread, time uint64, duration string, depth int, text string) {
+func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text string) {
 	if !g.begun {
 		g.begun = true
 		fmt.Fprintf(g.w, "# %-22s %12s %14s   %s\n", "thread", "time", "duration", "calls")
@@ -103,21 +109,67 @@ func (g *graph) line(t *Thread, time uint64, duration string, depth int, text st
 		fmt.Fprintln(g.w, strings.Repeat("-", 24))
 	}
 	g.last = t
-	fmt.Fprintf(g.w, "%7d %-16.16s %5d.%06d %14s | %s%s\n", t.ID, t.Name, time/1e9, time/1e3%1e6, duration, strings.Repeat("  ", min(depth, 100)), text)
+	b := append(g.buffer[:0], g.prefix(t)...)
+	b = right(b, strconv.AppendUint(g.number[:0], time/1e9, 10), 5)
+	b = append(b, '.')
+	b = digits(b, time/1e3%1e6, 6)
+	b = append(b, ' ')
+	b = right(b, duration, 14)
+	b = append(b, " | "...)
+	for range min(depth, 100) {
+		b = append(b, "  "...)
+	}
+	b = append(append(b, text...), '\n')
+	g.w.Write(b)
+	g.buffer = b
+}
+
+// prefix is what all lines of a thread begin with.
+func (g *graph) prefix(t *Thread) string {
+	p := g.prefixes[t]
+	if p == "" {
+		p = fmt.Sprintf("%7d %-16.16s ", t.ID, t.Name)
+		g.prefixes[t] = p
+	}
+	return p
+}
+
+// right appends text with blanks before it.
+func right(b, text []byte, width int) []byte {
+	for range width - len(text) {
+		b = append(b, ' ')
+	}
+	return append(b, text...)
+}
+
+// digits appends a number with zeros before it.
+func digits(b []byte, n uint64, width int) []byte {
+	for least := uint64(10); width > 1; width, least = width-1, least*10 {
+		if n < least {
+			b = append(b, "0000000000"[:width-1]...)
+			break
+		}
+	}
+	return strconv.AppendUint(b, n, 10)
 }
 
 // span writes a duration with ftrace's marks of long ones.
-func span(ns uint64) string {
-	mark := ' '
+func (g *graph) span(ns uint64) []byte {
+	mark := byte(' ')
 	for _, m := range []struct {
 		from uint64
-		mark rune
+		mark byte
 	}{{1e4, '+'}, {1e5, '!'}, {1e6, '#'}, {1e7, '*'}, {1e8, '@'}, {1e9, '$'}} {
 		if ns > m.from {
 			mark = m.mark
 		}
 	}
-	return fmt.Sprintf("%c %.3f us", mark, float64(ns)/1e3)
+	b := append(g.duration[:0], mark, ' ')
+	b = strconv.AppendUint(b, ns/1e3, 10)
+	b = append(b, '.')
+	b = append(digits(b, ns%1e3, 3), " us"...)
+	g.duration = b
+	return b
 }
 
 func (g *graph) Flush() error { return g.w.Flush() }

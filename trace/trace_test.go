@@ -385,3 +385,11 @@ func FuzzRaw(f *testing.F) {
 		}
 	})
 }
+
+func TestDigits(t *testing.T) {
+	for n, want := range map[uint64]string{0: "000", 9: "009", 10: "010", 99: "099", 100: "100", 999: "999"} {
+		if got := string(digits(nil, n, 3)); got != want {
+			t.Errorf("digits(%d) = %s", n, got)
+		}
+	}
+}
