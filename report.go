@@ -25,13 +25,16 @@ func newReportCommand() *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report [PATH...]",
-		Short: "Show what was covered, from the .gcno and .gcda files of GCC and Clang",
+		Short: "Show what was covered, from the data of GCC and Clang and reports of other tools",
 		Long: `Report searches each PATH (default: the working directory) for the files that
 gcc --coverage and clang --coverage write, .gcno when compiling and .gcda when
 the program ends, merges them and shows which lines, functions, branches and
 conditions ran. A PATH may also be a single .gcno, .gcda or .o file. Every version
 of the compilers is read, without its gcov, also the .bb, .bbg and .da files of GCC
 before 3.4.
+
+A PATH may also be a report: a tracefile of lcov, JSON of gcov, gcovr or footfall,
+Cobertura's XML, a profile of Go. Its content tells what it is. All become one.
 
 Units that never ran count as not covered. Data files need not lie beside their
 notes: --object-directory names places with more notes, and trees written under
@@ -53,6 +56,9 @@ docs/report.md. So do --exclude-lines and --exclude-branches, which match the te
 of lines, --exclude-functions, in which * fits any letters, and --exclude-noncode.
 --list-excluded shows what is left out, and why.
 
+--test gives a name to what ran. Tracefiles and JSON keep names of tests, and merging
+keeps them apart: --by-test and --tests-for ask for them.
+
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
   text       a table, the worst file first, and the largest uncalled functions
@@ -62,6 +68,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   html=DIR   pages for a browser, index.html first; html=FILE.html is all in one page
   gcov=DIR   a listing of each source in DIR, as gcov writes them
   excluded   what is left out, and by which rule
+  tests      what each test ran, the most useful first (--by-test)
   cobertura  XML for Jenkins, GitLab, Azure DevOps, Codecov
   sonarqube  XML, SonarQube's generic test coverage
   jacoco     XML for what reads JaCoCo's
@@ -98,6 +105,13 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
   # what asserts and dumps do is no concern of tests; what did that leave out?
   footfall report --exclude-branches '\bassert\(' --exclude-functions '*dump*'
   footfall report --exclude-branches '\bassert\(' --exclude-functions '*dump*' --list-excluded
+
+  # one report of C++, Python and Go
+  footfall report build python-coverage.xml cover.out --output html=cov
+
+  # which test runs this line?
+  footfall report --test parser --output json=parser.json
+  footfall report parser.json lexer.json --tests-for src/parse.c:120
 
   # data of a device, objects of the build machine
   GCOV_PREFIX=/var/cov GCOV_PREFIX_STRIP=2 ./prog
