@@ -87,7 +87,9 @@ func (f *File) Merge(other *File) {
 	f.Functions = mergeSorted(f.Functions, other.Functions, compareFunctions, (*Function).clone,
 		func(a, b *Function) *Function { a.Merge(b); return a })
 	f.mergeLines(other.Lines)
-	f.Tests = mergeSorted(f.Tests, other.Tests, compareTests, Test.clone, mergeTest)
+	for _, t := range other.Tests {
+		f.mergeTest(t)
+	}
 }
 
 // mergeLines is mergeSorted for lines: there are many, and mostly they are the

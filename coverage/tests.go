@@ -118,16 +118,15 @@ func (h Hits) merge(other Hits) Hits {
 	return out
 }
 
-func compareTests(a, b Test) int { return cmp.Compare(a.Name, b.Name) }
-
-func (t Test) clone() Test {
-	t.Hits = slices.Clone(t.Hits)
-	return t
-}
-
-func mergeTest(a, b Test) Test {
-	a.Hits = a.Hits.merge(b.Hits)
-	return a
+// mergeTest adds what a test ran. There may be thousands of tests, and one more
+// with each set that is merged.
+func (f *File) mergeTest(t Test) {
+	i, found := slices.BinarySearchFunc(f.Tests, t.Name, func(t Test, name string) int { return cmp.Compare(t.Name, name) })
+	if found {
+		f.Tests[i].Hits = f.Tests[i].Hits.merge(t.Hits)
+		return
+	}
+	f.Tests = slices.Insert(f.Tests, i, Test{t.Name, slices.Clone(t.Hits)})
 }
 
 // NameTest makes all that f has covered the work of one test. Tests that it
