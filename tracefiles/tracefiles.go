@@ -31,8 +31,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
 )
 
@@ -78,9 +76,6 @@ func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
 	set.Reconcile(PlainName)
 	return set, r.problems, nil
 }
-
-// PlainName returns the name of C++ or Rust that the linker's stands for.
-func PlainName(name string) string { return demangle.Filter(name) }
 
 // ReadAll reads files in parallel and returns all together, not reconciled:
 // there may be more to come. A file that cannot be used is a problem.
