@@ -104,7 +104,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var changes *report.SourceDiff
 	if o.sourceDiff != "" {
-		if changes, err = report.OpenDiff(o.sourceDiff, sources.Root()); err != nil {
+		if changes, err = openDiff(stderr, o.sourceDiff, sources); err != nil {
 			return err
 		}
 	}

@@ -236,7 +236,7 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 		return p, nil
 	}
 	var err error
-	p.diff, err = report.OpenDiff(p.diffBase, p.sources.Root())
+	p.diff, err = openDiff(p.stderr, p.diffBase, p.sources)
 	return p, err
 }
 
@@ -350,6 +350,15 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 	case n > 1:
 		fmt.Fprintf(w, "footfall: %d system headers left out; --system-headers includes them\n", n)
 	}
+}
+
+// openDiff reads the diff that base names.
+func openDiff(stderr io.Writer, base string, sources *report.Sources) (*report.SourceDiff, error) {
+	d, err := report.OpenDiff(base, sources.Root())
+	if err == nil && d.Warning != "" {
+		fmt.Fprintf(stderr, "footfall: %s\n", d.Warning)
+	}
+	return d, err
 }
 
 // patchNotes says what is not known of a patch.

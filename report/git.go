@@ -45,15 +45,21 @@ func GitDiff(rev, dir string) (*SourceDiff, error) {
 	if strings.HasPrefix(rev, "-") {
 		return nil, errors.New("a revision does not begin with -")
 	}
-	base := rev
+	base, warning := rev, ""
 	if !strings.Contains(rev, "..") {
 		if _, err := git(dir, "rev-parse", "--verify", "--quiet", rev+"^{commit}"); err != nil {
-			return nil, fmt.Errorf("git knows no such commit in %s", strings.TrimSuffix(string(top), "\n"))
+			hint := ""
+			if shallow, err := git(dir, "rev-parse", "--is-shallow-repository"); err == nil && strings.HasPrefix(string(shallow), "true") {
+				hint = ", a shallow clone: git fetch brings it"
+			}
+			return nil, fmt.Errorf("git knows no such commit in %s%s", strings.TrimSuffix(string(top), "\n"), hint)
 		}
 		// In a shallow clone there may be no common commit; the revision
 		// itself is then the best there is.
 		if parted, err := git(dir, "merge-base", rev, "HEAD"); err == nil {
 			base = strings.TrimSpace(string(parted))
+		} else {
+			warning = fmt.Sprintf("git knows no commit where HEAD and %s parted (a shallow clone?): changes are those from %s itself", rev, rev)
 		}
 	}
 	text, err := git(dir, "diff", "--unified=0", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv",
@@ -63,7 +69,7 @@ func GitDiff(rev, dir string) (*SourceDiff, error) {
 	}
 	d, err := ReadDiff("git diff "+rev, bytes.NewReader(text))
 	if err == nil {
-		d.Top = strings.TrimSuffix(string(top), "\n")
+		d.Top, d.Warning = strings.TrimSuffix(string(top), "\n"), warning
 	}
 	return d, err
 }

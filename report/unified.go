@@ -19,6 +19,8 @@ type SourceDiff struct {
 	// known.
 	Top   string
 	Files []FileDiff
+	// Warning is what to say of where the diff comes from, mostly "".
+	Warning string
 }
 
 // A FileDiff is the part of a diff about one file.
