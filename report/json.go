@@ -152,6 +152,7 @@ func (j *jsonWriter) line(l *coverage.Line, changed bool) {
 		b := l.Branches[i]
 		j.number(`{"block":`, int64(b.Block))
 		j.nonzero(`,"column":`, b.Column)
+		j.nonzero(`,"to":`, b.To)
 		j.number(`,"count":`, b.Count)
 		j.flag(`,"unevaluated":true`, !b.Evaluated)
 		j.flag(`,"fallthrough":true`, b.Fallthrough)

@@ -32,6 +32,7 @@ func readBack(t *testing.T, r *Report, format string) *coverage.Set {
 func TestJSONRoundTrip(t *testing.T) {
 	r := example()
 	r.Shown = func(path string) string { return path }
+	r.Set.Files[0].Lines[1].Branches[0].To = 4
 	r.Set.Files[0].Tests = []coverage.Test{{Name: "a, \"b\"", Hits: coverage.AppendHits(nil, r.Set.Files[0].Lines)}}
 	if diff := cmp.Diff(r.Set, readBack(t, r, "json")); diff != "" {
 		t.Errorf("(-written +read)\n%s", diff)

@@ -332,6 +332,8 @@ func (j *jsonReader) branch() {
 			own.Block, isOwn = j.s.line(), true
 		case "column":
 			own.Column = j.s.line()
+		case "to":
+			own.To = j.s.line()
 		case "unevaluated":
 			unevaluated = j.s.bool()
 		case "exception":
