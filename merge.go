@@ -38,15 +38,16 @@ names of tests are kept apart, and what one report knows better than another is
 kept: see docs/report.md. Thousands of files take the memory of a few.
 
   -o, --output FILE      write FILE, whose name tells the format (.info, .json,
-                         .xml, .html, .md, .csv); FORMAT=FILE is as with footfall
-                         report, - is standard output; may be repeated
+                         .xml, .html, .md, .csv), or FORMAT=FILE as with footfall
+                         report, where - is standard output; may be repeated
       --intersect PATH   keep only what is in PATH, too; may be repeated: the union
       --subtract PATH    keep only what is not in PATH; may be repeated
       --test NAME        what has no name of a test yet is of this one
       --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
-      --object-directory DIR
-                         as with footfall report; headers of the system and
-                         branches of exceptions are kept`,
+      --object-directory DIR, --exception-branches
+                         as with footfall report; but headers of the system are
+                         kept, and branches of exceptions if the outputs are
+                         .info or .json, which mark them`,
 		Example: `  # the runs of three machines
   footfall merge -o all host1 host2 host3
   footfall report all --object-directory build

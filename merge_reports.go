@@ -83,7 +83,7 @@ type mergeOptions struct {
 // newMergeReportsCommand returns the command that merges reports. It is no
 // command of its own: footfall merge calls it.
 func newMergeReportsCommand() *cobra.Command {
-	o := mergeOptions{reportOptions: reportOptions{exceptionBranches: true, sources: report.SourceOptions{SystemHeaders: true}}}
+	o := mergeOptions{reportOptions: reportOptions{sources: report.SourceOptions{SystemHeaders: true}}}
 	cmd := &cobra.Command{
 		Use:           "merge",
 		SilenceErrors: true,
@@ -100,6 +100,7 @@ func newMergeReportsCommand() *cobra.Command {
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "")
 	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "")
+	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "")
 	f.StringVar(&o.test, "test", "", "")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "")
 	return cmd
@@ -108,6 +109,9 @@ func newMergeReportsCommand() *cobra.Command {
 func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 	if err := o.name(); err != nil {
 		return usageError(err)
+	}
+	if !cmd.Flags().Changed("exception-branches") {
+		o.exceptionBranches = !slices.ContainsFunc(o.outputs, mixesExceptions)
 	}
 	p, err := o.printer(cmd)
 	if err != nil {
@@ -138,6 +142,13 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	report.Reconcile(set)
 	return p.print(set)
+}
+
+// mixesExceptions tells whether the format of an output does not say which
+// branches are those of exceptions: in it they would count as others.
+func mixesExceptions(output string) bool {
+	format, _, _ := strings.Cut(output, "=")
+	return format != "lcov" && format != "lcov2" && format != "json"
 }
 
 // name puts the formats before outputs that are told by the names of files.
