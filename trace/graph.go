@@ -55,6 +55,14 @@ func (g *graph) called(c *Call) string {
 	return name + g.h.written(c)
 }
 
+// shortName is a name without parameters.
+func shortName(name string) string {
+	if open := parametersAt(name); open > 0 {
+		return name[:open]
+	}
+	return name
+}
+
 // parametersAt returns where the parameters in a name begin, -1 if it has none.
 func parametersAt(name string) int {
 	end := strings.LastIndexByte(name, ')')
@@ -97,7 +105,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 		return
 	}
 	g.settle(t)
-	g.line(t, c.End, duration, c.Depth, "} /* "+g.h.Functions[c.Function].Name+" */")
+	g.line(t, c.End, duration, c.Depth, "} /* "+shortName(g.h.Functions[c.Function].Name)+" */")
 }
 
 func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text string) {

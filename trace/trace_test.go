@@ -386,6 +386,18 @@ func FuzzRaw(f *testing.F) {
 	})
 }
 
+// TestParametersAt finds parameters in names as demangling writes them.
+func TestParametersAt(t *testing.T) {
+	for name, want := range map[string]string{
+		"main": "main", "f(int)": "f", "a::f(void (*)(int), int) const": "a::f", "a::operator()(int)": "a::operator()", "(anonymous namespace)::f(int)": "(anonymous namespace)::f",
+		"(anonymous namespace)::f": "(anonymous namespace)::f", "f(int) [clone .part.0]": "f", "<a::B as c>::d": "<a::B as c>::d", ")": ")",
+	} {
+		if got := shortName(name); got != want {
+			t.Errorf("shortName(%q) = %q", name, got)
+		}
+	}
+}
+
 func TestDigits(t *testing.T) {
 	for n, want := range map[uint64]string{0: "000", 9: "009", 10: "010", 99: "099", 100: "100", 999: "999"} {
 		if got := string(digits(nil, n, 3)); got != want {
