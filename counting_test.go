@@ -421,7 +421,15 @@ type countedTracefile struct {
 	lines    map[sourceLine]int64
 	calls    map[linkerName]int64
 	branches map[sourceLine][]int64
-	files    map[string]bool // with lines
+	outcomes map[sourceLine]map[outcome][]bool // of conditions, whether they were shown
+	files    map[string]bool                   // with lines
+}
+
+// An outcome is one of a term of a condition, but not which of several
+// conditions of that size on a line.
+type outcome struct {
+	terms, index int
+	sense        bool
 }
 
 func readCountedTracefile(t *testing.T, name string) countedTracefile {
@@ -431,7 +439,7 @@ func readCountedTracefile(t *testing.T, name string) countedTracefile {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	tf := countedTracefile{make(map[sourceLine]int64), make(map[linkerName]int64), make(map[sourceLine][]int64), make(map[string]bool)}
+	tf := countedTracefile{make(map[sourceLine]int64), make(map[linkerName]int64), make(map[sourceLine][]int64), make(map[sourceLine]map[outcome][]bool), make(map[string]bool)}
 	number := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
@@ -455,6 +463,10 @@ func readCountedTracefile(t *testing.T, name string) countedTracefile {
 			tf.calls[linkerName{source, strings.Join(fields[1:], ",")}] += number(fields[0])
 		case "FNA": // lcov 2.2
 			tf.calls[linkerName{source, strings.Join(fields[2:], ",")}] += number(fields[1])
+		case "MCDC":
+			at := sourceLine{source, int(number(fields[0]))}
+			o := outcome{int(number(fields[1])), int(number(fields[4])), fields[2] == "t"}
+			addOutcome(tf.outcomes, at, o, number(fields[3]) > 0)
 		case "BRDA":
 			at, taken := sourceLine{source, int(number(fields[0]))}, int64(-1)
 			if last := fields[len(fields)-1]; last != "-" {
@@ -464,6 +476,32 @@ func readCountedTracefile(t *testing.T, name string) countedTracefile {
 		}
 	}
 	return tf
+}
+
+func addOutcome(to map[sourceLine]map[outcome][]bool, at sourceLine, o outcome, shown bool) {
+	if to[at] == nil {
+		to[at] = make(map[outcome][]bool)
+	}
+	to[at][o] = append(to[at][o], shown)
+}
+
+// conditionReason names why lcov has other outcomes of conditions on a line.
+func (p *countedProgram) conditionReason(at sourceLine, ours, theirs map[outcome][]bool) string {
+	name := "same"
+	for _, o := range slices.Concat(slices.Collect(maps.Keys(ours)), slices.Collect(maps.Keys(theirs))) {
+		mine, others := ours[o], theirs[o]
+		shown, shownThere := slices.Contains(mine, true), slices.Contains(others, true)
+		switch {
+		case len(mine) == 1 && len(others) == 1 && shown == shownThere:
+		case len(mine) > 1 && len(others) == 1 && shown == shownThere:
+			name = "same size" // lcov takes those with as many terms for one
+		case p.lines[at].sources && len(others) > 0 && (shownThere || !shown):
+			return "in each source"
+		default:
+			return ""
+		}
+	}
+	return name
 }
 
 func (p *countedProgram) compareLcov(t *testing.T, name string) {
@@ -488,6 +526,18 @@ func (p *countedProgram) compareLcov(t *testing.T, name string) {
 			if _, ok := theirs.lines[at]; !ok {
 				p.note(t, "lcov", "line", "", "%s:%d is not in the tracefile", f.Name, l.Number)
 				continue
+			}
+			if len(theirs.outcomes) > 0 {
+				outcomes := make(map[sourceLine]map[outcome][]bool)
+				for _, c := range l.Conditions {
+					for i, term := range c.Terms {
+						addOutcome(outcomes, at, outcome{len(c.Terms), i, true}, term.True)
+						addOutcome(outcomes, at, outcome{len(c.Terms), i, false}, term.False)
+					}
+				}
+				if len(outcomes[at])+len(theirs.outcomes[at]) > 0 {
+					p.note(t, "lcov", "conditions", p.conditionReason(at, outcomes[at], theirs.outcomes[at]), "%s:%d: %v, here %v", f.Name, l.Number, theirs.outcomes[at], outcomes[at])
+				}
 			}
 			var ours []int64
 			for _, b := range l.Branches {
