@@ -52,9 +52,9 @@ func (r *Report) writeHTML(target string) ([]Problem, error) {
 
 // A site is the pages of a report.
 type site struct {
-	report  *Report
-	title   string
-	pages   []*page // in the order of files
+	report *Report
+	title  string
+	pages  []*page // in the order of files
 	sum
 	metrics []pageMetric
 	single  bool // all is in one page
@@ -62,9 +62,9 @@ type site struct {
 
 // A page is what a site has of a source.
 type page struct {
-	file    *coverage.File
-	shown   string // the name of the source, for people
-	name    string // of the page, different for each source
+	file  *coverage.File
+	shown string // the name of the source, for people
+	name  string // of the page, different for each source
 	sum
 	notice  string // what is wrong with the source, "" if nothing
 	problem error  // the same for standard error
