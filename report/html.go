@@ -331,12 +331,13 @@ func (s *site) missedFunctions() []missedFunction {
 
 type functionsData struct {
 	pageData
-	Rows      template.HTML
-	All, More int
+	Rows template.HTML
+	All  string
+	More int
 }
 
 func (s *site) functionsData() functionsData {
 	missed := s.missedFunctions()
 	shown := missed[:min(len(missed), mostFunctionRows)]
-	return functionsData{s.pageData("", s.sum), template.HTML(s.appendMissed(nil, shown)), len(missed), len(missed) - len(shown)}
+	return functionsData{s.pageData("", s.sum), template.HTML(s.appendMissed(nil, shown)), counted(len(missed), "function", "functions"), len(missed) - len(shown)}
 }

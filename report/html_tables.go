@@ -69,7 +69,7 @@ func (w *pageWriter) functions(p part) (summary string, rows template.HTML) {
 	slices.SortStableFunc(list, func(a, b row) int { return cmp.Compare(b.lines.Missed(), a.lines.Missed()) })
 	summary = counted(len(list), "function", "functions")
 	if never > 0 {
-		summary += ", " + strconv.Itoa(never) + " never called"
+		summary += ", " + string(appendGrouped(nil, int64(never))) + " never called"
 	}
 	var buf []byte
 	for i, f := range list {

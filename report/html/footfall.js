@@ -93,8 +93,7 @@ function help() {
     dialog.setAttribute('aria-label', 'help');
     if (view) {
       dialog.insertAdjacentHTML('beforeend', `<h2>Lines</h2><div class="file n3 w5"><main><div class=code><ol>
-<li><b class=h1>12</b>ran 12 times; the stronger the colour, the more often\n<li><b class=p>3</b>ran, but not all of it\n<details><summary>1/2</summary></details>
-<li><u>0</u><u>0/2</u>never ran\n<li class=c>changed by the patch\n<li class=e>excluded\n</ol></div></main></div>
+<li><b class=h1>12</b>ran 12 times; the stronger the colour, the more often\n<li><b class=p>3</b>ran, but not all of it\n<details><summary>1/2</summary></details><li><u>0</u><u>0/2</u>never ran\n<li class=c>changed by the patch\n<li class=e>excluded\n</ol></div></main></div>
 <p>1/2: one of two branches was taken; c: outcomes of conditions; ƒ: calls. It unfolds: ↓ goes on, ↷ jumps.`);
     }
     dialog.append(make('form', {method: 'dialog'}, make('button', {textContent: 'Close'})));
