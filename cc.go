@@ -437,13 +437,34 @@ func (o *ccOptions) hook(compiler string, c *ccCommand, sources []string) (flags
 	return flags, asVariable + "=" + string(text), err
 }
 
-// assembler finds the one that the compiler would run.
+// assembler finds the one that the compiler would run. To ask takes as long as
+// assembling a small file: the answer is kept.
 func assembler(compiler string, target []string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(compiler)
+	if err != nil {
+		return "", err
+	}
+	key := append([]string{compiler, info.ModTime().String(), os.Getenv("PATH"), os.Getenv("GCC_EXEC_PREFIX"), os.Getenv("COMPILER_PATH")}, target...)
+	kept := filepath.Join(cache, "assembler-"+digest(key...))
+	if name, err := os.Readlink(kept); err == nil {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+		_ = os.Remove(kept)
+	}
 	out, err := exec.Command(compiler, append(target[:len(target):len(target)], "-print-prog-name=as")...).Output()
 	if err != nil {
 		return "", fmt.Errorf("%s -print-prog-name=as: %w", compiler, err)
 	}
-	return exec.LookPath(strings.TrimSpace(string(out)))
+	name, err := exec.LookPath(strings.TrimSpace(string(out)))
+	if err == nil && filepath.IsAbs(name) {
+		_ = os.Symlink(name, kept) // without, the next one asks again
+	}
+	return name, err
 }
 
 // cacheDir returns a directory of the user's that lasts.

@@ -66,7 +66,7 @@ func TestFindConfig(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add("root = \".\"\n[report]\noutput = [\n\t\"text\", # one\n]\nfail-under = {lines = 80}\nfail-under.branches = 1.5\n")
 	f.Add("report.verbose = true\n[report.fail-under]\nlines = 1\n[[live]]\nx = '''\n[a]'''")
-	root, _ := newRootCommand()
+	root, _ := newRootCommand(commands)
 	f.Fuzz(func(t *testing.T, text string) {
 		c := &config{name: configName, dir: "/", root: root}
 		if c.parse(text) != nil {

@@ -87,7 +87,12 @@ func calledAsGcov(program string) bool {
 // run carries out the command line argv and returns the exit status. It alone
 // prints errors.
 func run(argv []string) int {
-	root, started := newRootCommand()
+	known := commands
+	if len(argv) > 1 && argv[1] == "cc" {
+		// It runs for each source of a build: that counts in milliseconds.
+		known = []func() *cobra.Command{newCCCommand}
+	}
+	root, started := newRootCommand(known)
 	if len(argv) < 2 {
 		root.SetOut(os.Stderr)
 		root.SetArgs([]string{"--help"})
@@ -115,7 +120,7 @@ func run(argv []string) int {
 
 // newRootCommand returns the command line's definition and a flag that is set
 // once a command has been chosen and its arguments were found to be right.
-func newRootCommand() (root *cobra.Command, started *bool) {
+func newRootCommand(known []func() *cobra.Command) (root *cobra.Command, started *bool) {
 	cobra.EnableCommandSorting = false // the table's order is better
 	started = new(bool)
 	root = &cobra.Command{
@@ -160,7 +165,7 @@ wrong, and 3 if a threshold was missed.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
-	for _, newCommand := range commands {
+	for _, newCommand := range known {
 		root.AddCommand(newCommand())
 	}
 	return root, started

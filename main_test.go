@@ -129,7 +129,7 @@ func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 func TestCommandsDocumented(t *testing.T) {
 	const dir = "docs/commands"
 	fresh := t.TempDir()
-	root, _ := newRootCommand()
+	root, _ := newRootCommand(commands)
 	if err := writePages(root, fresh, "_", ".md", markdownPage); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestCalledAsGcov(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithExamples(t *testing.T) {
-	root, _ := newRootCommand()
+	root, _ := newRootCommand(commands)
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
