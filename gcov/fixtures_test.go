@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -67,13 +68,20 @@ func fixtures(tb testing.TB, name string) []*fixture {
 		}
 		c.lists = make(map[string][]*fixture)
 	}
+	age := time.Unix(1e9, 0)
 	for _, f := range list {
 		f.dir = filepath.Join(c.dir, f.compiler, f.program)
 		if err := os.MkdirAll(f.dir, 0o777); err != nil {
 			tb.Fatal(err)
 		}
 		for name, b := range f.inputs {
-			if err := os.WriteFile(filepath.Join(f.dir, name), b, 0o666); err != nil {
+			name = filepath.Join(f.dir, name)
+			if err := os.WriteFile(name, b, 0o666); err != nil {
+				tb.Fatal(err)
+			}
+			// Sources must not be newer than notes, in whatever order they are
+			// written.
+			if err := os.Chtimes(name, age, age); err != nil {
 				tb.Fatal(err)
 			}
 		}
