@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,26 @@ func TestChains(t *testing.T) {
 				t.Errorf("chains are %v", got)
 			}
 		})
+	}
+}
+
+// TestChainsNewThread checks that a thread that is made meanwhile learns where its
+// stack is, and follows frame pointers.
+func TestChainsNewThread(t *testing.T) {
+	g := start(t, build(t, "gcc-12", "newthread.c", "-fpatchable-function-entry=5", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-ipa-cp"))
+	s := g.open(g.sites("leaf"), Options{Mode: Chains, ChainDepth: 2})
+	defer s.Close()
+	g.say("thread")
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if err := s.Recycle(); err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(s.Chains(), func(c Chain) bool { return len(c.Addresses) == 2 }) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("chains are %v", s.Chains())
+		}
 	}
 }
 
