@@ -44,10 +44,10 @@ kept: see docs/report.md. Thousands of files take the memory of a few.
       --subtract PATH    keep only what is not in PATH; may be repeated
       --test NAME        what has no name of a test yet is of this one
       --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
-      --object-directory DIR, --exception-branches
-                         as with footfall report; but headers of the system are
-                         kept, and branches of exceptions if the outputs are
-                         .info or .json, which mark them`,
+      --object-directory DIR, --system-headers, --exception-branches
+                         as with footfall report; but headers of the system that
+                         are in reports are kept, and branches of exceptions if
+                         all outputs are .info or .json, which mark them`,
 		Example: `  # the runs of three machines
   footfall merge -o all host1 host2 host3
   footfall report all --object-directory build

@@ -78,12 +78,13 @@ func isReportOutput(o string) bool {
 type mergeOptions struct {
 	reportOptions
 	intersect, subtract []string
+	ofData              *report.Sources // of which headers of the system are left out
 }
 
 // newMergeReportsCommand returns the command that merges reports. It is no
 // command of its own: footfall merge calls it.
 func newMergeReportsCommand() *cobra.Command {
-	o := mergeOptions{reportOptions: reportOptions{sources: report.SourceOptions{SystemHeaders: true}}}
+	var o mergeOptions
 	cmd := &cobra.Command{
 		Use:           "merge",
 		SilenceErrors: true,
@@ -101,6 +102,7 @@ func newMergeReportsCommand() *cobra.Command {
 	f.StringArrayVar(&o.sources.Include, "include", nil, "")
 	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "")
+	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "")
 	f.StringVar(&o.test, "test", "", "")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "")
 	return cmd
@@ -113,6 +115,11 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 	if !cmd.Flags().Changed("exception-branches") {
 		o.exceptionBranches = !slices.ContainsFunc(o.outputs, mixesExceptions)
 	}
+	var err error
+	if o.ofData, err = report.NewSources(o.sources); err != nil {
+		return usageError(err)
+	}
+	o.sources.SystemHeaders = true // a report has those that were asked for
 	p, err := o.printer(cmd)
 	if err != nil {
 		return err
@@ -175,12 +182,18 @@ func (o *mergeOptions) load(p *printer, paths []string) (*coverage.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, problems, stats := gather(objects, p.sources, o.test, p.stderr)
-	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
-	if err := nothing(paths, objects, set, p.sources, o.sources); err != nil {
+	var sum coverage.Sum
+	data := *objects
+	data.Reports = nil
+	set, problems, stats := gather(&data, o.ofData, o.test, p.stderr)
+	sum.Take(set)
+	set, more, _ := gather(&report.Objects{Reports: objects.Reports}, p.sources, o.test, p.stderr)
+	sum.Take(set)
+	set = sum.Set()
+	report.PrintProblems(p.stderr, slices.Concat(objects.Problems, problems, more), o.verbose)
+	if err := nothing(paths, objects, set, o.ofData, o.sources); err != nil {
 		return nil, err
 	}
-	notes(p.stderr, objects, stats, p.sources)
-	p.made = newest(p.made, objects)
+	notes(p.stderr, objects, stats, o.ofData)
 	return set, nil
 }
