@@ -195,5 +195,6 @@ func (o *mergeOptions) load(p *printer, paths []string) (*coverage.Set, error) {
 		return nil, err
 	}
 	notes(p.stderr, objects, stats, o.ofData)
+	p.made = newest(p.made, objects)
 	return set, nil
 }
