@@ -58,6 +58,7 @@ type site struct {
 	sum
 	metrics []pageMetric
 	single  bool // all is in one page
+	newer   map[*page]bool
 }
 
 // A page is what a site has of a source.
@@ -114,10 +115,29 @@ func newSite(r *Report) *site {
 		}
 		s.metrics = append(s.metrics, pageMetric{m.name, total})
 	}
+	s.findNewer()
 	if r.Patch != nil {
 		s.metrics = append(s.metrics, pageMetric{"changed lines", func(t sum) coverage.Ratio { return t.changed }})
 	}
 	return s
+}
+
+// findNewer finds sources that are newer than all objects, and so have perhaps
+// changed since the build. Where most are, they are not the files that were
+// compiled but a copy or a fresh checkout, and their times say nothing.
+func (s *site) findNewer() {
+	if s.report.Built.IsZero() {
+		return
+	}
+	newer := make(map[*page]bool)
+	for _, p := range s.pages {
+		if info, err := os.Stat(p.file.Name); err == nil && info.ModTime().After(s.report.Built) {
+			newer[p] = true
+		}
+	}
+	if 2*len(newer) <= len(s.pages) {
+		s.newer = newer
+	}
 }
 
 // each calls do for every page, for several at once. A worker hands the same

@@ -110,10 +110,8 @@ func (w *pageWriter) source() (text []byte, ok bool) {
 	case len(f.Lines) > 0 && f.Lines[len(f.Lines)-1].Number > lines:
 		w.notice = fmt.Sprintf("The source has changed since the build: line %d was counted, and it has only %d. Counts may stand beside other code than was run.", f.Lines[len(f.Lines)-1].Number, lines)
 		w.problem = errors.New("shorter than when it was compiled: counts may stand beside other code")
-	case !w.report.Built.IsZero():
-		if info, err := os.Stat(f.Name); err == nil && info.ModTime().After(w.report.Built) {
-			w.notice = "The source is newer than all objects of the build: if it was changed, counts stand beside other code than was run."
-		}
+	case w.newer[w.page]:
+		w.notice = "The source is newer than all objects of the build: if it was changed, counts stand beside other code than was run."
 	}
 	return text, true
 }

@@ -153,6 +153,13 @@ func TestPagesOfSourcesThatChanged(t *testing.T) {
 	r, _ := sourced(t, exampleSource)
 	a, b := r.Set.Files[0].Name, r.Set.Files[1].Name
 	r.Built = time.Now().Add(-time.Hour)
+	pages, _ := pagesOf(t, r)
+	if strings.Contains(pages["files/src~a.cc.html"], "newer than all objects") {
+		t.Error("all sources are newer: they are a copy")
+	}
+	if err := os.Chtimes(b, r.Built, r.Built); err != nil {
+		t.Fatal(err)
+	}
 	pages, problems := pagesOf(t, r)
 	if !strings.Contains(pages["files/src~a.cc.html"], "newer than all objects of the build") || len(problems) > 0 {
 		t.Errorf("a newer source is not noticed, or a problem: %v", problems)
