@@ -31,8 +31,8 @@ func newCallersCommand() *cobra.Command {
 		Long: `Callers answers who calls a hot function, and how often, in a running program: for
 each call of FUNCTION it counts the chain of the nearest callers, --depth of
 them, in a table in memory. Chains are compared whole, and none is sampled or
-estimated. TARGET is a process id or the name of one process. FUNCTION is a
-PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
+estimated. TARGET is a process id or the name of one process, or kernel. FUNCTION
+is a PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
 
 FUNCTION should begin with room for a jump, as for footfall trace (compile its file
 with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
@@ -63,6 +63,9 @@ When it has ended, or is interrupted, the program is as before.`,
 
   # longer chains, as a flame graph
   footfall callers redis-server zmalloc --depth 10 --output html=zmalloc.html
+
+  # who writes to files, in the kernel
+  footfall callers kernel vfs_write --depth 5 --duration 2s
 
   # one line in the function: FOOTFALL_CALLERS(3);
   footfall callers --header > footfall_callers.h`,
@@ -125,6 +128,9 @@ func (o *callersOptions) check() error {
 func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err error) {
 	if err := o.check(); err != nil {
 		return usageError(err)
+	}
+	if target == "kernel" {
+		return o.countKernel(cmd, function)
 	}
 	p, err := openTarget(target)
 	if err != nil {
@@ -249,8 +255,8 @@ func (o *callersOptions) wait(ctx context.Context, c *callers, stdout io.Writer,
 				}
 			}
 		case <-time.After(50 * time.Millisecond):
-			if err := c.p.Check(); err != nil {
-				return err
+			if c.p != nil && c.p.Check() != nil {
+				return c.p.Check()
 			}
 			if err := update(); err != nil {
 				return err

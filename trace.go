@@ -34,8 +34,8 @@ func newTraceCommand() *cobra.Command {
 		Long: `Trace switches functions of a running program into events: each call is
 recorded with its time, by code that is put into the program from outside, and
 when footfall ends everything is as before. The program is not restarted and
-loads no library. TARGET is a process id or the name of one process; after --, a
-program is started and traced from its beginning.
+loads no library. TARGET is a process id or the name of one process, or kernel;
+after --, a program is started and traced from its beginning.
 
 It should be compiled so that its functions begin with room for a jump, which
 costs it little while it is not traced (x86-64):
@@ -45,7 +45,8 @@ costs it little while it is not traced (x86-64):
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
 
 Where there is no such function that fits, functions are traced by uprobes of the
-kernel: as root, and a hundred times as slow.
+kernel: as root, and a hundred times as slow. The kernel itself is traced by its
+own tracers: as root, -f GLOB or MODULE:GLOB says which functions.
 
 Entries are recorded; with --exits also exits, so that there are durations. Which
 functions: --function (default: all) and --notrace, which wins. A PATTERN is
@@ -106,6 +107,9 @@ does the next trace of it.`,
 
   # other functions, now
   footfall trace --set redis-server -f 'zset*' -n zsetLength
+
+  # what does the kernel do in a read?
+  footfall trace kernel --graph-from ksys_read --depth 4 --duration 100ms
 
   # record now, look later
   footfall trace redis-server --exits --duration 5s --output raw=redis.trace
@@ -174,6 +178,8 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(errors.New("--set needs a TARGET that is traced"))
 	case o.setRunning:
 		return o.set(cmd, args[0])
+	case dash < 0 && args[0] == "kernel":
+		return o.kernel(cmd, args[1:])
 	case o.repair:
 		return repairTarget(cmd, args[0])
 	case o.list && dash < 0:
