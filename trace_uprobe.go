@@ -383,6 +383,7 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 		}
 		return err
 	}
+	c.way = "by .eh_frame"
 	c.sayMany(len(w.sites), function, stderr)
 	update := func() error { return w.update(stderr) }
 	if why := o.wait(ctx, c, cmd.OutOrStdout(), update, read); why != nil {
