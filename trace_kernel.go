@@ -120,7 +120,9 @@ func repairKernel(stderr io.Writer) error {
 func (o *traceOptions) kernelOptions() (f ftrace.Options, err error) {
 	switch {
 	case o.sample != "":
-		return f, usageError(errors.New("the kernel's tracer knows no --sample"))
+		return f, usageError(errors.New("the kernel's tracers know no --sample"))
+	case len(o.args) > 0:
+		return f, usageError(errors.New("the kernel's tracers know no --args"))
 	case len(o.functions) == 0 && len(o.graphFrom) == 0:
 		return f, usageError(errors.New("say which functions of the kernel: -f GLOB, or --graph-from FUNCTION; -f '*' is all of them, many millions of calls a second"))
 	case o.buffer < 1 || o.buffer > 1024:

@@ -180,8 +180,14 @@ func (s *Session) set(file, value string) error {
 	return s.tree.write(filepath.Join(s.instance, file), value)
 }
 
-// global changes what is there once.
-func (s *Session) global(file, value string) error { return s.settings.set(file, value) }
+// global changes what is there once, if it is not so already.
+func (s *Session) global(file, value string) error {
+	now, err := s.tree.read(file)
+	if err == nil && clean(file, now) == value {
+		return nil
+	}
+	return errors.Join(err, s.settings.set(file, value))
+}
 
 // choose sets everything up but the last switch.
 func (s *Session) choose() error {
@@ -204,15 +210,8 @@ func (s *Session) choose() error {
 		func() error { return s.list("set_ftrace_notrace", o.Notrace, s.set) },
 		s.leaveOurselvesOut,
 	}
-	if o.Exits && len(o.From) > 0 {
-		steps = append(steps, func() error { return s.list("set_graph_function", o.From, s.global) })
-	}
-	if o.Exits && o.Depth > 0 {
-		steps = append(steps, func() error { return s.global("max_graph_depth", strconv.Itoa(o.Depth)) })
-	}
-	if o.Exits && o.MinDuration > 0 {
-		us := max(o.MinDuration.Microseconds(), 1)
-		steps = append(steps, func() error { return s.global("tracing_thresh", strconv.FormatInt(us, 10)) })
+	if o.Exits {
+		steps = append(steps, s.chooseGraph)
 	}
 	steps = append(steps, func() error { return s.set("current_tracer", s.tracer()) })
 	if o.Stacks {
@@ -226,12 +225,23 @@ func (s *Session) choose() error {
 	return nil
 }
 
+// chooseGraph sets up what all graph tracers share. Somebody may have left
+// something there.
+func (s *Session) chooseGraph() error {
+	thresh := s.options.MinDuration.Microseconds()
+	if s.options.MinDuration > 0 {
+		thresh = max(thresh, 1)
+	}
+	return errors.Join(
+		s.list("set_graph_function", s.options.From, s.global),
+		s.list("set_graph_notrace", nil, s.global),
+		s.global("max_graph_depth", strconv.Itoa(s.options.Depth)),
+		s.global("tracing_thresh", strconv.FormatInt(thresh, 10)))
+}
+
 // list sets a list of functions.
 func (s *Session) list(file string, patterns []string, set func(file, value string) error) error {
 	if len(patterns) == 0 {
-		if s.instance != "" {
-			return nil
-		}
 		return set(file, "")
 	}
 	var globs []string
@@ -472,15 +482,15 @@ func (s *Session) Stop() error { return s.set("tracing_on", "0") }
 
 // Close puts everything back.
 func (s *Session) Close() error {
+	for _, c := range s.cpus { // before, or the tracer is busy
+		unix.Close(c.fd)
+	}
+	s.cpus = nil
 	var failed []error
 	if s.instance == "" && s.settings != nil && len(s.settings.Saved) > 0 {
 		// What there is in the buffer is ours.
 		failed = append(failed, s.tree.write("tracing_on", "0"), s.tree.write("current_tracer", "nop"), s.tree.write("trace", ""))
 	}
-	for _, c := range s.cpus {
-		unix.Close(c.fd)
-	}
-	s.cpus = nil
 	if s.settings != nil {
 		failed = append(failed, s.settings.restore())
 	}
