@@ -381,10 +381,12 @@ func (o *callersOptions) countKernel(cmd *cobra.Command, function string) (err e
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
+	begin, stderr := time.Now(), cmd.ErrOrStderr()
 	session, err := ftrace.Open(ftrace.Options{Functions: globs, Stacks: true, BufferSize: o.buffer << 20})
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(stderr, "footfall: kernel: counting; switching on took %v\n", time.Since(begin).Round(time.Millisecond))
 	defer func() { err = errors.Join(err, session.Close()) }()
 	k := &kernelChains{session: session, symbols: symbols, depth: o.depth, pending: make(map[int][]ftrace.Event), counts: make(map[string]uint64)}
 	k.callers = &callers{function: function[strings.Index(function, ":")+1:], images: func() []*patch.Image { return nil }, top: o.top, places: make(map[uint64][]place), begin: time.Now()}
@@ -394,7 +396,6 @@ func (o *callersOptions) countKernel(cmd *cobra.Command, function string) (err e
 	if err := errors.Join(session.Stop(), k.read(true), k.finish(k.chains)); err != nil {
 		return err
 	}
-	stderr := cmd.ErrOrStderr()
 	if lost := session.Lost(); lost > 0 {
 		fmt.Fprintf(stderr, "footfall: up to %d calls are missing: they came faster than they could be read; use a larger --buffer\n", lost)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -284,13 +285,15 @@ func countChain(table, rows *ebpf.Map, depth, rowCount int) asm.Instructions {
 // limited them to a thread; since then it knows that there is no process -1
 // before it looks for it.
 func filtersProcesses() (bool, error) {
+	if err := features.HaveBPFLinkUprobeMulti(); errors.Is(err, ebpf.ErrNotSupported) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
 	nothing, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "footfall", Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: "Apache-2.0",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
-		return false, nil
-	}
 	if err != nil {
 		return false, err
 	}
