@@ -122,7 +122,7 @@ func (w *probes) attach(from int, stderr io.Writer) (int, error) {
 			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(skipped)-3)
 			break
 		}
-		fmt.Fprintf(stderr, "footfall: %s is not watched: the kernel cannot step over its first instruction: %v\n", w.sites[id].Name(), why)
+		fmt.Fprintf(stderr, "footfall: %s is not traced: %v\n", w.sites[id].Name(), why)
 	}
 	return len(list) - len(skipped), err
 }

@@ -22,6 +22,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -172,6 +173,9 @@ func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 	return skipped, nil
 }
 
+// notSupported is ENOTSUPP, which the kernel keeps to itself but for here.
+const notSupported = unix.Errno(524)
+
 // maxSkipped probes that cannot be set are not the functions' fault.
 const maxSkipped = 64
 
@@ -204,6 +208,9 @@ func skip(p Probe, err error, skipped map[uint32]error) error {
 		return nil
 	case errors.Is(err, os.ErrPermission):
 		return &PermissionError{err}
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, notSupported):
+		skipped[p.ID] = errors.New("the kernel cannot step over its first instruction")
+		return nil
 	}
 	if skipped[p.ID] = err; len(skipped) > maxSkipped {
 		return err
@@ -330,10 +337,18 @@ func (s *Session) Lost() uint64 {
 
 // Detach ends the watching; what there is can still be read.
 func (s *Session) Detach() error {
-	var failed []error
-	for _, l := range slices.Backward(s.links) {
-		failed = append(failed, l.Close())
+	// The kernel waits for all CPUs each time: for many at once it waits once.
+	var closing sync.WaitGroup
+	failed := make([]error, len(s.links))
+	const atOnce = 64
+	for from := range min(atOnce, len(s.links)) {
+		closing.Go(func() {
+			for i := from; i < len(s.links); i += atOnce {
+				failed[i] = s.links[i].Close()
+			}
+		})
 	}
+	closing.Wait()
 	s.links = nil
 	return errors.Join(failed...)
 }
