@@ -215,7 +215,9 @@ func (s *Session) choose() error {
 	}
 	steps = append(steps, func() error { return s.set("current_tracer", s.tracer()) })
 	if o.Stacks {
-		steps = append(steps, func() error { return s.set("options/func_stack_trace", "1") })
+		// In the instance, but older kernels have one switch for all.
+		const file = "options/func_stack_trace"
+		steps = append(steps, func() error { return s.settings.remember(file) }, func() error { return s.set(file, "1") })
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -71,6 +71,14 @@ func newSettings(t *tree) (*settings, error) {
 
 // set changes a file below tracefs. What it said before is saved first.
 func (s *settings) set(file, value string) error {
+	if err := s.remember(file); err != nil {
+		return err
+	}
+	return s.tree.write(file, value)
+}
+
+// remember saves what a file says.
+func (s *settings) remember(file string) error {
 	if !slices.ContainsFunc(s.Saved, func(old setting) bool { return old.File == file }) {
 		now, err := s.tree.read(file)
 		if err != nil {
@@ -80,11 +88,9 @@ func (s *settings) set(file, value string) error {
 			return err
 		}
 		s.Saved = append(s.Saved, setting{file, clean(file, now)})
-		if err := s.save(); err != nil {
-			return err
-		}
+		return s.save()
 	}
-	return s.tree.write(file, value)
+	return nil
 }
 
 // alone fails if another footfall has changed settings.
