@@ -215,9 +215,7 @@ func (s *Session) choose() error {
 	}
 	steps = append(steps, func() error { return s.set("current_tracer", s.tracer()) })
 	if o.Stacks {
-		// In the instance, but older kernels have one switch for all.
-		const file = "options/func_stack_trace"
-		steps = append(steps, func() error { return s.settings.remember(file) }, func() error { return s.set(file, "1") })
+		steps = append(steps, s.takeStacks)
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -239,6 +237,18 @@ func (s *Session) chooseGraph() error {
 		s.list("set_graph_notrace", nil, s.global),
 		s.global("max_graph_depth", strconv.Itoa(s.options.Depth)),
 		s.global("tracing_thresh", strconv.FormatInt(thresh, 10)))
+}
+
+// takeStacks switches stacks on in the instance; older kernels have one switch
+// for all.
+func (s *Session) takeStacks() error {
+	const file = "options/func_stack_trace"
+	if _, err := os.Stat(filepath.Join(s.tree.dir, file)); err == nil {
+		if err := s.settings.remember(file); err != nil {
+			return err
+		}
+	}
+	return s.set(file, "1")
 }
 
 // list sets a list of functions.
