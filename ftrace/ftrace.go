@@ -285,8 +285,17 @@ func (s *Session) notTooMany() error {
 	return err
 }
 
-// leaveOurselvesOut keeps the tracer from tracing who reads it.
+// leaveOurselvesOut keeps the tracer from tracing who reads it. Who was on the
+// list before must not be any more when threads begin to inherit that, or theirs
+// would be saved as somebody's.
 func (s *Session) leaveOurselvesOut() error {
+	return errors.Join(
+		s.leaveOut(),
+		s.set("options/function-fork", "1"),
+		s.leaveOut()) // threads that were made meanwhile
+}
+
+func (s *Session) leaveOut() error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -295,9 +304,7 @@ func (s *Session) leaveOurselvesOut() error {
 	for _, t := range tasks {
 		pids = append(pids, t.Name())
 	}
-	// First, so that threads that are made meanwhile are left out, too.
-	err = s.set("options/function-fork", "1")
-	return errors.Join(err, s.set("set_ftrace_notrace_pid", strings.Join(pids, "\n")))
+	return s.set("set_ftrace_notrace_pid", strings.Join(pids, "\n"))
 }
 
 func (s *Session) readLayouts() error {
