@@ -423,13 +423,6 @@ func (s *StopSampler) arm(t *tracee) {
 	_, _ = t.systemCall(unix.SYS_TIMER_SETTIME, t.timer-1, 0, place+atSpec, 0)
 }
 
-// systemCall has a stopped thread make a system call.
-func (t *tracee) systemCall(number uintptr, args ...uint64) (uint64, error) {
-	p := t.process.open
-	held := &Held{p, &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}}}
-	return held.SystemCall(number, args...)
-}
-
 // ownID is the thread's id as it sees it itself: another one in a container.
 func (t *tracee) ownID() int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", t.process.pid, t.tid))
