@@ -100,7 +100,7 @@ does the next trace of it.`,
   footfall trace redis-server --graph-from processCommand --min-duration 100us
 
   # which keys?
-  footfall trace redis-server --args lookupKeyReadWithFlags --args 'dbAdd:arg2/x'
+  footfall trace redis-server -f dictSdsHash --args 'dictSdsHash:arg1/s'
 
   # a program from its beginning, for Perfetto, and a table
   footfall trace --exits --output perfetto=prog.pftrace --output stats -- ./prog

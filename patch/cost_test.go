@@ -24,7 +24,7 @@ func BenchmarkCost(b *testing.B) {
 		mode          Mode
 	}{
 		{"off", "leaf", 0}, {"inline", "inline", 0}, {"counts", "leaf", Counts}, {"entries", "leaf", Entries},
-		{"exits", "leaf", Exits}, {"filtered", "leaf", Filtered}, {"chain-off", "chain", 0}, {"chain3", "chain", Chains},
+		{"integer", "leaf", Entries}, {"string", "text", Entries}, {"exits", "leaf", Exits}, {"filtered", "leaf", Filtered}, {"chain-off", "chain", 0}, {"chain3", "chain", Chains},
 	} {
 		b.Run(m.name, func(b *testing.B) {
 			g := start(b, buildIn(b, b.TempDir(), "gcc-12", "cost.c", "-fpatchable-function-entry=5"))
@@ -32,11 +32,15 @@ func BenchmarkCost(b *testing.B) {
 			best := 1e18
 			var s *Session
 			if m.mode != 0 {
-				s = g.open(g.sites("leaf"), Options{Mode: m.mode, RingSize: 16 << 20, ChainDepth: 3})
+				sites := g.sites("leaf", "text")
+				for _, site := range sites {
+					site.Arguments = map[string][]Argument{"integer": {{Value, 0}}, "string": {{String, 0}}}[m.name]
+				}
+				s = g.open(sites, Options{Mode: m.mode, RingSize: 16 << 20, ChainDepth: 3, Arguments: true})
 				defer s.Close()
 			}
 			for range max(b.N, 10) {
-				v, err := strconv.ParseFloat(g.say("%s 400000", m.command), 64)
+				v, err := strconv.ParseFloat(g.say("%s 100000", m.command), 64)
 				if err != nil {
 					b.Fatal(err)
 				}

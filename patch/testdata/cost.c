@@ -16,6 +16,8 @@ NOINLINE int third(int x) { int v = leaf(x); sink = v; return v; }
 NOINLINE int second(int x) { int v = third(x); sink = v; return v; }
 NOINLINE int first(int x) { int v = second(x); sink = v; return v; }
 
+NOINLINE int text(const char *s) { sink = *s; return 1; }
+
 struct record { uint64_t time; uint32_t id, slot; };
 static struct record ring[1 << 20];
 static uint32_t head;
@@ -59,6 +61,8 @@ UNTRACED int main(void)
 				begin = now();
 				if (!strcmp(what, "leaf"))
 					for (int i = 0; i < n / 4; i++) leaf(i);
+				else if (!strcmp(what, "text"))
+					for (int i = 0; i < n / 4; i++) text("twenty-one characters");
 				else if (!strcmp(what, "chain"))
 					for (int i = 0; i < n / 4; i++) first(i);
 				else
