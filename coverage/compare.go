@@ -358,21 +358,38 @@ func (c *FileComparison) parts(l *LineComparison) {
 	})
 }
 
-// comparable returns the decisions of two versions of a line. Where one does not
-// divide its branches into decisions the other is not divided either, and left
-// without what exceptions decide if that makes them as many.
+// comparable returns the decisions of two versions of a line. Some formats do
+// not divide branches into decisions, or make one of all on a line: where only
+// one version is so, the other is not divided either, and left without what
+// exceptions decide if that makes them as many.
 func comparable(before, now []Branch) (old, new []decision[Branch]) {
 	old, new = branchDecisions(before), branchDecisions(now)
-	if len(old) == 0 || len(new) == 0 || old[0].undivided == new[0].undivided {
-		return old, new
-	}
-	whole := func(branches, other []Branch) []decision[Branch] {
-		if len(branches) != len(other) {
-			branches = slices.DeleteFunc(slices.Clone(branches), func(b Branch) bool { return b.Exception })
+	// whole makes one decision of branches, but for those that exceptions decide
+	// if they are to stay apart.
+	whole := func(branches []Branch, apart bool) []decision[Branch] {
+		var exceptions, others []Branch
+		for _, b := range branches {
+			if apart && b.Exception {
+				exceptions = append(exceptions, b)
+			} else {
+				others = append(others, b)
+			}
 		}
-		return []decision[Branch]{{kind{undivided: true, ways: len(branches)}, branches}}
+		return append(branchDecisions(exceptions), decision[Branch]{kind{undivided: true, ways: len(others)}, others})
 	}
-	return whole(before, now), whole(now, before)
+	ways := func(d []decision[Branch]) int { return d[len(d)-1].ways }
+	switch {
+	case len(old) == 0 || len(new) == 0:
+		return old, new
+	case old[0].undivided != new[0].undivided:
+		apart := len(before) != len(now)
+		return whole(before, apart), whole(now, apart)
+	case len(old) != len(new) && (len(old) == 1 || len(new) == 1):
+		if a, b := whole(before, true), whole(now, true); ways(a) == ways(b) {
+			return a, b
+		}
+	}
+	return old, new
 }
 
 // comparePairs matches decisions by kind and order, and calls compare for each

@@ -177,7 +177,9 @@ func TestCompareBranches(t *testing.T) {
 		{"the same", two(0, false, 1, 0), two(0, false, 0, 1), tally(LBC, GBC), Tally{}},
 		{"another before it", two(0, false, 1, 0), append(two(0, true, 1, 0), two(1, false, 1, 0)...), tally(CBC, UBC), tally(GIC, UIC)},
 		{"one less", append(two(0, false, 1, 0), two(1, false, 1, 0)...), two(0, false, 1, 0), tally(CBC, UBC, DCB, DUB), Tally{}},
-		{"undivided in a tracefile", two(-1, false, 1, 0, 1, 1), append(two(0, false, 1, 1), append(two(1, true, 1, 0), two(2, false, 0, 1)...)...), tally(CBC, GBC, LBC, CBC), Tally{}},
+		{"undivided in a tracefile", two(-1, false, 1, 0, 1, 1), append(two(0, false, 1, 1), append(two(1, true, 1, 0), two(2, false, 0, 1)...)...), tally(CBC, GBC, LBC, CBC), tally(GIC, UIC)},
+		{"one decision in a tracefile", two(0, false, 1, 0, 1, 1), append(two(0, false, 1, 1), two(1, false, 0, 1)...), tally(CBC, GBC, LBC, CBC), Tally{}},
+		{"one decision, of exceptions too", append(two(0, false, 1, 0), two(1, true, 1, 1)...), two(0, false, 1, 1), tally(CBC, GBC), tally(DCB, DCB)},
 	} {
 		c := CompareFiles(&File{Lines: []Line{{Number: 1, Branches: test.old}}}, &File{Lines: []Line{{Number: 1, Branches: test.new}}}, nil)
 		if c.Tallies.Branches != test.want {
