@@ -137,21 +137,16 @@ func (w *pageWriter) number(n int64) { w.buf = strconv.AppendInt(w.buf, n, 10) }
 
 // row appends a line.
 func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource, changed bool) {
-	if !w.listed || (number-1)/chunk != (w.last-1)/chunk {
-		if w.listed {
-			w.text("</ol></div>\n")
-		}
-		w.text("<div class=code><ol start=")
-		w.number(int64(number))
-		w.text(">\n")
-		w.listed, w.last = true, number-1
-	}
-	w.text("<li")
-	if number != w.last+1 {
-		w.text(" value=")
-		w.number(int64(number))
+	switch {
+	case !w.listed:
+		w.list("<div class=code>", number)
+	case (number-1)/chunk != (w.last-1)/chunk:
+		w.list("</ol></div>\n<div class=code>", number)
+	case number != w.last+1:
+		w.list("</ol>", number) // <li value=N> would be simpler, but Chromium does not count on from it
 	}
 	w.last = number
+	w.text("<li")
 	functions := w.functionsAt(number)
 	if len(functions) > 0 {
 		w.text(" id=")
@@ -191,6 +186,15 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 			w.instanceList(f)
 		}
 	}
+}
+
+// list begins a list of lines.
+func (w *pageWriter) list(before string, number int32) {
+	w.text(before)
+	w.text("<ol start=")
+	w.number(int64(number))
+	w.text(">\n")
+	w.listed = true
 }
 
 // address appends the name of a line. Quotes are left away where HTML needs

@@ -342,7 +342,6 @@ class Source {
     for (const list of $$('.code ol', section)) {
       let number = list.start;
       for (const li of list.children) {
-        if (li.hasAttribute('value')) number = li.value;
         const first = li.firstElementChild, name = first?.localName;
         const kind = name === 'u' ? never : name !== 'b' ? none : first.className[0] === 'p' ? part : ran;
         const at = this.lines.length;
