@@ -151,9 +151,9 @@ func (w *probes) update(stderr io.Writer) error {
 	}
 	n, err := w.attach(before, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not watched: %v\n", filepath.Base(w.sites[before].Image.Path), err)
+		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not traced: %v\n", filepath.Base(w.sites[before].Image.Path), err)
 	} else if n > 0 {
-		fmt.Fprintf(stderr, "footfall: %s loaded: watching %s\n", filepath.Base(w.sites[before].Image.Path), counted(n, "more function", "more functions"))
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", filepath.Base(w.sites[before].Image.Path), counted(n, "more function", "more functions"))
 	}
 	return nil
 }
