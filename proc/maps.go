@@ -159,7 +159,9 @@ func (i *Image) File() string { return fmt.Sprintf("%s %d", i.device, i.inode) }
 // library.
 func (i *Image) IsProgram() bool {
 	var st unix.Stat_t
-	return unix.Fstatat(int(i.process.dir.Fd()), "exe", &st, 0) == nil && st.Ino == i.inode
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", i.process.PID))
+	return err == nil && strings.TrimSuffix(name, deletedSuffix) == i.Path &&
+		unix.Fstatat(int(i.process.dir.Fd()), "exe", &st, 0) == nil && st.Ino == i.inode
 }
 
 // Open opens the file: through the root of the process, so that containers
