@@ -27,6 +27,8 @@ type asOrders struct {
 	Sources   []string // of the compiler's command line
 	CPU       string
 	Verbose   bool
+	// Calls: insert what counts calls. Sites: tie sites to their functions.
+	Calls, Sites bool
 }
 
 // runAs is the assembler: it rewrites the input and runs the real one. Where that
@@ -73,7 +75,7 @@ func runAs(args []string) int {
 	}
 	status := assemble(o.Assembler, args, src, os.Stderr)
 	if ok && status == 0 {
-		fmt.Fprintf(os.Stderr, "footfall: %s: the assembler refuses counting; left as it is\n", strings.Join(o.Sources, ", "))
+		fmt.Fprintf(os.Stderr, "footfall: %s: the assembler refuses what was changed; left as it is\n", strings.Join(o.Sources, ", "))
 	}
 	return status
 }
@@ -110,9 +112,25 @@ func asInput(args []string) int {
 	return input
 }
 
-// rewrite returns counted assembly, or false if there is nothing to count, and
+// rewrite returns changed assembly, or false if there is nothing to change, and
 // what to say.
 func (o *asOrders) rewrite(args []string, src []byte) (out []byte, problems []string, ok bool) {
+	out = src
+	if o.Sites {
+		out = instrument.TieSites(src)
+	}
+	ok = o.Sites // not worth a comparison
+	if o.Calls {
+		if counted, said, some := o.count(args, out); some {
+			return counted, said, true
+		}
+	}
+	return out, nil, ok
+}
+
+// count returns counted assembly, or false if there is nothing to count, and what
+// to say.
+func (o *asOrders) count(args []string, src []byte) (out []byte, problems []string, ok bool) {
 	update, err := instrument.ParseUpdate(o.Update)
 	if err != nil {
 		return nil, nil, false

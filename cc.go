@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -352,18 +353,21 @@ func splitWords(s string) []string {
 func (o *ccOptions) additions(compiler string, c *ccCommand) (extra, after, env []string, err error) {
 	sources := c.sources()
 	wanted := len(sources) == 0 || slices.ContainsFunc(sources, o.choice.source)
+	orders := asOrders{Sources: sources, CPU: c.cpu, Verbose: o.verbose}
 	for _, purpose := range o.purposes {
 		switch {
 		case purpose == "coverage" && wanted:
 			extra = append(extra, "--coverage", "-fprofile-update=atomic")
 		case purpose == "trace" && wanted && len(sources) > 0:
 			extra = append(extra, "-fpatchable-function-entry=5")
+			orders.Sites = !c.clang && majorVersion(compiler) < 14
 		case purpose == "calls":
-			flags, variable, err := o.hook(compiler, c, sources)
+			orders.Calls = true
+			flags, err := o.counting(c, sources)
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			extra, env = append(extra, flags...), append(env, variable)
+			extra = append(extra, flags...)
 			if c.stops != "" || !c.runtime {
 				continue
 			}
@@ -376,7 +380,22 @@ func (o *ccOptions) additions(compiler string, c *ccCommand) (extra, after, env 
 			after = append(after, libraries...)
 		}
 	}
+	if orders.Calls || orders.Sites {
+		flags, variable, err := o.hook(compiler, c, orders)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		extra, env = append(extra, flags...), append(env, variable)
+	}
 	return extra, after, env, nil
+}
+
+// majorVersion returns that of a compiler, 0 if it does not tell.
+func majorVersion(compiler string) int {
+	out, _ := exec.Command(compiler, "-dumpversion").Output()
+	text, _, _ := strings.Cut(strings.TrimSpace(string(out)), ".")
+	n, _ := strconv.Atoi(text)
+	return n
 }
 
 // threads returns what the runtime is compiled with, and what it is linked with,
@@ -403,38 +422,38 @@ func (c *ccCommand) sources() []string {
 	return list
 }
 
-// hook returns the flags that put our step before the assembler, and its orders.
-func (o *ccOptions) hook(compiler string, c *ccCommand, sources []string) (flags []string, env string, err error) {
-	if c.clang && c.lto && len(sources) > 0 {
-		return nil, "", errors.New("clang -flto makes no assembly")
+// counting returns the flags that make the compiler write assembly in which calls
+// can be counted.
+func (o *ccOptions) counting(c *ccCommand, sources []string) ([]string, error) {
+	switch {
+	case c.clang && c.lto && len(sources) > 0:
+		return nil, errors.New("clang -flto makes no assembly")
+	case c.clang && c.stops == "":
+		return []string{"-fno-integrated-as", "-Qunused-arguments"}, nil
+	case c.clang:
+		return []string{"-fno-integrated-as"}, nil
+	case c.cpu == "arm64":
+		// GCC keeps values in x16 and x17 across calls of functions that it knows.
+		return []string{"-fno-ipa-ra"}, nil
 	}
+	return []string{"-dp"}, nil // tells indirect tail calls from switches
+}
+
+// hook returns the flags that put our step before the assembler, and its orders.
+func (o *ccOptions) hook(compiler string, c *ccCommand, orders asOrders) (flags []string, env string, err error) {
 	dir, err := hookDir()
 	if err != nil {
 		return nil, "", err
 	}
-	update := o.update
-	if update == instrument.Thread.String() && (c.pic || c.shared) {
-		update = instrument.Atomic.String() // only a program has copies of its counters
+	orders.Only, orders.Not, orders.Update = o.choice.only, o.choice.not, o.update
+	if o.update == instrument.Thread.String() && (c.pic || c.shared) {
+		orders.Update = instrument.Atomic.String() // only a program has copies of its counters
 	}
-	orders := asOrders{Update: update, Only: o.choice.only, Not: o.choice.not, Sources: sources, CPU: c.cpu, Verbose: o.verbose}
 	if orders.Assembler, err = assembler(compiler, c.target); err != nil {
 		return nil, "", err
 	}
 	text, err := json.Marshal(orders)
-	flags = []string{"-B", dir + "/"}
-	switch {
-	case c.clang:
-		flags = append(flags, "-fno-integrated-as")
-	case c.cpu == "arm64":
-		// GCC keeps values in x16 and x17 across calls of functions that it knows.
-		flags = append(flags, "-fno-ipa-ra")
-	default:
-		flags = append(flags, "-dp") // tells indirect tail calls from switches
-	}
-	if c.clang && c.stops == "" {
-		flags = append(flags, "-Qunused-arguments")
-	}
-	return flags, asVariable + "=" + string(text), err
+	return []string{"-B", dir + "/"}, asVariable + "=" + string(text), err
 }
 
 // assembler finds the one that the compiler would run. To ask takes as long as
