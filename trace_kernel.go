@@ -218,7 +218,7 @@ func (r *kernelRecorder) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if ctx.Err() != nil || r.o.duration > 0 && time.Since(begin) >= r.o.duration || r.o.events > 0 && r.total >= r.o.events {
+		if r.ends(ctx, begin, time.Now()) {
 			return nil
 		}
 		if r.builder != nil && r.builder.Flush() != nil {
@@ -282,9 +282,7 @@ func (r *kernelRecorder) function(addr uint64) uint32 {
 	number = uint32(len(r.header.Functions))
 	r.functions[symbol] = number
 	r.header.Functions = append(r.header.Functions, f)
-	if r.raw != nil {
-		r.raw.AddFunctions(r.header.Functions[number:])
-	}
+	r.tellFunctions(int(number))
 	return number
 }
 

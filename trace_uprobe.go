@@ -216,7 +216,7 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 	if err := release(); err != nil {
 		return err
 	}
-	why := r.run(ctx)
+	why := r.run(ctx, r.readNew, r.look, time.Millisecond)
 	if err := w.session.Detach(); err != nil {
 		return err
 	}
@@ -225,7 +225,8 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 		return errors.Join(err, r.printCounts(cmd.OutOrStdout(), counts))
 	}
 	r.read(true)
-	return r.end(why, w.session.Lost())
+	r.sayWhy(why)
+	return r.close(w.session.Lost())
 }
 
 // A probeRecorder takes events of uprobes to the outputs.
@@ -256,40 +257,23 @@ func (r *probeRecorder) numberProbes() {
 	}
 }
 
-// run reads until the recording is to end, and says why it did if the user did
-// not ask for it.
-func (r *probeRecorder) run(ctx context.Context) (why string) {
-	begin, last := time.Now(), time.Now()
-	for {
-		n := 0
-		if !r.o.count {
-			n = r.read(false)
-		}
-		now := time.Now()
-		switch {
-		case ctx.Err() != nil, r.o.duration > 0 && now.Sub(begin) >= r.o.duration, r.o.events > 0 && r.total >= r.o.events:
-			return ""
-		case now.Sub(last) > 50*time.Millisecond:
-			last = now
-			if r.builder != nil && r.builder.Flush() != nil {
-				return "" // Close tells it again
-			}
-			if err := r.p.Check(); err != nil {
-				return err.Error()
-			}
-			if err := r.probes.update(r.stderr); err != nil {
-				return err.Error()
-			}
-			before := len(r.header.Functions)
-			r.numberProbes()
-			if more := r.header.Functions[before:]; len(more) > 0 && r.raw != nil {
-				r.raw.AddFunctions(more)
-			}
-		}
-		if n == 0 {
-			time.Sleep(time.Millisecond)
-		}
+// readNew takes what events there are.
+func (r *probeRecorder) readNew() int {
+	if r.o.count {
+		return 0
 	}
+	return r.read(false)
+}
+
+// look watches libraries that have been loaded meanwhile.
+func (r *probeRecorder) look() error {
+	if err := r.probes.update(r.stderr); err != nil {
+		return err
+	}
+	before := len(r.header.Functions)
+	r.numberProbes()
+	r.tellFunctions(before)
+	return nil
 }
 
 // settled is how late an event may be written: a program that writes it can be
@@ -326,14 +310,6 @@ func (r *probeRecorder) thread(tid int) trace.Thread {
 		}
 	}
 	return trace.Thread{ID: tid, Name: r.names[tid]}
-}
-
-// end closes the outputs and says what is missing.
-func (r *probeRecorder) end(why string, lost uint64) error {
-	if why != "" && !r.launched {
-		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
-	}
-	return r.close(lost)
 }
 
 // printProbes is --list of a program without sites.

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"footfall/profile"
+	"footfall/trace"
+)
+
+// openOutputs opens what --output asks for.
+func (r *recorder) openOutputs(stdout io.Writer) error {
+	var outputs []trace.Output
+	for _, text := range r.o.outputs {
+		format, file, _ := strings.Cut(text, "=")
+		w := stdout
+		if file != "" && file != "-" {
+			f, err := os.Create(file)
+			if err != nil {
+				return err
+			}
+			r.files = append(r.files, f)
+			w = f
+		}
+		r.ordered = r.ordered || format == "graph" || format == "json"
+		if format == "raw" {
+			if w == stdout && file != "-" {
+				return usageError(errors.New("--output raw needs a file: raw=FILE"))
+			}
+			r.raw = trace.NewRawWriter(w, r.header)
+			continue
+		}
+		if format == "html" {
+			page := &htmlPage{w: w, program: r.header.Program}
+			page.Output, _ = trace.NewOutput("pprof", &page.profile, r.header)
+			outputs = append(outputs, page)
+			continue
+		}
+		out, err := trace.NewOutput(format, w, r.header)
+		if err != nil {
+			return usageError(err)
+		}
+		outputs = append(outputs, out)
+	}
+	r.builder = trace.NewBuilder(r.header, outputs...)
+	return nil
+}
+
+// An htmlPage makes a page of what pprof gets.
+type htmlPage struct {
+	trace.Output
+	w       io.Writer
+	program string
+	profile bytes.Buffer
+}
+
+func (h *htmlPage) Close(s trace.Summary) error {
+	if err := h.Output.Close(s); err != nil {
+		return err
+	}
+	p, err := pprof.ParseData(h.profile.Bytes())
+	if err != nil {
+		return err
+	}
+	return profile.PrintChains(h.w, h.program, false, p)
+}
+
+// close closes the outputs and says what is missing; lost events were dropped.
+func (r *recorder) close(lost uint64) error {
+	var rawErr error
+	if r.raw != nil {
+		rawErr = r.raw.Close(lost)
+	}
+	err := errors.Join(rawErr, r.closeBuilder(lost))
+	for _, f := range r.files {
+		err = errors.Join(err, f.Close())
+	}
+	if errors.Is(err, unix.EPIPE) {
+		return nil // who read has seen enough
+	}
+	return err
+}
+
+// closeBuilder ends the outputs and says what is missing.
+func (r *recorder) closeBuilder(lost uint64) error {
+	s, err := r.builder.Close(lost)
+	if s.Calls == 0 {
+		fmt.Fprintln(r.stderr, "footfall: no calls")
+	}
+	if s.Lost > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %d events were dropped: they came faster than they could be read; select fewer functions, use --sample, or a larger --buffer\n", s.Lost)
+	}
+	if s.Unmatched > 0 && !r.o.newest {
+		fmt.Fprintf(r.stderr, "footfall: %d exits had no entry: of calls that were dropped, or on other stacks\n", s.Unmatched)
+	}
+	if s.Cut > 0 {
+		fmt.Fprintf(r.stderr, "footfall: of %d calls the exit was not seen: longjmp, exceptions, still running, or dropped; they count without time\n", s.Cut)
+	}
+	return err
+}
+
+// printCounts is what --count shows.
+func (r *recorder) printCounts(w io.Writer, byID map[uint32]uint64) error {
+	functions := r.header.Functions
+	counts := make([]uint64, len(functions))
+	total := uint64(0)
+	for id, n := range byID {
+		counts[r.numbers[id]] += n
+		total += n
+	}
+	var called []int
+	for i, n := range counts {
+		if n > 0 {
+			called = append(called, i)
+		}
+	}
+	slices.SortFunc(called, func(a, b int) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(functions[a].Name, functions[b].Name))
+	})
+	fmt.Fprintf(w, "%15s  %s\n", "calls", "function")
+	for _, i := range called {
+		fmt.Fprintf(w, "%15d  %s\n", counts[i], functions[i].Name)
+	}
+	_, err := fmt.Fprintf(w, "%15d  %s\n", total, "total")
+	return err
+}
+
+// replay is --read.
+func (o *traceOptions) replay(cmd *cobra.Command) error {
+	f, err := os.Open(o.read)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := trace.NewRawReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.read, err)
+	}
+	r := &recorder{o: o, header: &in.Header, stderr: cmd.ErrOrStderr()}
+	if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	lost, err := in.Read(r.give)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", o.read, err)
+	}
+	return errors.Join(err, r.close(lost))
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"footfall/patch"
+	"footfall/proc"
+	"footfall/trace"
+)
+
+// noSites tells that no function has room for a jump.
+type noSites struct{ error }
+
+// sites finds and selects those of the process, now and, by what it returns
+// besides, of libraries that are loaded later.
+func (o *traceOptions) sites(p *proc.Process, only []string, stderr io.Writer) ([]*patch.Site, *libraries, error) {
+	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom, o.args)
+	if err != nil {
+		return nil, nil, usageError(err)
+	}
+	modules, problem := patch.OpenModules(p)
+	l := &libraries{p: p, Modules: modules, selection: chosen, described: make(map[*patch.Site][]trace.Argument), stderr: stderr}
+	sites, all, unusable, err := l.sites(modules.All())
+	switch {
+	case err != nil:
+	case len(sites) > 0:
+		return sites, l, nil
+	case all > 0:
+		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", p.PID, all)
+	case unusable > 0:
+		err = fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", p.PID)
+	default:
+		err = errors.Join(fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID), problem)
+	}
+	l.Close()
+	return nil, nil, &noSites{err}
+}
+
+// libraries are those of a process, and what to trace of them.
+type libraries struct {
+	*patch.Modules
+	p         *proc.Process
+	selection selection
+	described map[*patch.Site][]trace.Argument
+	stderr    io.Writer
+	paused    bool // nothing is to be switched on
+	next      time.Time
+}
+
+// sites selects sites of images. all is the number of those that there are,
+// unusable that of entries without room.
+func (l *libraries) sites(images []*patch.Image) (sites []*patch.Site, all, unusable int, err error) {
+	for _, i := range images {
+		found, n, err := i.Sites()
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		all, unusable = all+len(found), unusable+n
+		for _, s := range found {
+			if l.selection.takes(l.p, s) {
+				l.describeArguments(s)
+				sites = append(sites, s)
+			}
+		}
+	}
+	return sites, all, unusable, nil
+}
+
+// update switches sites on of libraries that have been loaded meanwhile, and
+// says so; it returns whether there are any. It is to be called often: it looks
+// only now and then.
+func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
+	begin := time.Now()
+	if begin.Before(l.next) {
+		return false
+	}
+	// A large memory map must not keep the process from changing it.
+	defer func() { l.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
+	for _, image := range session.Gone() {
+		l.Forget(image)
+	}
+	fresh, changed, _ := l.Look() // some files are not programs
+	if !changed {
+		return false
+	}
+	var names []string
+	for _, i := range fresh {
+		names = append(names, filepath.Base(i.Path))
+	}
+	sites, _, _, err := l.sites(fresh)
+	n := 0
+	if err == nil && !l.paused {
+		n, err = session.Add(sites)
+	}
+	if err != nil && l.p.Check() == nil {
+		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", strings.Join(names, ", "), err)
+	} else if n > 0 {
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", strings.Join(names, ", "), counted(n, "more function", "more functions"))
+	}
+	return n > 0
+}
+
+// A selection says which sites are traced.
+type selection struct {
+	take, leave, roots []patch.Pattern
+	arguments          []argumentsOf
+}
+
+func newSelection(take, leave, roots, arguments []string) (s selection, err error) {
+	parse := func(texts []string) (patterns []patch.Pattern) {
+		for _, text := range texts {
+			p, parseErr := patch.ParsePattern(text)
+			err = errors.Join(err, parseErr)
+			patterns = append(patterns, p)
+		}
+		return patterns
+	}
+	s = selection{take: parse(take), leave: parse(leave), roots: parse(roots)}
+	for _, text := range arguments {
+		a, parseErr := parseArguments(text)
+		err = errors.Join(err, parseErr)
+		s.arguments = append(s.arguments, a)
+		if len(s.take) > 0 {
+			s.take = append(s.take, a.pattern)
+		}
+	}
+	return s, err
+}
+
+func (s selection) takes(p *proc.Process, site *patch.Site) bool {
+	fits := func(patterns []patch.Pattern) bool {
+		return slices.ContainsFunc(patterns, func(pattern patch.Pattern) bool { return pattern.Matches(p, site) })
+	}
+	if fits(s.leave) {
+		return false
+	}
+	site.Root = fits(s.roots)
+	return len(s.take) == 0 || site.Root || fits(s.take)
+}
+
+// printSites is --list.
+func (o *traceOptions) printSites(w, stderr io.Writer, target string, only []string) error {
+	p, err := openTarget(target)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	sites, libraries, err := o.sites(p, only, stderr)
+	if none := (*noSites)(nil); errors.As(err, &none) {
+		return o.printProbes(w, p, only, none)
+	}
+	if err != nil {
+		return err
+	}
+	defer libraries.Close()
+	listSites(w, p, sites)
+	return nil
+}
+
+func listSites(w io.Writer, p *proc.Process, sites []*patch.Site) {
+	fmt.Fprintf(w, "%-14s %4s %7s  %-40s %s\n", "ADDRESS", "ROOM", "SIZE", "FUNCTION", "SOURCE")
+	for _, s := range sites {
+		file, line := s.Source(p)
+		source := filepath.Base(s.Image.Path)
+		if file != "" {
+			source = fmt.Sprintf("%s:%d", file, line)
+		}
+		fmt.Fprintf(w, "%-14x %4d %7d  %-40s %s\n", s.Addr, s.Site.Size, s.Function.Size, s.Name(), source)
+	}
+}
