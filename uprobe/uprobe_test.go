@@ -55,6 +55,8 @@ static void *work(void *p)
 
 int main(void)
 {
+	puts("ready");
+	fflush(stdout);
 	while (getchar() == '\n') {
 		pthread_t t[4];
 		leafs = outers = tails = 0;
@@ -115,6 +117,9 @@ func start(t *testing.T, path string) *program {
 		in.Close()
 		p.cmd.Wait()
 	})
+	if !p.out.Scan() { // until then its memory may be that of what it was before
+		t.Fatal("the program has ended")
+	}
 	return p
 }
 
