@@ -1,6 +1,7 @@
 package exe
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 //	          push %rbp                              push %rbp
 //
 // -mnop-mcount leaves one instruction of 5 bytes there, and clang's -fxray-instrument
-// a jump over 9 bytes of nop.
+// a jump over 9 bytes of nop. On arm64 a nop has 4 bytes, and "bti c" is what
+// endbr64 is on x86-64.
 type Site struct {
 	Addr     uint64 // of the room in the function, as the file has it
 	Size     int    // its bytes: whole instructions
@@ -34,15 +36,29 @@ type Site struct {
 // -fpatchable-function-entry, the second for -mrecord-mcount.
 var siteSections = []string{"__patchable_function_entries", "__mcount_loc"}
 
+// A siteCPU is what sites of a CPU look like.
+type siteCPU struct {
+	nops     func(code []byte, limit int) int
+	landing  string // an instruction that must stay the first, if it is there
+	relative uint32 // the relocation of addresses in the same file
+}
+
+var siteCPUs = map[elf.Machine]siteCPU{
+	elf.EM_X86_64:  {nopsAMD64, "\xf3\x0f\x1e\xfa", uint32(elf.R_X86_64_RELATIVE)},  // endbr64
+	elf.EM_AARCH64: {nopsARM64, "\x5f\x24\x03\xd5", uint32(elf.R_AARCH64_RELATIVE)}, // bti c
+}
+
 // maxRoom is where the search for room ends: nobody needs more.
 const maxRoom = 64
 
 // Sites lists the sites by ascending address, and how many entries of the
 // lists have no room: those of functions that the linker threw away, and calls
 // of mcount that are not nops. names are the functions of the file; they may
-// come from a separate debug file. Only x86-64 is known.
+// come from a separate debug file. Only x86-64 and arm64 are known, and of arm64
+// not what XRay leaves.
 func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
-	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
+	cpu, known := siteCPUs[f.Machine]
+	if !known || f.Class != elf.ELFCLASS64 {
 		return nil, 0, nil
 	}
 	var lists []*elf.Section
@@ -64,7 +80,7 @@ func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
 	}
 	add := func(section string, records []uint64) {
 		for _, record := range records {
-			if site, ok := code.site(record, names); ok {
+			if site, ok := code.site(cpu, record, names); ok {
 				site.Section = section
 				sites = append(sites, site)
 			} else {
@@ -73,7 +89,7 @@ func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
 		}
 	}
 	for _, s := range lists {
-		records, err := f.relocated(s)
+		records, err := f.relocated(s, cpu.relative)
 		if err != nil {
 			return nil, 0, fmt.Errorf("section %s: %w", s.Name, err)
 		}
@@ -116,7 +132,7 @@ const (
 // relocated returns the addresses in a section as they are once the dynamic
 // linker has been there, but for the bias. Linkers leave the words of
 // relocations zero, or not.
-func (f *File) relocated(s *elf.Section) ([]uint64, error) {
+func (f *File) relocated(s *elf.Section, relative uint32) ([]uint64, error) {
 	b, err := data(s)
 	if err != nil {
 		return nil, err
@@ -136,7 +152,7 @@ func (f *File) relocated(s *elf.Section) ([]uint64, error) {
 		// offset u64, type u32, symbol u32, addend i64
 		for ; len(b) >= 24; b = b[24:] {
 			at := f.Order.Uint64(b) - s.Addr
-			if at < uint64(8*len(words)) && at%8 == 0 && elf.R_X86_64(f.Order.Uint32(b[8:])) == elf.R_X86_64_RELATIVE {
+			if at < uint64(8*len(words)) && at%8 == 0 && f.Order.Uint32(b[8:]) == relative {
 				words[at/8] = f.Order.Uint64(b[16:])
 			}
 		}
@@ -178,34 +194,42 @@ func (c code) at(addr uint64) []byte {
 }
 
 // site finds the room of an entry of a list.
-func (c code) site(record uint64, names Functions) (Site, bool) {
+func (c code) site(cpu siteCPU, record uint64, names Functions) (Site, bool) {
 	b := c.at(record)
 	site := Site{Addr: record}
 	fn := names.At(record)
 	// The room of an entry that points before its function goes on to it; that
 	// address may still be within the function before, if that has no size.
-	if next := names.Before(record + uint64(Nops(b, maxRoom))); next != nil && next.Addr > record {
+	if next := names.Before(record + uint64(cpu.nops(b, maxRoom))); next != nil && next.Addr > record {
 		fn = next
 		site.Before = int(next.Addr - record)
 		b = b[site.Before:]
-		if len(b) >= 4 && string(b[:4]) == "\xf3\x0f\x1e\xfa" { // endbr64
-			b = b[4:]
-			site.Addr += 4
+		if rest, ok := bytes.CutPrefix(b, []byte(cpu.landing)); ok {
+			b = rest
+			site.Addr += uint64(len(cpu.landing))
 		}
 		site.Addr += uint64(site.Before)
 	}
 	if fn != nil {
 		site.Function = *fn
 	}
-	site.Size = Nops(b, maxRoom)
+	site.Size = cpu.nops(b, maxRoom)
 	return site, site.Size > 0
 }
 
-// Nops returns how many bytes at the beginning of x86-64 code are instructions
-// that do nothing, at most about limit.
-func Nops(code []byte, limit int) int {
+// Nops returns how many bytes at the beginning of code of the file's CPU are
+// instructions that do nothing, at most about limit.
+func (f *File) Nops(code []byte, limit int) int {
+	cpu, known := siteCPUs[f.Machine]
+	if !known {
+		return 0
+	}
+	return cpu.nops(code, limit)
+}
+
+func nopsAMD64(code []byte, limit int) int {
 	n := 0
-	if len(code) >= 11 && code[0] == 0xeb && code[1] == 9 && Nops(code[2:11], 9) == 9 {
+	if len(code) >= 11 && code[0] == 0xeb && code[1] == 9 && nopsAMD64(code[2:11], 9) == 9 {
 		return 11 // XRay's
 	}
 	for n < len(code) && n < limit {
@@ -214,6 +238,14 @@ func Nops(code []byte, limit int) int {
 			break
 		}
 		n += i.Len
+	}
+	return n
+}
+
+func nopsARM64(code []byte, limit int) int {
+	n := 0
+	for n < limit && bytes.HasPrefix(code[n:], []byte("\x1f\x20\x03\xd5")) {
+		n += 4
 	}
 	return n
 }

@@ -39,6 +39,14 @@ func TestSites(t *testing.T) {
 		{"clang-16", []string{"-fpatchable-function-entry=5"}, room{0, 5, 0}},
 		{"clang-16", []string{"-fpatchable-function-entry=7,5"}, room{5, 2, 0}},
 		{"clang-19", []string{"-fpatchable-function-entry=16"}, room{0, 16, 0}},
+		{"aarch64-linux-gnu-gcc", []string{"-fpatchable-function-entry=2"}, room{0, 8, 0}},
+		{"aarch64-linux-gnu-gcc", []string{"-fpatchable-function-entry=2", "-fno-pie", "-no-pie"}, room{0, 8, 0}},
+		{"aarch64-linux-gnu-gcc", []string{"-fpatchable-function-entry=2", "-static"}, room{0, 8, 0}},
+		{"aarch64-linux-gnu-gcc", []string{"-fpatchable-function-entry=1", "-mbranch-protection=standard"}, room{0, 4, 4}},
+		{"aarch64-linux-gnu-gcc", []string{"-fpatchable-function-entry=2", "-mbranch-protection=standard"}, room{0, 8, 4}},
+		{"aarch64-linux-gnu-gcc", []string{"-fpatchable-function-entry=4,2", "-mbranch-protection=standard"}, room{8, 8, 4}},
+		{"clang-16", []string{"--target=aarch64-linux-gnu", "-fpatchable-function-entry=2"}, room{0, 8, 0}},
+		{"clang-16", []string{"--target=aarch64-linux-gnu", "-fpatchable-function-entry=4,2", "-mbranch-protection=standard"}, room{8, 8, 4}},
 	} {
 		t.Run(filepath.Join(append([]string{test.compiler}, test.flags...)...), func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "a")
@@ -88,8 +96,19 @@ func TestNops(t *testing.T) {
 		"":                     0,
 		"\xf3\x0f\x1e\xfa\x90": 0,
 	} {
-		if got := Nops([]byte(code), maxRoom); got != want {
-			t.Errorf("Nops(% x) = %d, want %d", code, got, want)
+		if got := nopsAMD64([]byte(code), maxRoom); got != want {
+			t.Errorf("nopsAMD64(% x) = %d, want %d", code, got, want)
+		}
+	}
+	for code, want := range map[string]int{
+		"\x1f\x20\x03\xd5\x1f\x20\x03\xd5\xc0\x03\x5f\xd6": 8,
+		"\x1f\x20\x03\xd5\x1f\x20\x03":                     4, // cut off
+		"\x5f\x24\x03\xd5\x1f\x20\x03\xd5":                 0, // bti c
+		"\x3f\x23\x03\xd5":                                 0, // paciasp
+		"":                                                 0,
+	} {
+		if got := nopsARM64([]byte(code), maxRoom); got != want {
+			t.Errorf("nopsARM64(% x) = %d, want %d", code, got, want)
 		}
 	}
 }

@@ -148,8 +148,10 @@ func FuzzUnwindRows(f *testing.F) {
 func FuzzNops(f *testing.F) {
 	f.Add([]byte("\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00\x90"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if n := Nops(b, maxRoom); n < 0 || n > len(b) {
-			t.Fatalf("%d of %d bytes", n, len(b))
+		for machine, cpu := range siteCPUs {
+			if n := cpu.nops(b, maxRoom); n < 0 || n > len(b) {
+				t.Fatalf("%v: %d of %d bytes", machine, n, len(b))
+			}
 		}
 	})
 }

@@ -191,7 +191,7 @@ func (s *Session) usable(sites []*Site) []*Site {
 		case err != nil:
 			s.Skipped[site] = err.Error()
 		default:
-			if site.room = exe.Nops(code[:room], jumpSize); site.room < jumpSize {
+			if site.room = site.Image.file.Nops(code[:room], jumpSize); site.room < jumpSize {
 				s.Skipped[site] = fmt.Sprintf("somebody has changed the code there: % x", code[:jumpSize])
 				continue
 			}
