@@ -85,7 +85,6 @@ const (
 	infoMagic    = "FOOTFALL"
 	codeName     = "footfall-code"
 	regionName   = "footfall-ring"
-	reach        = 0x70000000
 	blockOfIDLog = 16
 
 	// Of ids, as the trampoline has them.
@@ -145,7 +144,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 		return nil, errors.New("it is damaged")
 	case word(info[64:]) >= maxBlocks:
 		return nil, errors.New("it is damaged")
-	case version != trampolineVersion:
+	case version != native.version():
 		return nil, errors.New("another version of footfall has put it there: use that one, or start the process anew")
 	}
 	b := &block{
@@ -270,7 +269,7 @@ func (s *Session) place(sites []*Site) ([]uint64, error) {
 		}
 		addr := gap(maps, site.Addr)
 		if addr == 0 {
-			return nil, fmt.Errorf("process %d: no room for code within 1.8 GB of %#x", s.p.PID, site.Addr)
+			return nil, fmt.Errorf("process %d: no room for code within %d MB of %#x", s.p.PID, native.reach>>20, site.Addr)
 		}
 		maps = insert(maps, addr)
 		needed = append(needed, addr)
@@ -289,7 +288,7 @@ func insert(maps proc.Maps, addr uint64) proc.Maps {
 
 func reaches(block, site uint64) bool {
 	d := int64(site - block)
-	return -reach < d && d < reach
+	return -native.reach < d && d < native.reach
 }
 
 // blockFor returns a block that the site reaches and that is not full.
@@ -306,8 +305,8 @@ func (s *Session) blockFor(site uint64) *block {
 // or as far as possible above, because the heap grows there.
 func gap(maps proc.Maps, site uint64) uint64 {
 	const margin = 1 << 16
-	low := max(int64(site)-reach, 1<<20)
-	high := min(int64(site)+reach, math.MaxInt64-blockSize)
+	low := max(int64(site)-native.reach, 1<<20)
+	high := min(int64(site)+native.reach, math.MaxInt64-blockSize)
 	var below, above int64
 	free := low
 	consider := func(from, to int64) {
@@ -389,15 +388,7 @@ func (b *block) write(s *Session) error {
 	if err != nil {
 		return err
 	}
-	code := slices.Clone(trampoline)
-	word := binary.LittleEndian.PutUint64
-	word(code[shadowConstant:], s.shadow)
-	word(code[threadIDPlace:], s.idPlace)
-	word(code[rangeCount:], uint64(len(s.blocks)))
-	for i, other := range s.blocks {
-		word(code[rangesAt+16*i:], other.addr+stubsAt)
-		word(code[rangesAt+16*i+8:], maxStubs*stubSize)
-	}
+	code := native.code(s.shadow, s.idPlace, [2]uint64{native.stacksFrom, shadowSize}, s.blocks)
 	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
 		return err
 	}
@@ -408,7 +399,7 @@ func (b *block) write(s *Session) error {
 func (b *block) setOwner(p *proc.Process, pid, ticks uint64) error {
 	b.owner, b.ownerTicks = pid, ticks
 	info := []byte(infoMagic)
-	info = binary.LittleEndian.AppendUint32(info, trampolineVersion)
+	info = binary.LittleEndian.AppendUint32(info, native.version())
 	info = binary.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
 	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index)} {
 		info = binary.LittleEndian.AppendUint64(info, v)
@@ -479,7 +470,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 			if st.arguments != 0 {
 				id |= argumentsFlag
 			}
-			code = append(code, st.mode.stub(st.addr(), b.addr+codeAt, st.resume, id, st.arguments)...)
+			code = append(code, native.stubAt(st.mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: id, description: st.arguments})...)
 			records = append(records, st.record()...)
 		}
 		if len(code) == 0 {
@@ -517,7 +508,6 @@ func (s *Session) findStub(site *Site, root bool) *stub {
 const (
 	shadowSize = 1 << 41
 	shadowHint = 0x5e0000000000
-	stacksFrom = 0x7e0000000000
 )
 
 func (s *Session) newShadow(h *proc.Held) error {
@@ -525,13 +515,14 @@ func (s *Session) newShadow(h *proc.Held) error {
 	if err != nil {
 		return fmt.Errorf("exits need 2 TB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only", err)
 	}
-	s.shadow = at - stacksFrom
+	s.shadow = at - native.stacksFrom
 	_, err = h.SystemCall(unix.SYS_MADVISE, at, shadowSize, unix.MADV_DONTDUMP)
 	return err
 }
 
-// threadIDOffset finds where a thread has its own id, from %fs on: in what libc
-// keeps of it. 0, where the low half of its address is, identifies it too.
+// threadIDOffset finds where a thread has its own id, from its thread pointer on:
+// in what libc keeps of it. At 0 is the low half of an address that identifies
+// it too.
 func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
 	threads, err := p.Threads()
 	if err != nil {
@@ -554,7 +545,7 @@ func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
 	if len(candidates) == 0 {
 		return 0, nil
 	}
-	for _, known := range []uint64{0x2d0, 0x38} { // glibc, musl
+	for _, known := range native.idPlaces {
 		if slices.Contains(candidates, known) {
 			return known, nil
 		}
@@ -564,14 +555,14 @@ func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
 
 func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
 	b := make([]byte, 2048)
-	n, err := p.ReadAt(b, int64(base))
+	n, err := p.ReadAt(b, int64(base)+native.threadBlock)
 	if err != nil {
 		n = 0
 	}
 	var found []uint64
 	for at := 0; at+4 <= n; at += 4 {
 		if binary.LittleEndian.Uint32(b[at:]) == id {
-			found = append(found, uint64(at))
+			found = append(found, uint64(int64(at)+native.threadBlock))
 		}
 	}
 	return found
@@ -594,11 +585,11 @@ func (s *Session) registerUnwinding() error {
 			continue
 		}
 		if function != 0 {
-			table := append(unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), 0xcc)
+			table := append(native.unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), native.breakpoint...)
 			if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
 				return err
 			}
-			trap := b.addr + unwindAt + uint64(len(table)) - 1
+			trap := b.addr + unwindAt + uint64(len(table)-len(native.breakpoint))
 			if err := s.p.CallSafely(function, trap, b.addr+unwindAt); err != nil {
 				return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
 			}

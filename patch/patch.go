@@ -14,7 +14,7 @@
 //	caller <----------- ret
 //
 // block.go has the layout of what is put into the process, ring.go the memory
-// that it shares with us, amd64.go the bytes, trampoline/amd64.S the code.
+// that it shares with us, amd64.go and arm64.go the bytes, trampoline/*.S the code.
 //
 // # What is left behind
 //
@@ -28,8 +28,8 @@
 //
 // Children made by fork record if [Options.Follow] is set; [Session.SwitchOff]
 // restores them. Exits
-// of calls on stacks outside of 0x7e0000000000-0x7fffffffffff (some coroutines)
-// are not seen, the entries are.
+// of calls on stacks outside of 0x7e0000000000-0x7fffffffffff (on arm64
+// 0xfe0000000000-0xffffffffffff), those of some coroutines, are not seen, the entries are.
 package patch
 
 import (
@@ -43,7 +43,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
 	"footfall/proc"
 )
 
@@ -125,7 +124,7 @@ type Session struct {
 
 // Open switches the sites on. If it fails the process is as before.
 func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err error) {
-	if err := supported(p, options.Mode); err != nil {
+	if err := supported(p, &options); err != nil {
 		return nil, err
 	}
 	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), probes: make(map[*Image]*stub), Skipped: make(map[*Site]string)}
@@ -161,9 +160,12 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	return s, s.switchOn(stubs)
 }
 
-func supported(p *proc.Process, mode Mode) error {
+func supported(p *proc.Process, o *Options) error {
+	if err := native.supports(p, o); err != nil {
+		return err
+	}
 	switch {
-	case p.ShadowStack() && (mode == Exits || mode == Filtered):
+	case p.ShadowStack() && (o.Mode == Exits || o.Mode == Filtered):
 		return fmt.Errorf("process %d: the processor guards its return addresses (shadow stack), exits cannot be seen: trace entries only: %w", p.PID, ErrNotSupported)
 	case p.MoreFiltered():
 		return fmt.Errorf("process %d: a filter of system calls (seccomp) might kill it: %w", p.PID, ErrNotSupported)
@@ -184,15 +186,15 @@ func (s *Session) usable(sites []*Site) []*Site {
 			continue
 		}
 		seen[site.Addr] = true
-		room := min(len(code), max(site.Size, jumpSize))
+		room := min(len(code), max(site.Size, native.jumpSize))
 		switch _, err := s.p.ReadAt(code[:room], int64(site.Addr)); {
-		case site.Size < jumpSize:
-			s.Skipped[site] = fmt.Sprintf("only %d bytes of room, a jump needs %d: compile with -fpatchable-function-entry=%d", site.Size, jumpSize, jumpSize)
+		case site.Size < native.jumpSize:
+			s.Skipped[site] = fmt.Sprintf("only %d bytes of room, a jump needs %d: compile with -fpatchable-function-entry=%d", site.Size, native.jumpSize, native.jumpSize)
 		case err != nil:
 			s.Skipped[site] = err.Error()
 		default:
-			if site.room = site.Image.file.Nops(code[:room], jumpSize); site.room < jumpSize {
-				s.Skipped[site] = fmt.Sprintf("somebody has changed the code there: % x", code[:jumpSize])
+			if site.room = site.Image.file.Nops(code[:room], native.jumpSize); site.room < native.jumpSize {
+				s.Skipped[site] = fmt.Sprintf("somebody has changed the code there: % x", code[:native.jumpSize])
 				continue
 			}
 			copy(site.old[:], code)
@@ -228,7 +230,7 @@ func (s *Session) switchOn(stubs []*stub) error {
 	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *proc.Held) error {
 		// What was there a moment ago may have been unloaded.
-		stubs, err := present(s.p, sorted(stubs), func(st *stub) []byte { return st.old[:jumpSize] })
+		stubs, err := present(s.p, sorted(stubs), func(st *stub) []byte { return st.old[:native.jumpSize] })
 		if err != nil {
 			return err
 		}
@@ -247,7 +249,7 @@ func (s *Session) switchOn(stubs []*stub) error {
 		}
 		changes := make([]change, len(stubs))
 		for i, st := range stubs {
-			changes[i] = change{st.site, st.old[:jumpSize], st.jump()}
+			changes[i] = change{st.site, st.old[:native.jumpSize], st.jump()}
 			if image := s.stubs[st.id()].Image; s.probes[image] == nil {
 				s.probes[image] = st
 			}
@@ -258,7 +260,7 @@ func (s *Session) switchOn(stubs []*stub) error {
 }
 
 // jump is what leads from the site to the stub.
-func (st *stub) jump() []byte { return jump(st.site, st.addr()) }
+func (st *stub) jump() []byte { return native.jump(st.site, st.addr()) }
 
 func sorted(stubs []*stub) []*stub {
 	slices.SortFunc(stubs, func(a, b *stub) int { return cmp.Compare(a.site, b.site) })
@@ -278,13 +280,13 @@ func present(p *proc.Process, stubs []*stub, wanted func(*stub) []byte) ([]*stub
 		for n < len(stubs) && stubs[n].site < from&^(page-1)+page {
 			n++
 		}
-		b := buffer[:stubs[n-1].site+jumpSize-from]
+		b := buffer[:stubs[n-1].site+uint64(native.jumpSize)-from]
 		got, err := p.ReadAt(b, int64(from))
 		if err != nil && !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EIO) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, err
 		}
 		for _, st := range stubs[:n] {
-			if at := int(st.site - from); at+jumpSize <= got && string(b[at:at+jumpSize]) == string(wanted(st)) {
+			if at := int(st.site - from); at+native.jumpSize <= got && string(b[at:at+native.jumpSize]) == string(wanted(st)) {
 				there = append(there, st)
 			}
 		}
@@ -408,7 +410,7 @@ func putBack(p *proc.Process, h *proc.Held, blocks []*block, stubs []*stub) erro
 	}
 	changes := make([]change, len(there))
 	for i, st := range there {
-		changes[i] = change{st.site, st.jump(), st.old[:jumpSize]}
+		changes[i] = change{st.site, st.jump(), st.old[:native.jumpSize]}
 	}
 	if _, err := writeCode(p, changes); err != nil {
 		return err

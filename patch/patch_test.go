@@ -144,18 +144,7 @@ func (g *target) tally(s *Session, command string) tally {
 	done := make(chan string)
 	go func() { done <- g.say("%s", command) }()
 	y := tally{make(map[string]int), make(map[string]int)}
-	read := func() int {
-		return s.Read(func(_ proc.Thread, events []Event) {
-			for _, e := range events {
-				name := s.Site(e.ID &^ ExitFlag).Function.Name
-				if e.ID&ExitFlag != 0 {
-					y.exits[name]++
-				} else {
-					y.entries[name]++
-				}
-			}
-		})
-	}
+	read := func() int { return s.Read(y.add(s)) }
 	for {
 		select {
 		case <-done:
@@ -165,6 +154,20 @@ func (g *target) tally(s *Session, command string) tally {
 		default:
 			if read() == 0 {
 				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+}
+
+// add returns what counts the events of a session that are read.
+func (y tally) add(s *Session) func(proc.Thread, []Event) {
+	return func(_ proc.Thread, events []Event) {
+		for _, e := range events {
+			name := s.Site(e.ID &^ ExitFlag).Function.Name
+			if e.ID&ExitFlag != 0 {
+				y.exits[name]++
+			} else {
+				y.entries[name]++
 			}
 		}
 	}
@@ -267,21 +270,34 @@ func TestCounts(t *testing.T) {
 
 // TestTrampoline checks that the bytes are those of the source.
 func TestTrampoline(t *testing.T) {
-	dir := t.TempDir()
-	object, binary := filepath.Join(dir, "amd64.o"), filepath.Join(dir, "amd64.bin")
-	for _, args := range [][]string{
-		{"gcc-12", "-c", "-o", object, "trampoline/amd64.S"},
-		{"objcopy", "-O", "binary", "-j", ".text", object, binary},
+	for name, test := range map[string]struct {
+		cpu               *cpu
+		compiler, objcopy string
+	}{
+		"amd64": {amd64, "gcc-12", "objcopy"},
+		"arm64": {arm64, "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objcopy"},
 	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
-	b, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(b, trampoline) {
-		t.Error("trampoline/amd64.bin is not made from trampoline/amd64.S: assemble it again")
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			object, binary := filepath.Join(dir, "a.o"), filepath.Join(dir, "a.bin")
+			for _, args := range [][]string{
+				{test.compiler, "-c", "-o", object, "trampoline/" + name + ".S"},
+				{test.objcopy, "-O", "binary", "-j", ".text", object, binary},
+			} {
+				if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %v\n%s", args, err, out)
+				}
+			}
+			b, err := os.ReadFile(binary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(b, test.cpu.trampoline) {
+				t.Errorf("trampoline/%[1]s.bin is not made from trampoline/%[1]s.S: assemble it again", name)
+			}
+			if n := len(test.cpu.trampoline); n > stubsAt-codeAt {
+				t.Errorf("it has %d bytes, there is room for %d", n, stubsAt-codeAt)
+			}
+		})
 	}
 }

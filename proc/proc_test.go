@@ -271,3 +271,13 @@ func TestStatusField(t *testing.T) {
 		}
 	}
 }
+
+// TestTicks checks that the clock of events goes on.
+func TestTicks(t *testing.T) {
+	first := Ticks()
+	for deadline := time.Now().Add(10 * time.Second); Ticks() <= first; {
+		if time.Now().After(deadline) {
+			t.Fatalf("it stays at %d", first)
+		}
+	}
+}

@@ -1,0 +1,486 @@
+package patch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"footfall/exe"
+	"footfall/proc"
+)
+
+// TestARM64Instructions compares what is encoded with what binutils make of the
+// same text, and the other way round.
+func TestARM64Instructions(t *testing.T) {
+	const at, code = 0x10000000, 0x10004000
+	stub := func(mode Mode) string {
+		b := arm64.stubAt(mode, code, stubCode{at: at, resume: at - 0x123450, id: 0x2abcd})
+		if len(b) != stubSize {
+			t.Errorf("mode %d: a stub of %d bytes, want %d", mode, len(b), stubSize)
+		}
+		return string(b)
+	}
+	routine := func(r routine) uint64 { return code + arm64.offset(r) }
+	for _, test := range []struct {
+		name, got, text string
+	}{
+		{"near", string(arm64.jump(at, at+4)), "b .+4"},
+		{"itself", string(arm64.jump(at, at)), "b ."},
+		{"back", string(arm64.jump(at, at-4)), "b .-4"},
+		{"farthest", string(arm64.jump(at, at+1<<27-4)), "b .+0x7fffffc"},
+		{"farthest back", string(arm64.jump(at, at-1<<27)), "b .-0x8000000"},
+		{"breakpoint", string(arm64.breakpoint), "brk #0"},
+		{"entries", stub(Entries), fmt.Sprintf(`stp x16, x30, [sp, #-64]!
+			bl .-4+%#x
+			ldp x16, x30, [sp], #64
+			b .-12-0x123450
+			.fill 7, 4, 0xd4200000
+			.word 0x2abcd`, routine(entryOnlyRoutine)-at)},
+		{"counts", stub(Counts), fmt.Sprintf(`stp x16, x30, [sp, #-64]!
+			bl .-4+%#x
+			ldp x16, x30, [sp], #64
+			b .-12-0x123450
+			.fill 7, 4, 0xd4200000
+			.word 0x2abcd`, routine(countRoutine)-at)},
+		{"exits", stub(Exits), fmt.Sprintf(`stp x16, x30, [sp, #-64]!
+			bl .-4+%#x
+			cbz x16, 1f
+			ldr x16, [sp], #64
+			bl .-16-0x123450
+			stp x16, x30, [sp, #-64]!
+			bl .-24+%#x
+			ldp x16, x30, [sp], #64
+			ret
+			1: ldp x16, x30, [sp], #64
+			b .-40-0x123450
+			.word 0x2abcd`, routine(entryRoutine)-at, routine(exitRoutine)-at)},
+	} {
+		if want := assemble(t, test.text); test.got != want {
+			t.Errorf("%s: % x, want % x", test.name, test.got, want)
+		}
+	}
+	for _, target := range []uint64{at + 1<<27, at - 1<<27 - 4, at + 2} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a branch to %#x from %#x was encoded", target, uint64(at))
+				}
+			}()
+			arm64.jump(at, target)
+		}()
+	}
+	// A site and any stub of a block that it reaches reach each other.
+	for _, site := range []uint64{at - uint64(arm64.reach) + 4, at + uint64(arm64.reach) - 4} {
+		for _, stub := range []uint64{at + stubsAt, at + recordsAt - 4} {
+			arm64.jump(site, stub)
+			arm64.jump(stub, site)
+		}
+	}
+}
+
+// assemble returns the bytes of arm64 code.
+func assemble(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	source, object, binary := filepath.Join(dir, "a.s"), filepath.Join(dir, "a.o"), filepath.Join(dir, "a.bin")
+	if err := os.WriteFile(source, []byte(text+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"aarch64-linux-gnu-as", "-o", object, source},
+		{"aarch64-linux-gnu-objcopy", "-O", "binary", "-j", ".text", object, binary},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	b, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// emulated is a program that qemu runs, with a block and a region that it has
+// mapped from files: what the kernel would do for footfall, it does itself.
+type emulated struct {
+	*target
+	s     *Session
+	block *os.File
+	stubs map[Mode][]*stub
+}
+
+const (
+	emulatedBlock  = 0x3000000
+	emulatedRegion = 0x200000000
+	emulatedStacks = 0x100000000 // and so on: see testdata/arm64.c
+	emulatedShadow = 0x10000000
+	emulatedSize   = 0x4000000
+)
+
+func emulate(t *testing.T, flags ...string) *emulated {
+	t.Helper()
+	program := build(t, "aarch64-linux-gnu-gcc", "arm64.c", append(flags, "-static", "-fexceptions")...)
+	e := &emulated{target: start(t, "qemu-aarch64", program), stubs: make(map[Mode][]*stub)}
+	e.s = &Session{p: e.p, ownPID: e.p.PID, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread)}
+	e.s.options.RingSize = 1 << 20
+	b := &block{addr: emulatedBlock, byKey: make(map[stubKey][]*stub)}
+	e.s.blocks = []*block{b}
+	e.mapRegion()
+
+	place, err := strconv.ParseInt(e.say("place"), 10, 64)
+	if err != nil || place >= 0 || place < arm64.threadBlock {
+		t.Fatalf("threads have their ids at %d, error %v", place, err)
+	}
+	code := arm64.code(emulatedShadow, uint64(place), [2]uint64{emulatedStacks, emulatedSize}, e.s.blocks)
+	e.block = e.file("block", blockSize)
+	e.writeBlock(codeAt, code)
+	e.writeBlock(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
+	for _, site := range e.arm64Sites(program) {
+		for _, mode := range []Mode{Counts, Entries, Exits} {
+			st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode}
+			b.add(st)
+			e.s.stubs[st.id()] = site
+			e.stubs[mode] = append(e.stubs[mode], st)
+			e.writeBlock(int64(st.addr()-b.addr), arm64.stubAt(mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: st.id()}))
+		}
+	}
+	if e.say("code %s %x %x", e.block.Name(), emulatedBlock, blockSize) != "1" {
+		t.Fatal("the block cannot be mapped")
+	}
+	e.say("unwind %x", emulatedBlock+unwindAt)
+	return e
+}
+
+func (e *emulated) file(name string, size int64) *os.File {
+	e.t.Helper()
+	f, err := os.Create(filepath.Join(e.t.TempDir(), name))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { f.Close() })
+	if err := f.Truncate(size); err != nil {
+		e.t.Fatal(err)
+	}
+	return f
+}
+
+func (e *emulated) mapRegion() {
+	e.t.Helper()
+	r := &region{addr: emulatedRegion, ringSize: uint64(e.s.options.RingSize)}
+	size := int(ringsAt + maxThreads*r.ringSize)
+	r.file = e.file("region", int64(size))
+	var err error
+	if r.memory, err = unix.Mmap(int(r.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { _ = unix.Munmap(r.memory) })
+	r.prepare(&e.s.options, e.p.PID)
+	if e.say("memory %s %x %x", r.file.Name(), emulatedRegion, size) != "1" {
+		e.t.Fatal("the region cannot be mapped")
+	}
+	e.s.region = r
+}
+
+func (e *emulated) writeBlock(at int64, b []byte) {
+	e.t.Helper()
+	if _, err := e.block.WriteAt(b, at); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// arm64Sites returns those of the functions that run counts.
+func (e *emulated) arm64Sites(program string) []*Site {
+	e.t.Helper()
+	f, err := os.Open(program)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { f.Close() })
+	file, err := exe.Open(f)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	names, err := file.Functions()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	found, unusable, err := file.Sites(names)
+	if err != nil || unusable != 0 {
+		e.t.Fatalf("%d unusable, error %v", unusable, err)
+	}
+	var sites []*Site
+	for _, s := range found {
+		if _, ok := callsOfRound[s.Function.Name]; ok || slices.Contains(furtherFunctions, s.Function.Name) {
+			sites = append(sites, &Site{Site: s, Addr: s.Addr})
+		}
+	}
+	if len(sites) != len(callsOfRound)+len(furtherFunctions) {
+		e.t.Fatalf("sites of %d functions, want %d", len(sites), len(callsOfRound)+len(furtherFunctions))
+	}
+	return sites
+}
+
+// switchTo changes the sites from what they are to those of a mode; 0: off.
+func (e *emulated) switchTo(from, to Mode) {
+	e.t.Helper()
+	word := func(mode Mode, i int) string {
+		b := []byte("\x1f\x20\x03\xd5") // nop
+		if mode != 0 {
+			b = arm64.jump(e.stubs[mode][i].site, e.stubs[mode][i].addr())
+		}
+		return fmt.Sprintf("%x", binary.LittleEndian.Uint32(b))
+	}
+	for i, st := range e.stubs[Counts] {
+		if had := e.say("change %x %s", st.site, word(to, i)); had != word(from, i) {
+			e.t.Fatalf("at %#x is %s, not %s", st.site, had, word(from, i))
+		}
+	}
+	table := uint64(0)
+	if to != 0 {
+		table = e.s.region.table()
+	}
+	e.writeBlock(0, binary.LittleEndian.AppendUint64(nil, table))
+	e.s.options.Mode = to
+}
+
+// What a round of testdata/arm64.c calls how often.
+var callsOfRound = map[string]int{
+	"leaf": 3, "middle": 1, "fib": 177, "tail": 1, "tailed": 1, "many": 1, "jumped": 1, "jumper": 1, "handled": 1, "empty": 1,
+}
+
+var furtherFunctions = []string{"walk", "walked", "ender", "ended", "interrupted"}
+
+// TestARM64 runs the trampoline under emulation: on several threads, with signals
+// and longjmp, counts and events are exact, and the program works as before.
+func TestARM64(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"nops": {"-fpatchable-function-entry=2"},
+		"one":  {"-fpatchable-function-entry=1"},
+		"bti":  {"-fpatchable-function-entry=2", "-mbranch-protection=standard"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := emulate(t, flags...)
+			const threads, rounds = 4, 100
+			plain := e.walk()
+			run := fmt.Sprintf("run %d %d", threads, rounds)
+
+			e.switchTo(0, Counts)
+			if got := e.say("%s", run); got != "bad 0" {
+				t.Errorf("counted it says %q", got)
+			}
+			counts := e.counts()
+			for f, n := range callsOfRound {
+				if counts[f] != n*threads*rounds {
+					t.Errorf("%s: counted %d calls, want %d", f, counts[f], n*threads*rounds)
+				}
+			}
+			e.clearRings()
+
+			e.switchTo(Counts, Entries)
+			e.check(e.tallyOf(run), threads*rounds, nil)
+			e.check(e.tallyOf(fmt.Sprintf("main %d", rounds)), rounds, nil)
+
+			e.switchTo(Entries, Exits)
+			// The exit of tailed is that of tail; jumper never returns.
+			e.check(e.tallyOf(run), threads*rounds, map[string]int{"tailed": -1, "jumper": -1})
+			// The stack of main has no shadow.
+			y := e.tallyOf(fmt.Sprintf("main %d", rounds))
+			if len(y.exits) != 0 {
+				t.Errorf("exits on a stack without a shadow: %v", y.exits)
+			}
+			e.check(y, rounds, nil)
+
+			// Two stubs are between the frames of walk, walked and their caller.
+			if frames := e.walk(); frames != [2]int{plain[0], plain[1] + 2} {
+				t.Errorf("%d frames of the program and %d others, without stubs %d and %d", frames[0], frames[1], plain[0], plain[1])
+			}
+			if got, want := e.say("end"), "5 10"; got != want {
+				t.Errorf("unwinding through stubs says %q, want %q", got, want)
+			}
+
+			e.switchTo(Exits, 0)
+			e.s.options.Mode = Exits
+			for e.s.Read(func(proc.Thread, []Event) {}) > 0 {
+			}
+			y = e.tallyOf(run)
+			if len(y.entries)+len(y.exits) != 0 {
+				t.Errorf("switched off: events %v", y)
+			}
+			if lost, noThread := e.s.Lost(); lost != 0 || noThread != 0 {
+				t.Errorf("lost %d and %d", lost, noThread)
+			}
+		})
+	}
+}
+
+// TestARM64Signals counts calls while signals come at any time, whose handlers make
+// counted calls too.
+func TestARM64Signals(t *testing.T) {
+	e := emulate(t, "-fpatchable-function-entry=2")
+	// storm returns how often each function was called.
+	storm := func() map[string]int {
+		var bad, rounds, interruptions int
+		if n, err := fmt.Sscanf(e.say("storm 4 100"), "bad %d %d %d", &bad, &rounds, &interruptions); n != 3 || bad != 0 {
+			t.Errorf("%d results are wrong, error %v", bad, err)
+		}
+		calls := map[string]int{"interrupted": interruptions}
+		for f, n := range callsOfRound {
+			calls[f] = n * rounds
+		}
+		return calls
+	}
+	e.switchTo(0, Counts)
+	want := storm()
+	if diff := cmp.Diff(want, e.counts()); diff != "" {
+		t.Errorf("counts: -want +got:\n%s", diff)
+	}
+	e.clearRings()
+	e.switchTo(Counts, Exits)
+	want = storm()
+	got, all := 0, 0
+	for f, n := range e.readAll().total() {
+		got += n
+		if f == "interrupted" && n > 2*want[f] {
+			t.Errorf("%d events of calls by handlers, want %d", n, 2*want[f])
+		}
+	}
+	for _, n := range want {
+		all += 2 * n
+	}
+	all -= want["tailed"] + want["jumper"] // which have no exits
+	if lost, _ := e.s.Lost(); got+int(lost) != all {
+		t.Errorf("%d events read and %d lost, of %d", got, lost, all)
+	}
+}
+
+// TestARM64Lost compares what was read and what was lost with the number of calls,
+// where rings are too small.
+func TestARM64Lost(t *testing.T) {
+	e := emulate(t, "-fpatchable-function-entry=2")
+	e.switchTo(0, Exits)
+	const threads, rounds = 2, 1000
+	e.say("run %d %d", threads, rounds)
+	got, want := 0, 0
+	for _, n := range e.readAll().total() {
+		got += n
+	}
+	for _, n := range callsOfRound {
+		want += 2 * n * threads * rounds
+	}
+	want -= 2 * threads * rounds // exits of tailed and jumper
+	lost, _ := e.s.Lost()
+	if got+int(lost) != want || lost == 0 {
+		t.Errorf("%d events read and %d lost, of %d", got, lost, want)
+	}
+}
+
+// counts are those of all threads by function.
+func (e *emulated) counts() map[string]int {
+	counts := make(map[string]int)
+	for id, n := range e.s.Counts() {
+		counts[e.s.Site(id).Function.Name] += int(n)
+	}
+	return counts
+}
+
+// readAll reads what the rings have.
+func (e *emulated) readAll() tally {
+	y := tally{make(map[string]int), make(map[string]int)}
+	for e.s.Read(y.add(e.s)) > 0 {
+	}
+	return y
+}
+
+// total is the number of events by function.
+func (y tally) total() map[string]int {
+	all := maps.Clone(y.entries)
+	for f, n := range y.exits {
+		all[f] += n
+	}
+	return all
+}
+
+// clearRings makes events of rings that had counts.
+func (e *emulated) clearRings() {
+	for i := range maxThreads {
+		if e.s.region.thread(i).id != 0 {
+			clear(e.s.region.ring(i))
+		}
+	}
+}
+
+// tallyOf gives the command and reads the events afterwards: there is room for
+// all of them.
+func (e *emulated) tallyOf(command string) tally {
+	e.t.Helper()
+	if got := e.say("%s", command); got != "bad 0" {
+		e.t.Errorf("%s: %q", command, got)
+	}
+	y := tally{make(map[string]int), make(map[string]int)}
+	count := y.add(e.s)
+	open := make(map[proc.Thread][]Event)
+	for e.s.Read(func(thread proc.Thread, events []Event) {
+		count(thread, events)
+		open[thread] = e.nest(open[thread], events)
+	}) > 0 {
+	}
+	return y
+}
+
+// nest checks that times grow and that exits are those of calls that are open.
+func (e *emulated) nest(open, events []Event) []Event {
+	e.t.Helper()
+	last := uint64(0)
+	for i, event := range events {
+		if event.Time < last {
+			e.t.Fatalf("event %d of %d: time %d after %d", i, len(events), event.Time, last)
+		}
+		last = event.Time
+		if event.ID&ExitFlag == 0 {
+			open = append(open, event)
+			continue
+		}
+		n := len(open) - 1
+		for n >= 0 && (open[n].ID != event.ID&^ExitFlag || open[n].Stack != event.Stack) {
+			n-- // left by longjmp or a tail call
+		}
+		if n < 0 {
+			e.t.Fatalf("event %d of %d: an exit of %s at %#x without an entry", i, len(events), e.s.Site(event.ID).Name(), event.Stack)
+		}
+		open = open[:n]
+	}
+	return open
+}
+
+// walk returns how many frames an unwinder finds in the program and elsewhere.
+func (e *emulated) walk() (frames [2]int) {
+	e.t.Helper()
+	if n, err := fmt.Sscan(e.say("walk"), &frames[0], &frames[1]); n != 2 {
+		e.t.Fatal(err)
+	}
+	return frames
+}
+
+// check compares the calls in a number of rounds; more says of which functions
+// other exits are seen, in each round.
+func (e *emulated) check(y tally, rounds int, more map[string]int) {
+	e.t.Helper()
+	for f, n := range callsOfRound {
+		if y.entries[f] != n*rounds {
+			e.t.Errorf("%s: %d entries, want %d", f, y.entries[f], n*rounds)
+		}
+		if want := (n + more[f]) * rounds; more != nil && y.exits[f] != want {
+			e.t.Errorf("%s: %d exits, want %d", f, y.exits[f], want)
+		}
+	}
+}

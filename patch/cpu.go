@@ -1,0 +1,176 @@
+package patch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"runtime"
+	"slices"
+
+	"footfall/proc"
+)
+
+// A cpu is what differs between processors: the bytes. amd64.go and arm64.go
+// have one each, and are compiled everywhere.
+type cpu struct {
+	trampoline []byte              // the code that runs in the target
+	routines   map[Mode][2]routine // of the modes that there are; the second is 0 if exits are not seen
+	arguments  bool                // they can be recorded
+
+	jumpSize    int                            // of what is written at a site
+	jump        func(at, target uint64) []byte // encodes that
+	reach       int64                          // of jumps, from a block to its sites
+	stub        func(stubCode) []byte          // encodes a stub, of stubSize bytes
+	breakpoint  []byte                         // an instruction
+	stacksFrom  uint64                         // the lowest address of stacks whose exits are seen
+	threadBlock int64                          // where libc keeps what it knows of a thread, from the thread pointer on
+	idPlaces    []uint64                       // where its id is in that of some libc
+
+	// Of stubs, for unwinding: the numbers of the stack pointer and the return
+	// address, and where the slot of that is, less the CFA.
+	stackColumn, returnColumn byte
+	slot                      int64
+}
+
+// native is this machine's; one that has no modes if nobody wrote it.
+var native = nativeCPU()
+
+func nativeCPU() *cpu {
+	if c := map[string]*cpu{"amd64": amd64, "arm64": arm64}[runtime.GOARCH]; c != nil {
+		return c
+	}
+	return new(cpu)
+}
+
+// supports returns an error if what the options want is not there.
+func (c *cpu) supports(p *proc.Process, o *Options) error {
+	_, has := c.routines[o.Mode]
+	switch {
+	case len(c.routines) == 0:
+		return fmt.Errorf("process %d: calls are recorded on x86-64 and arm64 only: %w", p.PID, ErrNotSupported)
+	case !proc.CanStop:
+		return fmt.Errorf("process %d: functions cannot be switched on: on %s footfall cannot read the registers of other processes: %w", p.PID, runtime.GOARCH, ErrNotSupported)
+	case !has && o.Mode == Chains:
+		return fmt.Errorf("process %d: chains of callers are not counted on %s: %w", p.PID, runtime.GOARCH, ErrNotSupported)
+	case !has:
+		return fmt.Errorf("process %d: calls are not filtered on %s, record all of them: %w", p.PID, runtime.GOARCH, ErrNotSupported)
+	case o.Arguments && !c.arguments:
+		return fmt.Errorf("process %d: arguments are not recorded on %s: %w", p.PID, runtime.GOARCH, ErrNotSupported)
+	}
+	return nil
+}
+
+// version tells code of one footfall from that of another.
+func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) }
+
+// What a trampoline has at its beginning.
+const (
+	shadowConstant = 0 // u64
+	threadIDPlace  = 8 // u64
+	rangeCount     = 16
+	rangesAt       = 24 // 8 pairs of u64
+	maxBlocks      = 8
+	stacksAt       = rangesAt + 16*maxBlocks // address and size u64; amd64 knows them
+	routineTable   = 0x100                   // u32 each, in the order of routine
+)
+
+type routine int
+
+const (
+	entryRoutine routine = iota
+	exitRoutine
+	entryOnlyRoutine
+	countRoutine
+	chainRoutine
+	entryFilteredRoutine
+	exitFilteredRoutine
+	entryArgumentsRoutine
+)
+
+// offset returns where in the trampoline a routine begins.
+func (c *cpu) offset(r routine) uint64 {
+	return uint64(binary.LittleEndian.Uint32(c.trampoline[routineTable+4*r:]))
+}
+
+// code is the trampoline for a process with those blocks.
+func (c *cpu) code(shadow, idPlace uint64, stacks [2]uint64, blocks []*block) []byte {
+	code := slices.Clone(c.trampoline)
+	word := binary.LittleEndian.PutUint64
+	word(code[shadowConstant:], shadow)
+	word(code[threadIDPlace:], idPlace)
+	word(code[rangeCount:], uint64(len(blocks)))
+	for i, b := range blocks {
+		word(code[rangesAt+16*i:], b.addr+stubsAt)
+		word(code[rangesAt+16*i+8:], maxStubs*stubSize)
+	}
+	word(code[stacksAt:], stacks[0])
+	word(code[stacksAt+8:], stacks[1])
+	return code
+}
+
+// A stubCode is what a stub is made of. Its trampoline/*.S has drawings.
+type stubCode struct {
+	at          uint64 // where it will be
+	entry, exit uint64 // routines; exit is 0 if exits are not seen
+	resume      uint64 // where the function goes on, behind the site
+	id          uint32
+	description uint64 // of the arguments
+}
+
+const stubSize = 48
+
+// stubAt encodes the stub for a mode, which goes to s.at and uses the trampoline
+// at code.
+func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
+	r := c.routines[mode]
+	if mode == Entries && s.description != 0 {
+		r[0] = entryArgumentsRoutine
+	}
+	s.entry = code + c.offset(r[0])
+	if r[1] != 0 {
+		s.exit = code + c.offset(r[1])
+	}
+	return c.stub(s)
+}
+
+// unwindTable is .eh_frame for the stubs: how to go on from where a function
+// returns into a stub, when an exception passes through.
+//
+//	CFA = stack pointer - 1   the unwinder tells frames apart by their CFA, and
+//	                          the function that the stub called has the stack
+//	                          pointer
+//	stack pointer = CFA + 1
+//	return address            at A + shadow, A = CFA + slot: on amd64 the stack
+//	                          pointer is A + 8 when the function has returned, on
+//	                          arm64 it is A
+func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
+	word := binary.LittleEndian.AppendUint64
+	expression := word([]byte{0x0e}, shadow+uint64(c.slot)) // DW_OP_const8u
+	expression = append(expression, 0x22)                   // DW_OP_plus: the CFA is on the stack
+	cie := []byte{
+		0, 0, 0, 0, 1, // id 0, version 1
+		0,                       // no augmentation: addresses are absolute
+		1, 0x7f, c.returnColumn, // code alignment 1, data alignment -1
+		0x12, c.stackColumn, 1, // DW_CFA_def_cfa_sf: + 1 * -1
+		0x15, c.stackColumn, 0x7f, // DW_CFA_val_offset_sf: it is CFA + -1 * -1
+	}
+	cie = append(cie, 0x10, c.returnColumn, byte(len(expression))) // DW_CFA_expression
+	cie = append(cie, expression...)
+	cie = pad(cie)
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(cie)))
+	b = append(b, cie...)
+	fde := binary.LittleEndian.AppendUint32(nil, uint32(len(b)+4)) // back to the CIE
+	fde = word(word(fde, stubs), size)
+	fde = pad(fde)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(fde)))
+	b = append(b, fde...)
+	return append(b, 0, 0, 0, 0)
+}
+
+// pad fills with DW_CFA_nop, up to where the next length field is aligned.
+func pad(b []byte) []byte {
+	for len(b)%8 != 4 {
+		b = append(b, 0)
+	}
+	return b
+}

@@ -1,0 +1,252 @@
+// The code that runs inside the watched program on arm64: what happens between
+// a site and the function behind it, and after the function. It is to amd64.S
+// what arm64.go is to amd64.go: the block of memory in which it lies, the table
+// of threads and the rings are the same, and drawn there. It has no filters, no
+// arguments and no chains of callers.
+//
+// The site, a nop, becomes a branch to a stub, which is one of these
+// (patch/arm64.go writes them):
+//
+//    0  stp  x16, x30, [sp, #-64]!       0  stp  x16, x30, [sp, #-64]!
+//    4  bl   entry                       4  bl   entry_only, or count
+//    8  cbz  x16, 36                     8  ldp  x16, x30, [sp], #64
+//   12  ldr  x16, [sp], #64             12  b    function
+//   16  bl   function
+//   20  stp  x16, x30, [sp, #-64]!
+//   24  bl   exit
+//   28  ldp  x16, x30, [sp], #64
+//   32  ret
+//   36  ldp  x16, x30, [sp], #64
+//   40  b    function
+//   44  id                              44  id
+//
+// The left one sees the exit: it calls the function, so that x30, where that
+// returns to, is 20 of the stub. Each bl has its ret, as the processor's
+// prediction, and a guarded control stack, want it. The caller's x30 is kept at
+// A + shadow; A is sp where the function begins. Calls below it have another A,
+// because a function that calls keeps its x30 on the stack.
+//
+// All registers are preserved, also those that calls may change: with -fipa-ra
+// compilers rely on what a function really does. Flags are not: they are dead at
+// entries and exits.
+//
+// In a routine:
+//
+//   sp + 0         x16, x30 of the caller (in an exit: to be filled)
+//   sp + 16 ... 56 x17, x0, x1, x2, x3, x4
+//   sp + 64        A
+//   x30            return into the stub
+//   x1             the thread, once it is found
+
+        .set    threads, 1024
+        .set    THREAD_HEAD, 8          // events that were begun
+        .set    THREAD_LIMIT, 16        // head may go there without a look at tail
+        .set    THREAD_RING, 24         // address of the events
+        .set    THREAD_LOST, 32
+        .set    THREAD_MASK, 40         // u32; events in the ring, less one
+        .set    THREAD_TAIL, 64         // events that were read
+        .set    THREAD_PID, 72          // u32; its process
+        .set    NO_THREAD, -32          // before the table: calls for which it was full
+        .set    EXIT, 0x80000000        // in an event's id
+        .set    FRAME, 64
+        .set    RETURN, 8               // the caller's x30
+        .set    ENTRY_ID, 44 - 8        // from x30 on
+        .set    EXIT_ID, 44 - 28
+
+        .text
+start:
+shadow: .quad   0
+tid_at: .quad   0                       // where tpidr_el0 has the thread's id
+nranges:.quad   0
+ranges: .fill   16, 8, 0                // of all stubs: address, size
+stacks: .quad   0, 0                    // that have a shadow: lowest address, size
+        .org    0x100
+        .long   entry - start, exit - start
+        .long   entry_only - start, count - start
+        .org    0x140
+
+// increment adds 1 to the word at \at. It is not for other threads: a signal
+// handler of this one makes the store fail. Changes x3, x16.
+        .macro  increment at
+6:      ldxr    x3, [\at]
+        add     x3, x3, #1
+        stxr    w16, x3, [\at]
+        cbnz    w16, 6b
+        .endm
+
+// find_thread sets x1 to the thread, or goes to \skip if nothing is to be
+// recorded. Changes x0, x2, x3, x4, x16, x17.
+        .macro  find_thread skip
+        adr     x16, start
+        sub     x17, x16, #0x2000
+        ldr     x17, [x17]
+        cbz     x17, \skip
+        mrs     x0, tpidr_el0
+        ldr     x1, [x16, #tid_at - start]
+        ldr     w0, [x0, x1]
+        mov     w1, #0x79b1
+        movk    w1, #0x9e37, lsl #16
+        mul     w1, w0, w1
+        lsr     w1, w1, #22
+        add     x1, x17, x1, lsl #7
+        ldr     w2, [x1]
+        cbz     w2, 1f
+        cmp     w2, w0
+        b.ne    1f
+2:
+        .subsection 1
+1:      mov     x4, x30
+        bl      probe
+        mov     x30, x4
+        cbz     x1, \skip
+        b       2b
+        .previous
+        .endm
+
+// record writes an event of 16 bytes: time u64, id u32, low half of A u32. The
+// time comes last, and stlr lets nobody see it before the rest: as long as it is
+// 0 the event is not there. Changes x0, x2, x3, x16, x17.
+        .macro  record id, flag=0
+        ldr     w16, [x30, #\id]
+        .if     \flag
+        orr     w16, w16, #\flag
+        .endif
+        add     x2, x1, #THREAD_HEAD
+        ldr     x0, [x2]
+        ldr     x3, [x1, #THREAD_LIMIT]
+        cmp     x0, x3
+        b.hs    3f
+4:      ldxr    x0, [x2]
+        add     x3, x0, #1
+        stxr    w17, x3, [x2]
+        cbnz    w17, 4b
+        ldr     w3, [x1, #THREAD_MASK]
+        ldr     x17, [x1, #THREAD_RING]
+        and     x0, x0, x3
+        add     x3, x17, x0, lsl #4
+        add     x0, sp, #FRAME
+        stp     w16, w0, [x3, #8]
+        mrs     x0, cntvct_el0
+        stlr    x0, [x3]
+5:
+        .subsection 1
+3:      ldr     w3, [x1, #THREAD_MASK]
+        add     x17, x1, #THREAD_TAIL
+        ldar    x17, [x17]              // what was read is free from here on
+        add     x3, x3, x17
+        sub     x3, x3, #63
+        str     x3, [x1, #THREAD_LIMIT]
+        cmp     x0, x3
+        b.lo    4b
+        add     x2, x1, #THREAD_LOST
+        increment x2
+        b       5b
+        .previous
+        .endm
+
+        .macro  save
+        stp     x17, x0, [sp, #16]
+        stp     x1, x2, [sp, #32]
+        stp     x3, x4, [sp, #48]
+        .endm
+
+        .macro  done
+        ldp     x17, x0, [sp, #16]
+        ldp     x1, x2, [sp, #32]
+        ldp     x3, x4, [sp, #48]
+        ret
+        .endm
+
+entry:
+        save
+        find_thread hijack
+        record  ENTRY_ID
+hijack:
+        adr     x16, start
+        add     x2, sp, #FRAME
+        ldp     x3, x4, [x16, #stacks - start]
+        sub     x3, x2, x3
+        cmp     x3, x4
+        b.hs    plain
+        ldr     x0, [sp, #RETURN]
+        ldr     w3, [x16, #nranges - start]
+        add     x4, x16, #ranges - start
+1:      ldp     x17, x1, [x4], #16
+        sub     x17, x0, x17            // in a stub: a tail call; its exit is ours too
+        cmp     x17, x1
+        b.lo    plain
+        subs    w3, w3, #1
+        b.ne    1b
+        ldr     x1, [x16, #shadow - start]
+        str     x0, [x2, x1]
+        mov     x16, #1                 // the stub calls the function
+        done
+plain:
+        mov     x16, #0                 // it goes there
+        done
+
+        .p2align 4
+exit:
+        save
+        find_thread restore
+        record  EXIT_ID, EXIT
+restore:
+        ldr     x16, shadow
+        add     x17, sp, #FRAME
+        ldr     x17, [x17, x16]
+        str     x17, [sp, #RETURN]
+        done
+
+        .p2align 4
+entry_only:
+        save
+        find_thread nothing
+        record  ENTRY_ID
+nothing:
+        done
+
+        .p2align 4
+count:
+        save
+        find_thread nothing
+        ldr     w2, [x30, #ENTRY_ID]
+        ldr     x3, [x1, #THREAD_RING]
+        add     x2, x3, x2, lsl #3
+        increment x2
+        done
+
+// probe looks further for the thread of id w0, from x1 on in the table x17, and
+// takes a free place. x1: the thread, or 0. Changes x2, x3, x16.
+probe:
+        cbz     w0, 8f
+        mov     w3, #threads
+1:      ldr     w2, [x1]
+        cmp     w2, w0
+        b.eq    9f
+        cbnz    w2, 4f
+2:      ldaxr   w2, [x1]
+        cbnz    w2, 3f
+        stlxr   w2, w0, [x1]
+        cbnz    w2, 2b
+        stp     x0, x8, [sp, #-16]!
+        mov     x8, #172                // getpid
+        svc     #0
+        str     w0, [x1, #THREAD_PID]
+        ldp     x0, x8, [sp], #16
+9:      ret
+3:      clrex
+        cmp     w2, w0                  // a signal handler of this thread was faster
+        b.eq    9b
+4:      add     x1, x1, #128
+        add     x16, x17, #threads * 128
+        cmp     x1, x16
+        csel    x1, x17, x1, eq
+        subs    w3, w3, #1
+        b.ne    1b
+8:      sub     x2, x17, #-NO_THREAD
+7:      ldxr    x3, [x2]                // of all threads
+        add     x3, x3, #1
+        stxr    w16, x3, [x2]
+        cbnz    w16, 7b
+        mov     x1, #0
+        ret

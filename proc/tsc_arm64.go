@@ -1,0 +1,4 @@
+package proc
+
+// Ticks reads the system's counter (CNTVCT_EL0), which all processes share.
+func Ticks() uint64
