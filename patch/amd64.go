@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"debug/elf"
 	_ "embed"
 	"encoding/binary"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 var trampolineAMD64 []byte
 
 var amd64 = &cpu{
+	machine:    elf.EM_X86_64,
 	trampoline: trampolineAMD64,
 	routines: map[Mode][2]routine{
 		Entries:  {entryOnlyRoutine},

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,6 +112,29 @@ func assemble(t *testing.T, text string) string {
 	return string(b)
 }
 
+// TestSupports compares what is refused before a process is touched.
+func TestSupports(t *testing.T) {
+	p := &proc.Process{PID: 1}
+	for _, test := range []struct {
+		name    string
+		cpu     *cpu
+		options Options
+		refused bool
+	}{
+		{"amd64 filtered", amd64, Options{Mode: Filtered, Arguments: true}, false},
+		{"arm64 exits", arm64, Options{Mode: Exits}, false},
+		{"arm64 filtered", arm64, Options{Mode: Filtered}, true},
+		{"arm64 chains", arm64, Options{Mode: Chains}, true},
+		{"arm64 arguments", arm64, Options{Mode: Entries, Arguments: true}, true},
+		{"another", new(cpu), Options{Mode: Counts}, true},
+	} {
+		refused := test.refused || !proc.CanStop
+		if err := test.cpu.supports(p, &test.options); errors.Is(err, ErrNotSupported) != refused {
+			t.Errorf("%s: error %v, want one: %t", test.name, err, refused)
+		}
+	}
+}
+
 // emulated is a program that qemu runs, with a block and a region that it has
 // mapped from files: what the kernel would do for footfall, it does itself.
 type emulated struct {
@@ -145,7 +170,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	e.block = e.file("block", blockSize)
 	e.writeBlock(codeAt, code)
 	e.writeBlock(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
-	for _, site := range e.arm64Sites(program) {
+	for _, site := range arm64Sites(t, program) {
 		for _, mode := range []Mode{Counts, Entries, Exits} {
 			st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode}
 			b.add(st)
@@ -199,35 +224,55 @@ func (e *emulated) writeBlock(at int64, b []byte) {
 }
 
 // arm64Sites returns those of the functions that run counts.
-func (e *emulated) arm64Sites(program string) []*Site {
-	e.t.Helper()
+func arm64Sites(t *testing.T, program string) []*Site {
+	t.Helper()
 	f, err := os.Open(program)
 	if err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
-	e.t.Cleanup(func() { f.Close() })
+	t.Cleanup(func() { f.Close() })
 	file, err := exe.Open(f)
 	if err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
 	names, err := file.Functions()
 	if err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
 	found, unusable, err := file.Sites(names)
 	if err != nil || unusable != 0 {
-		e.t.Fatalf("%d unusable, error %v", unusable, err)
+		t.Fatalf("%d unusable, error %v", unusable, err)
 	}
+	image := &Image{Path: program, file: file, names: names}
 	var sites []*Site
 	for _, s := range found {
 		if _, ok := callsOfRound[s.Function.Name]; ok || slices.Contains(furtherFunctions, s.Function.Name) {
-			sites = append(sites, &Site{Site: s, Addr: s.Addr})
+			sites = append(sites, &Site{Site: s, Addr: s.Addr, Image: image})
 		}
 	}
 	if len(sites) != len(callsOfRound)+len(furtherFunctions) {
-		e.t.Fatalf("sites of %d functions, want %d", len(sites), len(callsOfRound)+len(furtherFunctions))
+		t.Fatalf("sites of %d functions, want %d", len(sites), len(callsOfRound)+len(furtherFunctions))
 	}
 	return sites
+}
+
+// TestARM64Source compares where functions are said to be in the source with where
+// they are.
+func TestARM64Source(t *testing.T) {
+	text, err := os.ReadFile("testdata/arm64.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for _, flags := range []string{"-fpatchable-function-entry=2", "-mbranch-protection=standard"} {
+		program := build(t, "aarch64-linux-gnu-gcc", "arm64.c", "-static", "-fpatchable-function-entry=2", flags)
+		for _, site := range arm64Sites(t, program) {
+			file, line := site.Source(nil)
+			if filepath.Base(file) != "arm64.c" || line < 1 || line > len(lines) || !strings.Contains(lines[line-1], " "+site.Name()+"(") {
+				t.Errorf("%s is said to be at %s:%d", site.Name(), file, line)
+			}
+		}
+	}
 }
 
 // switchTo changes the sites from what they are to those of a mode; 0: off.

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -13,6 +14,7 @@ import (
 // A cpu is what differs between processors: the bytes. amd64.go and arm64.go
 // have one each, and are compiled everywhere.
 type cpu struct {
+	machine    elf.Machine         // of programs
 	trampoline []byte              // the code that runs in the target
 	routines   map[Mode][2]routine // of the modes that there are; the second is 0 if exits are not seen
 	arguments  bool                // they can be recorded

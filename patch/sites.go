@@ -112,8 +112,11 @@ func (i *Image) Close() {
 }
 
 // Sites lists the sites of the image, and how many entries of its lists cannot
-// be used.
+// be used. Programs for another CPU, which an emulator has in its memory, have none.
 func (i *Image) Sites() ([]*Site, int, error) {
+	if i.file.Machine != native.machine {
+		return nil, 0, nil
+	}
 	found, unusable, err := i.file.Sites(i.names)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", i.Path, err)
@@ -210,7 +213,8 @@ func (i *Image) Parameters(p *proc.Process, addr uint64) ([]exe.Parameter, error
 // Source returns where the function of a site begins in the source; "" if that
 // is not known.
 func (s *Site) Source(p *proc.Process) (file string, line int) {
-	frames := s.Image.Frames(p, s.Addr)
+	// GCC's debug information of a function on arm64 begins behind the nops.
+	frames := s.Image.Frames(p, s.Addr+uint64(s.Size))
 	if len(frames) == 0 {
 		return "", 0
 	}
