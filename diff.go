@@ -134,17 +134,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	exceeded := false
-	for _, l := range limits {
-		if said := c.Exceeded(l); said != "" {
-			fmt.Fprintf(stderr, "footfall: %s\n", said)
-			exceeded = true
-		}
-	}
-	if exceeded {
-		return &exitError{status: statusMissed}
-	}
-	return nil
+	return judge(stderr, limits, c.Exceeded)
 }
 
 func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []report.Limit, err error) {

@@ -303,7 +303,7 @@ func (p *printer) print(set *coverage.Set) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return judge(p.stderr, r, p.thresholds)
+	return judge(p.stderr, p.thresholds, r.Missed)
 }
 
 // nothing returns an error that says why, if there is nothing to report.
@@ -369,11 +369,11 @@ func patchNotes(w io.Writer, r *report.Report, all bool) {
 	}
 }
 
-// judge returns the error for missed thresholds.
-func judge(w io.Writer, r *report.Report, thresholds []report.Threshold) error {
+// judge tells which thresholds were missed, and returns the error for that.
+func judge[T any](w io.Writer, thresholds []T, miss func(T) string) error {
 	missed := false
 	for _, t := range thresholds {
-		if m := r.Missed(t); m != "" {
+		if m := miss(t); m != "" {
 			fmt.Fprintf(w, "footfall: %s\n", m)
 			missed = true
 		}
