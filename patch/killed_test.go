@@ -68,17 +68,22 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// switcher switches everything on and off until it is killed.
-func switcher(t *testing.T) {
+// targetIn opens the process whose number a variable of the environment has.
+func targetIn(t *testing.T, variable string) *target {
 	var pid int
-	if _, err := fmt.Sscan(os.Getenv("PATCH_SWITCHER"), &pid); err != nil {
+	if _, err := fmt.Sscan(os.Getenv(variable), &pid); err != nil {
 		t.Fatal(err)
 	}
 	p, err := proc.Open(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &target{t: t, p: p}
+	return &target{t: t, p: p}
+}
+
+// switcher switches everything on and off until it is killed.
+func switcher(t *testing.T) {
+	g := targetIn(t, "PATCH_SWITCHER")
 	sites := g.sites("*")
 	fmt.Println("switching")
 	for {

@@ -185,15 +185,7 @@ func TestKilled(t *testing.T) {
 
 // victim traces and waits to be killed.
 func victim(t *testing.T) {
-	var pid int
-	if _, err := fmt.Sscan(os.Getenv("PATCH_VICTIM"), &pid); err != nil {
-		t.Fatal(err)
-	}
-	p, err := proc.Open(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &target{t: t, p: p}
+	g := targetIn(t, "PATCH_VICTIM")
 	g.open(g.sites("leaf", "fib"), Options{Mode: Exits})
 	fmt.Println("on")
 	time.Sleep(time.Minute)
