@@ -59,7 +59,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   pprof       a profile with calls and wall time, for go tool pprof
   html        a page with a flame graph and a table, for any browser
   collapsed   chains of calls and their time, for flame graphs
-  json        all calls, see docs/trace.md
+  json        all calls, see docs/tracing.md
   raw         the events; --read makes any other output of them
 
 Events that come faster than they are read are dropped, counted and said;
