@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -299,31 +300,11 @@ func (c *config) check() error {
 func nearest(word string, names []string) string {
 	best, least := "", 1+min(3, len(word)/2)
 	for _, name := range names {
-		if d := editDistance(word, name); d < least {
+		if d := levenshtein.ComputeDistance(word, name); d < least {
 			best, least = name, d
 		}
 	}
 	return best
-}
-
-// editDistance counts the letters to be put in, taken out or changed.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // apply sets the flags of cmd. Those of its table win over shared ones.

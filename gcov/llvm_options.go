@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 type llvmOptions struct {
@@ -240,10 +242,10 @@ func (p *llvmParser) shown(name string) string {
 func (p *llvmParser) nearest(name string) string {
 	name, value, _ := strings.Cut(name, "=")
 	best := p.run.version.firstOption()
-	least := llvmEditDistance(name, best)
+	least := levenshtein.ComputeDistance(name, best)
 	for i := range llvmOptionTable {
 		for _, n := range llvmOptionTable[i].names {
-			if d := llvmEditDistance(name, n); d < least && p.lookup(n) != nil {
+			if d := levenshtein.ComputeDistance(name, n); d < least && p.lookup(n) != nil {
 				best, least = n, d
 			}
 		}
@@ -252,27 +254,6 @@ func (p *llvmParser) nearest(name string) string {
 		best += "=" + value
 	}
 	return best
-}
-
-// llvmEditDistance is the number of letters to insert, remove or replace.
-func llvmEditDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // llvmResponseFiles replaces each @FILE by the arguments in that file; one
