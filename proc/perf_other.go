@@ -16,4 +16,6 @@ const sampleFP, sampleSP, samplePC = 0, 0, 0
 
 func sampleRegisters(int) ([]uint64, bool, error) { return nil, false, errX86 }
 
-func (t *tracee) systemCall(uintptr, ...uint64) (uint64, error) { return 0, errX86 }
+func (t *tracee) systemCall([]byte, uintptr, func(uint64) []uint64) (uint64, error) {
+	return 0, errX86
+}

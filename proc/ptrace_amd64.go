@@ -80,6 +80,12 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 	if tid == 0 {
 		return 0, ErrBusy
 	}
+	return h.systemCall(tid, nil, number, func(uint64) []uint64 { return args })
+}
+
+// systemCall lets that thread make a system call. memory lies in its stack
+// meanwhile, at the address that args gets, and is read back from there.
+func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
 	var result uint64
 	err := h.borrow(tid, func(regs *unix.PtraceRegs, r *rescue) (func() error, error) {
 		at := uint64(0)
@@ -91,7 +97,14 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 				return nil, err
 			}
 		}
+		place := (regs.Rsp - redZone - uint64(len(memory))) &^ 15
+		if len(memory) > 0 {
+			if _, err := h.p.WriteAt(memory, int64(place)); err != nil {
+				return nil, err
+			}
+		}
 		regs.Rip, regs.Rax = at, uint64(number)
+		args := args(place)
 		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
 			if *place = 0; i < len(args) {
 				*place = args[i]
@@ -112,6 +125,9 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 				err = fmt.Errorf("process %d: a system call for footfall went to %#x", h.p.PID, after.Rip)
 			}
 			result = after.Rax
+			if err == nil && len(memory) > 0 {
+				_, err = h.p.ReadAt(memory, int64(place))
+			}
 			return err
 		}, nil
 	})
@@ -238,6 +254,8 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 			continue
 		case err != nil, got == tid && !status.Stopped():
 			delete(h.s.threads, tid)
+			return status, ErrExited
+		case got == tid && int(status)>>16 == unix.PTRACE_EVENT_EXIT:
 			return status, ErrExited
 		case got == tid && late:
 			return status, ErrStuck

@@ -164,7 +164,7 @@ func (h *Held) passSystemCall(tid int, patience time.Duration) error {
 
 // toSystemCall lets a thread run to where a system call begins or ends.
 func (h *Held) toSystemCall(tid int, deadline time.Time) error {
-	if err := unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACESYSGOOD); err != nil {
+	if err := unix.PtraceSetOptions(tid, h.s.options|unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		return h.p.failed("run a thread", err)
 	}
 	for {

@@ -28,6 +28,7 @@ func (p *Process) WhileStopped(do func() error) error {
 type stopper struct {
 	p       *Process
 	threads map[int]*stopped
+	options int // of ptrace, that the threads have
 }
 
 // A stopped is a thread that is traced.

@@ -392,8 +392,7 @@ func (s *StopSampler) arm(t *tracee) {
 	if p.open == nil {
 		return
 	}
-	registers, compat, err := sampleRegisters(t.tid)
-	if err != nil || compat {
+	if _, compat, err := sampleRegisters(t.tid); err != nil || compat {
 		return
 	}
 	// struct sigevent: value, signal, kind, thread; struct itimerspec: interval
@@ -409,18 +408,12 @@ func (s *StopSampler) arm(t *tracee) {
 		le.PutUint64(b[at:], uint64(s.Period/time.Second))
 		le.PutUint64(b[at+8:], uint64(s.Period%time.Second))
 	}
-	place := (registers[sampleSP] - 1024) &^ 15 // below the red zone
-	if _, err := p.open.WriteAt(b, int64(place)); err != nil {
-		return
-	}
-	if _, err := t.systemCall(unix.SYS_TIMER_CREATE, unix.CLOCK_THREAD_CPUTIME_ID, place, place+atID); err != nil {
-		return
-	}
-	if _, err := p.open.ReadAt(b[atID:], int64(place+atID)); err != nil {
+	_, err := t.systemCall(b, unix.SYS_TIMER_CREATE, func(at uint64) []uint64 { return []uint64{unix.CLOCK_THREAD_CPUTIME_ID, at, at + atID} })
+	if err != nil {
 		return
 	}
 	t.timer = uint64(le.Uint32(b[atID:])) + 1
-	_, _ = t.systemCall(unix.SYS_TIMER_SETTIME, t.timer-1, 0, place+atSpec, 0)
+	_, _ = t.systemCall(b, unix.SYS_TIMER_SETTIME, func(at uint64) []uint64 { return []uint64{t.timer - 1, 0, at + atSpec, 0} })
 }
 
 // ownID is the thread's id as it sees it itself: another one in a container.
@@ -581,7 +574,7 @@ func (s *StopSampler) release(t *tracee, status unix.WaitStatus) {
 	switch {
 	case isEventStop(status):
 		if t.timer != 0 && int(status)>>16 == unix.PTRACE_EVENT_STOP {
-			_, _ = t.systemCall(unix.SYS_TIMER_DELETE, t.timer-1)
+			_, _ = t.systemCall(nil, unix.SYS_TIMER_DELETE, func(uint64) []uint64 { return []uint64{t.timer - 1} })
 		}
 	case !s.ownSignal(t, status):
 		sig = uintptr(status.StopSignal())

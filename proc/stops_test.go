@@ -1,0 +1,108 @@
+//go:build linux
+
+package proc
+
+import (
+	"bufio"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Threads begin and end all the time; each works with memory below its stack
+// pointer (in its red zone) and with all its registers.
+const threadsProgram = `#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static int bad;
+static void *work(void *p)
+{
+	unsigned long sum = 0, want = 0;
+	double half = 0;
+	for (int i = 0; i < 3000; i++) {
+		sum += (unsigned long)i * (i ^ 5);
+		half += i * 0.5;
+	}
+	for (int i = 2999; i >= 0; i--)
+		want += (unsigned long)i * (i ^ 5);
+	if (sum != want || half != 2999 * 3000 / 4.0)
+		__atomic_add_fetch(&bad, 1, __ATOMIC_RELAXED);
+	return p;
+}
+int main(void)
+{
+	alarm(60);
+	puts("begun");
+	fflush(stdout);
+	for (int round = 0; round < 1000; round++) {
+		pthread_t t[4];
+		for (int i = 0; i < 4; i++)
+			if (pthread_create(&t[i], 0, work, &bad))
+				return 3;
+		for (int i = 0; i < 4; i++)
+			if (pthread_join(t[i], 0))
+				return 3;
+	}
+	printf("end: %d bad\n", bad);
+	return 0;
+}
+`
+
+// TestStopSamplerKilled kills footfalls while threads make their timers for them:
+// the program goes on.
+func TestStopSamplerKilled(t *testing.T) {
+	if program := os.Getenv("PROC_SAMPLED"); program != "" {
+		cmd := exec.Command(program)
+		cmd.Stdout = os.Stdout
+		s, err := RunSampled(cmd, SampleOptions{Frequency: 999, Stack: 1024})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Stop()
+		return
+	}
+	if !CanStop {
+		t.Skip("registers of other processes: only on x86-64")
+	}
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "threads.c"), filepath.Join(dir, "threads")
+	if err := os.WriteFile(source, []byte(threadsProgram), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc-12", "-O1", "-pthread", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for range 10 {
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestStopSamplerKilled$")
+		cmd.Env = append(os.Environ(), "PROC_SAMPLED="+program)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(out)
+		if line, err := lines.ReadString('\n'); err != nil || line != "begun\n" {
+			_ = cmd.Process.Kill()
+			t.Skipf("the other process says %q, %v", line, err)
+		}
+		time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cmd.Process.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if end, err := lines.ReadString('\n'); !strings.HasPrefix(end, "end: 0 bad") {
+			t.Fatalf("after a kill the program says %q, %v", end, err)
+		}
+	}
+}
