@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -626,5 +627,30 @@ func registerFrame(p *proc.Process) (uint64, error) {
 		}
 		return register, nil
 	}
+	for _, i := range images {
+		if i.throws(p) {
+			return 0, fmt.Errorf("process %d: %s has an unwinder for exceptions, but no symbol that says where: trace entries only: %w", p.PID, i.Path, ErrNotSupported)
+		}
+	}
 	return 0, nil
+}
+
+// throws tells whether there is the name of C++'s exceptions, or Rust's, in the
+// code of the image.
+func (i *Image) throws(p *proc.Process) bool {
+	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("TSUR\x00ZOM")}
+	const most = 1 << 20
+	b := make([]byte, most)
+	for _, part := range i.image.Parts {
+		for at := part.Start; part.Exec && at < part.End; at += most - 8 {
+			n, err := p.ReadAt(b[:min(most, part.End-at)], int64(at))
+			if err != nil {
+				break
+			}
+			if slices.ContainsFunc(names, func(name []byte) bool { return bytes.Contains(b[:n], name) }) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,11 +19,15 @@ import (
 // spin is  jmp .  of x86-64.
 var spin = []byte{0xeb, 0xfe}
 
-// atEntry is AT_ENTRY of the auxiliary vector.
-const atEntry = 9
+// Of the auxiliary vector: AT_BASE, where the dynamic linker is, and AT_ENTRY.
+const (
+	atBase  = 7
+	atEntry = 9
+)
 
 // Launch starts a program and keeps it where its own code begins, after the
-// dynamic linker: it runs in a circle there until it is let go by release.
+// dynamic linker or, in a static program, libc has made itself ready: it runs in a
+// circle there until it is let go by release.
 func Launch(cmd *exec.Cmd) (p *Process, release func() error, err error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, nil, fmt.Errorf("start a program: only on x86-64: %w", errors.ErrUnsupported)
@@ -81,12 +86,39 @@ func (p *Process) entry() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	var entry uint64
+	static := true
 	for ; len(b) >= 16; b = b[16:] {
-		if binary.LittleEndian.Uint64(b) == atEntry {
-			return binary.LittleEndian.Uint64(b[8:]), nil
+		value := binary.LittleEndian.Uint64(b[8:])
+		switch binary.LittleEndian.Uint64(b) {
+		case atBase:
+			static = value == 0
+		case atEntry:
+			entry = value
 		}
 	}
-	return 0, fmt.Errorf("process %d: where it begins is not known", p.PID)
+	if entry == 0 {
+		return 0, fmt.Errorf("process %d: where it begins is not known", p.PID)
+	}
+	if init := p.initCode(entry); static && init != 0 {
+		return init, nil
+	}
+	return entry, nil
+}
+
+// initCode returns where the program's section .init is, which libc calls before
+// the constructors; 0 if it has none. Before, a static program has no thread
+// pointer, and its functions of the CPU's kind are not chosen yet.
+func (p *Process) initCode(entry uint64) uint64 {
+	f, err := elf.Open(fmt.Sprintf("/proc/%d/exe", p.PID))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if s := f.Section(".init"); s != nil && s.Flags&elf.SHF_EXECINSTR != 0 {
+		return s.Addr + entry - f.Entry
+	}
+	return 0
 }
 
 // waitAt waits until the program has come to an address.
