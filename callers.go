@@ -38,10 +38,12 @@ FUNCTION should begin with room for a jump, as for footfall trace (compile its f
 with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
 root and costs a hundred times as much. The callers need nothing. They are found by
 the tables that exist for exceptions (.eh_frame), so that programs without frame
-pointers work, and by frame pointers where code has no such table; the result says
-which. A chain ends early where there is neither, at a signal handler and where the
-thread began. A function that jumped to FUNCTION as its last act (a tail call) is not
-on the stack any more.
+pointers work, and by frame pointers where code has no such table. Functions that
+have neither, but room for a jump, are traced meanwhile, as all that may be callers:
+each of their calls costs some nanoseconds then, and those that had begun before end
+their chains. The result says which way it was. A chain ends early where there is
+none, at a signal handler and where the thread began. A function that jumped to
+FUNCTION as its last act (a tail call) is not on the stack any more.
 
 A program that counts by itself is only read: if it was compiled by footfall cc, which
 knows the place of each call but no longer chains, and FUNCTION has no room; or if
@@ -153,18 +155,34 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	defer libraries.Close()
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
-	session, err := patch.Open(p, sites, patch.Options{Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20, Follow: true})
+	stderr := cmd.ErrOrStderr()
+	libraries.followsChains = true
+	session, err := patch.Open(p, sites, patch.Options{
+		Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20, Follow: true, Undescribed: libraries.undescribed(libraries.All(), stderr),
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	stderr := cmd.ErrOrStderr()
-	for site, why := range session.Skipped {
-		fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", site.Name(), why)
+	many := 0
+	for _, site := range sites {
+		if why, skipped := session.Skipped[site]; skipped {
+			fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", site.Name(), why)
+		} else {
+			many++
+		}
 	}
 	c := newCallers(p, sites, libraries.All, o.top)
-	c.sayMany(len(session.Sites()), function, stderr)
-	read := func() error { c.chains, c.way = session.Chains(), wayOf(session.ChainWay()); return nil }
+	c.sayMany(many, function, stderr)
+	sayLeading(session, stderr)
+	read := func() error {
+		c.chains = session.Chains()
+		c.way = wayOf(session.ChainWay(c.chains))
+		if c.way == "" && o.depth > 1 && len(c.chains) > 0 {
+			c.way = "where nothing describes the callers: compile with -fno-omit-frame-pointer"
+		}
+		return nil
+	}
 	update := func() error {
 		if err := session.Recycle(); err != nil {
 			return err
@@ -198,17 +216,32 @@ func newCallers(p *proc.Process, sites []*patch.Site, images func() []*patch.Ima
 // start begins to measure the time.
 func (c *callers) start() { c.begin = time.Now() }
 
-// wayOf says how callers were found.
+// wayOf says how callers were found; "" if there was nothing to find.
 func wayOf(w patch.ChainWay) string {
-	switch {
-	case w.Described && w.Pointers:
-		return "by .eh_frame and frame pointers"
-	case w.Pointers:
-		return "by frame pointers"
-	case w.Described:
-		return "by .eh_frame"
+	var ways []string
+	for i, way := range []bool{w.Described, w.Pointers, w.Traced} {
+		if way {
+			ways = append(ways, []string{".eh_frame", "frame pointers", "traced callers"}[i])
+		}
 	}
-	return "where nothing describes the callers: compile with -fno-omit-frame-pointer"
+	switch len(ways) {
+	case 0:
+		return ""
+	case 3:
+		return "by " + ways[0] + ", " + ways[1] + " and " + ways[2]
+	}
+	return "by " + strings.Join(ways, " and ")
+}
+
+// sayLeading says that more is traced than what was asked for, or why it is not.
+func sayLeading(session *patch.Session, stderr io.Writer) {
+	if err := session.Untraced; err != nil {
+		fmt.Fprintf(stderr, "footfall: functions with neither .eh_frame nor frame pointers are left out of chains: %v\n", err)
+	}
+	if n := session.Leading(); n > 0 {
+		fmt.Fprintf(stderr, "footfall: %s neither .eh_frame nor a frame pointer, and %s traced to find callers; calls that had begun before end their chains\n",
+			counted(n, "function has", "functions have"), map[bool]string{true: "is", false: "are"}[n == 1])
+	}
 }
 
 func (c *callers) sayMany(functions int, pattern string, stderr io.Writer) {

@@ -50,7 +50,9 @@ type libraries struct {
 	described map[*patch.Site][]trace.Argument
 	stderr    io.Writer
 	paused    bool // nothing is to be switched on
-	next      time.Time
+
+	followsChains bool // what chains need besides is to be switched on, too
+	next          time.Time
 }
 
 // sites selects sites of images. all is the number of those that there are,
@@ -70,6 +72,22 @@ func (l *libraries) sites(images []*patch.Image) (sites []*patch.Site, all, unus
 		}
 	}
 	return sites, all, unusable, nil
+}
+
+// undescribed returns the functions of images through which chains can only be
+// followed by tracing them.
+func (l *libraries) undescribed(images []*patch.Image, stderr io.Writer) (all []patch.Undescribed) {
+	if !l.followsChains {
+		return nil
+	}
+	for _, i := range images {
+		found, err := i.Undescribed(l.p)
+		if err != nil {
+			fmt.Fprintf(stderr, "footfall: callers in %v\n", err)
+		}
+		all = append(all, found...)
+	}
+	return all
 }
 
 // update switches sites on of libraries that have been loaded meanwhile, and
@@ -96,7 +114,7 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 	sites, _, _, err := l.sites(fresh)
 	n := 0
 	if err == nil && !l.paused {
-		n, err = session.Add(sites)
+		n, err = session.Add(sites, l.undescribed(fresh, stderr)...)
 	}
 	if err != nil && l.p.Check() == nil {
 		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", strings.Join(names, ", "), err)

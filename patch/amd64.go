@@ -23,6 +23,8 @@ var amd64 = &cpu{
 		Counts:   {countRoutine},
 		Chains:   {chainRoutine},
 		Filtered: {entryFilteredRoutine, exitFilteredRoutine},
+		chainsOn: {chainRoutine, exitCallerRoutine},
+		leads:    {entryCallerRoutine, exitCallerRoutine},
 	},
 	arguments:  true,
 	jumpSize:   5,

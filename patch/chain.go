@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -14,15 +15,29 @@ import (
 	"footfall/proc"
 )
 
+// A chainRow is what the trampoline knows of the code from an address on.
+type chainRow struct{ addr, rule uint64 }
+
+// Rules, as trampoline/amd64.S has them.
+const (
+	ruleEnd       = 0       // chains end
+	rulePointer   = 1       // by frame pointers
+	ruleTraced    = 2       // by traced callers, of which it is one: with its id from bit 8 on
+	ruleSkipped   = 3       // by traced callers, of which it is none
+	ruleDescribed = 1 << 49 // by .eh_frame
+)
+
 // unwindRows gives the trampoline what it needs to walk up the stack: the rows
-// of all images by ascending address. There is room for two tables, because
-// threads may be about to look into the one before.
-func (r *region) unwindRows(p *proc.Process) error {
+// of all images by ascending address, and of undescribed functions, some of which
+// have stubs. There is room for two tables, because threads may be about to look
+// into the one before.
+func (s *Session) unwindRows(stubs []*stub) error {
+	r, p := s.region, s.p
 	maps, _, err := p.Maps()
 	if err != nil {
 		return err
 	}
-	rows := []exe.UnwindRow{{Missing: true}}
+	rows := []chainRow{{0, rulePointer}}
 	before := r.rows
 	r.rows = make(map[string][]exe.UnwindRow)
 	for _, image := range p.Images(maps) {
@@ -31,9 +46,15 @@ func (r *region) unwindRows(p *proc.Process) error {
 			own = imageRows(image)
 		}
 		r.rows[image.Key()] = own
-		rows = append(rows, own...)
+		for _, row := range own {
+			rows = append(rows, chainRow{row.Addr, rule(row)})
+		}
 	}
-	slices.SortStableFunc(rows, func(a, b exe.UnwindRow) int { return cmp.Compare(a.Addr, b.Addr) })
+	s.bare = slices.DeleteFunc(s.bare, func(u Undescribed) bool { _, there := r.rows[u.Image.image.Key()]; return !there })
+	rows = append(rows, bareRows(s.bare, stubs)...)
+	slices.SortStableFunc(rows, func(a, b chainRow) int {
+		return cmp.Or(cmp.Compare(a.addr, b.addr), a.known()-b.known())
+	})
 	if 16*(len(rows)+1) > rowsSize {
 		return fmt.Errorf("process %d: %d unwind rows, there is room for %d", p.PID, len(rows), rowsSize/16)
 	}
@@ -46,11 +67,12 @@ func (r *region) unwindRows(p *proc.Process) error {
 		return os.NewSyscallError("fallocate", err)
 	}
 	at := r.memory[offset:]
-	for _, row := range append(rows, exe.UnwindRow{Addr: math.MaxUint64}) {
-		binary.LittleEndian.PutUint64(at, row.Addr)
-		binary.LittleEndian.PutUint64(at[8:], rule(row))
+	for _, row := range append(rows, chainRow{addr: math.MaxUint64}) {
+		binary.LittleEndian.PutUint64(at, row.addr)
+		binary.LittleEndian.PutUint64(at[8:], row.rule)
 		at = at[16:]
 	}
+	r.sorted = rows
 	use := func() error {
 		r.settings().rows, r.settings().rowCount = r.addr+offset, uint64(len(rows))
 		return nil
@@ -59,6 +81,72 @@ func (r *region) unwindRows(p *proc.Process) error {
 		return use() // nothing is switched on
 	}
 	return p.WhileStopped(use)
+}
+
+// known orders rows of one address: the last one counts.
+func (r chainRow) known() int {
+	switch {
+	case r.rule&ruleDescribed != 0:
+		return 4
+	case r.rule == ruleEnd:
+		return 3
+	case r.rule&3 == ruleTraced:
+		return 2
+	case r.rule == ruleSkipped:
+		return 1
+	}
+	return 0
+}
+
+// bareRows returns the rows of undescribed functions.
+func bareRows(bare []Undescribed, stubs []*stub) []chainRow {
+	rules := make(map[uint64]uint64) // by site
+	for _, st := range stubs {
+		if st.mode == leads || st.mode == chainsOn {
+			rules[st.site] = ruleTraced | uint64(st.id())<<8
+		}
+	}
+	var rows []chainRow
+	for _, u := range bare {
+		rule := uint64(ruleSkipped)
+		if u.Site != nil {
+			rule = cmp.Or(rules[u.Site.Addr], rule)
+		}
+		rows = append(rows, chainRow{u.Low, rule}, chainRow{u.High, rulePointer})
+	}
+	return rows
+}
+
+// A ChainWay is how callers were found.
+type ChainWay struct {
+	Described bool // by .eh_frame
+	Pointers  bool // by frame pointers, where that says nothing
+	Traced    bool // by traced callers, where there is neither
+}
+
+// ChainWay returns how the callers of the chains were found.
+func (s *Session) ChainWay(chains []Chain) ChainWay {
+	var w ChainWay
+	for _, c := range chains {
+		for _, address := range c.Addresses[:len(c.Addresses)-1] {
+			w.Described = w.Described || s.region.ruleAt(address-1)&ruleDescribed != 0
+		}
+	}
+	for i := range maxThreads {
+		t := s.region.thread(i)
+		w.Pointers = w.Pointers || atomic.LoadUint64(&t.byFP) > 0
+		w.Traced = w.Traced || atomic.LoadUint64(&t.byTrace) > 0
+	}
+	return w
+}
+
+// ruleAt returns the rule for an address.
+func (r *region) ruleAt(addr uint64) uint64 {
+	n, _ := slices.BinarySearchFunc(r.sorted, addr+1, func(row chainRow, addr uint64) int { return cmp.Compare(row.addr, addr) })
+	if n == 0 {
+		return ruleEnd
+	}
+	return r.sorted[n-1].rule
 }
 
 // imageRows returns the rows of an image, nil if chains end in it.
@@ -83,15 +171,15 @@ func imageRows(image *proc.Image) []exe.UnwindRow {
 	return rows
 }
 
-// rule encodes a row as trampoline/amd64.S wants it; 0 ends the chain.
+// rule encodes a row as trampoline/amd64.S wants it.
 func rule(row exe.UnwindRow) uint64 {
 	switch {
 	case row.Missing:
-		return 1
+		return rulePointer
 	case !row.Known:
-		return 0
+		return ruleEnd
 	}
-	v := uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | 1<<49
+	v := uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | ruleDescribed
 	if row.FromFramePointer {
 		v |= 1 << 48
 	}

@@ -25,9 +25,14 @@ func BenchmarkCost(b *testing.B) {
 	}{
 		{"off", "leaf", 0}, {"inline", "inline", 0}, {"counts", "leaf", Counts}, {"entries", "leaf", Entries},
 		{"integer", "leaf", Entries}, {"string", "text", Entries}, {"exits", "leaf", Exits}, {"filtered", "leaf", Filtered}, {"chain-off", "chain", 0}, {"chain3", "chain", Chains},
+		{"traced-off", "chain", 0}, {"traced3", "chain", Chains}, // the callers are traced
 	} {
 		b.Run(m.name, func(b *testing.B) {
-			g := start(b, buildIn(b, b.TempDir(), "gcc-12", "cost.c", "-fpatchable-function-entry=5"))
+			flags := []string{"-fpatchable-function-entry=5"}
+			if strings.HasPrefix(m.name, "traced") {
+				flags = bareFlags
+			}
+			g := start(b, buildIn(b, b.TempDir(), "gcc-12", "cost.c", flags...))
 			defer g.cmd.Process.Kill()
 			best := 1e18
 			var s *Session
@@ -36,7 +41,7 @@ func BenchmarkCost(b *testing.B) {
 				for _, site := range sites {
 					site.Arguments = map[string][]Argument{"integer": {{Value, 0}}, "string": {{String, 0}}}[m.name]
 				}
-				s = g.open(sites, Options{Mode: m.mode, RingSize: 16 << 20, ChainDepth: 3, Arguments: true})
+				s = g.open(sites, Options{Mode: m.mode, RingSize: 16 << 20, ChainDepth: 3, Arguments: true, Undescribed: g.undescribed()})
 				defer s.Close()
 			}
 			calls := 200000 // in ten rounds each ring is filled more than once: later ones find its pages

@@ -87,6 +87,8 @@ const (
 	entryFilteredRoutine
 	exitFilteredRoutine
 	entryArgumentsRoutine
+	entryCallerRoutine
+	exitCallerRoutine
 )
 
 // offset returns where in the trampoline a routine begins.

@@ -45,7 +45,7 @@ func TestChains(t *testing.T) {
 				}
 				got[strings.Join(names, " ")] += c.Count
 			}
-			if way := s.ChainWay(); way != (ChainWay{Described: true, Pointers: strings.Contains(flags, "tables")}) {
+			if way := s.ChainWay(s.Chains()); way != (ChainWay{Described: true, Pointers: strings.Contains(flags, "tables")}) {
 				t.Errorf("callers were found %+v", way)
 			}
 			if len(got) != 2 || got["third second first main"] != 4000 || got["main"] != 400 {

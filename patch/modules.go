@@ -108,14 +108,10 @@ func (s *Session) Gone() []*Image {
 }
 
 // Add switches further sites on, after images have come or gone, and returns
-// how many. Those that cannot be are in Skipped.
-func (s *Session) Add(sites []*Site) (int, error) {
-	switch s.options.Mode {
-	case Chains:
-		if err := s.region.unwindRows(s.p); err != nil {
-			return 0, err
-		}
-	case Exits, Filtered: // the unwinder may have been loaded just now
+// how many. Those that cannot be are in Skipped. The functions are as
+// Options.Undescribed, of those images that are new.
+func (s *Session) Add(sites []*Site, undescribed ...Undescribed) (int, error) {
+	if s.exits() { // the unwinder may have been loaded just now
 		if err := s.registerUnwinding(); err != nil {
 			return 0, err
 		}
@@ -123,15 +119,23 @@ func (s *Session) Add(sites []*Site) (int, error) {
 	if err := s.drop(); err != nil {
 		return 0, err
 	}
-	if sites = s.usable(sites); len(sites) == 0 {
-		return 0, nil
-	}
-	if err := s.inject(sites); err != nil {
-		return 0, err
+	sites = s.usable(s.leading(sites, undescribed))
+	if len(sites) > 0 {
+		if err := s.inject(sites); err != nil {
+			return 0, err
+		}
 	}
 	stubs, err := s.writeStubs(sites)
 	if err != nil {
 		return 0, err
+	}
+	if s.options.Mode == Chains {
+		if err := s.unwindRows(append(slices.Clone(s.on), stubs...)); err != nil {
+			return 0, err
+		}
+	}
+	if len(stubs) == 0 {
+		return 0, nil
 	}
 	return len(sites), s.switchOn(stubs)
 }

@@ -56,6 +56,10 @@ const (
 	Entries                  // an event for each entry
 	Exits                    // an event for each entry and exit
 	Filtered                 // the same, for calls that a Filter lets pass
+
+	// Of stubs of a session with mode Chains.
+	chainsOn // calls are counted, and chains lead on through them
+	leads    // chains lead through calls
 )
 
 // A Filter says which calls are recorded, in the target.
@@ -81,6 +85,9 @@ type Options struct {
 	Newest bool
 	// ChainDepth is the number of callers of Chains.
 	ChainDepth int
+	// Undescribed are functions through which Chains are followed by tracing
+	// them. They are switched on, too.
+	Undescribed []Undescribed
 	// Arguments records those of the sites that have some, with modes Entries
 	// and Filtered.
 	Arguments bool
@@ -105,6 +112,7 @@ type Session struct {
 	used    [maxThreads]bool // places of threads that have ended
 	idPlace uint64           // where threads have their id
 	ownPID  int              // as the process sees itself
+	bare    []Undescribed
 	follows map[int]*child   // by their own pids
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool  // of the blocks
@@ -115,6 +123,8 @@ type Session struct {
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*Site]string
+	// Untraced is why undescribed functions are not traced.
+	Untraced error
 	// Follows tells whether children made by fork record, as Options.Follow wants.
 	Follows bool
 	// Children is how many processes SwitchOff restored besides: children made
@@ -140,6 +150,7 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if sites = s.usable(sites); len(sites) == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
+	sites = s.usable(s.leading(sites, options.Undescribed))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -148,14 +159,14 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if err := s.inject(sites); err != nil {
 		return s, err
 	}
-	if options.Mode == Chains {
-		if err := s.region.unwindRows(p); err != nil {
-			return s, err
-		}
-	}
 	stubs, err := s.writeStubs(sites)
 	if err != nil {
 		return s, err
+	}
+	if options.Mode == Chains {
+		if err := s.unwindRows(stubs); err != nil {
+			return s, err
+		}
 	}
 	return s, s.switchOn(stubs)
 }

@@ -23,7 +23,7 @@ import (
 //	0x0000     settings, which end where the table begins (trampoline/amd64.S)
 //	0x1000     table of threads
 //	0x21000    cache of unwind rows
-//	0x40000    open calls of each thread, for filters
+//	0x40000    open calls of each thread, for filters and for chains by traced callers
 //	0x40040000 rings
 //	           unwind rows, twice
 //
@@ -35,6 +35,7 @@ type region struct {
 	ringSize uint64
 	newest   bool
 	rows     map[string][]exe.UnwindRow // of each image, for chains
+	sorted   []chainRow                 // all that the trampoline has
 }
 
 const (
@@ -69,7 +70,9 @@ type thread struct {
 	top    uint64
 	asks   uint64
 	byFP   uint64 // steps by frame pointers
-	_      [2]uint64
+
+	byTrace uint64 // steps by traced callers
+	_       uint64
 }
 
 // settings are those before the table.

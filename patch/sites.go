@@ -19,7 +19,8 @@ type Site struct {
 	// Arguments are those that are recorded with each call.
 	Arguments []Argument
 
-	room int // whole instructions of at least native.jumpSize bytes
+	mode Mode // of its stub
+	room int  // whole instructions of at least native.jumpSize bytes
 	old  [8]byte
 }
 

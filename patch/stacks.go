@@ -1,10 +1,8 @@
 package patch
 
 import (
-	"slices"
 	"sync/atomic"
 
-	"footfall/exe"
 	"footfall/proc"
 )
 
@@ -86,22 +84,4 @@ func (s *Session) answerStacks() {
 		t.stack(m, asks)
 		t.asks = 0
 	}
-}
-
-// A ChainWay is how callers were found.
-type ChainWay struct {
-	Described bool // by .eh_frame
-	Pointers  bool // by frame pointers, where that says nothing
-}
-
-// ChainWay returns how the callers of Chains were found.
-func (s *Session) ChainWay() ChainWay {
-	var w ChainWay
-	for _, rows := range s.region.rows {
-		w.Described = w.Described || slices.ContainsFunc(rows, func(r exe.UnwindRow) bool { return r.Known })
-	}
-	for i := range maxThreads {
-		w.Pointers = w.Pointers || atomic.LoadUint64(&s.region.thread(i).byFP) > 0
-	}
-	return w
 }

@@ -51,6 +51,7 @@
         .set    THREAD_TOP, 88
         .set    THREAD_ASKS, 96         # an address in its stack, if that is to be known
         .set    THREAD_POINTERS, 104    # steps by frame pointers
+        .set    THREAD_TRACED, 112      # steps by traced callers
 
 # Settings, before the table.
         .set    MAX_DEPTH, -64
@@ -66,7 +67,7 @@
         .set    PID, -80                # u32; of the process, as it sees itself
 
         .set    EXIT, 0x80000000        # in an event's id
-        .set    ROOT, 0x40000000        # in a stub's id
+        .set    ROOT, 0x40000000        # in a stub's id; where chains are counted: it is a caller, too
         .set    ARGUMENTS, 0x20000000   # in a stub's id: it has a description of them
         .set    WORD, 0x10000000        # in an event's id: it is a word of the one before
         .set    WORDS_SHIFT, 20         # in an event's id: how many words follow
@@ -85,6 +86,7 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
         .long   entry_only - start, count - start, chain - start
         .long   entry_filtered - start, exit_filtered - start
         .long   entry_arguments - start
+        .long   entry_caller - start, exit_caller - start
         .org    0x140
 
 # find_thread sets %rsi to the thread, or goes to \skip if nothing is to be
@@ -793,19 +795,52 @@ exit_filtered:
 # chain counts the chain of return addresses. The ring's memory is a hash table
 # of chains: count u64, number of addresses u32 (0: free, -1: being written),
 # u32, addresses u64. Rows are {address u64, rule u64} by ascending address, the
-# rule of a row goes up to the next; one of 0 ends the chain, one of 1 says that
-# there is no description:
+# rule of a row goes up to the next; one of 0 ends the chain:
 #
 #   bits 0-31    CFA, the stack pointer before the call, less %rsp or %rbp
 #   bits 32-47   where the caller's %rbp is, less the CFA; 0: in %rbp
 #   bit 48       from %rbp
-#   bit 49       always set
+#   bit 49       set; else nothing describes the code, and
+#   bit 0        there may be a frame pointer
+#   bit 1        there is none: by traced callers. Without bit 0 the function itself
+#                is one, and bits 8-39 are its stub's id
 #
 # The cache has the number of the row for a hash of the address, or another.
+        .set    MAX_CALLERS, 32768      # frames of 32 bytes
+
+# return_address sets %rax to that below the CFA %r8; changes %rcx, %rdx. If it leads
+# into a stub, it is that of a traced call, which has made a tail call: the
+# caller's is in the shadow.
+        .macro  return_address
+        mov     -8(%r8), %rax
+        mov     %rax, %rdx
+        sub     ranges(%rip), %rdx
+        cmp     ranges + 8(%rip), %rdx
+        jb      1f
+        cmpl    $1, nranges(%rip)
+        ja      3f
+2:
+        .subsection 1
+3:      call    in_stubs
+        jnc     2b
+1:      mov     shadow(%rip), %rdx
+        mov     -8(%r8,%rdx), %rax
+        jmp     2b
+        .previous
+        .endm
+
+# append adds %rax to the chain.
+        .macro  append
+        mov     %rax, (%rsp,%r10,8)
+        inc     %r10d
+        xor     %rax, %r12
+        imul    %r13, %r12
+        .endm
+
         .p2align 4
 chain:
         save
-        find_thread nothing
+        find_thread chain_left
         push    %rdi
         push    %r8
         push    %r9
@@ -821,14 +856,15 @@ chain:
         jz      chain_done
         incq    THREAD_HEAD(%rsi)
         mov     %rbp, %r9
-        mov     (%r8), %rax
         add     $8, %r8                 # the CFA
+        return_address
         mov     %rax, (%rsp)
         mov     $1, %r10d               # addresses so far
         mov     $0x9E3779B97F4A7C15, %r13
         mov     %rax, %r12              # hash
         imul    %r13, %r12
-1:      cmp     CHAIN_DEPTH(%rdi), %r10d
+next_caller:
+        cmp     CHAIN_DEPTH(%rdi), %r10d
         jae     chain_count
         dec     %rax                    # the call, not what follows
         mov     ROWS(%rdi), %rbx
@@ -845,7 +881,7 @@ chain:
 row_found:
         mov     8(%rbx,%rcx), %rdx
         bt      $49, %rdx
-        jnc     by_pointer
+        jnc     undescribed
         movslq  %edx, %rcx
         bt      $48, %rdx
         jc      3f
@@ -861,22 +897,63 @@ row_found:
         shr     $32, %rdx
         movswq  %dx, %rdx
         test    %rdx, %rdx
-        jz      5f
+        jz      follow
         mov     (%r8,%rdx), %r9
-5:      mov     -8(%r8), %rax
+follow: return_address
         test    %rax, %rax
         jz      chain_count
-        mov     %rax, (%rsp,%r10,8)
-        inc     %r10d
-        xor     %rax, %r12
-        imul    %r13, %r12
-        jmp     1b
+        append
+        jmp     next_caller
+
+# Without a description the traced callers tell where the function was called, if
+# it is one of them. If it is not, but has no frame pointer either, the chain goes
+# on with the nearest of them, which is added first as it was not called from
+# there. Calls that began before they were traced end the chain: if they are in a
+# function, all that are further away are older.
+undescribed:
+        test    $2, %edx
+        jz      by_pointer
+        mov     THREAD_DEPTH(%rsi), %rcx
+        cmp     $MAX_CALLERS, %rcx
+        jae     chain_count
+        mov     THREAD_FRAMES(%rsi), %rbx
+        shl     $5, %rcx
+        add     %rbx, %rcx
+2:      cmp     %rbx, %rcx
+        je      4f
+        sub     $32, %rcx
+        mov     (%rcx), %r11
+        sub     %r8, %r11
+        jb      2b
+        cmp     $0x1000000, %r11
+        ja      4f                      # of another stack
+        test    $1, %edx
+        jnz     3f
+        mov     %rdx, %r11
+        shr     $8, %r11
+        cmp     %r11d, 16(%rcx)
+        jne     2b                      # left by longjmp
+        jmp     5f
+3:      mov     24(%rcx), %rax
+        append
+        cmp     CHAIN_DEPTH(%rdi), %r10d
+        jae     chain_count
+5:      incq    THREAD_TRACED(%rsi)
+        mov     (%rcx), %r8
+        mov     8(%rcx), %r9
+        mov     shadow(%rip), %rdx
+        mov     (%r8,%rdx), %rax
+        add     $8, %r8
+        append
+        jmp     next_caller
+4:      test    $1, %edx
+        jz      chain_count
 
 # Without a description a frame pointer is tried, if it points into the thread's
 # stack, above what is known to be on it. One that is none may skip callers, but
 # does no harm.
 by_pointer:
-        test    %rdx, %rdx
+        test    $1, %edx
         jz      chain_count
         mov     THREAD_TOP(%rsi), %rcx
         test    %rcx, %rcx
@@ -895,7 +972,7 @@ by_pointer:
         incq    THREAD_POINTERS(%rsi)
         lea     16(%r9), %r8
         mov     (%r9), %r9
-        jmp     5b
+        jmp     follow
 6:      mov     %r8, THREAD_ASKS(%rsi)
         jmp     chain_count
 
@@ -975,5 +1052,98 @@ chain_done:
         pop     %r9
         pop     %r8
         pop     %rdi
+chain_left:
+        testl   $ROOT, 40(%rsp)
+        jnz     1f
         done
+1:      pop     %rsi
+        pop     %rcx
+        pop     %rdx
+        pop     %rax
+
+# entry_caller notes a call in the thread's frames: A u64, %rbp u64, id u32, u32,
+# where the function begins behind its site u64. exit_caller forgets it. What lies
+# below the A of a new call was left by longjmp; at A is one whose tail call this
+# is: its frame becomes that of the new one.
+entry_caller:
+        save
+        find_thread plain
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        lea     80(%rsp), %r8           # A
+        mov     %r8, %rax
+        shr     $41, %rax
+        cmp     $0x3f, %eax
+        jne     unrecorded
+        mov     64(%rsp), %r10          # into the stub, at 10
+        movslq  5(%r10), %rax           # of its call
+        lea     9(%r10,%rax), %r10
+        mov     72(%rsp), %r9d
+        and     $ID, %r9d
+        mov     (%r8), %rax
+        call    in_stubs
+        sbb     %eax, %eax              # not 0: a tail call
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+1:      test    %rcx, %rcx
+        jz      3f
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        cmp     %r8, -32(%rdi,%rdx)
+        ja      3f
+        jb      2f
+        test    %eax, %eax
+        jnz     5f
+2:      dec     %rcx
+        jmp     1b
+3:      mov     %rcx, THREAD_DEPTH(%rsi)
+        test    %eax, %eax
+        jnz     unrecorded
+        cmp     $MAX_CALLERS, %rcx
+        jae     unrecorded
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        add     %rdx, %rdi
+        inc     %rcx
+4:      mov     %r8, (%rdi)
+        mov     %rbp, 8(%rdi)
+        mov     %r9d, 16(%rdi)
+        mov     %r10, 24(%rdi)
+        mov     %rcx, THREAD_DEPTH(%rsi)
+        cmp     %r8, (%rdi)
+        jne     4b                      # a signal handler was here
+        mov     shadow(%rip), %rdx
+        mov     (%r8), %rax
+        mov     %rax, (%r8,%rdx)
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        done
+5:      mov     %rcx, THREAD_DEPTH(%rsi)
+        mov     %r9d, -16(%rdi,%rdx)
+        mov     %r10, -8(%rdi,%rdx)
+        jmp     unrecorded
+
+        .p2align 4
+exit_caller:
+        save
+        find_thread restore
+        push    %rdi
+        lea     48(%rsp), %rax          # A
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+1:      test    %rcx, %rcx
+        jz      2f
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        cmp     %rax, -32(%rdi,%rdx)
+        ja      2f
+        dec     %rcx
+        jmp     1b
+2:      mov     %rcx, THREAD_DEPTH(%rsi)
+        pop     %rdi
+        jmp     restore
 end:
