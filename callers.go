@@ -158,7 +158,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	stderr := cmd.ErrOrStderr()
 	libraries.followsChains = true
 	session, err := patch.Open(p, sites, patch.Options{
-		Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20, Follow: true, Undescribed: libraries.undescribed(libraries.All(), stderr),
+		Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20, Follow: true, Notices: true, Undescribed: libraries.undescribed(libraries.All(), stderr),
 	})
 	if err != nil {
 		return err
@@ -173,6 +173,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		}
 	}
 	c := newCallers(p, sites, libraries.All, o.top)
+	c.notices = session.Notices()
 	c.sayMany(many, function, stderr)
 	sayLeading(session, stderr)
 	read := func() error {
@@ -287,6 +288,10 @@ func (o *callersOptions) wait(ctx context.Context, c *callers, stdout io.Writer,
 					return err
 				}
 			}
+		case <-c.notices:
+			if err := update(); err != nil {
+				return err
+			}
 		case <-time.After(50 * time.Millisecond):
 			if c.p != nil && c.p.Check() != nil {
 				return c.p.Check()
@@ -337,6 +342,7 @@ type callers struct {
 	top      int
 	begin    time.Time
 	duration time.Duration
+	notices  <-chan struct{} // of libraries: a thread waits for an update
 }
 
 // A place is where a call is. Inlined functions are callers of their own.

@@ -241,7 +241,7 @@ func repairTarget(cmd *cobra.Command, target string) error {
 
 // options makes those of a session.
 func (o *traceOptions) options() (patch.Options, error) {
-	p := patch.Options{Mode: patch.Entries, Newest: o.newest, RingSize: o.buffer << 20, Arguments: len(o.args) > 0, Follow: o.follow}
+	p := patch.Options{Mode: patch.Entries, Newest: o.newest, RingSize: o.buffer << 20, Arguments: len(o.args) > 0, Follow: o.follow, Notices: true}
 	if o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0 {
 		return p, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
 	}
@@ -298,7 +298,7 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	} else {
 		defer control.Close()
 	}
-	r.requests = requests
+	r.requests, r.notices = requests, r.session.Notices()
 	r.numberFunctions()
 	if !o.count {
 		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {

@@ -35,7 +35,8 @@ type recorder struct {
 	// launched: the program was started for the trace, so that its end is no news.
 	launched  bool
 	libraries *libraries
-	requests  chan request // of --set
+	requests  chan request    // of --set
+	notices   <-chan struct{} // of libraries: a thread waits until look has been called
 }
 
 // A fileSite is a site, wherever its library is loaded.
@@ -122,6 +123,8 @@ func (r *recorder) begin(sites int) {
 // now and then, and returns why the recording must end.
 func (r *recorder) run(ctx context.Context, read func() int, look func() error, wait time.Duration) (why string) {
 	begin, last := time.Now(), time.Now()
+	atOnce := make(chan time.Time)
+	close(atOnce)
 	for {
 		n := read()
 		now := time.Now()
@@ -140,13 +143,18 @@ func (r *recorder) run(ctx context.Context, read func() int, look func() error, 
 				return err.Error()
 			}
 		}
+		var pause <-chan time.Time = atOnce
+		if n == 0 {
+			pause = time.After(wait)
+		}
 		select {
 		case request := <-r.requests:
 			request.answer <- r.change(&request.traceChange)
-		default:
-			if n == 0 {
-				time.Sleep(wait)
+		case <-r.notices:
+			if err := look(); err != nil {
+				return err.Error()
 			}
+		case <-pause:
 		}
 	}
 }
@@ -213,7 +221,7 @@ func (r *recorder) read(end bool) int {
 		}
 	})
 	r.total += uint64(n)
-	if r.ordered {
+	if _, waits := r.session.Noticed(); r.ordered && !waits {
 		r.order(until, end)
 	}
 	return n

@@ -25,7 +25,7 @@ func (o *traceOptions) sites(p *proc.Process, only []string, stderr io.Writer) (
 		return nil, nil, usageError(err)
 	}
 	modules, problem := patch.OpenModules(p)
-	l := &libraries{p: p, Modules: modules, selection: chosen, described: make(map[*patch.Site][]trace.Argument), stderr: stderr}
+	l := &libraries{p: p, Modules: modules, selection: chosen, described: make(map[*patch.Site][]trace.Argument), said: make(map[string]bool), stderr: stderr}
 	sites, all, unusable, err := l.sites(modules.All())
 	switch {
 	case err != nil:
@@ -49,7 +49,8 @@ type libraries struct {
 	selection selection
 	described map[*patch.Site][]trace.Argument
 	stderr    io.Writer
-	paused    bool // nothing is to be switched on
+	paused    bool            // nothing is to be switched on
+	said      map[string]bool // paths of libraries that were said to be loaded
 
 	followsChains bool // what chains need besides is to be switched on, too
 	next          time.Time
@@ -92,36 +93,59 @@ func (l *libraries) undescribed(images []*patch.Image, stderr io.Writer) (all []
 
 // update switches sites on of libraries that have been loaded meanwhile, and
 // says so; it returns whether there are any. It is to be called often: it looks
-// only now and then.
+// only now and then, and when a thread waits for that.
 func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 	begin := time.Now()
-	if begin.Before(l.next) {
+	notice, waits := session.Noticed()
+	if !waits && begin.Before(l.next) {
 		return false
 	}
 	// A large memory map must not keep the process from changing it.
 	defer func() { l.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
+	fresh, n, err := l.follow(session)
+	session.Answer(notice)
+	var names []string
+	for _, i := range fresh {
+		names = append(names, filepath.Base(i.Path))
+	}
+	if err != nil && l.p.Check() == nil {
+		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", strings.Join(names, ", "), err)
+	} else if n > 0 && !l.told(fresh) {
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", strings.Join(names, ", "), counted(n, "more function", "more functions"))
+	}
+	return n > 0
+}
+
+// follow looks for images that have come, and returns them and how many of their sites
+// it has switched on.
+func (l *libraries) follow(session *patch.Session) (fresh []*patch.Image, n int, err error) {
 	for _, image := range session.Gone() {
 		l.Forget(image)
 	}
 	fresh, changed, _ := l.Look() // some files are not programs
 	if !changed {
-		return false
-	}
-	var names []string
-	for _, i := range fresh {
-		names = append(names, filepath.Base(i.Path))
+		return nil, 0, nil
 	}
 	sites, _, _, err := l.sites(fresh)
-	n := 0
-	if err == nil && !l.paused {
-		n, err = session.Add(sites, l.undescribed(fresh, stderr)...)
+	if err != nil {
+		return fresh, 0, err
 	}
-	if err != nil && l.p.Check() == nil {
-		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", strings.Join(names, ", "), err)
-	} else if n > 0 {
-		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", strings.Join(names, ", "), counted(n, "more function", "more functions"))
+	if l.paused {
+		sites = nil
 	}
-	return n > 0
+	n, err = session.Add(sites, l.undescribed(fresh, l.stderr)...)
+	return fresh, n, err
+}
+
+// told tells whether all of the images have been said to be loaded before, and notes
+// that they have.
+func (l *libraries) told(images []*patch.Image) bool {
+	all := true
+	for _, i := range images {
+		all = all && l.said[i.Path]
+		l.said[i.Path] = true
+	}
+	return all
 }
 
 // A selection says which sites are traced.

@@ -86,3 +86,14 @@ func (f *File) Dynamic() (addr, size uint64, ok bool) {
 	}
 	return 0, 0, false
 }
+
+// ReadOnlyAfterRelocation returns what the dynamic linker makes read-only when it has
+// relocated the file, as the file has it.
+func (f *File) ReadOnlyAfterRelocation() (addr, size uint64, ok bool) {
+	for _, p := range f.elf.Progs {
+		if p.Type == elf.PT_GNU_RELRO {
+			return p.Vaddr, p.Memsz, true
+		}
+	}
+	return 0, 0, false
+}

@@ -25,6 +25,7 @@ var amd64 = &cpu{
 		Filtered: {entryFilteredRoutine, exitFilteredRoutine},
 		chainsOn: {chainRoutine, exitCallerRoutine},
 		leads:    {entryCallerRoutine, exitCallerRoutine},
+		notices:  {noticeRoutine},
 	},
 	arguments:  true,
 	jumpSize:   5,
@@ -61,7 +62,11 @@ func stubAMD64(s stubCode) []byte {
 	branch(0xe8, s.entry)
 	if s.exit == 0 {
 		put(0x48, 0x8d, 0x64, 0x24, 0x08) // lea 8(%rsp),%rsp
-		branch(0xe9, s.resume)
+		if s.resume != 0 {
+			branch(0xe9, s.resume)
+		} else {
+			put(0xc3) // ret: the function was empty
+		}
 	} else {
 		put(0x48, 0x83, 0xc4, 0x10) // add $16,%rsp
 		branch(0xe8, s.resume)

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -237,13 +236,7 @@ func (s *Session) inject(sites []*Site) error {
 			return err
 		}
 	}
-	if err := s.noteBlocks(); err != nil {
-		return err
-	}
-	if exits {
-		return s.registerUnwinding()
-	}
-	return nil
+	return s.noteBlocks()
 }
 
 func (s *Session) writeBlocks() error {
@@ -262,8 +255,11 @@ func (s *Session) place(sites []*Site) ([]uint64, error) {
 		return nil, err
 	}
 	var needed []uint64
+	reached := func(site uint64) bool {
+		return s.blockFor(site) != nil || slices.ContainsFunc(needed, func(addr uint64) bool { return reaches(addr, site) })
+	}
 	for _, site := range sites {
-		if s.blockFor(site.Addr) != nil || slices.ContainsFunc(needed, func(addr uint64) bool { return reaches(addr, site.Addr) }) {
+		if reached(site.Addr) {
 			continue
 		}
 		addr := gap(maps, site.Addr)
@@ -272,6 +268,11 @@ func (s *Session) place(sites []*Site) ([]uint64, error) {
 		}
 		maps = insert(maps, addr)
 		needed = append(needed, addr)
+	}
+	if s.notifier != nil && !reached(s.notifier.site) {
+		if addr := gap(maps, s.notifier.site); addr != 0 && len(s.blocks)+len(needed) < maxBlocks {
+			needed = append(needed, addr)
+		}
 	}
 	if len(s.blocks)+len(needed) > maxBlocks {
 		return nil, fmt.Errorf("process %d: its code is spread too far: %d blocks are needed, there can be %d; select functions of fewer images", s.p.PID, len(s.blocks)+len(needed), maxBlocks)
@@ -458,6 +459,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 		stubs = append(stubs, st)
 		s.stubs[st.id()] = site
 	}
+	s.addNotifier()
 	for _, b := range s.blocks {
 		var code, records []byte
 		first := before[b]
@@ -567,90 +569,4 @@ func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
 		}
 	}
 	return found
-}
-
-// registerUnwinding tells libgcc, if the process has it, how exceptions go on
-// through the stubs, by a call of its __register_frame: in a thread where it
-// cannot wait for itself. A libgcc that comes again after it was unloaded knows
-// nothing of what the one before was told.
-func (s *Session) registerUnwinding() error {
-	if len(s.blocks) == 0 {
-		return nil
-	}
-	function, err := registerFrame(s.p)
-	if err != nil {
-		return err
-	}
-	for _, b := range s.blocks {
-		if b.unwinder == function {
-			continue
-		}
-		if function != 0 {
-			table := append(native.unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), native.breakpoint...)
-			if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
-				return err
-			}
-			trap := b.addr + unwindAt + uint64(len(table)-len(native.breakpoint))
-			if err := s.p.CallSafely(function, trap, b.addr+unwindAt); err != nil {
-				return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
-			}
-		}
-		b.unwinder = function
-		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// registerFrame returns the address of __register_frame of the process's libgcc;
-// 0 if nothing in it throws exceptions. Other unwinders have a function of that
-// name which does something else.
-func registerFrame(p *proc.Process) (uint64, error) {
-	images, err := Images(p)
-	defer func() {
-		for _, i := range images {
-			i.Close()
-		}
-	}()
-	if len(images) == 0 {
-		return 0, err
-	}
-	for _, i := range images {
-		if _, throws := i.symbol("_Unwind_RaiseException"); !throws {
-			continue
-		}
-		register, known := i.symbol("__register_frame")
-		_, gcc := i.symbol("__register_frame_table")
-		if !known || !gcc {
-			return 0, fmt.Errorf("process %d: %s has an unwinder for exceptions that is not GCC's: trace entries only: %w", p.PID, i.Path, ErrNotSupported)
-		}
-		return register, nil
-	}
-	for _, i := range images {
-		if i.throws(p) {
-			return 0, fmt.Errorf("process %d: %s has an unwinder for exceptions, but no symbol that says where: trace entries only: %w", p.PID, i.Path, ErrNotSupported)
-		}
-	}
-	return 0, nil
-}
-
-// throws tells whether there is the name of C++'s exceptions, or Rust's, in the
-// code of the image.
-func (i *Image) throws(p *proc.Process) bool {
-	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("TSUR\x00ZOM")}
-	const most = 1 << 20
-	b := make([]byte, most)
-	for _, part := range i.image.Parts {
-		for at := part.Start; part.Exec && at < part.End; at += most - 8 {
-			n, err := p.ReadAt(b[:min(most, part.End-at)], int64(at))
-			if err != nil {
-				break
-			}
-			if slices.ContainsFunc(names, func(name []byte) bool { return bytes.Contains(b[:n], name) }) {
-				return true
-			}
-		}
-	}
-	return false
 }

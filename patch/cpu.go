@@ -89,6 +89,8 @@ const (
 	entryArgumentsRoutine
 	entryCallerRoutine
 	exitCallerRoutine
+	noticeRoutine
+	noticeEnd
 )
 
 // offset returns where in the trampoline a routine begins.
@@ -116,7 +118,7 @@ func (c *cpu) code(shadow, idPlace uint64, stacks [2]uint64, blocks []*block) []
 type stubCode struct {
 	at          uint64 // where it will be
 	entry, exit uint64 // routines; exit is 0 if exits are not seen
-	resume      uint64 // where the function goes on, behind the site
+	resume      uint64 // where the function goes on, behind the site; 0: it returns
 	id          uint32
 	description uint64 // of the arguments
 }
@@ -129,6 +131,9 @@ func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
 	r := c.routines[mode]
 	if mode == Entries && s.description != 0 {
 		r[0] = entryArgumentsRoutine
+	}
+	if mode == notices {
+		s.resume = 0 // nothing is left of the function
 	}
 	s.entry = code + c.offset(r[0])
 	if r[1] != 0 {

@@ -64,6 +64,11 @@ func (m *Modules) Look() (fresh []*Image, changed bool, err error) {
 			continue
 		}
 		changed = true
+		if again := m.again(i); again != nil {
+			m.now[key] = again
+			fresh = append(fresh, again)
+			continue
+		}
 		image, err := openImage(m.p, i)
 		m.now[key] = image
 		if err != nil {
@@ -71,9 +76,20 @@ func (m *Modules) Look() (fresh []*Image, changed bool, err error) {
 			continue
 		}
 		fresh = append(fresh, image)
+		m.all = append(m.all, image)
 	}
-	m.all = append(m.all, fresh...)
 	return fresh, changed || len(before) > 0, errors.Join(failed...)
+}
+
+// again returns the image that was at the same place before, of the same file; nil if
+// there was none. It keeps its file open, so that the file is no other one.
+func (m *Modules) again(i *proc.Image) *Image {
+	at := slices.IndexFunc(m.all, func(known *Image) bool { return known.image.Key() == i.Key() })
+	if at < 0 || !m.all[at].unchanged() {
+		return nil
+	}
+	m.all[at].image = i
+	return m.all[at]
 }
 
 // Forget makes the next look find an image again, if it is there: it has been
@@ -111,17 +127,17 @@ func (s *Session) Gone() []*Image {
 // how many. Those that cannot be are in Skipped. The functions are as
 // Options.Undescribed, of those images that are new.
 func (s *Session) Add(sites []*Site, undescribed ...Undescribed) (int, error) {
-	if s.exits() { // the unwinder may have been loaded just now
-		if err := s.registerUnwinding(); err != nil {
-			return 0, err
-		}
-	}
 	if err := s.drop(); err != nil {
 		return 0, err
 	}
 	sites = s.usable(s.leading(sites, undescribed))
 	if len(sites) > 0 {
 		if err := s.inject(sites); err != nil {
+			return 0, err
+		}
+	}
+	if s.exits() { // the unwinder may have been loaded just now
+		if err := s.registerUnwinding(); err != nil {
 			return 0, err
 		}
 	}
@@ -134,10 +150,12 @@ func (s *Session) Add(sites []*Site, undescribed ...Undescribed) (int, error) {
 			return 0, err
 		}
 	}
-	if len(stubs) == 0 {
-		return 0, nil
+	if len(stubs) > 0 {
+		if err := s.switchOn(stubs); err != nil {
+			return 0, err
+		}
 	}
-	return len(sites), s.switchOn(stubs)
+	return len(sites), s.tellWhenRelocated()
 }
 
 // drop forgets what was switched on and is not there any more.

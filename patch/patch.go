@@ -93,6 +93,8 @@ type Options struct {
 	Arguments bool
 	// Follow records the calls of children made by fork, too.
 	Follow bool
+	// Notices has the process tell of libraries that are loaded: see Session.Notices.
+	Notices bool
 }
 
 // ErrNotSupported is returned where this machine or process lacks something.
@@ -117,7 +119,12 @@ type Session struct {
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool  // of the blocks
 
-	recording bool // the threads have the table
+	notifier  *notifier            // nil: there is none
+	unwinders map[string]*unwinder // by image; nil: it has none
+	untold    time.Time            // since when it is known that the unwinder does not know all blocks; 0: it does
+
+	recording   bool // the threads have the table
+	interrupted int  // where the last Read ended early
 
 	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
@@ -156,8 +163,16 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if options.Notices {
+		s.notifier = findNotifier(p)
+	}
 	if err := s.inject(sites); err != nil {
 		return s, err
+	}
+	if s.exits() {
+		if err := s.registerUnwinding(); err != nil {
+			return s, err
+		}
 	}
 	stubs, err := s.writeStubs(sites)
 	if err != nil {
@@ -241,12 +256,17 @@ func (s *Session) switchOn(stubs []*stub) error {
 	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *proc.Held) error {
 		// What was there a moment ago may have been unloaded.
-		stubs, err := present(s.p, sorted(stubs), func(st *stub) []byte { return st.old[:native.jumpSize] })
+		stubs, err := present(s.p, sorted(s.withNotifier(stubs, false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
 		if err != nil {
 			return err
 		}
 		// From here on Close has something to undo.
-		s.on, s.recording = append(s.on, stubs...), true
+		s.recording = true
+		for _, st := range stubs {
+			if st.mode != notices {
+				s.on = append(s.on, st)
+			}
+		}
 		if err := moveOut(h, stubs); err != nil {
 			return err
 		}
@@ -261,8 +281,8 @@ func (s *Session) switchOn(stubs []*stub) error {
 		changes := make([]change, len(stubs))
 		for i, st := range stubs {
 			changes[i] = change{st.site, st.old[:native.jumpSize], st.jump()}
-			if image := s.stubs[st.id()].Image; s.probes[image] == nil {
-				s.probes[image] = st
+			if site := s.stubs[st.id()]; site != nil && s.probes[site.Image] == nil {
+				s.probes[site.Image] = st
 			}
 		}
 		_, err = writeCode(s.p, changes)
@@ -315,12 +335,20 @@ func moveOut(h *proc.Held, stubs []*stub) error {
 		}
 		i, _ := slices.BinarySearchFunc(stubs, pc, func(st *stub, pc uint64) int { return cmp.Compare(st.resume, pc+1) })
 		if i < len(stubs) && stubs[i].site < pc {
-			if err := h.SetPC(tid, stubs[i].resume); err != nil {
+			if err := h.SetPC(tid, stubs[i].after()); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// after is where a thread goes on that is within the site.
+func (st *stub) after() uint64 {
+	if st.mode == notices { // at the ret, which is in the stub now
+		return st.addr() + noticeReturn
+	}
+	return st.resume
 }
 
 // A change of code.
@@ -376,13 +404,15 @@ func (s *Session) Close() error {
 // SwitchOff restores the sites. What was recorded can still be read.
 func (s *Session) SwitchOff() error {
 	defer func() { s.Children += s.restoreChildren() }()
+	s.stopNotices()
+	defer s.stopNotices() // those that have come meanwhile
 	if err := s.p.Check(); err != nil || len(s.blocks) == 0 {
 		s.on, s.recording = nil, false
 		return nil // there is nothing to restore
 	}
 	var err error
 	if len(s.on) > 0 || s.recording {
-		err = restore(s.p, s.blocks, s.on)
+		err = restore(s.p, s.blocks, s.withNotifier(s.on, true))
 	}
 	s.on, s.recording = nil, false
 	return err
@@ -459,7 +489,11 @@ func repair(p *proc.Process, blocks []*block) (int, error) {
 	if len(stubs) == 0 {
 		return 0, nil
 	}
-	return len(stubs), restore(p, blocks, stubs)
+	sites := len(stubs)
+	if slices.ContainsFunc(stubs, func(st *stub) bool { return st.mode == notices }) {
+		sites--
+	}
+	return sites, restore(p, blocks, stubs)
 }
 
 // refuseSecond returns an error if another footfall traces the process.

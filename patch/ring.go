@@ -77,6 +77,12 @@ type thread struct {
 
 // settings are those before the table.
 type settings struct {
+	state      uint64 // of the dynamic linker: where it is
+	patience   uint64 // nanoseconds
+	notices    uint32
+	answered   uint32
+	beat       uint32
+	answering  uint32
 	pid        uint64
 	cache      uint64
 	depth      uint64
@@ -213,13 +219,15 @@ const batch = 4096
 // Read takes the events of all threads that are there, and gives them to do,
 // thread by thread, in order. The slice is only valid until do returns. It
 // returns how many there were; with Options.Newest it is to be called after
-// SwitchOff.
+// SwitchOff. If a thread waits for [Session.Answer] it returns early.
 func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 	if s.options.Mode < Entries {
 		return 0
 	}
 	total := 0
-	for i := range maxThreads {
+	first := s.interrupted
+	for k := range maxThreads {
+		i := (first + k) % maxThreads
 		t := s.region.thread(i)
 		id := atomic.LoadUint32(&t.id)
 		head := atomic.LoadUint64(&t.head)
@@ -239,6 +247,10 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 			}
 			total += n
 			do(thread, s.buffer)
+			if _, waits := s.Noticed(); waits {
+				s.interrupted = i // it goes on from there, so that all get their turn
+				return total
+			}
 		}
 	}
 	return total

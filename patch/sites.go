@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 
 	"footfall/exe"
@@ -38,6 +40,7 @@ type Image struct {
 	open      []io.Closer
 
 	descriptor uintptr // of the file
+	info       fs.FileInfo
 }
 
 // Images opens the images of a process. Those that cannot be opened are left
@@ -74,6 +77,7 @@ func openImage(p *proc.Process, i *proc.Image) (*Image, error) {
 		return nil, err
 	}
 	image := &Image{Path: i.Path, Start: i.Start, image: i, file: file, bias: file.Bias(i.Start), open: []io.Closer{f}, descriptor: f.Fd()}
+	image.info, _ = f.Stat()
 	names := file
 	if !file.HasSymbols() {
 		if apart := image.separate(p); apart != nil {
@@ -84,6 +88,12 @@ func openImage(p *proc.Process, i *proc.Image) (*Image, error) {
 		image.names = nil // addresses must do
 	}
 	return image, nil
+}
+
+// unchanged tells whether nobody has written to the file since it was opened.
+func (i *Image) unchanged() bool {
+	info, err := os.Stat(i.FileName())
+	return err == nil && i.info != nil && info.Size() == i.info.Size() && info.ModTime().Equal(i.info.ModTime())
 }
 
 // separate opens the image's debug file, nil if there is none.

@@ -124,6 +124,11 @@ func (s *Session) Recycle() error {
 		living[uint32(t.OwnID)] = true
 	}
 	s.answerStacks()
+	if !s.untold.IsZero() {
+		if err := s.registerUnwinding(); err != nil {
+			return err
+		}
+	}
 	for i := range maxThreads {
 		t := s.region.thread(i)
 		id, pid := atomic.LoadUint32(&t.id), int(atomic.LoadUint32(&t.pid))

@@ -163,7 +163,7 @@ func (s *Session) mayLead(undescribed []Undescribed) error {
 	if s.p.ShadowStack() {
 		return errors.New("the processor guards return addresses (shadow stack)")
 	}
-	_, err := registerFrame(s.p)
+	_, err := s.findUnwinder()
 	return err
 }
 

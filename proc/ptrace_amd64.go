@@ -137,6 +137,36 @@ func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at u
 	return result, err
 }
 
+// RunUntil lets a stopped thread run, with its signals, up to the end of a system
+// call after which done returns true. Then it may be used for a call.
+func (h *Held) RunUntil(tid int, patience time.Duration, done func() bool) error {
+	t := h.s.threads[tid]
+	if t == nil {
+		return ErrExited
+	}
+	if err := unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACESYSGOOD); err != nil {
+		return h.p.failed("run a thread", err)
+	}
+	deadline := time.Now().Add(patience)
+	for within := false; ; {
+		if err := unix.PtraceSyscall(tid, t.signal); err != nil {
+			return h.p.failed("run a thread", err)
+		}
+		t.signal = 0
+		status, err := h.waitStopped(tid, deadline)
+		switch {
+		case err != nil:
+			return err
+		case status.StopSignal() == unix.SIGTRAP|0x80:
+			if within = !within; !within && done() {
+				return nil
+			}
+		case !isEventStop(status):
+			t.signal = int(status.StopSignal())
+		}
+	}
+}
+
 // ErrStuck is returned by a call that did not come back in time. The thread
 // is where it was.
 var ErrStuck = errors.New("the call did not return")

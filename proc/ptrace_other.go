@@ -37,5 +37,8 @@ func (h *Held) SystemCall(uintptr, ...uint64) (uint64, error) { return 0, errX86
 // Call is for x86-64.
 func (h *Held) Call(int, uint64, uint64, time.Duration, ...uint64) error { return errX86 }
 
+// RunUntil is for x86-64.
+func (h *Held) RunUntil(int, time.Duration, func() bool) error { return errX86 }
+
 // CallSafely is for x86-64.
 func (p *Process) CallSafely(uint64, uint64, uint64) error { return errX86 }

@@ -65,6 +65,12 @@
         .set    ROW_COUNT, -8
         .set    CACHE, -72              # address of the cache of rows
         .set    PID, -80                # u32; of the process, as it sees itself
+        .set    ANSWERING, -84          # u32; 0: footfall does not answer notices
+        .set    BEAT, -88               # u32; changes as long as it works on one
+        .set    ANSWERED, -92           # u32; the notice up to which it has looked
+        .set    NOTICES, -96            # u32; how many there were
+        .set    PATIENCE, -104          # nanoseconds that a thread waits without a beat
+        .set    STATE, -112             # address of r_state of the dynamic linker
 
         .set    EXIT, 0x80000000        # in an event's id
         .set    ROOT, 0x40000000        # in a stub's id; where chains are counted: it is a caller, too
@@ -87,6 +93,7 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
         .long   entry_filtered - start, exit_filtered - start
         .long   entry_arguments - start
         .long   entry_caller - start, exit_caller - start
+        .long   notice - start, notice_end - start
         .org    0x140
 
 # find_thread sets %rsi to the thread, or goes to \skip if nothing is to be
@@ -1146,4 +1153,103 @@ exit_caller:
 2:      mov     %rcx, THREAD_DEPTH(%rsi)
         pop     %rdi
         jmp     restore
+
+# notice is called by the function that the dynamic linker calls before and after
+# its list of libraries changes. Afterwards it tells footfall, and waits until that
+# has looked, before the linker goes on to constructors: with a limit, and not again
+# until footfall has answered once more, so that a footfall that was stopped or killed
+# does no harm. Children, of fork and of vfork, have another id than PID.
+        .set    CONSISTENT, 0           # RT_CONSISTENT of <link.h>
+        .set    EXTENSIONS, 5
+        .set    SYS_getpid, 39
+        .set    SYS_futex, 202
+        .set    SYS_clock_gettime, 228
+        .set    CLOCK_MONOTONIC, 1
+        .set    FUTEX_WAKE, 1
+        .set    FUTEX_WAIT_BITSET, 9    # with a time, not a duration
+        .set    EINTR, 4
+        .set    EAGAIN, 11
+        .p2align 4
+notice:
+        save
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        push    %r11
+        push    %rbx
+        push    %r12
+        push    %r13
+        push    %r14
+        sub     $16, %rsp               # struct timespec
+        mov     start - 0x2000(%rip), %rbx
+        test    %rbx, %rbx
+        jz      9f
+        mov     STATE(%rbx), %rax
+        cmpl    $CONSISTENT, (%rax)
+        jne     9f
+        mov     $SYS_getpid, %eax
+        syscall
+        cmp     PID(%rbx), %eax
+        jne     9f
+        mov     $1, %r12d               # the number of this notice
+        lock xadd %r12d, NOTICES(%rbx)
+        inc     %r12d
+        lea     NOTICES(%rbx), %rdi
+        mov     $FUTEX_WAKE, %esi
+        mov     $0x7fffffff, %edx
+        mov     $SYS_futex, %eax
+        syscall
+        cmpl    $0, ANSWERING(%rbx)
+        je      9f
+        mov     $SYS_clock_gettime, %eax
+        mov     $CLOCK_MONOTONIC, %edi
+        mov     %rsp, %rsi
+        syscall
+        test    %rax, %rax
+        jnz     8f
+        mov     $EXTENSIONS, %r13d
+1:      mov     BEAT(%rbx), %r14d
+        mov     8(%rsp), %rax
+        add     PATIENCE(%rbx), %rax
+2:      cmp     $1000000000, %rax
+        jb      3f
+        sub     $1000000000, %rax
+        incq    (%rsp)
+        jmp     2b
+3:      mov     %rax, 8(%rsp)
+4:      mov     ANSWERED(%rbx), %edx
+        mov     %edx, %eax
+        sub     %r12d, %eax
+        jns     9f
+        lea     ANSWERED(%rbx), %rdi
+        mov     $FUTEX_WAIT_BITSET, %esi
+        mov     %rsp, %r10
+        xor     %r8d, %r8d
+        mov     $-1, %r9d
+        mov     $SYS_futex, %eax
+        syscall
+        test    %rax, %rax
+        jz      4b
+        cmp     $-EINTR, %rax
+        je      4b
+        cmp     $-EAGAIN, %rax
+        je      4b
+        dec     %r13d                   # ETIMEDOUT
+        jz      8f
+        cmp     BEAT(%rbx), %r14d
+        jne     1b
+8:      movl    $0, ANSWERING(%rbx)
+9:      add     $16, %rsp
+        pop     %r14
+        pop     %r13
+        pop     %r12
+        pop     %rbx
+        pop     %r11
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        done
+notice_end:
 end:

@@ -1,0 +1,241 @@
+package patch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"footfall/proc"
+)
+
+// Exceptions go on through the stubs if libgcc, where the process has it, has been told
+// how, by a call of its __register_frame.
+
+// An unwinder is the code of a process that throws exceptions.
+type unwinder struct {
+	path     string
+	unnamed  bool   // there is one, but no symbol that says where
+	register uint64 // __register_frame; 0: it is not GCC's
+	readOnly uint64 // an address that cannot be written to as soon as it is relocated; 0: none
+}
+
+// relocationPatience is how long a library may be taken for one that is not relocated.
+const relocationPatience = time.Second
+
+// registerUnwinding tells the unwinder about the blocks, in a thread where that cannot
+// wait for itself. A libgcc that comes again after it was unloaded knows nothing of what
+// the one before was told. One that is not relocated yet cannot be told: s.untold is set.
+func (s *Session) registerUnwinding() error {
+	u, untold, err := s.untoldBlocks()
+	if err != nil || len(untold) == 0 {
+		s.untold = time.Time{}
+		return err
+	}
+	if !u.relocated(s.p) {
+		if s.untold.IsZero() {
+			s.untold = time.Now()
+		}
+		if time.Since(s.untold) < relocationPatience {
+			return nil
+		}
+	}
+	s.untold = time.Time{}
+	if _, waits := s.Noticed(); waits {
+		if err := s.tellInNotice(u, untold); !errors.Is(err, errNoNotice) {
+			return err
+		}
+	}
+	return s.tell(u, untold, s.p.CallSafely)
+}
+
+// untoldBlocks returns those that the unwinder does not know.
+func (s *Session) untoldBlocks() (u *unwinder, untold []*block, err error) {
+	if len(s.blocks) == 0 {
+		return nil, nil, nil
+	}
+	if u, err = s.findUnwinder(); err != nil {
+		return nil, nil, err
+	}
+	for _, b := range s.blocks {
+		switch {
+		case b.unwinder == u.register:
+		case u.register != 0:
+			untold = append(untold, b)
+		default:
+			b.unwinder = 0
+			if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return u, untold, nil
+}
+
+// tell calls the unwinder for each block.
+func (s *Session) tell(u *unwinder, untold []*block, call func(function, trap, table uint64) error) error {
+	for _, b := range untold {
+		table := append(native.unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), native.breakpoint...)
+		if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
+			return err
+		}
+		trap := b.addr + unwindAt + uint64(len(table)-len(native.breakpoint))
+		if err := call(u.register, trap, b.addr+unwindAt); err != nil {
+			return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
+		}
+		b.unwinder = u.register
+		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoNotice is returned if no thread waits for our answer to a notice any more.
+var errNoNotice = errors.New("no thread waits")
+
+// tellInNotice lets the thread call that waits for our answer to a notice: there the
+// dynamic linker holds no lock of the memory allocator. If the unwinder is not relocated
+// the notice is answered, and the thread stopped again when it is.
+func (s *Session) tellInNotice(u *unwinder, untold []*block) error {
+	return held(s.p, func(h *proc.Held) error {
+		tid := s.notifier.waiting(h)
+		if tid == 0 {
+			return errNoNotice
+		}
+		if err := h.ReleaseOthers(tid); err != nil {
+			return err
+		}
+		if !u.relocated(s.p) {
+			notice, _ := s.Noticed()
+			s.Answer(notice)
+			if err := h.RunUntil(tid, relocationPatience, func() bool { return u.relocated(s.p) }); err != nil {
+				return err
+			}
+		}
+		return s.tell(u, untold, func(function, trap, table uint64) error { return h.Call(tid, function, trap, time.Second, table) })
+	})
+}
+
+// tellWhenRelocated tells an unwinder that has been loaded just now, before it is used.
+// It is the last that is done about a notice, and may answer it.
+func (s *Session) tellWhenRelocated() error {
+	if _, waits := s.Noticed(); !waits || s.untold.IsZero() {
+		return nil
+	}
+	u, untold, err := s.untoldBlocks()
+	if err != nil || len(untold) == 0 {
+		return err
+	}
+	err = s.tellInNotice(u, untold)
+	if errors.Is(err, errNoNotice) || errors.Is(err, proc.ErrStuck) {
+		return nil // Recycle tries again
+	}
+	s.untold = time.Time{}
+	return err
+}
+
+// waiting returns the thread that is in a notice, 0 if there is none. It is one at most:
+// it has the linker's lock.
+func (n *notifier) waiting(h *proc.Held) (tid int) {
+	code := n.stub.block.addr + codeAt
+	from, to := code+native.offset(noticeRoutine), code+native.offset(noticeEnd)
+	for _, tid := range h.Threads() {
+		if pc, err := h.PC(tid); err == nil && from <= pc && pc < to {
+			return tid
+		}
+	}
+	return 0
+}
+
+// findUnwinder returns that of the process; one with no address if nothing in it throws
+// exceptions. Other unwinders have a function of libgcc's name which does something
+// else.
+func (s *Session) findUnwinder() (*unwinder, error) {
+	maps, _, err := s.p.Maps()
+	if err != nil {
+		return nil, err
+	}
+	before := s.unwinders
+	s.unwinders = make(map[string]*unwinder)
+	found := new(unwinder)
+	for _, i := range s.p.Images(maps) {
+		u, known := before[i.Key()]
+		if !known {
+			u = unwinderOf(s.p, i)
+		}
+		s.unwinders[i.Key()] = u
+		if u != nil && (found.path == "" || found.unnamed) {
+			found = u
+		}
+	}
+	switch {
+	case found.unnamed:
+		return nil, fmt.Errorf("process %d: %s has an unwinder for exceptions, but no symbol that says where: trace entries only: %w", s.p.PID, found.path, ErrNotSupported)
+	case found.path != "" && found.register == 0:
+		return nil, fmt.Errorf("process %d: %s has an unwinder for exceptions that is not GCC's: trace entries only: %w", s.p.PID, found.path, ErrNotSupported)
+	}
+	return found, nil
+}
+
+// unwinderOf returns the one that an image has, nil if it has none.
+func unwinderOf(p *proc.Process, of *proc.Image) *unwinder {
+	if of.Path == "/memfd:"+codeName {
+		return nil
+	}
+	i, err := openImage(p, of)
+	if err != nil {
+		return nil
+	}
+	defer i.Close()
+	if _, throws := i.symbol("_Unwind_RaiseException"); !throws {
+		if i.throws(p) {
+			return &unwinder{path: i.Path, unnamed: true}
+		}
+		return nil
+	}
+	u := &unwinder{path: i.Path}
+	if _, gcc := i.symbol("__register_frame_table"); gcc {
+		u.register, _ = i.symbol("__register_frame")
+	}
+	const page = 4096
+	if addr, size, ok := i.file.ReadOnlyAfterRelocation(); ok && (addr+size)&^(page-1) > addr&^(page-1) {
+		u.readOnly = addr&^(page-1) + i.bias
+	}
+	return u
+}
+
+// relocated tells whether its functions can be called. Where nothing shows that, they
+// can.
+func (u *unwinder) relocated(p *proc.Process) bool {
+	if u.readOnly == 0 {
+		return true
+	}
+	maps, _, err := p.Maps()
+	if err != nil {
+		return false
+	}
+	m := maps.At(u.readOnly)
+	return m != nil && !m.Write
+}
+
+// throws tells whether there is the name of C++'s exceptions, or Rust's, in the
+// code of the image.
+func (i *Image) throws(p *proc.Process) bool {
+	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("TSUR\x00ZOM")}
+	const most = 1 << 20
+	b := make([]byte, most)
+	for _, part := range i.image.Parts {
+		for at := part.Start; part.Exec && at < part.End; at += most - 8 {
+			n, err := p.ReadAt(b[:min(most, part.End-at)], int64(at))
+			if err != nil {
+				break
+			}
+			if slices.ContainsFunc(names, func(name []byte) bool { return bytes.Contains(b[:n], name) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
