@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,10 +13,9 @@ import (
 	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-)
 
-// configName is the file that holds options of a project.
-const configName = "footfall.toml"
+	"footfall/options"
+)
 
 // A config is the options in a configuration file: keys are the names of flags,
 // in a table for each command, or before all tables for those that commands
@@ -114,7 +112,7 @@ func loadConfig(cmd *cobra.Command) (*config, error) {
 		if err != nil {
 			return nil, nil // no report without --root then, but other commands work
 		}
-		if name, err = findConfig(here); name == "" || err != nil {
+		if name, err = options.Find(here); name == "" || err != nil {
 			return nil, err
 		}
 	}
@@ -123,30 +121,6 @@ func loadConfig(cmd *cobra.Command) (*config, error) {
 		return nil, err
 	}
 	return c, c.check()
-}
-
-// findConfig returns the path of the file in dir or in the nearest directory
-// above that has one, "" if there is none. The search ends at the root of a
-// repository, and at a directory in which everybody may write, such as /tmp:
-// options name files to be written.
-func findConfig(dir string) (string, error) {
-	for {
-		name := filepath.Join(dir, configName)
-		_, err := os.Stat(name)
-		if info, dirErr := os.Stat(dir); dirErr == nil && info.Mode().Perm()&0o002 != 0 {
-			if err == nil {
-				return "", fmt.Errorf("%s lies in a directory in which everybody may write: --config %[1]s takes it nevertheless, --no-config does without", name)
-			}
-			return "", nil
-		}
-		if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return name, nil
-		}
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || dir == filepath.Dir(dir) {
-			return "", nil
-		}
-		dir = filepath.Dir(dir)
-	}
 }
 
 // readConfig reads a file. Its name is said as seen from the working directory

@@ -9,6 +9,8 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"footfall/options"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -90,7 +92,7 @@ func showConfig(cmd *cobra.Command, args []string) error {
 	}
 	var w bytes.Buffer
 	if c == nil {
-		fmt.Fprintf(&w, "# no %s\n", configName)
+		fmt.Fprintf(&w, "# no %s\n", options.FileName)
 	} else {
 		fmt.Fprintf(&w, "# %s\n", c.name)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/ianlancetaylor/demangle"
 	"github.com/spf13/cobra"
 
+	"footfall/compile"
 	"footfall/instrument"
 	"footfall/report"
 )
@@ -173,20 +173,7 @@ func (o *instrumentOptions) makeRuntime(update instrument.Update) error {
 		cc = "cc"
 	}
 	words := strings.Fields(cc)
-	return compileRuntime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads)), o.runtime)
-}
-
-// compileRuntime compiles the runtime to an object.
-func compileRuntime(compiler string, flags []string, object string) error {
-	args := append(flags[:len(flags):len(flags)], "-O2", "-fPIC", "-fno-lto", "-w", "-std=gnu11", "-x", "c", "-c", "-", "-o", object)
-	// A compiler for amd64 need not have the kernel's headers where -m32 looks.
-	args = append(args, "-idirafter", "/usr/include/x86_64-linux-gnu")
-	cmd := exec.Command(compiler, args...)
-	cmd.Stdin = strings.NewReader(string(instrument.Runtime()))
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot compile the runtime with %s: %w\n%s", compiler, err, text)
-	}
-	return nil
+	return compile.Runtime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads)), o.runtime)
 }
 
 // A choice says where to count, by --only and --not.

@@ -15,6 +15,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"footfall/compile"
+	_ "footfall/early" // compiles, where that is all there is to do
 )
 
 // Exit statuses; commands choose between them by the error that they return.
@@ -55,10 +58,14 @@ func main() {
 	if calledAsGcov(os.Args[0]) {
 		os.Exit(runGcov(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
 	}
-	if filepath.Base(os.Args[0]) == "as" && os.Getenv(asVariable) != "" {
-		os.Exit(runAs(os.Args[1:]))
+	if orders, err := compile.ReadOrders(os.Args); err != nil {
+		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		os.Exit(statusFailed)
+	} else if orders != nil {
+		c := choice{only: orders.Only, not: orders.Not}
+		os.Exit(orders.Assemble(os.Args[1:], c.selector()))
 	}
-	if argv := ccByName(os.Args); argv != nil {
+	if argv := compile.ByName(os.Args); argv != nil {
 		os.Exit(run(argv))
 	}
 	os.Exit(run(os.Args))
@@ -87,12 +94,7 @@ func calledAsGcov(program string) bool {
 // run carries out the command line argv and returns the exit status. It alone
 // prints errors.
 func run(argv []string) int {
-	known := commands
-	if len(argv) > 1 && argv[1] == "cc" {
-		// It runs for each source of a build: that counts in milliseconds.
-		known = []func() *cobra.Command{newCCCommand}
-	}
-	root, started := newRootCommand(known)
+	root, started := newRootCommand(commands)
 	if len(argv) < 2 {
 		root.SetOut(os.Stderr)
 		root.SetArgs([]string{"--help"})

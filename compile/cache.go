@@ -1,0 +1,152 @@
+package compile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"footfall/instrument"
+)
+
+// assembler finds the one that the compiler would run. To ask takes as long as
+// assembling a small file: the answer is kept.
+func assembler(compiler string, target []string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(compiler)
+	if err != nil {
+		return "", err
+	}
+	key := append([]string{compiler, info.ModTime().String(), os.Getenv("PATH"), os.Getenv("GCC_EXEC_PREFIX"), os.Getenv("COMPILER_PATH")}, target...)
+	kept := path.Join(cache, "assembler-"+digest(key...))
+	if name, err := os.Readlink(kept); err == nil {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+		_ = os.Remove(kept)
+	}
+	args := slices.Concat([]string{compiler}, target, []string{"-print-prog-name=as"})
+	status, out, err := program{path: compiler, args: args, env: os.Environ(), catch: []int{1}}.run()
+	if err != nil {
+		return "", err
+	}
+	if status != 0 {
+		return "", fmt.Errorf("%s -print-prog-name=as: exit status %d", compiler, status)
+	}
+	name, err := lookPath(strings.TrimSpace(string(out)))
+	if err == nil && path.IsAbs(name) {
+		_ = os.Symlink(name, kept) // without, the next one asks again
+	}
+	return name, err
+}
+
+// cacheDir returns a directory of the user's that lasts.
+func cacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	dir := path.Join(base, "footfall")
+	if err != nil {
+		dir = fmt.Sprintf("%s-%d", dir, os.Getuid())
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
+		return "", fmt.Errorf("%s: what is in it will be run, but others can write there", dir)
+	}
+	return dir, nil
+}
+
+// hookDir returns a directory in which as is footfall.
+func hookDir() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := path.Join(cache, "as-"+digest(self))
+	link := path.Join(dir, "as")
+	if to, err := os.Readlink(link); err == nil && to == self {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Symlink(self, link); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	return dir, nil
+}
+
+// cachedRuntime returns the runtime's object for a compiler and target.
+func cachedRuntime(compiler string, target []string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(compiler)
+	if err != nil {
+		return "", err
+	}
+	key := []string{compiler, info.ModTime().String(), string(instrument.Runtime())}
+	object := path.Join(cache, "runtime-"+digest(append(key, target...)...)+".o")
+	if _, err := os.Stat(object); err == nil {
+		return object, nil
+	}
+	tmp, err := os.CreateTemp(cache, "runtime-*.tmp")
+	if err != nil {
+		return "", err
+	}
+	_ = tmp.Close()
+	defer os.Remove(tmp.Name())
+	if err := Runtime(compiler, target, tmp.Name()); err != nil {
+		return "", err
+	}
+	return object, os.Rename(tmp.Name(), object)
+}
+
+// Runtime compiles the runtime to an object, with the compiler's flags for the
+// target.
+func Runtime(compiler string, flags []string, object string) error {
+	file, err := lookPath(compiler)
+	if err != nil {
+		return err
+	}
+	args := append([]string{compiler}, flags...)
+	args = append(args, "-O2", "-fPIC", "-fno-lto", "-w", "-std=gnu11", "-x", "c", "-c", "-", "-o", object)
+	// A compiler for amd64 need not have the kernel's headers where -m32 looks.
+	args = append(args, "-idirafter", "/usr/include/x86_64-linux-gnu")
+	status, text, err := program{path: file, args: args, env: os.Environ(), input: instrument.Runtime(), catch: []int{1, 2}}.run()
+	if err != nil {
+		return err
+	}
+	if status != 0 {
+		return fmt.Errorf("cannot compile the runtime with %s: exit status %d\n%s", compiler, status, text)
+	}
+	return nil
+}
+
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}

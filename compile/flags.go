@@ -1,0 +1,107 @@
+package compile
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"footfall/instrument"
+)
+
+// additions returns the flags to add before and after the user's, and variables
+// for the assembler's step. Its error says why calls cannot be counted.
+func (o *Options) additions(compiler string, c *command) (extra, after, env []string, err error) {
+	sources := c.sources()
+	wanted := len(sources) == 0 || o.Wanted == nil || slices.ContainsFunc(sources, o.Wanted)
+	orders := Orders{Update: o.Update, Only: o.Only, Not: o.Not, Sources: sources, CPU: c.cpu, Verbose: o.Verbose}
+	for _, purpose := range o.Purposes {
+		switch {
+		case purpose == "coverage" && wanted:
+			extra = append(extra, "--coverage", "-fprofile-update=atomic")
+		case purpose == "trace" && wanted && len(sources) > 0:
+			extra = append(extra, "-fpatchable-function-entry=5")
+			orders.Sites = !c.clang && majorVersion(compiler) < 14
+		case purpose == "calls":
+			orders.Calls = true
+			flags, err := counting(c, sources)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			extra = append(extra, flags...)
+			if c.stops != "" || !c.runtime {
+				continue
+			}
+			macros, libraries := o.threads(c)
+			object, err := cachedRuntime(compiler, append(macros, c.target...))
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			after = append(after, "-x", "none", object)
+			after = append(after, libraries...)
+		}
+	}
+	if orders.Calls || orders.Sites {
+		flags, variable, err := o.hook(compiler, c, orders)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		extra, env = append(extra, flags...), append(env, variable)
+	}
+	return extra, after, env, nil
+}
+
+// majorVersion returns that of a compiler, 0 if it does not tell.
+func majorVersion(compiler string) int {
+	_, out, _ := program{path: compiler, args: []string{compiler, "-dumpversion"}, env: os.Environ(), catch: []int{1}}.run()
+	text, _, _ := strings.Cut(strings.TrimSpace(string(out)), ".")
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// threads returns what the runtime is compiled with, and what it is linked with,
+// for threads that count apart.
+func (o *Options) threads(c *command) (macros, libraries []string) {
+	switch {
+	case o.Update != instrument.Thread || c.shared:
+		return nil, nil
+	case c.static:
+		return []string{"-DFOOTFALL_THREADS=2"}, []string{"-Wl,--wrap=pthread_create"}
+	}
+	return []string{"-DFOOTFALL_THREADS=1"}, []string{"-ldl"} // dlsym, before glibc 2.34
+}
+
+// counting returns the flags that make the compiler write assembly in which calls
+// can be counted.
+func counting(c *command, sources []string) ([]string, error) {
+	switch {
+	case c.clang && c.lto && len(sources) > 0:
+		return nil, errors.New("clang -flto makes no assembly")
+	case c.clang && c.stops == "":
+		return []string{"-fno-integrated-as", "-Qunused-arguments"}, nil
+	case c.clang:
+		return []string{"-fno-integrated-as"}, nil
+	case c.cpu == "arm64":
+		// GCC keeps values in x16 and x17 across calls of functions that it knows.
+		return []string{"-fno-ipa-ra"}, nil
+	}
+	return []string{"-dp"}, nil // tells indirect tail calls from switches
+}
+
+// hook returns the flags that put our step before the assembler, and its orders.
+func (o *Options) hook(compiler string, c *command, orders Orders) (flags []string, env string, err error) {
+	dir, err := hookDir()
+	if err != nil {
+		return nil, "", err
+	}
+	if o.Update == instrument.Thread && (c.pic || c.shared) {
+		orders.Update = instrument.Atomic // only a program has copies of its counters
+	}
+	if orders.Assembler, err = assembler(compiler, c.target); err != nil {
+		return nil, "", err
+	}
+	text, err := json.Marshal(orders)
+	return []string{"-B", dir + "/"}, ordersVariable + "=" + string(text), err
+}
