@@ -75,7 +75,10 @@ When it has ended, or is interrupted, the program is as before.`,
 			if o.header {
 				return cobra.NoArgs(cmd, args)
 			}
-			return cobra.ExactArgs(2)(cmd, args)
+			if len(args) != 2 {
+				return errors.New("give a TARGET and a FUNCTION")
+			}
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.header {
@@ -116,6 +119,8 @@ func (o *callersOptions) check() error {
 	switch {
 	case o.depth < 1 || o.depth > patch.MaxChainDepth:
 		return fmt.Errorf("--depth %d: it must be from 1 to %d", o.depth, patch.MaxChainDepth)
+	case o.duration < 0:
+		return errors.New("--duration must not be negative")
 	case o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0:
 		return fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
 	}
@@ -142,7 +147,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if ok, err := o.countedTables(cmd, p, function); ok || err != nil {
 		return err
 	}
-	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil, cmd.ErrOrStderr())
+	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil, false, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		if ok, err := o.countedCalls(cmd, p, function); ok || err != nil {
 			return err

@@ -157,7 +157,7 @@ wrong, and 3 if a threshold was missed.`,
 				return err
 			}
 			if err := cmd.ValidateFlagGroups(); err != nil {
-				return err
+				return plainly(err)
 			}
 			*started = true
 			return nil
@@ -171,6 +171,16 @@ wrong, and 3 if a threshold was missed.`,
 		root.AddCommand(newCommand())
 	}
 	return root, started
+}
+
+// plainly says what cobra says of flags that exclude each other.
+func plainly(err error) error {
+	if _, set, ok := strings.Cut(err.Error(), "; ["); ok {
+		if names, ok := strings.CutSuffix(set, "] were all set"); ok {
+			return fmt.Errorf("--%s do not go together", strings.Join(strings.Fields(names), " and --"))
+		}
+	}
+	return err
 }
 
 // An exitError ends footfall with a status of the command's choice.

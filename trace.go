@@ -122,7 +122,7 @@ does the next trace of it.`,
 	f.DurationVar(&o.minDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
 	f.StringVar(&o.sample, "sample", "", "record only one of N outermost calls: `1/N`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
-	f.Uint64Var(&o.events, "events", 0, "end after about `N` events")
+	f.Uint64Var(&o.events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.BoolVar(&o.newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
 	f.IntVar(&o.buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
@@ -140,6 +140,8 @@ does the next trace of it.`,
 	cmd.MarkFlagsMutuallyExclusive("count", "args")
 	cmd.MarkFlagsMutuallyExclusive("count", "output")
 	cmd.MarkFlagsMutuallyExclusive("count", "flight-recorder")
+	cmd.MarkFlagsMutuallyExclusive("count", "events")
+	cmd.MarkFlagsMutuallyExclusive("flight-recorder", "events")
 	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
 	return cmd
 }
@@ -173,10 +175,12 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 		return o.set(cmd, args[0])
 	case dash < 0 && args[0] == "kernel":
 		return o.kernel(cmd, args[1:])
+	case o.repair && dash >= 0:
+		return usageError(errors.New("--repair needs a TARGET that was traced"))
 	case o.repair:
 		return repairTarget(cmd, args[0])
 	case o.list && dash < 0:
-		return o.printSites(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1:])
+		return o.listTarget(cmd, args[0], args[1:])
 	}
 	options, err := o.options()
 	if err != nil {
@@ -194,10 +198,19 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	p, release, err := proc.Launch(child)
 	if err != nil {
+		var failed *os.PathError // "fork/exec"
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	defer p.Close()
-	if err := o.trace(cmd, p, options, release); err != nil {
+	if o.list {
+		err = o.printSites(cmd, p, nil)
+	} else {
+		err = o.trace(cmd, p, options, release)
+	}
+	if err != nil || o.list {
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		return err
@@ -245,6 +258,9 @@ func (o *traceOptions) options() (patch.Options, error) {
 	if o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0 {
 		return p, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
 	}
+	if o.duration < 0 || o.minDuration < 0 {
+		return p, errors.New("--duration and --min-duration must not be negative")
+	}
 	if o.depth < 0 || o.depth > 1000 {
 		return p, fmt.Errorf("--depth %d: it must be from 1 to 1000", o.depth)
 	}
@@ -273,7 +289,7 @@ func (o *traceOptions) options() (patch.Options, error) {
 
 // trace records until something ends it.
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) (err error) {
-	sites, libraries, err := o.sites(p, nil, cmd.ErrOrStderr())
+	sites, libraries, err := o.sites(p, nil, true, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.traceProbes(cmd, p, none, release)
 	}
@@ -281,6 +297,9 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 		return err
 	}
 	defer libraries.Close()
+	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
+		options.Anchor = images[0].Start
+	}
 	clock := patch.NewClock()
 	options.Filter.MinTime = clock.Ticks(o.minDuration)
 	r := &recorder{o: o, p: p, known: make(map[fileSite]int32), libraries: libraries, clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}

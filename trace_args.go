@@ -29,11 +29,14 @@ type argument struct {
 
 var argumentText = regexp.MustCompile(`^(f?)arg(\d{1,2})(?:/([dux](?:8|16|32|64)?|f(?:32|64)|[scp]))?$`)
 
+// argumentStart tells arguments from the name of a function.
+var argumentStart = regexp.MustCompile(`^f?arg\d+(?:[/,]|$)`)
+
 // parseArguments reads FUNCTION or FUNCTION:arg1/s,arg2/x.
 func parseArguments(text string) (a argumentsOf, err error) {
 	a.text = text
 	pattern := text
-	if i := strings.LastIndexByte(text, ':'); i > 0 && argumentText.MatchString(strings.SplitN(text[i+1:], ",", 2)[0]) {
+	if i := strings.LastIndexByte(text, ':'); i > 0 && argumentStart.MatchString(text[i+1:]) {
 		pattern = text[:i]
 		for part := range strings.SplitSeq(text[i+1:], ",") {
 			one, err := parseArgument(part)

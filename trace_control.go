@@ -127,7 +127,10 @@ func (o *traceOptions) set(cmd *cobra.Command, target string) error {
 	defer p.Close()
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: controlName(p.PID), Net: "unix"})
 	if err != nil {
-		return fmt.Errorf("process %d: no footfall traces it here by code in the process: %w", p.PID, err)
+		if errors.Is(err, unix.ECONNREFUSED) {
+			return fmt.Errorf("process %d: no footfall traces it here by code in the process", p.PID)
+		}
+		return fmt.Errorf("process %d: ask the footfall that traces it: %w", p.PID, err)
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(controlPatience))

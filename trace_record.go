@@ -31,6 +31,7 @@ type recorder struct {
 	ordered bool // by time, over all threads
 	held    []held
 	total   uint64
+	given   uint64 // with --events
 	stderr  io.Writer
 	// launched: the program was started for the trace, so that its end is no news.
 	launched  bool
@@ -161,7 +162,7 @@ func (r *recorder) run(ctx context.Context, read func() int, look func() error, 
 
 // ends tells whether the user wants the recording to end.
 func (r *recorder) ends(ctx context.Context, begin, now time.Time) bool {
-	return ctx.Err() != nil || r.o.duration > 0 && now.Sub(begin) >= r.o.duration || r.o.events > 0 && r.total >= r.o.events
+	return ctx.Err() != nil || r.o.duration > 0 && now.Sub(begin) >= r.o.duration || r.o.events > 0 && r.given >= r.o.events
 }
 
 // readNew takes what events there are, unless the newest are kept to the end.
@@ -228,10 +229,29 @@ func (r *recorder) read(end bool) int {
 }
 
 func (r *recorder) give(t trace.Thread, events []trace.Event) {
+	if r.o.events > 0 {
+		if events = r.upTo(events); len(events) == 0 {
+			return
+		}
+	}
 	if r.raw != nil {
 		r.raw.Add(t, events)
 	}
 	r.builder.Add(t, events)
+}
+
+// upTo returns as many of the events as --events wants; words are not counted.
+func (r *recorder) upTo(events []trace.Event) []trace.Event {
+	for i, e := range events {
+		if e.Word {
+			continue
+		}
+		if r.given == r.o.events {
+			return events[:i]
+		}
+		r.given++
+	}
+	return events
 }
 
 // order gives the held events up to a time, by time.

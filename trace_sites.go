@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/trace"
@@ -18,8 +20,9 @@ import (
 type noSites struct{ error }
 
 // sites finds and selects those of the process, now and, by what it returns
-// besides, of libraries that are loaded later.
-func (o *traceOptions) sites(p *proc.Process, only []string, stderr io.Writer) ([]*patch.Site, *libraries, error) {
+// besides, of libraries that are loaded later. There are none, and no error,
+// where patterns are for libraries that are awaited.
+func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr io.Writer) ([]*patch.Site, *libraries, error) {
 	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom, o.args)
 	if err != nil {
 		return nil, nil, usageError(err)
@@ -27,9 +30,11 @@ func (o *traceOptions) sites(p *proc.Process, only []string, stderr io.Writer) (
 	modules, problem := patch.OpenModules(p)
 	l := &libraries{p: p, Modules: modules, selection: chosen, described: make(map[*patch.Site][]trace.Argument), said: make(map[string]bool), stderr: stderr}
 	sites, all, unusable, err := l.sites(modules.All())
+	awaited := l.awaited()
 	switch {
 	case err != nil:
-	case len(sites) > 0:
+	case len(sites) > 0, await && len(awaited) > 0 && (all > 0 || len(awaited) == len(l.selection.take)):
+		l.sayUnfit(awaited)
 		return sites, l, nil
 	case all > 0:
 		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", p.PID, all)
@@ -40,6 +45,40 @@ func (o *traceOptions) sites(p *proc.Process, only []string, stderr io.Writer) (
 	}
 	l.Close()
 	return nil, nil, &noSites{err}
+}
+
+// awaited returns patterns for libraries that are not loaded.
+func (l *libraries) awaited() []patch.Pattern {
+	return slices.DeleteFunc(slices.Clone(l.selection.take), func(p patch.Pattern) bool {
+		return p.NamesLibrary() == "" || slices.ContainsFunc(l.All(), func(i *patch.Image) bool { return p.In(i.Path) })
+	})
+}
+
+// sayUnfit says which patterns fit nothing, of --notrace none.
+func (l *libraries) sayUnfit(awaited []patch.Pattern) {
+	for _, p := range awaited {
+		fmt.Fprintf(l.stderr, "footfall: %s is not loaded yet\n", p.NamesLibrary())
+	}
+	say := func(flag string, p patch.Pattern) {
+		fits := func(i *patch.Image) bool {
+			sites, _, _ := i.Sites()
+			return slices.ContainsFunc(sites, func(s *patch.Site) bool { return p.Matches(l.p, s) })
+		}
+		if p.NamesLibrary() == "" && !slices.ContainsFunc(l.All(), fits) {
+			fmt.Fprintf(l.stderr, "footfall: no function that can be traced fits %s '%s'\n", flag, p)
+		}
+	}
+	for _, p := range l.selection.take {
+		if !slices.ContainsFunc(l.selection.arguments, func(a argumentsOf) bool { return a.pattern == p }) {
+			say("-f", p)
+		}
+	}
+	for _, p := range l.selection.roots {
+		say("--graph-from", p)
+	}
+	for _, a := range l.selection.arguments {
+		say("--args", a.pattern)
+	}
 }
 
 // libraries are those of a process, and what to trace of them.
@@ -130,6 +169,9 @@ func (l *libraries) follow(session *patch.Session) (fresh []*patch.Image, n int,
 	if err != nil {
 		return fresh, 0, err
 	}
+	if len(sites) == 0 {
+		l.sayRoomless(fresh)
+	}
 	if l.paused {
 		sites = nil
 	}
@@ -146,6 +188,15 @@ func (l *libraries) told(images []*patch.Image) bool {
 		l.said[i.Path] = true
 	}
 	return all
+}
+
+// sayRoomless says which images were awaited for nothing.
+func (l *libraries) sayRoomless(images []*patch.Image) {
+	for _, i := range images {
+		if slices.ContainsFunc(l.selection.take, func(p patch.Pattern) bool { return p.NamesLibrary() != "" && p.In(i.Path) }) && !l.told([]*patch.Image{i}) {
+			fmt.Fprintf(l.stderr, "footfall: %s loaded: it has no function that fits and has room for a jump\n", filepath.Base(i.Path))
+		}
+	}
 }
 
 // A selection says which sites are traced.
@@ -186,14 +237,19 @@ func (s selection) takes(p *proc.Process, site *patch.Site) bool {
 	return len(s.take) == 0 || site.Root || fits(s.take)
 }
 
-// printSites is --list.
-func (o *traceOptions) printSites(w, stderr io.Writer, target string, only []string) error {
+// listTarget is --list.
+func (o *traceOptions) listTarget(cmd *cobra.Command, target string, only []string) error {
 	p, err := openTarget(target)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	sites, libraries, err := o.sites(p, only, stderr)
+	return o.printSites(cmd, p, only)
+}
+
+func (o *traceOptions) printSites(cmd *cobra.Command, p *proc.Process, only []string) error {
+	w := cmd.OutOrStdout()
+	sites, libraries, err := o.sites(p, only, false, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.printProbes(w, p, only, none)
 	}

@@ -95,6 +95,9 @@ type Options struct {
 	Follow bool
 	// Notices has the process tell of libraries that are loaded: see Session.Notices.
 	Notices bool
+	// Anchor is an address of code near which there is to be room for further
+	// code if there are no sites yet, but may be later, by Add.
+	Anchor uint64
 }
 
 // ErrNotSupported is returned where this machine or process lacks something.
@@ -154,10 +157,14 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if _, err := repair(p, s.blocks); err != nil {
 		return nil, err
 	}
-	if sites = s.usable(sites); len(sites) == 0 {
+	if sites = s.usable(sites); len(sites) == 0 && options.Anchor == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
 	sites = s.usable(s.leading(sites, options.Undescribed))
+	places := sites
+	if len(sites) == 0 {
+		places = []*Site{{Addr: options.Anchor}}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -166,7 +173,7 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if options.Notices {
 		s.notifier = findNotifier(p)
 	}
-	if err := s.inject(sites); err != nil {
+	if err := s.inject(places); err != nil {
 		return s, err
 	}
 	if s.exits() {

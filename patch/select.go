@@ -21,8 +21,25 @@ import (
 //
 // FILE and LIBRARY are globs, too, for the last part of the path.
 type Pattern struct {
+	text  string
 	where *regexp.Regexp
 	name  *regexp.Regexp
+}
+
+func (p Pattern) String() string { return p.text }
+
+// NamesLibrary returns what in the pattern says that it is for a shared library,
+// "" if nothing does.
+func (p Pattern) NamesLibrary() string {
+	if i := singleColon(p.text); p.where != nil && strings.Contains(p.text[:i], ".so") {
+		return p.text[:i]
+	}
+	return ""
+}
+
+// In tells whether the pattern may choose functions of an image of that path.
+func (p Pattern) In(path string) bool {
+	return p.where == nil || p.where.MatchString(filepath.Base(path))
 }
 
 // ParsePattern reads a pattern.
@@ -32,12 +49,12 @@ func ParsePattern(s string) (Pattern, error) {
 		if err != nil {
 			return Pattern{}, fmt.Errorf("pattern %q: %w", s, err)
 		}
-		return Pattern{name: name}, nil
+		return Pattern{text: s, name: name}, nil
 	}
 	if s == "" {
 		return Pattern{}, fmt.Errorf("pattern %q names no function", s)
 	}
-	var p Pattern
+	p := Pattern{text: s}
 	if i := singleColon(s); i >= 0 {
 		p.where = glob(s[:i])
 		s = s[i+1:]

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"footfall/exe"
@@ -96,23 +97,31 @@ func (i *Image) unchanged() bool {
 	return err == nil && i.info != nil && info.Size() == i.info.Size() && info.ModTime().Equal(i.info.ModTime())
 }
 
-// separate opens the image's debug file, nil if there is none.
+// separate opens the image's debug file, by its build ID or by the name that the
+// image gives for it; nil if there is none.
 func (i *Image) separate(p *proc.Process) *exe.File {
-	path := exe.DebugPath(i.file.BuildID())
-	if path == "" {
-		return nil
+	var places []string
+	if path := exe.DebugPath(i.file.BuildID()); path != "" {
+		places = append(places, path)
 	}
-	f, err := p.OpenInRoot(path)
-	if err != nil {
-		return nil
+	if link := i.file.DebugLink(); link != "" && link == filepath.Base(link) {
+		dir := filepath.Dir(i.Path)
+		places = append(places, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join("/usr/lib/debug", dir, link))
 	}
-	file, err := exe.Open(f)
-	if err != nil {
-		f.Close()
-		return nil
+	for _, path := range places {
+		f, err := p.OpenInRoot(path)
+		if err != nil {
+			continue
+		}
+		file, err := exe.Open(f)
+		if err != nil || file.BuildID() != i.file.BuildID() {
+			f.Close() // of another build
+			continue
+		}
+		i.open = append(i.open, f)
+		return file
 	}
-	i.open = append(i.open, f)
-	return file
+	return nil
 }
 
 // Close closes the files.

@@ -59,7 +59,7 @@ func (s *Session) threadCalled(id, pid uint32) proc.Thread {
 		return t
 	}
 	p := s.p
-	t := proc.Thread{ID: int(id), OwnID: int(id), Process: s.p.PID} // if it has ended
+	t := proc.Thread{ID: int(id), OwnID: int(id), Process: s.p.PID, Name: s.p.Name} // if it has ended
 	if pid != 0 && int(pid) != s.ownPID {
 		c := s.childCalled(int(pid))
 		if p = c.p; p == nil {

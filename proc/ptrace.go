@@ -109,7 +109,7 @@ func (p *Process) Threads() ([]Thread, error) {
 		if err != nil {
 			continue // ended meanwhile
 		}
-		t := Thread{ID: tid, OwnID: statusField(b, "NSpid"), Process: p.PID}
+		t := Thread{ID: tid, OwnID: statusField(b, "NSpid"), Process: p.PID, Name: p.Name} // the name, if it just ends
 		if t.OwnID == 0 {
 			t.OwnID = tid
 		}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // A Function is one whose calls are recorded.
@@ -133,7 +134,7 @@ func NewOutput(format string, w io.Writer, h *Header) (Output, error) {
 	if newOutput := outputs[format]; newOutput != nil {
 		return newOutput(w, h), nil
 	}
-	return nil, fmt.Errorf("unknown output %q: there are %v, html and raw", format, Formats())
+	return nil, fmt.Errorf("unknown output %q: there are %s, html and raw", format, strings.Join(Formats(), ", "))
 }
 
 // A Builder makes calls of events.
