@@ -120,7 +120,7 @@ does the next trace of it.`,
 	f.StringArrayVar(&o.graphFrom, "graph-from", nil, "record only what is called by functions that fit `PATTERN`, and these")
 	f.IntVar(&o.depth, "depth", 0, "record at most `N` calls within each other")
 	f.DurationVar(&o.minDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
-	f.StringVar(&o.sample, "sample", "", "record only one of N outermost calls: `1/N`")
+	f.StringVar(&o.sample, "sample", "", "record of outermost calls only one in N, at random: `1/N`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
 	f.Uint64Var(&o.events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")

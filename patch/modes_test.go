@@ -86,7 +86,6 @@ func TestFilters(t *testing.T) {
 		"depth": {Filter{Depth: 1}, "", "fib:100 middle:100 tail:100 tailed:0 leaf:0"},
 		"two":   {Filter{Depth: 2}, "", "fib:300 middle:100 tail:100 tailed:100 leaf:300"},
 		"roots": {Filter{Roots: true}, "middle", "fib:0 middle:100 tail:0 tailed:0 leaf:300"},
-		"turn":  {Filter{Depth: 1, Period: 3}, "", "fib:0 middle:0 tail:100 tailed:0 leaf:0"},
 		"long":  {Filter{MinTime: 1 << 60}, "", "fib:0 middle:0 tail:0 tailed:0 leaf:0"},
 		"short": {Filter{MinTime: 1}, "", "fib:17700 middle:100 tail:100 tailed:0 leaf:300"},
 	} {
@@ -109,6 +108,19 @@ func TestFilters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSample checks that of calls which take turns all kinds are sampled.
+func TestSample(t *testing.T) {
+	g := start(t, build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5"))
+	s := g.open(g.sites("fib", "middle", "tail"), Options{Mode: Filtered, Filter: Filter{Depth: 1, Period: 3}})
+	defer s.Close()
+	y := g.tally(s, "run 3000")
+	for _, f := range []string{"fib", "middle", "tail"} {
+		if n := y.entries[f]; n < 800 || n > 1200 || y.exits[f] != n {
+			t.Errorf("%s: %d entries of 3000, %d exits", f, n, y.exits[f])
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -178,8 +179,7 @@ func (r *region) prepare(o *Options, pid int) {
 	set.rows, set.rowCount = r.addr+r.rowsAt(), 1
 	for i := range maxThreads {
 		t := r.thread(i)
-		// Threads that make few calls are sampled, too: each begins elsewhere.
-		t.turn = uint32(uint64(uint32(i)*0x9e3779b1) * o.Filter.Period >> 32)
+		t.turn = rand.Uint32()
 		t.ring = r.addr + ringsAt + uint64(i)*r.ringSize
 		t.mask = uint32(r.ringSize/uint64(unsafe.Sizeof(Event{}))) - 1
 		t.frames = r.addr + framesAt + uint64(i)*framesSize

@@ -42,7 +42,7 @@
         .set    THREAD_RING, 24         # address of the events
         .set    THREAD_LOST, 32
         .set    THREAD_MASK, 40         # u32; events in the ring, less one
-        .set    THREAD_TURN, 44         # u32; for sampling
+        .set    THREAD_TURN, 44         # u32, a random number; for sampling
         .set    THREAD_FRAMES, 48       # address of the open calls, for filters
         .set    THREAD_DEPTH, 56        # their number
         .set    THREAD_TAIL, 64         # events that were read
@@ -645,14 +645,12 @@ entry_filtered:
         jnz     6f
         cmpq    $1, PERIOD(%r9)
         jbe     6f
-        mov     THREAD_TURN(%rsi), %eax
-        inc     %eax
-        cmp     PERIOD(%r9), %eax
-        jb      7f
-        xor     %eax, %eax
-7:      mov     %eax, THREAD_TURN(%rsi)
-        test    %eax, %eax
-        jz      6f
+        imul    $747796405, THREAD_TURN(%rsi), %eax
+        sub     $1403630843, %eax       # at random, or every Nth call might be of one kind
+        mov     %eax, THREAD_TURN(%rsi)
+        mull    PERIOD(%r9)
+        test    %edx, %edx
+        jz      6f                      # one of N
         mov     $MUTED, %r10d
 6:      mov     %rcx, %rax
         shl     $5, %rax
