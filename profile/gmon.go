@@ -300,8 +300,13 @@ func (g *Gmon) Profile(program string) (*Profile, error) {
 		}
 		chain := []*pprof.Location{b.outer(image, a.Self)}
 		if image.has(a.From) {
-			// The caller's line is that of the call, which ends where From begins.
-			chain = append(chain, b.outer(image, a.From-1))
+			from := a.From
+			// The caller's line is that of the call, which ends where From begins. But
+			// in the sums of gprof -s, From is where the caller begins.
+			if f := image.functions.Before(from); f.Addr != from {
+				from--
+			}
+			chain = append(chain, b.outer(image, from))
 		}
 		b.add(chain, "", a.Count, 0)
 	}

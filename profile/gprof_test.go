@@ -56,6 +56,8 @@ func TestGprofConfirm(t *testing.T) {
 		args string
 		// edit makes gprof's output what is right.
 		edit func(string) string
+		// editSum is edit for a sum that gprof -s wrote.
+		editSum func(string) string
 	}{
 		{name: "pie", args: "gcc-12 -O1 -g"},
 		{name: "O0", args: "gcc-12 -O0 -g"},
@@ -68,6 +70,8 @@ func TestGprofConfirm(t *testing.T) {
 			// name even if only one of them ran.
 			s = strings.ReplaceAll(s, "getenv", "msort_with_tmp.part.0")
 			return strings.ReplaceAll(s, "compare (calls.c)", "compare          ")
+		}, editSum: func(s string) string { // getenv it is, since gprof has written it
+			return strings.ReplaceAll(s, "compare (calls.c)", "compare          ")
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,6 +81,12 @@ func TestGprofConfirm(t *testing.T) {
 			files := []string{gmonOf(t, program), gmonOf(t, program)}
 			confirmGprof(t, program, files[:1], test.edit)
 			confirmGprof(t, program, files, test.edit)
+			sum := exec.Command("gprof", append([]string{"-s", program}, files...)...)
+			sum.Dir = t.TempDir()
+			if out, err := sum.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %v\n%s", sum.Args, err, out)
+			}
+			confirmGprof(t, program, []string{filepath.Join(sum.Dir, "gmon.sum")}, test.editSum)
 		})
 	}
 }
