@@ -302,12 +302,8 @@ func (o *profileOptions) runProgram(cmd *cobra.Command, args []string, stdout, s
 		return nil, nil, cmp.Or(err, waitErr)
 	}
 	if err == nil {
-		// The file is there since the program started: it counted nothing before.
-		pid := strconv.Itoa(program.Process.Pid)
-		name := strings.ReplaceAll(cmp.Or(os.Getenv("FOOTFALL_OUT"), "footfall.%p.counts"), "%p", pid)
-		if info, statErr := os.Stat(name); statErr == nil && info.ModTime().After(begin) {
-			p, err = profile.AddCounts(p, name)
-		}
+		// The files are there since the program started: it counted nothing before.
+		p, err = profile.AddCounts(p, os.Getenv("FOOTFALL_OUT"), begin)
 	}
 	var failed *exec.ExitError
 	switch {
@@ -335,7 +331,7 @@ func (o *profileOptions) attach(stderr io.Writer) (*profile.Profile, error) {
 	} else if f, ok := stderr.(*os.File); ok && terminalWidth(f) > 0 {
 		fmt.Fprintf(stderr, "footfall: sampling process %d, Ctrl-C ends it\n", o.pid)
 	}
-	counting := profile.StartCounting(fmt.Sprintf("/proc/%d/cwd/footfall.%d.counts", o.pid, o.pid))
+	counting := profile.StartCounting(o.pid)
 	p, err := profile.Record(ctx, o.pid, o.record)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package profile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -19,7 +21,7 @@ import (
 // Each call becomes a sample of its callee and its caller. Entries of a function
 // whose callers do not count, such as those of main, have a callee only.
 func FromCounts(c *instrument.CountsFile) (*Profile, error) {
-	r := &countsReader{b: newBuilder(), images: make(map[*instrument.Image]*image), byName: make(map[calleeName]*instrument.Function),
+	r := &countsReader{b: newBuilder(), images: make(map[*instrument.Image]*image), byName: make(map[calleeName][]*instrument.Function),
 		byAddress: make(map[calleeAddress]*instrument.Function), others: make(map[string]*image)}
 	defer r.close()
 	for _, im := range c.Images {
@@ -30,9 +32,7 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 				if f.Local {
 					key.image, key.unit = im, f.Unit
 				}
-				if _, ok := r.byName[key]; !ok {
-					r.byName[key] = f
-				}
+				r.byName[key] = append(r.byName[key], f)
 			}
 			if len(f.Code) > 0 {
 				r.byAddress[calleeAddress{processOf(im), f.Code[0].Start}] = f
@@ -49,7 +49,7 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 	for _, im := range c.Images {
 		for _, f := range im.Functions {
 			rest := int64(f.Calls) - int64(called[f])
-			if rest < 0 {
+			if rest < 0 && !runs(im.PID) {
 				lost++
 			}
 			if rest > 0 {
@@ -60,53 +60,24 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 	if len(r.b.p.Sample) == 0 {
 		return nil, fmt.Errorf("no function has been called so far")
 	}
-	notes := slices.Clone(r.notes)
 	if r.further > 0 {
-		notes = append(notes, fmt.Sprintf("%d indirect calls went to more functions than a place of call keeps; they are counted without their caller", r.further))
+		r.note("%d indirect calls went to more functions than a place of call keeps; they are counted without their caller", r.further)
 	}
 	if lost > 0 {
-		notes = append(notes, fmt.Sprintf("%d functions were entered less often than called: threads lost counts; --update=atomic or --update=thread makes them exact", lost))
+		were := "s were"
+		if lost == 1 {
+			were = " was"
+		}
+		r.note("%d function%s entered less often than called: threads lost counts; --update=atomic or --update=thread makes them exact", lost, were)
 	}
-	return r.b.finish(notes)
+	return r.b.finish(r.notes)
 }
 
-// A Counting adds the exact counts of a process, as far as it keeps any, to
-// samples of it.
-type Counting struct {
-	name   string
-	before *Profile
-}
-
-// StartCounting notes what the process has counted so far in the file.
-func StartCounting(name string) *Counting {
-	c := &Counting{name: name}
-	c.before, _ = c.read()
-	return c
-}
-
-// AddTo adds to p what was counted since. A process without a file, or with one
-// that cannot be read, counts nothing.
-func (c *Counting) AddTo(p *Profile) (*Profile, error) {
-	b, err := os.ReadFile(c.name)
-	if err != nil {
-		return p, nil
-	}
-	after, err := decode(b)
-	if err != nil {
-		return p, nil
-	}
-	if counts, _ := instrument.ReadCounts(b); counts != nil {
-		nameStripped(p, counts)
-	}
-	all := []*Profile{p, after}
-	adoptSources(p, after)
-	if c.before != nil {
-		adoptSources(p, c.before)
-		c.before.Scale(-1)
-		c.before.Notes = nil
-		all = append(all, c.before)
-	}
-	return Merge(all)
+// runs tells whether the process lives: it counts while its counts are read, and
+// what it calls then, it has not entered yet.
+func runs(pid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	return err == nil
 }
 
 // nameStripped gives the functions of a program without symbols the names that it
@@ -171,29 +142,17 @@ func adoptSources(p, counts *Profile) {
 	}
 }
 
-// outermost yields the functions that are symbols of an image, with its path,
-// once for each of their locations.
+// outermost yields the functions that are symbols of an image, with its path
+// or its build ID if it has one (a container has other paths), once for each of their
+// locations.
 func outermost(p *Profile) iter.Seq2[string, *pprof.Function] {
 	return func(yield func(string, *pprof.Function) bool) {
 		for _, l := range p.Location {
-			if l.Mapping != nil && len(l.Line) > 0 && !yield(l.Mapping.File, l.Line[len(l.Line)-1].Function) {
+			if l.Mapping != nil && len(l.Line) > 0 && !yield(cmp.Or(l.Mapping.BuildID, l.Mapping.File), l.Line[len(l.Line)-1].Function) {
 				return
 			}
 		}
 	}
-}
-
-// AddCounts adds all that a process has counted in the file.
-func AddCounts(p *Profile, name string) (*Profile, error) {
-	return (&Counting{name: name}).AddTo(p)
-}
-
-func (c *Counting) read() (*Profile, error) {
-	b, err := os.ReadFile(c.name)
-	if err != nil {
-		return nil, err
-	}
-	return decode(b)
 }
 
 // process tells programs apart: an address means something in one of them only.
@@ -220,7 +179,7 @@ type countsReader struct {
 	b         *builder
 	images    map[*instrument.Image]*image
 	others    map[string]*image // by path; code that does not count
-	byName    map[calleeName]*instrument.Function
+	byName    map[calleeName][]*instrument.Function
 	byAddress map[calleeAddress]*instrument.Function
 	further   uint64
 	notes     []string
@@ -239,11 +198,15 @@ func (r *countsReader) close() {
 // file if that is still the same.
 func (r *countsReader) image(im *instrument.Image) *image {
 	i := &image{path: im.Path, buildID: im.BuildID}
-	switch file, err := openImage(im.Path); {
+	switch file, err := openCounted(im); {
+	case im.Path == "" && err != nil:
+		r.note("process %d could not tell the path of its program, as it had no /proc: no lines", im.PID)
+	case errors.Is(err, fs.ErrNotExist):
+		r.note("%s is no longer there: no lines", im.Path)
 	case err != nil:
-		r.notes = append(r.notes, fmt.Sprintf("%s: no lines: %v", im.Path, err))
+		r.note("%s: no lines: %v", im.Path, err)
 	case file.buildID != im.BuildID:
-		r.notes = append(r.notes, fmt.Sprintf("%s has been built again since: no lines", im.Path))
+		r.note("%s has been built again since: no lines", im.Path)
 		file.close()
 	default:
 		i = file
@@ -251,6 +214,42 @@ func (r *countsReader) image(im *instrument.Image) *image {
 	i.key = fmt.Sprintf("%s %s", im.Path, im.BuildID)
 	i.functions = countedFunctions(im)
 	return i
+}
+
+// openCounted opens the file of an image. A process that lives may see other files
+// than we do, as in a container.
+func openCounted(im *instrument.Image) (*image, error) {
+	i, err := openImage(im.Path)
+	if err == nil && i.buildID == im.BuildID {
+		return i, nil
+	}
+	seen := fmt.Sprintf("/proc/%d/root%s", im.PID, im.Path)
+	if im.Path == "" {
+		seen = fmt.Sprintf("/proc/%d/exe", im.PID)
+	}
+	other, otherErr := openImage(seen)
+	switch {
+	case otherErr != nil:
+		return i, err
+	case other.buildID != im.BuildID:
+		other.close()
+		return i, err
+	}
+	if i != nil {
+		i.close()
+	}
+	other.path = im.Path
+	if im.Path == "" {
+		other.path, _ = os.Readlink(seen)
+	}
+	return other, nil
+}
+
+// note keeps a sentence for the user, once.
+func (r *countsReader) note(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(r.notes, s) {
+		r.notes = append(r.notes, s)
+	}
 }
 
 // countedFunctions returns the functions that an image counts, by ascending
@@ -292,11 +291,7 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 			}
 		}
 		if !s.Indirect {
-			key := calleeName{process: processOf(f.Image), name: s.Callee}
-			if s.Local {
-				key.image, key.unit = f.Image, f.Unit
-			}
-			if callee := r.byName[key]; callee != nil {
+			if callee := r.callee(f, &s); callee != nil {
 				called[callee] += s.Count
 				add(r.entry(callee), s.Count)
 			} else {
@@ -314,6 +309,24 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 		}
 		r.further += s.Further
 	}
+}
+
+// callee returns the function that a direct call of f enters, nil if it does not
+// count. A name may be in several images, as those of inline functions of C++ are:
+// the dynamic linker has one of them called by all, or each image calls its own.
+// The one that was entered tells.
+func (r *countsReader) callee(f *instrument.Function, s *instrument.Site) *instrument.Function {
+	key := calleeName{process: processOf(f.Image), name: s.Callee}
+	if s.Local {
+		key.image, key.unit = f.Image, f.Unit
+	}
+	var best *instrument.Function
+	for _, g := range r.byName[key] {
+		if best == nil || best.Calls == 0 && g.Calls > 0 || g.Image == f.Image && (g.Calls > 0 || best.Calls == 0) {
+			best = g
+		}
+	}
+	return best
 }
 
 // elsewhere is code that does not count, such as a library's.

@@ -42,6 +42,8 @@ type Profile struct {
 	*pprof.Profile
 	// Notes are sentences for the user: what is missing, and why.
 	Notes []string
+	// Processes are those that were sampled, if any were.
+	Processes []int
 }
 
 // A builder puts a profile together.
@@ -200,7 +202,7 @@ func (b *builder) finish(notes []string) (*Profile, error) {
 	if err := b.p.CheckValid(); err != nil {
 		return nil, err
 	}
-	return &Profile{b.p, notes}, nil
+	return &Profile{Profile: b.p, Notes: notes}, nil
 }
 
 // FromPprof takes over a profile in pprof's format: one of footfall's, or of
@@ -291,13 +293,17 @@ func Merge(ps []*Profile) (*Profile, error) {
 	var notes []string
 	for _, p := range ps {
 		all = append(all, p.Profile)
-		notes = append(notes, p.Notes...)
+		for _, note := range p.Notes {
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
 	}
 	merged, err := pprof.Merge(all)
 	if err != nil {
 		return nil, err
 	}
-	return &Profile{merged, notes}, nil
+	return &Profile{Profile: merged, Notes: notes}, nil
 }
 
 // imageName is the last part of a mapping's path.

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -372,7 +374,11 @@ func (r *recorder) profile() (*Profile, error) {
 		}
 		b.add(locations, c.thread, 0, r.value(c, b.p.Period))
 	}
-	return b.finish(r.notes())
+	p, err := b.finish(r.notes())
+	if err == nil {
+		p.Processes = slices.Sorted(maps.Keys(r.processes))
+	}
+	return p, err
 }
 
 // period is the CPU time that a sample stands for. The kernel skips samples

@@ -1,0 +1,120 @@
+//go:build linux
+
+package profile
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"footfall/instrument"
+	"footfall/proc"
+)
+
+// A Counting adds the exact counts of a process, as far as it keeps any, to
+// samples of it.
+type Counting struct {
+	name   string
+	before *Profile
+}
+
+// StartCounting notes what the process has counted so far.
+func StartCounting(pid int) *Counting {
+	c := &Counting{name: countsOf(pid)}
+	if b, err := os.ReadFile(c.name); err == nil {
+		c.before, _ = decode(b)
+	}
+	return c
+}
+
+// countsOf finds the counts file of a running process: it has mapped it, whatever
+// its name is and wherever the process has gone since. Where counters could not be
+// mapped, the usual name is left.
+func countsOf(pid int) string {
+	if p, err := proc.Open(pid); err == nil {
+		defer p.Close()
+		maps, _, _ := p.Maps()
+		for _, m := range maps {
+			if !m.Write || m.Inode == 0 {
+				continue
+			}
+			for _, name := range []string{m.Path, fmt.Sprintf("/proc/%d/root%s", pid, m.Path)} {
+				if b, err := head(name); err == nil && IsCounts(b) {
+					return name
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("/proc/%d/cwd/footfall.%d.counts", pid, pid)
+}
+
+// AddTo adds to p what was counted since. A process without a file, or with one
+// that cannot be read, counts nothing.
+func (c *Counting) AddTo(p *Profile) (*Profile, error) {
+	all := []*Profile{p}
+	if all = addCounts(all, c.name); len(all) == 1 {
+		return p, nil
+	}
+	if c.before != nil {
+		adoptSources(p, c.before)
+		c.before.Scale(-1)
+		c.before.Notes = nil
+		all = append(all, c.before)
+	}
+	return Merge(all)
+}
+
+// AddCounts adds all that the sampled processes have counted in files that are
+// newer than since. pattern is the program's FOOTFALL_OUT, "" if it has none.
+func AddCounts(p *Profile, pattern string, since time.Time) (*Profile, error) {
+	all := []*Profile{p}
+	fresh := func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && info.Mode().IsRegular() && info.ModTime().After(since)
+	}
+	if pattern != "" && !strings.Contains(pattern, "%p") && fresh(pattern) {
+		all = addCounts(all, pattern) // whoever came first has it
+	}
+	for _, pid := range p.Processes {
+		for n := 1; fresh(countsName(pattern, pid, n)); n++ {
+			all = addCounts(all, countsName(pattern, pid, n))
+		}
+	}
+	return Merge(all)
+}
+
+// countsName is the file of the n-th program that a process was, from 1, as the
+// runtime names it.
+func countsName(pattern string, pid, n int) string {
+	number := ""
+	if n > 1 {
+		number = "." + strconv.Itoa(n)
+	}
+	switch {
+	case pattern == "":
+		return fmt.Sprintf("footfall.%d%s.counts", pid, number)
+	case strings.Contains(pattern, "%p"):
+		return strings.ReplaceAll(pattern, "%p", strconv.Itoa(pid)) + number
+	}
+	return fmt.Sprintf("%s.%d%s", pattern, pid, number)
+}
+
+// addCounts appends what is in a counts file, and has the first profile name
+// functions as that does.
+func addCounts(all []*Profile, name string) []*Profile {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return all
+	}
+	counts, err := decode(b)
+	if err != nil {
+		return all
+	}
+	if c, _ := instrument.ReadCounts(b); c != nil {
+		nameStripped(all[0], c)
+	}
+	adoptSources(all[0], counts)
+	return append(all, counts)
+}

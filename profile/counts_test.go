@@ -1,0 +1,49 @@
+package profile
+
+import (
+	"testing"
+
+	"footfall/instrument"
+)
+
+// TestNamesInSeveralImages has a function of one name in a program and in its
+// library, as inline functions of C++ are: calls are of the one that they entered.
+func TestNamesInSeveralImages(t *testing.T) {
+	type counts struct{ library, program uint64 }
+	for _, test := range []struct {
+		name    string
+		entries counts // of the function
+		calls   counts // of it, by the library and by the program
+	}{
+		{"the program's", counts{0, 7}, counts{5, 2}},
+		{"the library's", counts{7, 0}, counts{5, 2}},
+		{"each its own", counts{5, 2}, counts{5, 2}},
+	} {
+		image := func(path string, entries, calls uint64) *instrument.Image {
+			im := &instrument.Image{Path: path, PID: 1}
+			callee := &instrument.Function{Image: im, Name: "_ZN1n4bothEv", Unit: "both.h", Code: []instrument.Range{{Start: 0x10, End: 0x20}}, Calls: entries}
+			caller := &instrument.Function{Image: im, Name: "caller", Unit: path + ".cc", Code: []instrument.Range{{Start: 0x20, End: 0x40}}, Calls: 1,
+				Sites: []instrument.Site{{Address: 0x30, Callee: callee.Name, Count: calls}}}
+			im.Functions = []*instrument.Function{callee, caller}
+			return im
+		}
+		// Libraries begin to count before their program does.
+		p, err := FromCounts(&instrument.CountsFile{Images: []*instrument.Image{
+			image("/nosuch/lib", test.entries.library, test.calls.library), image("/nosuch/prog", test.entries.program, test.calls.program)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, note := range p.Notes {
+			t.Logf("%s: note: %s", test.name, note)
+		}
+		got := map[string]int64{}
+		for _, n := range NewGraph(p).Nodes {
+			if n.Func.Name == "n::both" {
+				got[n.Image] += n.Calls
+			}
+		}
+		if want := test.entries; got["lib"] != int64(want.library) || got["prog"] != int64(want.program) {
+			t.Errorf("%s: calls of the function in each image are %v, expected %+v", test.name, got, want)
+		}
+	}
+}
