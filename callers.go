@@ -177,13 +177,14 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 			many++
 		}
 	}
-	c := newCallers(p, sites, libraries.All, o.top)
-	c.notices = session.Notices()
+	c := newCallers(p, sites, libraries.Present, o.top)
+	c.notices, c.unloaded = session.Notices(), newUnloaded(session)
+	libraries.gone = c.forget
 	c.sayMany(many, function, stderr)
 	sayLeading(session, stderr)
 	read := func() error {
-		c.chains = session.Chains()
-		c.way = wayOf(session.ChainWay(c.chains))
+		chains, way := c.unloaded.all(libraries.Present())
+		c.chains, c.way = chains, wayOf(way)
 		if c.way == "" && o.depth > 1 && len(c.chains) > 0 {
 			c.way = "where nothing describes the callers: compile with -fno-omit-frame-pointer"
 		}
@@ -348,6 +349,7 @@ type callers struct {
 	begin    time.Time
 	duration time.Duration
 	notices  <-chan struct{} // of libraries: a thread waits for an update
+	unloaded *unloaded       // nil: those are not told apart
 }
 
 // A place is where a call is. Inlined functions are callers of their own.
@@ -365,8 +367,13 @@ func (c *callers) at(address uint64) []place {
 	if places, ok := c.places[address]; ok {
 		return places
 	}
+	key, images := address, c.images
+	if c.unloaded != nil && address >= firstNumber {
+		in := c.unloaded.code[address]
+		address, images = in.address, func() []*patch.Image { return []*patch.Image{in.image} }
+	}
 	places := []place{{Function: fmt.Sprintf("%#x", address), Address: address}}
-	for _, image := range c.images() {
+	for _, image := range images() {
 		if !image.Contains(address - 1) {
 			continue
 		}
@@ -390,8 +397,18 @@ func (c *callers) at(address uint64) []place {
 		}
 		break
 	}
-	c.places[address] = places
+	c.places[key] = places
 	return places
+}
+
+// forget is called when images have been unloaded.
+func (c *callers) forget(gone []*patch.Image) {
+	c.unloaded.take(gone)
+	for address := range c.places {
+		if slices.ContainsFunc(gone, func(i *patch.Image) bool { return i.Contains(address - 1) }) {
+			delete(c.places, address)
+		}
+	}
 }
 
 // chain returns the places of a chain, the nearest caller first.
@@ -501,6 +518,9 @@ func (c *callers) profile() *pprof.Profile {
 				p.Function = append(p.Function, fn)
 			}
 			l.Line = append(l.Line, pprof.Line{Function: fn, Line: int64(at.Line)})
+		}
+		if c.unloaded != nil && address >= firstNumber {
+			l.Address = places[0].Address
 		}
 		locations[address] = l
 		p.Location = append(p.Location, l)

@@ -91,6 +91,8 @@ type libraries struct {
 	paused    bool            // nothing is to be switched on
 	said      map[string]bool // paths of libraries that were said to be loaded
 
+	gone func([]*patch.Image) // called when images have been unloaded, before others can be in their place
+
 	followsChains bool // what chains need besides is to be switched on, too
 	next          time.Time
 }
@@ -158,12 +160,20 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 // follow looks for images that have come, and returns them and how many of their sites
 // it has switched on.
 func (l *libraries) follow(session *patch.Session) (fresh []*patch.Image, n int, err error) {
+	var before []*patch.Image
+	if l.gone != nil {
+		before = l.Present()
+	}
 	for _, image := range session.Gone() {
 		l.Forget(image)
 	}
 	fresh, changed, _ := l.Look() // some files are not programs
 	if !changed {
 		return nil, 0, nil
+	}
+	if l.gone != nil {
+		after := l.Present()
+		l.gone(slices.DeleteFunc(before, func(i *patch.Image) bool { return slices.Contains(after, i) }))
 	}
 	sites, _, _, err := l.sites(fresh)
 	if err != nil {

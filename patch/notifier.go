@@ -163,20 +163,20 @@ const noticeReturn = 15
 
 // Notices tells of libraries that are loaded or unloaded, if Options.Notices is set
 // and the process has what that needs; else it is nil. The thread that does it waits
-// until [Session.Answer], up to [patience]: images have come or gone, and nobody has
-// run them.
+// for [Session.Answer], but not long: images have come or gone, and nobody has run them.
 func (s *Session) Notices() <-chan struct{} {
-	n := s.notifier
-	if n == nil || n.stub == nil || !n.stub.patched {
+	if s.notifier == nil {
 		return nil
 	}
-	if n.stopped == nil {
+	return s.notifier.changed
+}
+
+// watchNotices begins to wait for them.
+func (s *Session) watchNotices() {
+	if n := s.notifier; n != nil && n.stub != nil && n.stub.patched {
 		n.changed, n.stopped = make(chan struct{}, 1), make(chan struct{})
-		set := s.region.settings()
-		go n.watch(set)
-		atomic.StoreUint32(&set.answering, 1)
+		go n.watch(s.region.settings())
 	}
-	return n.changed
 }
 
 // Noticed returns the number of the last notice, for Answer, and whether it is to be
@@ -257,7 +257,8 @@ func (s *Session) addNotifier() {
 	if n == nil || n.stub != nil {
 		return
 	}
-	s.region.settings().state, s.region.settings().patience = n.state, uint64(patience)
+	set := s.region.settings()
+	set.state, set.patience, set.answering = n.state, uint64(patience), 1
 	for _, b := range s.blocks {
 		for _, st := range b.byKey[stubKey{site: n.site, mode: notices}] {
 			if st.old == n.old {

@@ -190,7 +190,11 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 			return s, err
 		}
 	}
-	return s, s.switchOn(stubs)
+	if err := s.switchOn(stubs); err != nil {
+		return s, err
+	}
+	s.watchNotices()
+	return s, nil
 }
 
 func supported(p *proc.Process, o *Options) error {
