@@ -557,15 +557,25 @@ func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
 }
 
 func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
+	const page = 4096
 	b := make([]byte, 2048)
-	n, err := p.ReadAt(b, int64(base)+native.threadBlock)
-	if err != nil {
-		n = 0
+	start := int64(base) + native.threadBlock
+	if _, err := p.ReadAt(b, start); err != nil {
+		// The first thread's may begin where memory does, or end where that ends.
+		next := (start + page - 1) &^ (page - 1)
+		low, high := b[:next-start], b[next-start:]
+		if _, err := p.ReadAt(high, next); err == nil {
+			b, start = high, next
+		} else if _, err := p.ReadAt(low, start); err == nil {
+			b = low
+		} else {
+			return nil
+		}
 	}
 	var found []uint64
-	for at := 0; at+4 <= n; at += 4 {
+	for at := 0; at+4 <= len(b); at += 4 {
 		if binary.LittleEndian.Uint32(b[at:]) == id {
-			found = append(found, uint64(int64(at)+native.threadBlock))
+			found = append(found, uint64(start-int64(base)+int64(at)))
 		}
 	}
 	return found

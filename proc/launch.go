@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spin is  jmp .  of x86-64.
-var spin = []byte{0xeb, 0xfe}
+// spins are instructions that jump to themselves.
+var spins = map[string][]byte{"amd64": {0xeb, 0xfe}, "arm64": {0x00, 0x00, 0x00, 0x14}}
 
 // Of the auxiliary vector: AT_BASE, where the dynamic linker is, and AT_ENTRY.
 const (
@@ -29,8 +29,9 @@ const (
 // dynamic linker or, in a static program, libc has made itself ready: it runs in a
 // circle there until it is let go by release.
 func Launch(cmd *exec.Cmd) (p *Process, release func() error, err error) {
-	if runtime.GOARCH != "amd64" {
-		return nil, nil, fmt.Errorf("start a program: only on x86-64: %w", errors.ErrUnsupported)
+	spin := spins[runtime.GOARCH]
+	if spin == nil {
+		return nil, nil, fmt.Errorf("start a program: only on x86-64 and arm64: %w", errors.ErrUnsupported)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

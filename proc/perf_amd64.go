@@ -2,12 +2,7 @@
 
 package proc
 
-import (
-	"encoding/binary"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
-)
+import "encoding/binary"
 
 // UserRegisters is the number of registers that come with a copied stack, in
 // this order: ax bx cx dx si di bp sp ip, r8 to r15. Code of 32 bits has the
@@ -35,13 +30,12 @@ const CanStop = true
 //	r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss ...
 //	bx cx dx si di bp ax ds es fs gs orig_ax ip cs flags sp ss
 func sampleRegisters(tid int) (registers []uint64, compat bool, err error) {
-	var b [27 * 8]byte
-	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
 	const prStatus = 1 // NT_PRSTATUS
-	if err := ptrace(unix.PTRACE_GETREGSET, tid, prStatus, uintptr(unsafe.Pointer(&v))); err != nil {
+	b, err := registersOf(tid, prStatus, 27*8)
+	if err != nil {
 		return nil, false, err
 	}
-	if v.Len == 17*4 {
+	if len(b) == 17*4 {
 		for _, i := range []int{6, 0, 1, 2, 3, 4, 5, 15, 12} {
 			registers = append(registers, uint64(binary.LittleEndian.Uint32(b[4*i:])))
 		}

@@ -1,4 +1,4 @@
-//go:build linux && !amd64
+//go:build linux && !amd64 && !arm64
 
 package proc
 
@@ -14,8 +14,8 @@ const CanStop = false
 
 const sampleFP, sampleSP, samplePC = 0, 0, 0
 
-func sampleRegisters(int) ([]uint64, bool, error) { return nil, false, errX86 }
+func sampleRegisters(int) ([]uint64, bool, error) { return nil, false, errCPU }
 
 func (t *tracee) systemCall([]byte, uintptr, func(uint64) []uint64) (uint64, error) {
-	return 0, errX86
+	return 0, errCPU
 }

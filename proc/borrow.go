@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package proc
 
 import (
@@ -14,7 +16,7 @@ import (
 // PC returns where the thread is.
 func (h *Held) PC(tid int) (uint64, error) {
 	regs, err := h.registers(tid)
-	return regs.Rip, err
+	return *regs.pc(), err
 }
 
 // SetPC makes the thread go on elsewhere.
@@ -23,44 +25,14 @@ func (h *Held) SetPC(tid int, pc uint64) error {
 	if err != nil {
 		return err
 	}
-	regs.Rip = pc
+	*regs.pc() = pc
 	return h.setRegisters(tid, &regs)
-}
-
-// ThreadPointer returns the address of what the thread has for itself.
-func (h *Held) ThreadPointer(tid int) (uint64, error) {
-	regs, err := h.registers(tid)
-	return regs.Fs_base, err
 }
 
 // StackPointer returns where the top of the thread's stack is.
 func (h *Held) StackPointer(tid int) (uint64, error) {
 	regs, err := h.registers(tid)
-	return regs.Rsp, err
-}
-
-// InSystemCall returns the number of the system call that the thread waits in,
-// -1 if it does not.
-func (h *Held) InSystemCall(tid int) int64 {
-	regs, err := h.registers(tid)
-	if err != nil {
-		return -1
-	}
-	return int64(regs.Orig_rax)
-}
-
-func (h *Held) registers(tid int) (regs unix.PtraceRegs, err error) {
-	if err := unix.PtraceGetRegs(tid, &regs); err != nil {
-		return regs, h.p.failed("read registers", err)
-	}
-	return regs, nil
-}
-
-func (h *Held) setRegisters(tid int, regs *unix.PtraceRegs) error {
-	if err := unix.PtraceSetRegs(tid, regs); err != nil {
-		return h.p.failed("write registers", err)
-	}
-	return nil
+	return *regs.sp(), err
 }
 
 // ErrBusy is returned if no thread is in a state in which it could do
@@ -87,7 +59,7 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 // meanwhile, at the address that args gets, and is read back from there.
 func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
 	var result uint64
-	err := h.borrow(tid, func(regs *unix.PtraceRegs, r *rescue) (func() error, error) {
+	err := h.borrow(tid, forSystemCall, func(regs *registers, r *rescue) (func() error, error) {
 		at := uint64(0)
 		if r != nil {
 			at = h.p.useful.Load().call
@@ -97,19 +69,14 @@ func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at u
 				return nil, err
 			}
 		}
-		place := (regs.Rsp - redZone - uint64(len(memory))) &^ 15
+		place := (*regs.sp() - redZone - uint64(len(memory))) &^ 15
 		if len(memory) > 0 {
 			if _, err := h.p.WriteAt(memory, int64(place)); err != nil {
 				return nil, err
 			}
 		}
-		regs.Rip, regs.Rax = at, uint64(number)
-		args := args(place)
-		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
-			if *place = 0; i < len(args) {
-				*place = args[i]
-			}
-		}
+		*regs.pc() = at
+		regs.setSystemCall(uint64(number), args(place))
 		return func() error {
 			var err error
 			if r != nil {
@@ -121,10 +88,10 @@ func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at u
 				return err
 			}
 			after, err := h.registers(tid)
-			if err == nil && after.Rip != at+2 {
-				err = fmt.Errorf("process %d: a system call for footfall went to %#x", h.p.PID, after.Rip)
+			if err == nil && *after.pc() != at+uint64(len(callCode)) {
+				err = fmt.Errorf("process %d: a system call for footfall went to %#x", h.p.PID, *after.pc())
 			}
-			result = after.Rax
+			result = after.result()
 			if err == nil && len(memory) > 0 {
 				_, err = h.p.ReadAt(memory, int64(place))
 			}
@@ -167,6 +134,13 @@ func (h *Held) RunUntil(tid int, patience time.Duration, done func() bool) error
 	}
 }
 
+// systemCall has a stopped thread make a system call, as [Held.SystemCall] does.
+func (t *tracee) systemCall(memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
+	p := t.process.open
+	held := &Held{p, &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: traceOptions}}
+	return held.systemCall(t.tid, memory, number, args)
+}
+
 // ErrStuck is returned by a call that did not come back in time. The thread
 // is where it was.
 var ErrStuck = errors.New("the call did not return")
@@ -177,21 +151,15 @@ func (h *Held) Call(tid int, function, trap uint64, patience time.Duration, args
 	if !h.idle(tid) {
 		return ErrBusy
 	}
-	return h.borrow(tid, func(regs *unix.PtraceRegs, r *rescue) (func() error, error) {
+	return h.borrow(tid, forFunction, func(regs *registers, r *rescue) (func() error, error) {
 		if r == nil {
-			regs.Rsp = (regs.Rsp-1024)&^15 - 8 // below the red zone
-			var b [8]byte
-			*(*uint64)(unsafe.Pointer(&b)) = trap
-			if _, err := h.p.WriteAt(b[:], int64(regs.Rsp)); err != nil {
+			*regs.sp() = (*regs.sp() - 1024) &^ 15 // below the red zone
+			if err := h.returnTo(regs, trap); err != nil {
 				return nil, err
 			}
 		}
-		regs.Rip, regs.Rax = function, 0
-		for i, place := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx} {
-			if i < len(args) {
-				*place = args[i]
-			}
-		}
+		*regs.pc() = function
+		regs.setArguments(args)
 		return func() error {
 			if r != nil {
 				return h.passReturn(tid, r, patience)
@@ -200,20 +168,41 @@ func (h *Held) Call(tid int, function, trap uint64, patience time.Duration, args
 				return err
 			}
 			after, err := h.registers(tid)
-			if err == nil && after.Rip != trap+1 {
-				err = fmt.Errorf("process %d: a call for footfall went to %#x", h.p.PID, after.Rip)
+			if err == nil && *after.pc() != trap+trapSize {
+				err = fmt.Errorf("process %d: a call for footfall went to %#x", h.p.PID, *after.pc())
 			}
 			return err
 		}, nil
 	})
 }
 
+// borrowing is what a thread is borrowed for.
+type borrowing int
+
+const (
+	forSystemCall borrowing = iota
+	forFunction
+)
+
+// A registerSet is registers that are not in registers, as the kernel has them.
+type registerSet struct {
+	kind  uintptr
+	state []byte
+}
+
 // borrow lets do change the registers of a thread, lets it run as do says, and
 // puts it back: registers and signals. While it runs no signal is delivered; they
 // wait. Whenever footfall may be killed, the thread is as it was or finds back:
 // the order of the steps matters.
-func (h *Held) borrow(tid int, do func(*unix.PtraceRegs, *rescue) (run func() error, err error)) (err error) {
+func (h *Held) borrow(tid int, kind borrowing, do func(*registers, *rescue) (run func() error, err error)) (err error) {
+	if err := h.settle(tid); err != nil {
+		return err
+	}
 	saved, err := h.registers(tid)
+	if err != nil {
+		return err
+	}
+	vectors, err := h.vectors(tid, kind)
 	if err != nil {
 		return err
 	}
@@ -222,10 +211,10 @@ func (h *Held) borrow(tid int, do func(*unix.PtraceRegs, *rescue) (run func() er
 		return h.p.failed("read the signal mask", err)
 	}
 	r := h.prepareRescue(tid, &saved, mask)
-	regs := saved
-	regs.Orig_rax = ^uint64(0) // no system call that would be started again
+	regs := saved.elsewhere()
 	if r != nil {
-		regs.Rsp = r.at
+		*regs.sp() = r.at
+		regs.setReturn(r.restorer)
 		defer func() { err = errors.Join(err, r.giveBack(h)) }()
 	}
 	run, err := do(&regs, r)
@@ -242,6 +231,9 @@ func (h *Held) borrow(tid int, do func(*unix.PtraceRegs, *rescue) (run func() er
 		}
 	}
 	failed := errors.Join(sigmask(unix.PTRACE_SETSIGMASK, tid, &mask), h.setRegisters(tid, &saved))
+	for _, set := range vectors {
+		failed = errors.Join(failed, setRegisterSet(tid, set.kind, set.state))
+	}
 	if err == nil && failed != nil {
 		err = fmt.Errorf("process %d: put thread %d back: %w", h.p.PID, tid, failed)
 	}
@@ -301,6 +293,21 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 	}
 }
 
+// registersOf reads registers of a kind, of at most so many bytes.
+func registersOf(tid int, kind uintptr, room int) ([]byte, error) {
+	b := make([]byte, room)
+	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
+	if err := ptrace(unix.PTRACE_GETREGSET, tid, kind, uintptr(unsafe.Pointer(&v))); err != nil {
+		return nil, err
+	}
+	return b[:v.Len], nil
+}
+
+func setRegisterSet(tid int, kind uintptr, b []byte) error {
+	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
+	return ptrace(unix.PTRACE_SETREGSET, tid, kind, uintptr(unsafe.Pointer(&v)))
+}
+
 // syscallInstruction finds one in the code that the kernel gives to every
 // process, or in any other.
 func (h *Held) syscallInstruction() (uint64, error) {
@@ -310,17 +317,39 @@ func (h *Held) syscallInstruction() (uint64, error) {
 	}
 	for _, vdso := range []bool{true, false} {
 		for _, m := range maps {
-			if !m.Exec || !m.Read || (m.Path == "[vdso]") != vdso || m.Path == "[vsyscall]" {
+			if (m.Path == "[vdso]") != vdso {
 				continue
 			}
-			b := make([]byte, min(m.End-m.Start, 1<<22))
-			if _, err := h.p.ReadAt(b, int64(m.Start)); err != nil {
-				continue
-			}
-			if i := bytes.Index(b, []byte{0x0f, 0x05}); i >= 0 {
+			if i := indexCode(h.p.code(m), callCode); i >= 0 {
 				return m.Start + uint64(i), nil
 			}
 		}
 	}
 	return 0, fmt.Errorf("process %d: no system call instruction found", h.p.PID)
+}
+
+// code returns the code of a mapping, nil if there is none or it cannot be read.
+func (p *Process) code(m Mapping) []byte {
+	if !m.Exec || !m.Read || m.Path == "[vsyscall]" {
+		return nil
+	}
+	b := make([]byte, min(m.End-m.Start, 1<<22))
+	if _, err := p.ReadAt(b, int64(m.Start)); err != nil {
+		return nil
+	}
+	return b
+}
+
+// indexCode finds instructions.
+func indexCode(b, code []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(b[from:], code)
+		if i < 0 {
+			return -1
+		}
+		if from += i; from%codeAlign == 0 {
+			return from
+		}
+		from++
+	}
 }

@@ -1,0 +1,109 @@
+//go:build linux && (amd64 || arm64)
+
+package proc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// CallSafely calls a function with one argument in a thread that waits in a
+// quiet system call, or runs code of the program that no library can have
+// called. All others run on meanwhile, so that locks are given back.
+func (p *Process) CallSafely(function, trap, arg uint64) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		err := p.WhileHeld(func(h *Held) error {
+			for _, tid := range h.Threads() {
+				if !h.quiet(tid) {
+					continue
+				}
+				if err := h.ReleaseOthers(tid); err != nil {
+					return err
+				}
+				return h.Call(tid, function, trap, time.Second, arg)
+			}
+			return ErrBusy
+		})
+		if !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStuck) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// quiet tells whether the thread may be borrowed.
+func (h *Held) quiet(tid int) bool {
+	p := h.p
+	if h.inHandler(tid) {
+		return false
+	}
+	if call := h.InSystemCall(tid); call >= 0 {
+		return slices.Contains(quietCalls, call)
+	}
+	maps, _, err := p.Maps()
+	if err != nil {
+		return false
+	}
+	pc, err := h.PC(tid)
+	if err != nil {
+		return false
+	}
+	m := maps.At(pc)
+	return m != nil && strings.HasPrefix(m.Path, "/") && !runtimeLibrary(m.Path)
+}
+
+// runtimeLibrary knows libraries that allocate memory, lock or unwind.
+func runtimeLibrary(path string) bool {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	for _, part := range []string{"libc.", "libc-", "ld-", "ld.", "libgcc", "libstdc++", "libc++", "libunwind", "malloc", "libpthread", "libdl", "memfd"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// inHandler tells whether there is a frame of a signal on the stack: its
+// handler returns to the code that ends handlers.
+func (h *Held) inHandler(tid int) bool {
+	p := h.p
+	regs, err := h.registers(tid)
+	if err != nil {
+		return true
+	}
+	maps, _, err := p.Maps()
+	if err != nil {
+		return true
+	}
+	sp := *regs.sp()
+	m := maps.At(sp)
+	if m == nil {
+		return true
+	}
+	b := make([]byte, min(m.End-sp&^7, 1<<20))
+	if _, err := p.ReadAt(b, int64(sp&^7)); err != nil {
+		return true
+	}
+	b = binary.LittleEndian.AppendUint64(b, regs.returnRegister())
+	code := make([]byte, len(restorerCode))
+	seen := make(map[uint64]bool)
+	for ; len(b) >= 8; b = b[8:] {
+		v := binary.LittleEndian.Uint64(b) & addressBits
+		if seen[v] {
+			continue
+		}
+		seen[v] = true
+		if m := maps.At(v); m == nil || !m.Exec {
+			continue
+		}
+		if _, err := p.ReadAt(code, int64(v)); err == nil && bytes.Equal(code, restorerCode) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package proc
+
+import "encoding/binary"
+
+var (
+	callCode       = []byte("\x01\x00\x00\xd4")                 // svc #0
+	callReturnCode = []byte("\x01\x00\x00\xd4\xc0\x03\x5f\xd6") // svc #0; ret
+	restorerCode   = []byte("\x68\x11\x80\xd2\x01\x00\x00\xd4") // mov x8, #139; svc #0
+)
+
+// codeAlign is what addresses of instructions are multiples of.
+const codeAlign = 4
+
+// Offsets in struct rt_sigframe, from arch/arm64/kernel/signal.c and
+// arch/arm64/include/uapi/asm/ucontext.h and sigcontext.h.
+const (
+	frameContext  = 128                // struct ucontext, after struct siginfo
+	frameStack    = frameContext + 16  // uc_stack
+	frameMask     = frameContext + 40  // uc_sigmask
+	frameRegs     = frameContext + 176 // uc_mcontext: fault address, x0 to x30, sp, pc, pstate
+	frameMore     = frameRegs + 288    // records of further registers, up to one of 0
+	frameSize     = frameMore + 4096
+	floatingMagic = 0x46508001 // u32, size u32, fpsr u32, fpcr u32, registers
+	vectorMagic   = 0x53564501 // u32, size u32, length of a vector u16, flags u16, 4 bytes, registers
+	keepStack     = 0x55       // no flags of an alternate stack: it stays as it is
+)
+
+// rescueFrame returns what is to be written below the stack, and where; nil if
+// the kernel does not say enough. The thread returns into the restorer, with the
+// stack pointer at the frame.
+func rescueFrame(tid int, saved *registers, mask, _ uint64) (at uint64, frame []byte) {
+	floating, err := registersOf(tid, setFloating, floatingSize)
+	if err != nil || len(floating) < floatingSize-8 {
+		return 0, nil
+	}
+	le := binary.LittleEndian
+	b := make([]byte, frameMore, frameSize)
+	le.PutUint64(b[frameMask:], mask)
+	regs := b[frameRegs+8:]
+	for i, v := range append(append([]uint64{}, saved.Regs[:]...), saved.Sp, saved.Pc, saved.Pstate) {
+		le.PutUint64(regs[8*i:], v)
+	}
+	le.PutUint32(b[frameStack+8:], keepStack)
+
+	b = le.AppendUint32(b, floatingMagic)
+	b = le.AppendUint32(b, 16+32*16)
+	b = append(b, floating[32*16:32*16+8]...)
+	b = append(b, floating[:32*16]...)
+	vectors, err := registersOf(tid, setSVE, vectorsRoom)
+	if err == nil && len(vectors) >= vectorsHead && le.Uint16(vectors[vectorsFlags:])&vectorsLive != 0 {
+		length := int(le.Uint16(vectors[8:]))
+		size := 32*length + 17*length/8
+		if vectorsHead+size > len(vectors) || 16+size+16 > frameSize-len(b) {
+			return 0, nil
+		}
+		padded := (16 + size + 15) &^ 15
+		b = le.AppendUint32(b, vectorMagic)
+		b = le.AppendUint32(b, uint32(padded))
+		b = le.AppendUint16(b, uint16(length))
+		b = append(b, make([]byte, 6)...)
+		b = append(b, vectors[vectorsHead:vectorsHead+size]...)
+		b = append(b, make([]byte, padded-16-size)...)
+	}
+	return (saved.Sp - redZone - frameSize) &^ 15, b[:frameSize]
+}
