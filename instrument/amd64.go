@@ -1,6 +1,10 @@
 package instrument
 
-import "strconv"
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
 
 var amd64 = &cpu{
 	name:     "amd64",
@@ -13,14 +17,21 @@ var amd64 = &cpu{
 	skipCall: x86SkipCall,
 	more:     true,
 	threads:  true,
+	split:    true,
 	miss:     [3]string{Plain: amd64Miss("incq\t"), Atomic: amd64Miss("lock incq\t"), Thread: amd64Miss("incq\t%gs:")},
 }
 
 // amd64Count adds the base of gs to the counter's address for a thread's own
 // copy. The base is 0 in a thread that has none. Targets of indirect calls are
 // those of all threads.
+//
+// Split has the CPU find the last count by the address of its load, as it finds other
+// values that are still on their way to memory. An instruction that both reads and writes
+// waits until its last count is in the cache.
 func amd64Count(b []byte, k int, u Update) []byte {
 	switch u {
+	case Split:
+		return appendf(b, "\tmovq\t.Lfc+%d(%%rip), %%r11\n\tleaq\t1(%%r11), %%r11\n\tmovq\t%%r11, .Lfc+%d(%%rip)\n", 8*k, 8*k)
 	case Atomic:
 		b = append(b, "\tlock incq\t.Lfc+"...)
 	case Thread:
@@ -32,24 +43,45 @@ func amd64Count(b []byte, k int, u Update) []byte {
 	return append(b, "(%rip)\n"...)
 }
 
-// amd64Indirect uses r11, which no call keeps and no argument is passed in.
+// amd64Indirect compares the target, in memory by way of r11, and calls it. Nothing is taken from
+// the counts for that: they are a file's, and others may write there. A target that is in a register
+// stays there, as GCC may keep something in r11 across a call by register of a function
+// that it knows.
 func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool) {
-	b = appendf(b, "\tmovq\t%s, %%r11\n\tcmpq\t.Lfc+%d(%%rip), %%r11\n\tjne\t.Lfm%d\n", br.target, 8*site, l.miss)
+	target, called := string(br.target), string(br.target)
+	save, restore := fmt.Sprintf("\tpushq\t%%r11\n\tmovq\t%s, %%r11\n", target), "\tpopq\t%r11\n"
+	if !amd64Register(br.target) {
+		b = appendf(b, "\tmovq\t%s, %%r11\n", target)
+		target, save, restore = "%r11", "", ""
+		if u != Split {
+			called = target
+		}
+	}
+	b = appendf(b, "\tcmpq\t.Lfc+%d(%%rip), %s\n\tjne\t.Lfm%d\n", 8*site, target, l.miss)
 	b = amd64Count(b, site+1, u)
-	b = appendf(b, ".Lfs%d:\n\t%s%s\t*%%r11\n", l.site, st.prefix, st.word)
+	b = appendf(b, ".Lfs%d:\n\t%s%s\t*%s\n", l.site, st.prefix, st.word, called)
 	more := "leaq\t.Lfo(%rip), %rdx"
 	if site > maxMoreSite {
 		more = "xorl\t%edx, %edx"
 	}
 	// rax counts vector arguments, but nothing is below the stack pointer here.
-	after = appendf(nil, ".Lfm%d:\n\tpushq\t%%rax\n\tpushq\t%%rdx\n\tleaq\t.Lfc+%d(%%rip), %%rax\n\t%s\n\tcall\t%s\n\tpopq\t%%rdx\n\tpopq\t%%rax\n\tjmp\t.Lfs%d\n",
-		l.miss, 8*site, more, missName(u), l.site)
+	after = appendf(nil, ".Lfm%d:\n%s\tpushq\t%%rax\n\tpushq\t%%rdx\n\tleaq\t.Lfc+%d(%%rip), %%rax\n\t%s\n\tcall\t%s\n\tpopq\t%%rdx\n\tpopq\t%%rax\n%s\tjmp\t.Lfs%d\n",
+		l.miss, save, 8*site, more, missName(u), restore, l.site)
 	return b, after, true
+}
+
+// amd64Register tells whether an operand is a register.
+func amd64Register(operand []byte) bool {
+	if !bytes.HasPrefix(operand, []byte("%")) {
+		return false
+	}
+	_, n := symbol(operand[1:])
+	return 1+n == len(operand)
 }
 
 // missName is that of the function that indirect calls use: objects of several
 // update modes may be linked.
-func missName(u Update) string { return "__footfall_indirect_" + u.String() }
+func missName(u Update) string { return "__footfall_indirect_" + u.outOfLine().String() }
 
 // amd64Miss is given rax, the site, rdx, the unit's table of further targets or
 // 0, and r11, the target. It keeps all registers but rax and rdx. A target that is

@@ -14,7 +14,8 @@ type cpu struct {
 	landing  func(statement) bool
 	branch   func(statement) branch
 
-	// count appends the increment of counter k. It changes flags only.
+	// count appends the increment of counter k. It changes flags only, or with
+	// Split r11 only.
 	count func(b []byte, k int, u Update) []byte
 
 	// indirect appends an indirect call that counts its target at site, the
@@ -30,7 +31,9 @@ type cpu struct {
 	more bool
 	// threads means that threads can count apart.
 	threads bool
-	// miss is the function that indirect calls use, by update mode.
+	// split means that there are split increments.
+	split bool
+	// miss is the function that indirect calls use, by update mode but Split, which shares Plain's.
 	miss [3]string
 }
 

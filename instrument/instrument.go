@@ -25,12 +25,17 @@
 // function that saves what it uses and is in every object
 // that needs it. So rewritten assembly needs no library to link and to run.
 //
-//	call *%rax                           movq %rax, %r11
-//	                                     cmpq .Lfc+16(%rip), %r11
-//	                       becomes       jne .Lfm0
-//	                                     incq .Lfc+24(%rip)
+//	call *%rax                           cmpq .Lfc+16(%rip), %rax
+//	                                     jne .Lfm1
+//	                       becomes       incq .Lfc+24(%rip)
 //	                                 .Lfs1:
-//	                                     call *%r11
+//	                                     call *%rax
+//
+// With [Split] the increments are, in functions that leave r11 free,
+//
+//	movq .Lfc(%rip), %r11
+//	leaq 1(%r11), %r11
+//	movq %r11, .Lfc(%rip)
 //
 // With [Thread] the increments are incq %gs:.Lfc(%rip): the base of gs leads to
 // the thread's own copy of the counters, but not of the targets.
@@ -58,15 +63,28 @@ const (
 	// Thread increments are of a copy of the counters that each thread has: exact
 	// and cheap. They are for executables on amd64; for other CPUs Thread is Atomic.
 	Thread
+	// Split increments are a load, an addition and a store, which amd64 processors
+	// do faster than Plain ones where a function does little else. What counts
+	// the same in between, a signal handler or another thread, is lost. They are for functions that
+	// leave r11 free; others, and other CPUs, have Plain ones.
+	Split
 )
 
-var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread"}
+var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread", Split: "split"}
 
 func (u Update) String() string {
 	if int(u) < len(updateNames) {
 		return updateNames[u]
 	}
 	return fmt.Sprintf("update mode %d", uint8(u))
+}
+
+// outOfLine returns the mode where no register is free.
+func (u Update) outOfLine() Update {
+	if u == Split {
+		return Plain
+	}
+	return u
 }
 
 // ParseUpdate is the inverse of String.
@@ -76,7 +94,7 @@ func ParseUpdate(name string) (Update, error) {
 			return Update(u), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no way to update counters: try plain, atomic or thread", name)
+	return 0, fmt.Errorf("%q is no way to update counters: try plain, split, thread or atomic", name)
 }
 
 // Options say how to rewrite.

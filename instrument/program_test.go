@@ -67,7 +67,7 @@ func builds() []build {
 	var list []build
 	add := func(compiler, cpu string, flags ...string) {
 		for i, f := range flags {
-			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: Update(i % 3)})
+			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: Update(i % int(Split))})
 		}
 	}
 	gcc := []string{"-O0", "-O0 -g", "-O1", "-O2 -g", "-O2 -fno-plt -fPIC", "-O3 -fcf-protection", "-Os -ffunction-sections -Wl,--gc-sections",
@@ -82,6 +82,12 @@ func builds() []build {
 	}
 	add("clang-16", "386", "-m32 -O0", "-m32 -O2")
 	add("aarch64-linux-gnu-gcc", "arm64", "-static -O0", "-static -O1", "-static -O2", "-static -O2 -mbranch-protection=standard -mno-outline-atomics")
+	for _, f := range gcc {
+		list = append(list, build{compiler: "gcc-12", flags: f, cpu: "amd64", update: Split})
+	}
+	for _, f := range clang {
+		list = append(list, build{compiler: "clang-16", flags: f, cpu: "amd64", update: Split})
+	}
 	for i := range list {
 		if list[i].cpu == "arm64" {
 			list[i].run = []string{"qemu-aarch64"}

@@ -19,8 +19,16 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	if o.Update == Thread && !cpus[s.cpu].threads {
 		o.Update = Atomic
 	}
+	var holding map[string]bool
+	if o.Update == Split {
+		if cpus[s.cpu].split {
+			holding = s.holding(src)
+		} else {
+			o.Update = Plain
+		}
+	}
 	w := &rewriter{
-		survey: s, cpu: cpus[s.cpu], o: o, src: src, sections: newSections(),
+		survey: s, cpu: cpus[s.cpu], o: o, holding: holding, src: src, sections: newSections(),
 		out: make([]byte, 0, len(src)+len(src)/2+4096),
 	}
 	w.report.CPU, w.report.Unit = s.cpu, s.unit
@@ -37,6 +45,7 @@ type rewriter struct {
 	*survey
 	cpu      *cpu
 	o        Options
+	holding  map[string]bool // functions where r11 is not free for Split
 	src, out []byte
 	copied   int // of src
 	line     int
@@ -277,10 +286,18 @@ func partOf(name string) (whole string, part bool) {
 	return name, false
 }
 
+// update returns the mode of a function's increments.
+func (w *rewriter) update(f *function) Update {
+	if w.holding[f.name] {
+		return w.o.Update.outOfLine()
+	}
+	return w.o.Update
+}
+
 // enter inserts the count of the pending function's entry.
 func (w *rewriter) enter(at int) {
 	w.insertAt(at)
-	w.out = w.cpu.count(w.out, w.pending.first, w.o.Update)
+	w.out = w.cpu.count(w.out, w.pending.first, w.update(w.pending))
 	w.report.Functions++
 	w.pending = nil
 }
@@ -406,7 +423,7 @@ func (w *rewriter) call(f *function, kind callKind, target []byte, words int) ca
 func (w *rewriter) direct(f *function, kind callKind, br branch, at int) {
 	c := w.call(f, kind, br.target, 1)
 	w.insertAt(at)
-	w.out = w.cpu.count(w.out, c.counter, w.o.Update)
+	w.out = w.cpu.count(w.out, c.counter, w.update(f))
 	w.out = appendf(w.out, ".Lfs%d:\n", c.label)
 	w.report.Calls++
 }
@@ -418,7 +435,7 @@ func (w *rewriter) conditional(f *function, st statement, br branch, at, stop in
 	c := w.call(f, callTail, br.target, 1)
 	w.insertAt(at)
 	w.out = w.cpu.skipCall(w.out, st, c.label)
-	w.out = w.cpu.count(w.out, c.counter, w.o.Update)
+	w.out = w.cpu.count(w.out, c.counter, w.update(f))
 	jump := "jmp"
 	if w.cpu.slash {
 		jump = "b"
@@ -433,7 +450,7 @@ const indirectWords = 9
 
 func (w *rewriter) indirect(f *function, kind callKind, st statement, br branch, at, stop int) {
 	l := labels{site: w.labels, miss: w.labels}
-	code, after, ok := w.cpu.indirect(nil, st, br, w.counters, l, w.o.Update)
+	code, after, ok := w.cpu.indirect(nil, st, br, w.counters, l, w.update(f))
 	if !ok {
 		w.problem("%s: no register is free to count the call of %s", f.name, br.target)
 		return

@@ -93,7 +93,7 @@ func (s *survey) see(st statement, compiled *bool) error {
 			name, _ := symbol(arg)
 			s.global[string(name)] = true
 		}
-	case ".set", ".equ":
+	case ".set", ".equ", ".weakref":
 		if args := arguments(st.operands); len(args) == 2 {
 			name, _ := symbol(args[0])
 			s.assign(name, args[1])

@@ -112,7 +112,7 @@ func (w *rewriter) table() {
 	if w.misses {
 		name := missName(w.o.Update)
 		b = appendf(b, "\t.section\t.text.%s,\"axG\",@progbits,%s,comdat\n\t.weak\t%s\n\t.hidden\t%s\n\t.type\t%s, @function\n%s:\n%s\t.size\t%s, .-%s\n",
-			name, name, name, name, name, name, w.cpu.miss[w.o.Update], name, name)
+			name, name, name, name, name, name, w.cpu.miss[w.o.Update.outOfLine()], name, name)
 	}
 	w.out = b
 }
@@ -142,7 +142,7 @@ func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 	if w.cpu == i386 {
 		word = 4
 	}
-	flags := int(w.o.Update) | word<<8 | tableVersion<<16
+	flags := int(w.update(f)) | word<<8 | tableVersion<<16
 	if f.part {
 		flags |= flagPart
 	}
