@@ -61,7 +61,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   callers        each function with its callers and callees
   source         the sources with the cost of each line
   gprof          the flat profile and the call graph, as gprof prints them
-  html=FILE      one page for any browser: flame graph, table, callers and callees
+  html=FILE      one page for any browser: flame graph, table, callers and callees, sources
   json=FILE      all there is, see docs/profile.md
   pprof=FILE     for go tool pprof
   callgrind=FILE for KCachegrind and callgrind_annotate
@@ -150,7 +150,10 @@ func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 		title = fmt.Sprintf("process %d", o.pid)
 		p, err = o.attach(stderr)
 	default:
-		title = strings.Join(args, " ")
+		title = strings.Join(args[:min(len(args), 3)], " ")
+		if n := len(args) - 3; n > 0 {
+			title += fmt.Sprintf(" and %d more", n)
+		}
 		p, err = o.read(args, stderr)
 	}
 	if err == nil {

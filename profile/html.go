@@ -30,6 +30,7 @@ func printHTML(w io.Writer, r *Report) error {
 			d.Functions[i].File = r.shown(f.File)
 		}
 	}
+	d.addSources(r)
 	data, err := json.Marshal(d)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type document struct {
 	Functions []jsonFunction `json:"functions"` // the most costly first
 	Arcs      []jsonArc      `json:"arcs"`
 	Stacks    []jsonStack    `json:"stacks,omitempty"`
+
+	Sources map[string]map[int64]string `json:"sources,omitempty"` // texts of lines by file and number; only in pages
 }
 
 type jsonFunction struct {
@@ -34,6 +36,8 @@ type jsonFunction struct {
 	Self    int64  `json:"self"`
 	Total   int64  `json:"total"`
 	Calls   int64  `json:"calls"`
+
+	Lines []jsonLine `json:"lines,omitempty"` // only in pages
 }
 
 type jsonArc struct {

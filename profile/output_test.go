@@ -176,7 +176,7 @@ func TestCountsAreNoStacks(t *testing.T) {
 // TestPage checks that the page is whole and that no name can end its data.
 func TestPage(t *testing.T) {
 	html := printed(t, exampleReport(sampledProfile(t)), "html")
-	for _, want := range []string{"<title>prog &lt;1&gt;", `"name":"operator\u003c"`, "function drawGraph", ".frame {", "</html>"} {
+	for _, want := range []string{"<title>prog &lt;1&gt;", `"name":"operator\u003c"`, `"sources":{"prog.cc":{"`, `"a line of prog.cc"`, `"lines":[{"line":6,"self":49000000,`, "function drawGraph", ".frame {", "</html>"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	pprof "github.com/google/pprof/profile"
 )
 
 // A fileLines is what the lines of a source cost.
 type fileLines struct {
 	name  string
 	self  int64
+	calls int64 // of its functions
 	lines map[int64]*lineCost
 }
 
@@ -21,23 +24,24 @@ type lineCost struct {
 	entered     int64 // calls of the function that begins there
 }
 
-// lineCosts adds up the lines of the functions that are shown.
-func (r *Report) lineCosts() []*fileLines {
-	files := make(map[string]*fileLines)
-	cost := func(name string, line int64) *lineCost {
-		f := files[name]
-		if f == nil {
-			f = &fileLines{name: name, lines: make(map[int64]*lineCost)}
-			files[name] = f
-		}
-		if f.lines[line] == nil {
-			f.lines[line] = &lineCost{}
-		}
-		return f.lines[line]
-	}
+// lineCosts adds up the lines of the functions that are shown, by file or whatever
+// key makes of a function.
+func lineCosts[K comparable](r *Report, key func(*pprof.Function) K) map[K]map[int64]*lineCost {
 	type place struct {
-		file string
+		key  K
 		line int64
+	}
+	costs := make(map[K]map[int64]*lineCost)
+	cost := func(at place) *lineCost {
+		lines := costs[at.key]
+		if lines == nil {
+			lines = make(map[int64]*lineCost)
+			costs[at.key] = lines
+		}
+		if lines[at.line] == nil {
+			lines[at.line] = &lineCost{}
+		}
+		return lines[at.line]
 	}
 	seen := make(map[place]bool)
 	for _, s := range r.Profile.Sample {
@@ -46,40 +50,53 @@ func (r *Report) lineCosts() []*fileLines {
 		leaf := true
 		for i, l := range s.Location {
 			for _, line := range l.Line {
-				f := line.Function
-				at := place{f.Filename, line.Line}
-				if first := leaf; first {
-					leaf = false
-					if calls != 0 && f.StartLine > 0 && (r.Match == nil || r.Match(f.Name)) {
-						cost(f.Filename, f.StartLine).entered += calls
-					}
-					if cpu != 0 && line.Line > 0 && (r.Match == nil || r.Match(f.Name)) {
-						c := cost(f.Filename, line.Line)
-						c.self += cpu
-						files[f.Filename].self += cpu
-					}
+				f, innermost := line.Function, leaf
+				leaf = false
+				if r.Match != nil && !r.Match(f.Name) {
+					continue
 				}
-				if line.Line == 0 || seen[at] || r.Match != nil && !r.Match(f.Name) {
+				at := place{key(f), line.Line}
+				if innermost && calls != 0 && f.StartLine > 0 {
+					cost(place{at.key, f.StartLine}).entered += calls
+				}
+				if line.Line == 0 {
+					continue
+				}
+				if innermost && cpu != 0 {
+					cost(at).self += cpu
+				}
+				if seen[at] {
 					continue
 				}
 				seen[at] = true
 				if cpu != 0 {
-					cost(f.Filename, line.Line).total += cpu
+					cost(at).total += cpu
 				}
 				if calls != 0 && i == 1 {
-					cost(f.Filename, line.Line).calls += calls
+					cost(at).calls += calls
 				}
 			}
 		}
 	}
-	sorted := make([]*fileLines, 0, len(files))
-	for _, f := range files {
-		sorted = append(sorted, f)
+	return costs
+}
+
+// files returns the sources of the functions that are shown, the most costly first.
+func (r *Report) files() []*fileLines {
+	var files []*fileLines
+	for name, lines := range lineCosts(r, func(f *pprof.Function) string { return f.Filename }) {
+		f := &fileLines{name: name, lines: lines}
+		for _, c := range lines {
+			f.self += c.self
+			f.calls += c.entered
+		}
+		files = append(files, f)
 	}
-	slices.SortFunc(sorted, func(a, b *fileLines) int {
-		return cmp.Or(cmp.Compare(max(b.self, -b.self), max(a.self, -a.self)), cmp.Compare(a.name, b.name))
+	slices.SortFunc(files, func(a, b *fileLines) int {
+		return cmp.Or(cmp.Compare(max(b.self, -b.self), max(a.self, -a.self)), cmp.Compare(max(b.calls, -b.calls), max(a.calls, -a.calls)),
+			cmp.Compare(a.name, b.name))
 	})
-	return sorted
+	return files
 }
 
 // around is how many lines are shown before and after one that costs.
@@ -88,7 +105,7 @@ const around = 3
 // printSource writes the sources with what each line costs: its own time, that
 // with what it calls, and calls.
 func printSource(w io.Writer, r *Report) error {
-	files := r.lineCosts()
+	files := r.files()
 	lines := func(n *Node) bool { return n.Func.StartLine > 0 }
 	if len(files) == 0 && !(r.Before != nil && slices.ContainsFunc(r.Graph.Nodes, lines)) {
 		return fmt.Errorf("no lines to show: the program has no debug information; compile with -g")
@@ -102,12 +119,42 @@ func printSource(w io.Writer, r *Report) error {
 	} else {
 		fmt.Fprintf(w, "%s\n", r.summary())
 	}
+	var unread []*fileLines
 	for _, f := range files {
-		if err := r.printFile(w, f); err != nil {
+		text, err := r.text(f)
+		if err != nil && r.Before == nil && r.Graph.CPU && f.self*100 < r.Graph.Total {
+			unread = append(unread, f)
+			continue
+		}
+		if err := r.printFile(w, f, text, err); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.printUnread(w, unread)
+}
+
+// printUnread names sources that are not here and cost little, such as those of
+// the C library.
+func (r *Report) printUnread(w io.Writer, files []*fileLines) error {
+	if len(files) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\nfurther sources cannot be read; --path-map OLD=NEW tells where they are:\n")
+	t := &textTable{}
+	t.head("self")
+	if r.Graph.Calls {
+		t.head("entered")
+	}
+	t.left("")
+	for _, f := range files {
+		t.cells(seconds(f.self))
+		if r.Graph.Calls {
+			t.cells(callCount(f.calls))
+		}
+		t.cells(f.name)
+		t.end()
+	}
+	return t.write(w, nil)
 }
 
 // changed forgets the lines of a difference that cost the same, and tells whether
@@ -121,8 +168,7 @@ func (f *fileLines) changed() bool {
 	return len(f.lines) > 0
 }
 
-func (r *Report) printFile(w io.Writer, f *fileLines) error {
-	text, err := r.text(f)
+func (r *Report) printFile(w io.Writer, f *fileLines, text []string, err error) error {
 	fmt.Fprintf(w, "\n%s\n", r.shown(f.name))
 	if err != nil {
 		fmt.Fprintf(w, "  the source cannot be read: %v\n", err)

@@ -335,6 +335,7 @@ function choose(i) {
   part.replaceChildren(make("h2", "", f.name), make("div", "place", [place(f), f.file ? f.image : "", f.symbol].filter(Boolean).join(" · ")), make("div", "", facts.join(", ")));
   arcs(part, data.estimated ? "callers, with their estimated part of the time" : "callers", callers[i], a => a.caller, f);
   arcs(part, data.estimated ? "callees, with estimated times" : "callees", callees[i], a => a.callee, f);
+  source(part, f);
 }
 
 function arcs(part, title, list, other, f) {
@@ -360,6 +361,42 @@ function arcs(part, title, list, other, f) {
     table.append(tr);
   }
   part.append(table);
+}
+
+// --- Source ---
+
+const around = 3; // lines shown before and after one that costs
+
+// source shows the lines of a function with what each costs.
+function source(part, f) {
+  const texts = f.file && data.sources?.[f.file];
+  if (!texts || !f.lines?.length) return;
+  part.append(make("h3", "", "source"));
+  const costs = new Map(f.lines.map(l => [l.line, l]));
+  const near = new Set(f.lines.flatMap(l => Array.from({ length: 2 * around + 1 }, (_, i) => l.line - around + i)));
+  const table = make("table", "source");
+  const shown = [["self", seconds], ["total", seconds], ["entered", count], ["calls", count]]
+    .filter(([title]) => f.lines.some(l => l[title]));
+  const head = make("tr");
+  for (const [title] of shown) head.append(make("th", "", title));
+  head.append(make("th", "", "line"), make("th"));
+  table.append(head);
+  let last = 0;
+  for (const n of [...near].sort((a, b) => a - b)) {
+    if (texts[n] === undefined) continue;
+    const l = costs.get(n) || {};
+    const tr = make("tr");
+    if (last && n > last + 1) tr.className = "gap";
+    last = n;
+    for (const [title, text] of shown) tr.append(make("td", "number", l[title] ? text(l[title]) : ""));
+    tr.append(make("td", "number line", String(n)), make("td", "code", texts[n]));
+    if (l.self) tr.style.setProperty("--heat", `${Math.round(60 * l.self / Math.max(1, f.self))}%`);
+    table.append(tr);
+  }
+  const box = make("div", "listing");
+  box.tabIndex = 0;
+  box.append(table);
+  part.append(box);
 }
 
 // --- Keys and pointer ---
