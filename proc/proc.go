@@ -56,7 +56,8 @@ type Process struct {
 	memErr  error
 	noVM    atomic.Bool // process_vm_readv does not work here: use mem
 
-	useful atomic.Pointer[useful] // code that it has; see rescue_amd64.go
+	useful   atomic.Pointer[useful]   // code that it has; see rescue_amd64.go
+	follower atomic.Pointer[Follower] // that has hold of its threads
 }
 
 // useful is code that a process has: a system call, and the end of handlers of

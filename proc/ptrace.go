@@ -24,6 +24,11 @@ type Held struct {
 // their registers, or one that makes a system call for us. What it is given
 // may only be used until it returns, and by its goroutine only.
 func (p *Process) WhileHeld(do func(*Held) error) error {
+	if f := p.follower.Load(); f != nil {
+		if ran, err := f.whileHeld(p, do); ran {
+			return err
+		}
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for try := 0; ; try++ {

@@ -29,6 +29,8 @@ type stopper struct {
 	p       *Process
 	threads map[int]*stopped
 	options int // of ptrace, that the threads have
+	// follower, if it is not nil, keeps hold of the threads.
+	follower *Follower
 }
 
 // A stopped is a thread that is traced.
@@ -148,6 +150,10 @@ func isEventStop(status unix.WaitStatus) bool {
 
 // resume lets all threads go.
 func (s *stopper) resume() error {
+	if s.follower != nil {
+		s.follower.resumeHeld(s)
+		return nil
+	}
 	var failed []error
 	for tid, t := range s.threads {
 		if !t.stopped {

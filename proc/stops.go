@@ -109,10 +109,6 @@ func RunSampled(cmd *exec.Cmd, o SampleOptions) (*StopSampler, error) {
 		Period: time.Duration(1e9 / o.Frequency), Stack: o.Stack, done: make(chan struct{}),
 		tracees: make(map[int]*tracee), processes: make(map[int]*stopProcess),
 	}
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Ptrace = true
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -132,11 +128,24 @@ func RunSampled(cmd *exec.Cmd, o SampleOptions) (*StopSampler, error) {
 }
 
 func (s *StopSampler) start(cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
+	if err := startSeized(cmd, traceOptions); err != nil {
 		return err
 	}
 	s.main = cmd.Process.Pid
-	if err := s.takeOver(); err != nil {
+	return s.goOn(s.add(s.main, s.main), 0)
+}
+
+// startSeized starts a program, with options of ptrace; it is stopped and has not
+// run yet.
+func startSeized(cmd *exec.Cmd, options uintptr) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Ptrace = true
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := takeOver(cmd.Process.Pid, options); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return fmt.Errorf("start %s: %w", cmd.Path, err)
@@ -147,31 +156,27 @@ func (s *StopSampler) start(cmd *exec.Cmd) error {
 // takeOver goes on from the stop at the program's exec: such a tracer cannot
 // interrupt threads. The program is given a signal to stop in the instant in which
 // it is let go, and seized there.
-func (s *StopSampler) takeOver() error {
+func takeOver(pid int, options uintptr) error {
 	var status unix.WaitStatus
-	if err := waitFor(s.main, &status); err != nil {
+	if err := waitFor(pid, &status); err != nil {
 		return err
 	}
 	if !status.Stopped() {
 		return errors.New("it ended at once")
 	}
-	if err := ptrace(unix.PTRACE_DETACH, s.main, 0, uintptr(unix.SIGSTOP)); err != nil {
+	if err := ptrace(unix.PTRACE_DETACH, pid, 0, uintptr(unix.SIGSTOP)); err != nil {
 		return err
 	}
-	if err := ptrace(unix.PTRACE_SEIZE, s.main, 0, traceOptions); err != nil {
+	if err := ptrace(unix.PTRACE_SEIZE, pid, 0, options); err != nil {
 		return err
 	}
-	if err := waitFor(s.main, &status); err != nil {
+	if err := waitFor(pid, &status); err != nil {
 		return err
 	}
 	if !status.Stopped() {
 		return errors.New("it ended at once")
 	}
-	t := s.add(s.main, s.main)
-	if err := unix.Kill(s.main, unix.SIGCONT); err != nil {
-		return err
-	}
-	return s.goOn(t, 0)
+	return unix.Kill(pid, unix.SIGCONT)
 }
 
 // goOn lets a stopped thread run on, with a signal. One that has no timer yet
