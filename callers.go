@@ -203,7 +203,8 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if err := session.SwitchOff(); err != nil {
 		return err
 	}
-	sayChildren(session, stderr)
+	followed, others := childrenOf(session)
+	sayChildren(followed, others, stderr)
 	if err := c.finish(read); err != nil {
 		return err
 	}

@@ -76,7 +76,10 @@ of which 48 bytes are kept; a number of bits may follow, as in /d64. A pointer t
 nowhere does no harm.
 
 Children made by fork are traced too, until they become other programs by exec.
-Libraries that are loaded meanwhile are traced, after a moment.
+With --follow-exec the programs that the process and its children become are
+traced as well, each from its beginning, with the same functions and filters; a
+program without any is left alone. Libraries that are loaded meanwhile are
+traced, after a moment.
 
 A trace that runs is changed from another terminal by --set: other functions,
 filters, --off and --on. What is given replaces what was.
@@ -97,6 +100,9 @@ does the next trace of it.`,
 
   # a program from its beginning, for Perfetto, and a table
   footfall trace --exits --output perfetto=prog.pftrace --output stats -- ./prog
+
+  # all programs of a build or a test
+  footfall trace --follow-exec -f 'parse_*' --output stats -- make test
 
   # other functions, now
   footfall trace --set redis-server -f 'zset*' -n zsetLength
@@ -134,6 +140,7 @@ does the next trace of it.`,
 	f.BoolVar(&o.on, "on", false, "with --set: switch them on again")
 	f.StringArrayVar(&o.args, "args", nil, "record arguments of `FUNCTION[:arg1/s,arg2/x...]`; may be repeated")
 	f.BoolVar(&o.follow, "follow", true, "record the calls of children made by fork, too")
+	f.BoolVar(&o.followExec, "follow-exec", false, "trace the programs, too, that the process or its children become by exec")
 	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read", "set")
 	cmd.MarkFlagsMutuallyExclusive("off", "on")
 	cmd.MarkFlagsMutuallyExclusive("count", "exits")
@@ -143,13 +150,16 @@ does the next trace of it.`,
 	cmd.MarkFlagsMutuallyExclusive("count", "events")
 	cmd.MarkFlagsMutuallyExclusive("flight-recorder", "events")
 	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
+	for _, other := range []string{"list", "repair", "read", "set"} {
+		cmd.MarkFlagsMutuallyExclusive("follow-exec", other)
+	}
 	return cmd
 }
 
 type traceOptions struct {
 	functions, notrace, graphFrom, args, outputs []string
 	exits, count, newest, follow, list, repair   bool
-	setRunning, off, on                          bool
+	setRunning, off, on, followExec              bool
 	depth, buffer                                int
 	minDuration, duration                        time.Duration
 	sample, read                                 string
@@ -186,6 +196,9 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
+	if o.followExec {
+		return o.traceFollowing(cmd, args, options)
+	}
 	if dash < 0 {
 		p, err := openTarget(args[0])
 		if err != nil {
@@ -194,28 +207,45 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 		defer p.Close()
 		return o.trace(cmd, p, options, func() error { return nil })
 	}
-	child := exec.Command(args[0], args[1:]...)
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child := newChild(args)
 	p, release, err := proc.Launch(child)
 	if err != nil {
-		var failed *os.PathError // "fork/exec"
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return fmt.Errorf("%s: %w", args[0], err)
+		return notStarted(args[0], err)
 	}
 	defer p.Close()
 	if o.list {
-		err = o.printSites(cmd, p, nil)
-	} else {
-		err = o.trace(cmd, p, options, release)
-	}
-	if err != nil || o.list {
+		err := o.printSites(cmd, p, nil)
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		return err
 	}
-	// Not before: whoever waits would be told of stops, too.
+	return endOf(child, o.trace(cmd, p, options, release))
+}
+
+// newChild is a program that is started with our input and output.
+func newChild(args []string) *exec.Cmd {
+	child := exec.Command(args[0], args[1:]...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return child
+}
+
+// notStarted is the error of a program that could not be started.
+func notStarted(program string, err error) error {
+	var failed *os.PathError // "fork/exec"
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return fmt.Errorf("%s: %w", program, err)
+}
+
+// endOf waits for the end of a program that was started for a trace, which has
+// ended with err. Not before that: whoever waits would be told of stops, too.
+func endOf(child *exec.Cmd, err error) error {
+	if err != nil {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		return err
+	}
 	var exit *exec.ExitError
 	if err := child.Wait(); errors.As(err, &exit) {
 		return &exitError{status: cmp.Or(max(exit.ExitCode(), 0), 1)}
@@ -288,7 +318,7 @@ func (o *traceOptions) options() (patch.Options, error) {
 }
 
 // trace records until something ends it.
-func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) (err error) {
+func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) error {
 	sites, libraries, err := o.sites(p, nil, true, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.traceProbes(cmd, p, none, release)
@@ -296,45 +326,68 @@ func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.
 	if err != nil {
 		return err
 	}
-	defer libraries.Close()
-	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
-		options.Anchor = images[0].Start
-	}
+	r := o.newRecorder(cmd, &trace.Header{PID: p.PID, Program: p.Name}, options)
+	r.p = p
+	return r.record(cmd, func() error {
+		_, err := r.open(p, sites, libraries)
+		return err
+	}, release)
+}
+
+// newRecorder returns one that has no programs yet.
+func (o *traceOptions) newRecorder(cmd *cobra.Command, h *trace.Header, options patch.Options) *recorder {
 	clock := patch.NewClock()
 	options.Filter.MinTime = clock.Ticks(o.minDuration)
-	r := &recorder{o: o, p: p, known: make(map[fileSite]int32), libraries: libraries, clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
-	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: clock.Start.UnixNano(), Exits: options.Mode == patch.Exits || options.Mode == patch.Filtered}
+	h.Start, h.Exits = clock.Start.UnixNano(), options.Mode == patch.Exits || options.Mode == patch.Filtered
+	return &recorder{o: o, options: options, header: h, known: make(map[fileSite]int32), clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
+}
+
+// record switches on by open, lets go by release what has been started, and records
+// until something ends it.
+func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err error) {
 	// Signals must not end footfall before it has restored the program.
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
-	if r.session, err = patch.Open(p, sites, options); err != nil {
+	defer func() { err = errors.Join(err, r.closePrograms()) }()
+	if err := open(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.session.Close()) }()
-	requests, control, err := serveControl(p.PID)
+	requests, control, err := serveControl(r.header.PID)
 	if err != nil {
 		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
 	} else {
 		defer control.Close()
 	}
-	r.requests, r.notices = requests, r.session.Notices()
-	r.numberFunctions()
-	if !o.count {
+	r.requests = requests
+	if r.follows == nil {
+		r.notices = r.programs[0].session.Notices()
+	}
+	if !r.o.count {
 		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
 			return err
 		}
 	}
-	r.begin(len(sites))
+	for _, t := range r.programs {
+		r.begin(t)
+	}
 	if err := release(); err != nil {
 		return err
 	}
 	ended := r.run(ctx, r.readNew, r.look, 200*time.Microsecond)
-	if err := r.session.SwitchOff(); err != nil {
-		return err
+	if r.follows != nil {
+		r.follows.end()
 	}
-	sayChildren(r.session, r.stderr)
-	if o.count {
-		return r.printCounts(cmd.OutOrStdout(), r.session.Counts())
+	for _, t := range r.programs {
+		if err := t.session.SwitchOff(); err != nil {
+			return err
+		}
+	}
+	r.sayChildren()
+	if r.o.count {
+		for _, t := range r.programs {
+			r.addCounts(t)
+		}
+		return r.printCounts(cmd.OutOrStdout(), r.counts)
 	}
 	r.read(true)
 	return r.end(ended)

@@ -189,50 +189,76 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 	}
 	options.Filter.MinTime = r.clock.Ticks(o.minDuration)
 	if filters {
-		if err := r.session.SetFilter(options.Filter); err != nil {
+		if r.options.Mode != patch.Filtered {
 			return "", errors.New("filters can be changed where the trace was started with one: --graph-from, --depth, --min-duration or --sample")
 		}
+		for _, t := range r.programs {
+			if err := t.session.SetFilter(options.Filter); err != nil {
+				return "", err
+			}
+		}
+		r.options.Filter = options.Filter
 	}
 	var on, off int
 	if given || c.On || c.Off {
-		if on, off, err = r.reselect(&o, c.Off || r.libraries.paused && !c.On); err != nil {
+		if on, off, err = r.reselect(&o, c.Off || r.paused && !c.On); err != nil {
 			return "", err
 		}
 	}
 	o.exits = r.o.exits
 	*r.o = o
-	text := fmt.Sprintf("tracing %s", counted(r.session.On(), "function", "functions"))
+	total := 0
+	for _, t := range r.programs {
+		total += t.session.On()
+	}
+	text := fmt.Sprintf("tracing %s", counted(total, "function", "functions"))
 	if on+off > 0 {
 		text += fmt.Sprintf(", %d more and %d others off", on, off)
 	}
 	return text, nil
 }
 
-// reselect selects functions anew, or none.
+// reselect selects functions anew, or none, in all programs.
 func (r *recorder) reselect(o *traceOptions, paused bool) (on, off int, err error) {
-	l := r.libraries
 	chosen, err := newSelection(o.functions, o.notrace, o.graphFrom, o.args)
 	if err != nil {
 		return 0, 0, err
 	}
-	before, described := l.selection, l.described
-	l.selection, l.described = chosen, make(map[*patch.Site][]trace.Argument)
-	var sites []*patch.Site
-	if !paused {
-		sites, _, _, err = l.sites(l.Present())
-		if err == nil && len(sites) == 0 {
-			err = errors.New("no function fits")
+	before := make(map[*traced]libraries)
+	sites := make(map[*traced][]*patch.Site)
+	found := 0
+	for _, t := range r.programs {
+		l := t.libraries
+		before[t] = *l
+		l.selection, l.described, l.paused = chosen, make(map[*patch.Site][]trace.Argument), paused
+		if !paused && err == nil {
+			sites[t], _, _, err = l.sites(l.Present())
+			found += len(sites[t])
 		}
 	}
-	if err == nil {
-		on, off, err = r.session.Switch(sites)
+	if err == nil && found == 0 && !paused && len(r.programs) > 0 {
+		err = errors.New("no function fits")
+	}
+	for _, t := range r.programs {
+		if err != nil {
+			*t.libraries = before[t]
+			continue
+		}
+		if r.follows != nil && t.p.Check() != nil {
+			continue // children that it has made stay as they are
+		}
+		var more, fewer int
+		if more, fewer, err = t.session.Switch(sites[t]); err != nil {
+			*t.libraries = before[t]
+			continue
+		}
+		on, off = on+more, off+fewer
+		r.addFunctions(t)
 	}
 	if err != nil {
-		l.selection, l.described = before, described
 		return 0, 0, err
 	}
-	l.paused = paused
-	r.addFunctions()
+	r.paused = paused
 	return on, off, nil
 }
 

@@ -123,6 +123,8 @@ func (o *traceOptions) kernelOptions() (f ftrace.Options, err error) {
 		return f, usageError(errors.New("the kernel's tracers know no --sample"))
 	case len(o.args) > 0:
 		return f, usageError(errors.New("the kernel's tracers know no --args"))
+	case o.followExec:
+		return f, usageError(errors.New("--follow-exec is for programs; the kernel's functions are traced for all of them"))
 	case len(o.functions) == 0 && len(o.graphFrom) == 0:
 		return f, usageError(errors.New("say which functions of the kernel: -f GLOB, or --graph-from FUNCTION; -f '*' is all of them, many millions of calls a second"))
 	case o.buffer < 1 || o.buffer > 1024:
@@ -201,10 +203,11 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 		if lost > 0 {
 			fmt.Fprintf(r.stderr, "footfall: %d calls are missing: they came faster than they could be read; use a larger --buffer\n", lost)
 		}
-		for number := range r.header.Functions {
-			r.numbers = append(r.numbers, int32(number))
+		counts := make([]uint64, len(r.header.Functions))
+		for number, n := range r.counts {
+			counts[number] = n
 		}
-		return r.printCounts(cmd.OutOrStdout(), r.counts)
+		return r.printCounts(cmd.OutOrStdout(), counts)
 	}
 	return r.close(lost)
 }

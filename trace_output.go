@@ -109,17 +109,13 @@ func (r *recorder) closeBuilder(lost uint64) error {
 	return err
 }
 
-// printCounts is what --count shows.
-func (r *recorder) printCounts(w io.Writer, byID map[uint32]uint64) error {
+// printCounts is what --count shows; counts are by the numbers of functions.
+func (r *recorder) printCounts(w io.Writer, counts []uint64) error {
 	functions := r.header.Functions
-	counts := make([]uint64, len(functions))
 	total := uint64(0)
-	for id, n := range byID {
-		counts[r.numbers[id]] += n
-		total += n
-	}
 	var called []int
 	for i, n := range counts {
+		total += n
 		if n > 0 {
 			called = append(called, i)
 		}
@@ -127,9 +123,10 @@ func (r *recorder) printCounts(w io.Writer, byID map[uint32]uint64) error {
 	slices.SortFunc(called, func(a, b int) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(functions[a].Name, functions[b].Name))
 	})
+	names := r.header.Names()
 	fmt.Fprintf(w, "%15s  %s\n", "calls", "function")
 	for _, i := range called {
-		fmt.Fprintf(w, "%15d  %s\n", counts[i], functions[i].Name)
+		fmt.Fprintf(w, "%15d  %s\n", counts[i], names[i])
 	}
 	_, err := fmt.Fprintf(w, "%15d  %s\n", total, "total")
 	return err

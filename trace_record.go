@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,26 +19,45 @@ import (
 
 // A recorder takes events to the outputs.
 type recorder struct {
-	o       *traceOptions
-	p       *proc.Process
-	session *patch.Session
-	clock   *patch.Clock
-	header  *trace.Header
-	numbers []int32 // of functions, by the id of the site; -1: none
-	known   map[fileSite]int32
-	builder *trace.Builder
-	raw     *trace.RawWriter
-	files   []*os.File
-	ordered bool // by time, over all threads
-	held    []held
-	total   uint64
-	given   uint64 // with --events
-	stderr  io.Writer
+	o        *traceOptions
+	p        *proc.Process // that was traced first
+	options  patch.Options
+	programs []*traced
+	clock    *patch.Clock
+	header   *trace.Header
+	known    map[fileSite]int32
+	builder  *trace.Builder
+	raw      *trace.RawWriter
+	files    []*os.File
+	ordered  bool // by time, over all threads
+	held     []held
+	total    uint64
+	given    uint64 // with --events
+	stderr   io.Writer
 	// launched: the program was started for the trace, so that its end is no news.
-	launched  bool
+	launched bool
+	requests chan request    // of --set
+	paused   bool            // by --set: nothing is to be switched on
+	notices  <-chan struct{} // of libraries: a thread waits until look has been called
+	follows  *follows        // nil: programs that others become are not followed
+
+	lost     [2]uint64 // events, and calls of threads without a place
+	children [2]int    // that have recorded, and that have not
+	counts   []uint64  // by the number of the function
+}
+
+// A traced is a program whose calls are recorded: in a process, and in children
+// of that made by fork.
+type traced struct {
+	p         *proc.Process
+	session   *patch.Session
 	libraries *libraries
-	requests  chan request    // of --set
-	notices   <-chan struct{} // of libraries: a thread waits until look has been called
+	sites     int     // that were selected
+	numbers   []int32 // of functions, by the id of the site; -1: none
+	// program and exec tell its threads from others', where programs are followed.
+	program string
+	exec    int
+	live    int // processes that run it, where that is known
 }
 
 // A fileSite is a site, wherever its library is loaded.
@@ -57,33 +77,50 @@ type held struct {
 // endSignals end a recording. With SIGPIPE the reader of the output has gone.
 var endSignals = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE}
 
+// open switches the functions of a program on. The files are its then.
+func (r *recorder) open(p *proc.Process, sites []*patch.Site, libraries *libraries) (*traced, error) {
+	options := r.options
+	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
+		options.Anchor = images[0].Start
+	}
+	session, err := patch.Open(p, sites, options)
+	if err != nil {
+		libraries.Close()
+		return nil, err
+	}
+	t := &traced{p: p, session: session, libraries: libraries, sites: len(sites)}
+	r.programs = append(r.programs, t)
+	r.addFunctions(t)
+	return t, nil
+}
+
 // numberFunctions makes a list of the functions, or adds to it.
-func (r *recorder) numberFunctions() {
-	sites := r.session.Sites()
+func (r *recorder) numberFunctions(t *traced) {
+	sites := t.session.Sites()
 	var ids []uint32
 	for id := range sites {
-		if int(id) >= len(r.numbers) || r.numbers[id] < 0 {
+		if int(id) >= len(t.numbers) || t.numbers[id] < 0 {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(sites[a].Addr, sites[b].Addr) })
 	lines := len(ids) < 50_000
 	for _, id := range ids {
-		for int(id) >= len(r.numbers) {
-			r.numbers = append(r.numbers, -1)
+		for int(id) >= len(t.numbers) {
+			t.numbers = append(t.numbers, -1)
 		}
 		s := sites[id]
-		arguments := r.libraries.described[s]
+		arguments := t.libraries.described[s]
 		key := fileSite{s.Image.Path, s.Function.Name, s.Site.Addr, fmt.Sprint(arguments)}
 		if number, ok := r.known[key]; ok {
-			r.numbers[id] = number
+			t.numbers[id] = number
 			continue
 		}
-		r.numbers[id] = int32(len(r.header.Functions))
-		r.known[key] = r.numbers[id]
+		t.numbers[id] = int32(len(r.header.Functions))
+		r.known[key] = t.numbers[id]
 		f := trace.Function{Name: s.Name(), Image: s.Image.Path}
 		if lines && !r.o.count {
-			f.File, f.Line = s.Source(r.p)
+			f.File, f.Line = s.Source(t.p)
 		}
 		f.Arguments = arguments
 		r.header.Functions = append(r.header.Functions, f)
@@ -91,9 +128,9 @@ func (r *recorder) numberFunctions() {
 }
 
 // addFunctions makes functions known that have been switched on.
-func (r *recorder) addFunctions() {
+func (r *recorder) addFunctions(t *traced) {
 	before := len(r.header.Functions)
-	r.numberFunctions()
+	r.numberFunctions(t)
 	r.tellFunctions(before)
 }
 
@@ -105,10 +142,10 @@ func (r *recorder) tellFunctions(from int) {
 }
 
 // begin says what is traced.
-func (r *recorder) begin(sites int) {
-	skipped := r.session.Skipped
-	fmt.Fprintf(r.stderr, "footfall: process %d (%s): tracing %s; switching on took %v\n", r.p.PID, r.p.Name,
-		counted(sites-len(skipped), "function", "functions"), r.session.Stopped.Round(10*time.Microsecond))
+func (r *recorder) begin(t *traced) {
+	skipped := t.session.Skipped
+	fmt.Fprintf(r.stderr, "footfall: process %d (%s): tracing %s; switching on took %v\n", t.p.PID, t.p.Name,
+		counted(t.sites-len(skipped), "function", "functions"), t.session.Stopped.Round(10*time.Microsecond))
 	n := 0
 	for site, why := range skipped {
 		if n++; n > 3 {
@@ -137,7 +174,7 @@ func (r *recorder) run(ctx context.Context, read func() int, look func() error, 
 			if r.builder != nil && r.builder.Flush() != nil {
 				return "" // Close tells it again
 			}
-			if err := r.p.Check(); err != nil {
+			if err := r.check(); err != nil {
 				return err.Error()
 			}
 			if err := look(); err != nil {
@@ -160,6 +197,14 @@ func (r *recorder) run(ctx context.Context, read func() int, look func() error, 
 	}
 }
 
+// check tells why the recording ends by itself.
+func (r *recorder) check() error {
+	if r.follows != nil {
+		return r.follows.check()
+	}
+	return r.p.Check()
+}
+
 // ends tells whether the user wants the recording to end.
 func (r *recorder) ends(ctx context.Context, begin, now time.Time) bool {
 	return ctx.Err() != nil || r.o.duration > 0 && now.Sub(begin) >= r.o.duration || r.o.events > 0 && r.given >= r.o.events
@@ -167,6 +212,9 @@ func (r *recorder) ends(ctx context.Context, begin, now time.Time) bool {
 
 // readNew takes what events there are, unless the newest are kept to the end.
 func (r *recorder) readNew() int {
+	if r.follows != nil {
+		r.follow()
+	}
 	if r.o.newest {
 		return 0
 	}
@@ -176,11 +224,20 @@ func (r *recorder) readNew() int {
 // look makes room for new threads, and traces libraries that have been loaded
 // meanwhile.
 func (r *recorder) look() error {
-	if err := r.session.Recycle(); err != nil {
+	for _, t := range r.programs {
+		if err := r.lookAt(t); err != nil && (r.follows == nil || t.p.Check() == nil) {
+			return err
+		} // else only its children run
+	}
+	return nil
+}
+
+func (r *recorder) lookAt(t *traced) error {
+	if err := t.session.Recycle(); err != nil {
 		return err
 	}
-	if r.libraries.update(r.session, r.stderr) {
-		r.addFunctions()
+	if t.libraries.update(t.session, r.stderr) {
+		r.addFunctions(t)
 	}
 	return nil
 }
@@ -188,8 +245,24 @@ func (r *recorder) look() error {
 // read takes what events there are. At the end none are held back.
 func (r *recorder) read(end bool) int {
 	until := r.clock.Nanos(proc.Ticks())
+	n := 0
+	for _, t := range r.programs {
+		n += r.readOf(t)
+	}
+	waits := slices.ContainsFunc(r.programs, func(t *traced) bool {
+		_, waits := t.session.Noticed()
+		return waits
+	})
+	if r.ordered && !waits {
+		r.order(until, end)
+	}
+	return n
+}
+
+// readOf takes the events of one program.
+func (r *recorder) readOf(t *traced) int {
 	var converted []trace.Event
-	n := r.session.Read(func(t proc.Thread, events []patch.Event) {
+	n := t.session.Read(func(thread proc.Thread, events []patch.Event) {
 		converted = converted[:0]
 		dropped := false
 		for _, e := range events {
@@ -200,32 +273,41 @@ func (r *recorder) read(end bool) int {
 				continue
 			}
 			id := e.ID &^ patch.ExitFlag
-			if dropped = int(id) >= len(r.numbers) || r.numbers[id] < 0; dropped {
+			if dropped = int(id) >= len(t.numbers) || t.numbers[id] < 0; dropped {
 				continue
 			}
-			converted = append(converted, trace.Event{Time: r.clock.Nanos(e.Time), Function: uint32(r.numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack})
+			converted = append(converted, trace.Event{Time: r.clock.Nanos(e.Time), Function: uint32(t.numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack})
 		}
-		thread := trace.Thread{ID: t.ID, Name: t.Name}
-		if t.Process != r.p.PID {
-			thread.Process = t.Process
-		}
-		if !r.ordered {
-			r.give(thread, converted)
-			return
-		}
-		for _, e := range converted {
-			h := held{thread, e.Time, e}
-			if e.Word {
-				h.time = r.held[len(r.held)-1].time // it stays with its call
-			}
-			r.held = append(r.held, h)
-		}
+		r.take(r.thread(t, thread), converted)
 	})
 	r.total += uint64(n)
-	if _, waits := r.session.Noticed(); r.ordered && !waits {
-		r.order(until, end)
-	}
 	return n
+}
+
+// thread is one of a program. What has ended before anybody looked has the name of
+// the program.
+func (r *recorder) thread(t *traced, thread proc.Thread) trace.Thread {
+	of := trace.Thread{ID: thread.ID, Name: cmp.Or(thread.Name, t.p.Name), Program: t.program, Exec: t.exec}
+	if thread.Process != r.header.PID {
+		of.Process = thread.Process
+	}
+	return of
+}
+
+// take gives events to the outputs, or keeps them until those of other threads
+// which are earlier are there.
+func (r *recorder) take(thread trace.Thread, events []trace.Event) {
+	if !r.ordered {
+		r.give(thread, events)
+		return
+	}
+	for _, e := range events {
+		h := held{thread, e.Time, e}
+		if e.Word {
+			h.time = r.held[len(r.held)-1].time // it stays with its call
+		}
+		r.held = append(r.held, h)
+	}
 }
 
 func (r *recorder) give(t trace.Thread, events []trace.Event) {
@@ -262,7 +344,7 @@ func (r *recorder) order(until uint64, end bool) {
 	for ; n < len(r.held) && (end || r.held[n].time < until); n++ {
 		h := &r.held[n]
 		run = append(run, h.event)
-		if n+1 == len(r.held) || r.held[n+1].thread.ID != h.thread.ID || !end && r.held[n+1].time >= until {
+		if n+1 == len(r.held) || r.held[n+1].thread != h.thread || !end && r.held[n+1].time >= until {
 			r.give(h.thread, run)
 			run = run[:0]
 		}
@@ -270,24 +352,78 @@ func (r *recorder) order(until uint64, end bool) {
 	r.held = append(r.held[:0], r.held[n:]...)
 }
 
-// sayChildren says what became of children.
-func sayChildren(session *patch.Session, stderr io.Writer) {
-	if n := session.Followed(); n > 0 {
-		fmt.Fprintf(stderr, "footfall: with the calls of %s made by fork\n", counted(n, "child", "children"))
+// closePrograms restores the programs, if that has not been done, and closes them.
+func (r *recorder) closePrograms() error {
+	var failed []error
+	for _, t := range r.programs {
+		failed = append(failed, t.session.Close())
+		t.libraries.Close()
+		if t.p != r.p {
+			t.p.Close()
+		}
 	}
-	if n := session.Children; n > 0 && !session.Follows {
-		fmt.Fprintf(stderr, "footfall: %s made by fork meanwhile: not recorded, and restored now\n", counted(n, "child", "children"))
+	return errors.Join(failed...)
+}
+
+// sayChildren says what became of children.
+func (r *recorder) sayChildren() {
+	for _, t := range r.programs {
+		r.addChildren(t)
+	}
+	if r.follows != nil {
+		r.follows.say(r.stderr)
+	}
+	sayChildren(r.children[0], r.children[1], r.stderr)
+}
+
+func (r *recorder) addChildren(t *traced) {
+	followed, others := childrenOf(t.session)
+	r.children[0] += followed
+	r.children[1] += others
+}
+
+// childrenOf counts the children made by fork of a session: that have recorded, and
+// that have not.
+func childrenOf(s *patch.Session) (followed, others int) {
+	if !s.Follows {
+		others = s.Children
+	}
+	return s.Followed(), others
+}
+
+func sayChildren(followed, others int, stderr io.Writer) {
+	if followed > 0 {
+		fmt.Fprintf(stderr, "footfall: with the calls of %s made by fork\n", counted(followed, "child", "children"))
+	}
+	if others > 0 {
+		fmt.Fprintf(stderr, "footfall: %s made by fork meanwhile: not recorded, and restored now\n", counted(others, "child", "children"))
 	}
 }
 
 // end closes the outputs and says what is missing.
 func (r *recorder) end(why string) error {
-	events, threads := r.session.Lost()
-	if threads > 0 {
+	for _, t := range r.programs {
+		r.addLost(t)
+	}
+	if threads := r.lost[1]; threads > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 1024 threads at once\n", threads)
 	}
 	r.sayWhy(why)
-	return r.close(events)
+	return r.close(r.lost[0])
+}
+
+func (r *recorder) addLost(t *traced) {
+	events, threads := t.session.Lost()
+	r.lost[0] += events
+	r.lost[1] += threads
+}
+
+// addCounts adds what --count has counted.
+func (r *recorder) addCounts(t *traced) {
+	r.counts = append(r.counts, make([]uint64, len(r.header.Functions)-len(r.counts))...)
+	for id, n := range t.session.Counts() {
+		r.counts[t.numbers[id]] += n
+	}
 }
 
 // sayWhy says why the recording has ended by itself.

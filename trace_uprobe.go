@@ -221,7 +221,11 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 		return err
 	}
 	if o.count {
-		counts, err := w.session.Counts()
+		byID, err := w.session.Counts()
+		counts := make([]uint64, len(r.header.Functions))
+		for id, n := range byID {
+			counts[r.numbers[id]] += n
+		}
 		return errors.Join(err, r.printCounts(cmd.OutOrStdout(), counts))
 	}
 	r.read(true)
@@ -232,9 +236,10 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 // A probeRecorder takes events of uprobes to the outputs.
 type probeRecorder struct {
 	recorder
-	probes *probes
-	from   uint64         // when it began
-	names  map[int]string // of threads
+	probes  *probes
+	numbers []int32        // of functions, by their ids
+	from    uint64         // when it began
+	names   map[int]string // of threads
 }
 
 // monotonic is the time of the kernel's events.

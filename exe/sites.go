@@ -61,12 +61,7 @@ func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
 	if !known || f.Class != elf.ELFCLASS64 {
 		return nil, 0, nil
 	}
-	var lists []*elf.Section
-	for _, s := range f.elf.Sections {
-		if slices.Contains(siteSections, s.Name) && s.Flags&elf.SHF_ALLOC != 0 {
-			lists = append(lists, s)
-		}
-	}
+	lists := f.siteLists()
 	sleds, err := f.sleds()
 	if err != nil {
 		return nil, 0, fmt.Errorf("section %s: %w", sledSection, err)
@@ -99,6 +94,21 @@ func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
 	slices.SortFunc(sites, func(a, b Site) int { return cmp.Compare(a.Addr, b.Addr) })
 	sites = slices.CompactFunc(sites, func(a, b Site) bool { return a.Addr == b.Addr })
 	return sites, unusable, nil
+}
+
+func (f *File) siteLists() []*elf.Section {
+	var lists []*elf.Section
+	for _, s := range f.elf.Sections {
+		if slices.Contains(siteSections, s.Name) && s.Flags&elf.SHF_ALLOC != 0 {
+			lists = append(lists, s)
+		}
+	}
+	return lists
+}
+
+// HasSites tells whether there is a list of sites, which may be empty.
+func (f *File) HasSites() bool {
+	return len(f.siteLists()) > 0 || f.elf.Section(sledSection) != nil
 }
 
 // sleds returns the addresses of the entries that XRay lists. Its section has, for

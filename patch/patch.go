@@ -412,6 +412,13 @@ func (s *Session) Close() error {
 	return err
 }
 
+// CloseEnded is Close where the process and its children made by fork have all
+// ended or become other programs: there is nothing to restore.
+func (s *Session) CloseEnded() error {
+	s.files = nil
+	return s.Close()
+}
+
 // SwitchOff restores the sites. What was recorded can still be read.
 func (s *Session) SwitchOff() error {
 	defer func() { s.Children += s.restoreChildren() }()

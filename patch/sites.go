@@ -34,7 +34,9 @@ type Image struct {
 
 	image     *proc.Image
 	file      *exe.File
-	names     exe.Functions
+	symbols   *exe.File     // that has them
+	names     exe.Functions // when namesDone
+	namesDone bool
 	lines     *exe.Lines
 	linesDone bool
 	bias      uint64
@@ -77,16 +79,12 @@ func openImage(p *proc.Process, i *proc.Image) (*Image, error) {
 		f.Close()
 		return nil, err
 	}
-	image := &Image{Path: i.Path, Start: i.Start, image: i, file: file, bias: file.Bias(i.Start), open: []io.Closer{f}, descriptor: f.Fd()}
+	image := &Image{Path: i.Path, Start: i.Start, image: i, file: file, symbols: file, bias: file.Bias(i.Start), open: []io.Closer{f}, descriptor: f.Fd()}
 	image.info, _ = f.Stat()
-	names := file
 	if !file.HasSymbols() {
 		if apart := image.separate(p); apart != nil {
-			names = apart
+			image.symbols = apart
 		}
-	}
-	if image.names, err = names.Functions(); err != nil {
-		image.names = nil // addresses must do
 	}
 	return image, nil
 }
@@ -95,6 +93,16 @@ func openImage(p *proc.Process, i *proc.Image) (*Image, error) {
 func (i *Image) unchanged() bool {
 	info, err := os.Stat(i.FileName())
 	return err == nil && i.info != nil && info.Size() == i.info.Size() && info.ModTime().Equal(i.info.ModTime())
+}
+
+// functions reads the symbols, when they are needed first. Where there are none
+// addresses must do.
+func (i *Image) functions() exe.Functions {
+	if !i.namesDone {
+		i.namesDone = true
+		i.names, _ = i.symbols.Functions()
+	}
+	return i.names
 }
 
 // separate opens the image's debug file, by its build ID or by the name that the
@@ -134,10 +142,10 @@ func (i *Image) Close() {
 // Sites lists the sites of the image, and how many entries of its lists cannot
 // be used. Programs for another CPU, which an emulator has in its memory, have none.
 func (i *Image) Sites() ([]*Site, int, error) {
-	if i.file.Machine != native.machine {
+	if i.file.Machine != native.machine || !i.file.HasSites() {
 		return nil, 0, nil
 	}
-	found, unusable, err := i.file.Sites(i.names)
+	found, unusable, err := i.file.Sites(i.functions())
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", i.Path, err)
 	}
@@ -153,7 +161,7 @@ func (i *Image) Sites() ([]*Site, int, error) {
 // instructions.
 func (i *Image) Functions() []*Site {
 	var sites []*Site
-	for _, fn := range i.names {
+	for _, fn := range i.functions() {
 		if fn.Size > 0 && !fn.Indirect && i.file.FileOffset(fn.Addr) > 0 && !strings.HasSuffix(fn.Name, "@plt") {
 			sites = append(sites, &Site{Site: exe.Site{Addr: fn.Addr, Function: fn}, Addr: fn.Addr + i.bias, Image: i})
 		}
@@ -188,7 +196,7 @@ func (i *Image) Contains(addr uint64) bool {
 // Function returns the function that has the address of the process, and how
 // far into it that is; nil if none is known.
 func (i *Image) Function(addr uint64) (*exe.Function, uint64) {
-	fn := i.names.At(addr - i.bias)
+	fn := i.functions().At(addr - i.bias)
 	if fn == nil {
 		return nil, addr - i.bias
 	}
@@ -247,7 +255,7 @@ func (s *Site) Source(p *proc.Process) (file string, line int) {
 
 // symbol returns the address in the process of a function of the image.
 func (i *Image) symbol(name string) (addr uint64, ok bool) {
-	for _, fn := range i.names {
+	for _, fn := range i.functions() {
 		if fn.Name == name {
 			return fn.Addr + i.bias, true
 		}

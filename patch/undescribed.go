@@ -45,7 +45,7 @@ func (i *Image) Undescribed(p *proc.Process) ([]Undescribed, error) {
 	for _, s := range all {
 		sites[s.Function.Addr] = s
 	}
-	for _, fn := range i.names {
+	for _, fn := range i.functions() {
 		if _, twice := named[fn.Name]; twice {
 			named[fn.Name] = 0
 		} else {
@@ -53,7 +53,7 @@ func (i *Image) Undescribed(p *proc.Process) ([]Undescribed, error) {
 		}
 	}
 	var found []Undescribed
-	for _, fn := range i.names {
+	for _, fn := range i.functions() {
 		const most = 1 << 24 // bytes of a function
 		if fn.Size == 0 || fn.Size > most || fn.Indirect || strings.HasSuffix(fn.Name, "@plt") || i.file.FileOffset(fn.Addr) == 0 || described(rows, fn) {
 			continue

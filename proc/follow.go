@@ -27,7 +27,8 @@ import (
 //
 // To be stopped there, the program is given another address of its beginning, in
 // the vector that the kernel leaves on its stack for the dynamic linker: that of
-// [entryCode]. If footfall is killed, that code goes on at the right one.
+// entryCode. In a static program a jump leads there, from where libc has made itself
+// ready. If footfall is killed, that code goes on at the right place.
 //
 // While a process is followed, its [Process.WhileHeld] is done by the Follower's own
 // thread: the kernel takes orders from the tracing thread only.
@@ -90,7 +91,9 @@ type followedProcess struct {
 	parked  bool // its first thread waits for Release
 	holding bool // threads are to stop and stay so
 
-	code, entry, slot uint64 // entryCode, the true beginning and the place of its address
+	code uint64 // entryCode
+	slot uint64 // what leads there, and what was there before
+	old  []byte
 }
 
 type followPhase uint8
@@ -150,7 +153,7 @@ func newFollower(main int) *Follower {
 
 // begin starts the goroutine that traces.
 func (f *Follower) begin(first func() error) error {
-	if entryCode(0) == nil {
+	if entryCode(nil, 0) == nil {
 		return fmt.Errorf("follow programs: only on x86-64: %w", errors.ErrUnsupported)
 	}
 	begun := make(chan error)
@@ -441,33 +444,55 @@ func (f *Follower) tryPlant(t *followed) error {
 	if p.open.MoreFiltered() {
 		return fmt.Errorf("process %d: a filter of system calls (seccomp) might kill it: %w", p.pid, errors.ErrUnsupported)
 	}
-	h := f.heldBy(t)
-	pc, err := h.PC(t.tid)
+	entry, static, err := p.open.auxiliaryEntry()
 	if err != nil {
 		return err
 	}
-	if p.entry, err = p.open.entry(); err != nil {
+	h := f.heldBy(t)
+	hint := uint64(0)
+	if static {
+		if entry = p.open.initCode(entry); entry == 0 {
+			return fmt.Errorf("process %d: a static program without .init: %w", p.pid, errors.ErrUnsupported)
+		}
+		hint = entry&^0xfff + 1<<30 // far from the heap, and within reach
+	}
+	p.code, err = h.SystemCall(unix.SYS_MMAP, hint, uint64(os.Getpagesize()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, math.MaxUint64, 0)
+	if err != nil {
 		return err
 	}
-	if pc == p.entry { // no dynamic linker
-		f.park(t)
-		return nil
+	if static {
+		return p.plantJump(entry)
 	}
 	sp, err := h.StackPointer(t.tid)
 	if err != nil {
 		return err
 	}
-	if p.slot, err = p.open.entrySlot(sp, p.entry); err != nil {
+	if p.slot, err = p.open.entrySlot(sp, entry); err != nil {
 		return err
 	}
-	p.code, err = h.SystemCall(unix.SYS_MMAP, 0, uint64(os.Getpagesize()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, math.MaxUint64, 0)
-	if err != nil {
-		return err
-	}
-	if _, err := p.open.WriteAt(entryCode(p.entry), int64(p.code)); err != nil {
+	p.old = binary.LittleEndian.AppendUint64(nil, entry)
+	if _, err := p.open.WriteAt(entryCode(nil, entry), int64(p.code)); err != nil {
 		return err
 	}
 	_, err = p.open.WriteAt(binary.LittleEndian.AppendUint64(nil, p.code), int64(p.slot))
+	return err
+}
+
+// plantJump is for a static program, which libc makes ready before it calls init.
+func (p *followedProcess) plantJump(init uint64) error {
+	p.slot, p.old = init, make([]byte, 15)
+	if _, err := p.open.ReadAt(p.old, int64(init)); err != nil {
+		return err
+	}
+	jump, displaced := entryJump(p.old, init, p.code)
+	if jump == nil {
+		return fmt.Errorf("process %d: a static program that begins in an unknown way: %w", p.pid, errors.ErrUnsupported)
+	}
+	p.old = p.old[:len(jump)]
+	if _, err := p.open.WriteAt(entryCode(displaced, init+uint64(len(jump))), int64(p.code)); err != nil {
+		return err
+	}
+	_, err := p.open.WriteAt(jump, int64(init))
 	return err
 }
 
@@ -481,10 +506,10 @@ func (f *Follower) heldBy(t *followed) *Held {
 func (f *Follower) arrived(t *followed) bool {
 	p := t.process
 	pc, err := f.heldBy(t).PC(t.tid)
-	if err != nil || pc <= p.code || pc >= p.code+uint64(len(entryCode(0))) {
+	if err != nil || pc <= p.code || pc >= p.code+uint64(os.Getpagesize()) {
 		return false
 	}
-	_, _ = p.open.WriteAt(binary.LittleEndian.AppendUint64(nil, p.entry), int64(p.slot))
+	_, _ = p.open.WriteAt(p.old, int64(p.slot))
 	f.park(t)
 	t.stopped = true
 	return true

@@ -1,14 +1,18 @@
 package proc
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+)
 
 // entryCode is what a program that is followed runs before its own code: a SIGURG to
-// itself, which stops it for its tracer. Without one the signal does nothing. The
-// stack and the mask of signals are as before afterwards, and so is %rdx, which
-// the program may expect something in.
-func entryCode(entry uint64) []byte {
+// itself, which stops it for its tracer. Without one the signal does nothing. All is
+// as before afterwards, and what the jump to it has displaced is done; it goes on at
+// next.
+func entryCode(displaced []byte, next uint64) []byte {
 	code := []byte("" +
-		"\x52" + //                             push %rdx
+		"\x50\x51\x52\x56\x57\x41\x52\x41\x53" + // push %rax, %rcx, %rdx, %rsi, %rdi, %r10, %r11
 		"\x48\x83\xec\x10" + //                 sub $16,%rsp
 		"\x48\xc7\x04\x24\x00\x00\x40\x00" + // movq $1<<22,(%rsp)     SIGURG
 		"\xb8\x0e\x00\x00\x00" + //             mov $14,%eax           rt_sigprocmask
@@ -33,7 +37,51 @@ func entryCode(entry uint64) []byte {
 		"\x41\xba\x08\x00\x00\x00" + //         mov $8,%r10d
 		"\x0f\x05" + //                         syscall
 		"\x48\x83\xc4\x10" + //                 add $16,%rsp
-		"\x5a" + //                             pop %rdx
-		"\xff\x25\x00\x00\x00\x00") //          jmp *0(%rip)
-	return binary.LittleEndian.AppendUint64(code, entry)
+		"\x41\x5b\x41\x5a\x5f\x5e\x5a\x59\x58") // pop %r11, %r10, %rdi, %rsi, %rdx, %rcx, %rax
+	code = append(code, displaced...)
+	code = append(code, "\xff\x25\x00\x00\x00\x00"...) // jmp *0(%rip)
+	return binary.LittleEndian.AppendUint64(code, next)
+}
+
+// entryJump is a jump to entryCode that takes the place of the first instructions of
+// libc's function _init, which lies at that address. Those are returned as they work
+// elsewhere. jump is nil if they are none that are known, or code is too far.
+//
+//	[endbr64]                   f3 0f 1e fa
+//	sub $8,%rsp                 48 83 ec 08
+//	mov $0,%rax                 48 c7 c0 00 00 00 00    if there is no endbr64; or
+//	mov OFFSET(%rip),%rax       48 8b 05 OFFSET
+func entryJump(init []byte, at, code uint64) (jump, displaced []byte) {
+	const (
+		landing = "\xf3\x0f\x1e\xfa"
+		sub     = "\x48\x83\xec\x08"
+		load    = "\x48\x8b\x05"
+		move    = "\x48\xc7\xc0"
+	)
+	rest, landed := bytes.CutPrefix(init, []byte(landing))
+	rest, ok := bytes.CutPrefix(rest, []byte(sub))
+	if !ok || len(rest) < 7 {
+		return nil, nil
+	}
+	n := len(init) - len(rest)
+	displaced = []byte(sub)
+	switch {
+	case landed:
+	case bytes.HasPrefix(rest, []byte(move)):
+		displaced = append(displaced, rest[:7]...)
+		n += 7
+	case bytes.HasPrefix(rest, []byte(load)):
+		n += 7
+		from := at + uint64(n) + uint64(int64(int32(binary.LittleEndian.Uint32(rest[3:]))))
+		displaced = append(displaced, "\x48\xa1"...) // movabs from,%rax
+		displaced = binary.LittleEndian.AppendUint64(displaced, from)
+	default:
+		return nil, nil
+	}
+	distance := int64(code - (at + 5))
+	if distance < math.MinInt32 || distance > math.MaxInt32 {
+		return nil, nil
+	}
+	jump = binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(int32(distance)))
+	return append(jump, init[len(jump):n]...), displaced
 }

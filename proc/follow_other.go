@@ -3,4 +3,6 @@
 package proc
 
 // entryCode is nil where programs cannot be followed.
-func entryCode(uint64) []byte { return nil }
+func entryCode([]byte, uint64) []byte { return nil }
+
+func entryJump([]byte, uint64, uint64) (jump, displaced []byte) { return nil, nil }

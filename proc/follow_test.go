@@ -144,7 +144,7 @@ func follow(t *testing.T, f *Follower, began func(*Process)) string {
 // TestFollow follows programs that start each other in all ways there are. Each
 // makes a system call for us before its own code.
 func TestFollow(t *testing.T) {
-	for _, flags := range [][]string{nil, {"-static"}, {"-no-pie"}} {
+	for _, flags := range [][]string{nil, {"-static"}, {"-static-pie"}, {"-static", "-fcf-protection"}, {"-no-pie"}} {
 		program := buildStarting(t, flags...)
 		for ways, want := range map[string]int{"": 1, "f": 2, "v": 2, "s": 2, "t": 1, "w": 2, "fvstwt": 5, "ttvvss": 5} {
 			cmd := exec.Command(program, ways)
@@ -163,7 +163,7 @@ func TestFollow(t *testing.T) {
 				for _, m := range maps {
 					libc = libc || strings.Contains(m.Path, "libc.so")
 				}
-				if libc != (len(flags) == 0 || flags[0] != "-static") {
+				if libc != (len(flags) == 0 || flags[0] == "-no-pie") {
 					t.Errorf("%q: the libraries are not there", ways)
 				}
 				err = p.WhileHeld(func(h *Held) error {
@@ -279,6 +279,22 @@ func TestFollowerKilled(t *testing.T) {
 			t.Fatalf("after a kill the program says %q, %v", end, err)
 		}
 	}
+}
+
+func FuzzEntryJump(f *testing.F) {
+	for _, init := range []string{
+		"\x48\x83\xec\x08\x48\xc7\xc0\x00\x00\x00\x00\x48\x85\xc0\x74",
+		"\x48\x83\xec\x08\x48\x8b\x05\xc5\x2f\x00\x00\x48\x85\xc0\x74",
+		"\xf3\x0f\x1e\xfa\x48\x83\xec\x08\x48\xc7\xc0\x00\x00\x00\x00",
+		"\x50\x58\xc3\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90",
+	} {
+		f.Add([]byte(init), uint64(0x401000), uint64(0x40401000))
+	}
+	f.Fuzz(func(t *testing.T, init []byte, at, code uint64) {
+		if jump, displaced := entryJump(init, at, code); jump != nil && (len(jump) > len(init) || len(displaced) < 4) {
+			t.Errorf("%x, %x", jump, displaced)
+		}
+	})
 }
 
 func FuzzFindEntry(f *testing.F) {

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -83,12 +84,21 @@ func Launch(cmd *exec.Cmd) (p *Process, release func() error, err error) {
 
 // entry is where the program's own code begins.
 func (p *Process) entry() (uint64, error) {
+	entry, static, err := p.auxiliaryEntry()
+	if err != nil || !static {
+		return entry, err
+	}
+	return cmp.Or(p.initCode(entry), entry), nil
+}
+
+// auxiliaryEntry is the address of the program's first instruction, and whether it
+// has no dynamic linker.
+func (p *Process) auxiliaryEntry() (entry uint64, static bool, err error) {
 	b, err := p.read("auxv")
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	var entry uint64
-	static := true
+	static = true
 	for ; len(b) >= 16; b = b[16:] {
 		value := binary.LittleEndian.Uint64(b[8:])
 		switch binary.LittleEndian.Uint64(b) {
@@ -99,12 +109,9 @@ func (p *Process) entry() (uint64, error) {
 		}
 	}
 	if entry == 0 {
-		return 0, fmt.Errorf("process %d: where it begins is not known", p.PID)
+		return 0, false, fmt.Errorf("process %d: where it begins is not known", p.PID)
 	}
-	if init := p.initCode(entry); static && init != 0 {
-		return init, nil
-	}
-	return entry, nil
+	return entry, static, nil
 }
 
 // initCode returns where the program's section .init is, which libc calls before

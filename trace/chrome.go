@@ -14,11 +14,11 @@ type chrome struct {
 	names   []string // quoted
 	begun   bool
 	threads map[*Thread]bool
-	known   map[int]bool // children
+	known   processNames
 }
 
 func newChrome(w io.Writer, h *Header) Output {
-	return &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool), known: make(map[int]bool)}
+	return &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool), known: make(processNames)}
 }
 
 // nameOf returns a function's name, quoted.
@@ -30,21 +30,20 @@ func (c *chrome) nameOf(function uint32) string {
 }
 
 func (c *chrome) event(format string, args ...any) {
+	separator := ",\n"
 	if !c.begun {
 		c.begun = true
-		fmt.Fprintf(c.w, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")
-		fmt.Fprintf(c.w, `{"ph":"M","pid":%d,"name":"process_name","args":{"name":%s}}`, c.h.PID, quote(c.h.Program))
+		separator = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
 	}
-	c.w.WriteString(",\n")
+	c.w.WriteString(separator)
 	fmt.Fprintf(c.w, format, args...)
 }
 
 func (c *chrome) name(t *Thread) {
 	if !c.threads[t] {
 		c.threads[t] = true
-		if t.Process != 0 && !c.known[t.Process] {
-			c.known[t.Process] = true
-			c.event(`{"ph":"M","pid":%d,"name":"process_name","args":{"name":%s}}`, t.Process, quote(t.Name))
+		if name, changed := c.known.add(c.h, t); changed {
+			c.event(`{"ph":"M","pid":%d,"name":"process_name","args":{"name":%s}}`, c.h.process(t), quote(name))
 		}
 		c.event(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, c.h.process(t), t.ID, quote(t.Name))
 	}

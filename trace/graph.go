@@ -20,6 +20,7 @@ type graph struct {
 	begun   bool
 	pending map[*Thread]*Call // entries that may be leaves
 	last    *Thread
+	many    bool // processes
 
 	prefixes                 map[*Thread]string
 	buffer, duration, number []byte
@@ -113,10 +114,9 @@ func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text st
 		g.begun = true
 		fmt.Fprintf(g.w, "# %-22s %12s %14s   %s\n", "thread", "time", "duration", "calls")
 	}
-	if g.last != t && g.last != nil {
-		fmt.Fprintln(g.w, strings.Repeat("-", 24))
+	if g.last != t {
+		g.change(t)
 	}
-	g.last = t
 	b := append(g.buffer[:0], g.prefix(t)...)
 	b = right(b, strconv.AppendUint(g.number[:0], time/1e9, 10), 5)
 	b = append(b, '.')
@@ -130,6 +130,19 @@ func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text st
 	b = append(append(b, text...), '\n')
 	g.w.Write(b)
 	g.buffer = b
+}
+
+// change begins lines of another thread. Once there are several processes or
+// programs it says which one.
+func (g *graph) change(t *Thread) {
+	g.many = g.many || t.Process != 0 || t.Exec != 0
+	switch {
+	case g.many:
+		fmt.Fprintf(g.w, "%s process %d (%s)\n", strings.Repeat("-", 24), g.h.process(t), g.h.program(t))
+	case g.last != nil:
+		fmt.Fprintln(g.w, strings.Repeat("-", 24))
+	}
+	g.last = t
 }
 
 // prefix is what all lines of a thread begin with.

@@ -50,6 +50,9 @@ func (j *jsonOutput) call(t *Thread, c *Call) {
 	}
 	j.calls++
 	fmt.Fprintf(j.w, `%s{"thread":%d,"function":%d,"depth":%d,"start":%d`, separator, t.ID, c.Function, c.Depth, c.Start)
+	if t.Exec > 0 {
+		fmt.Fprintf(j.w, `,"exec":%d`, t.Exec)
+	}
 	if len(c.Words) > 0 {
 		fmt.Fprintf(j.w, `,"arguments":%s`, j.h.object(c))
 	}

@@ -14,22 +14,22 @@ type perfetto struct {
 	h       *Header
 	begun   bool
 	threads map[*Thread]uint64 // uuid
-	tracks  map[int]uint64     // of children
-	last    uint64             // uuid
+	tracks  map[int]uint64     // of processes
+	known   processNames
+	last    uint64 // uuid
 	named   map[uint32]bool
 	buffer  []byte
 }
 
 const (
-	sequence     = 1
-	sliceBegin   = 1
-	sliceEnd     = 2
-	instant      = 3
-	processTrack = 1
+	sequence   = 1
+	sliceBegin = 1
+	sliceEnd   = 2
+	instant    = 3
 )
 
 func newPerfetto(w io.Writer, h *Header) Output {
-	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), tracks: make(map[int]uint64), last: processTrack, named: make(map[uint32]bool)}
+	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), tracks: make(map[int]uint64), known: make(processNames), named: make(map[uint32]bool)}
 }
 
 func number(b []byte, field int, v uint64) []byte {
@@ -47,9 +47,6 @@ func (p *perfetto) packet(fields []byte) {
 	if !p.begun {
 		p.begun = true
 		flags = 1 // SEQ_INCREMENTAL_STATE_CLEARED
-		process := chunk(number(nil, 1, uint64(p.h.PID)), 6, []byte(p.h.Program))
-		track := chunk(number(nil, 1, processTrack), 3, process)
-		defer p.packet(chunk(nil, 60, track))
 	}
 	b := number(number(p.buffer[:0], 10, sequence), 13, flags)
 	b = append(b, fields...)
@@ -59,15 +56,15 @@ func (p *perfetto) packet(fields []byte) {
 
 // process returns the track of a thread's process.
 func (p *perfetto) process(t *Thread) uint64 {
-	if t.Process == 0 {
-		return processTrack
-	}
-	uuid := p.tracks[t.Process]
-	if uuid == 0 {
+	pid := p.h.process(t)
+	name, changed := p.known.add(p.h, t)
+	if p.tracks[pid] == 0 {
 		p.last++
-		uuid = p.last
-		p.tracks[t.Process] = uuid
-		process := chunk(number(nil, 1, uint64(t.Process)), 6, []byte(t.Name))
+		p.tracks[pid] = p.last
+	}
+	uuid := p.tracks[pid]
+	if changed {
+		process := chunk(number(nil, 1, uint64(pid)), 6, []byte(name))
 		p.packet(chunk(nil, 60, chunk(number(nil, 1, uuid), 3, process)))
 	}
 	return uuid

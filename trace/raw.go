@@ -41,14 +41,14 @@ const (
 // A RawWriter writes a raw file.
 type RawWriter struct {
 	w      *bufio.Writer
-	thread int
+	thread Thread
 	err    error
 	buffer []byte
 }
 
 // NewRawWriter begins a file.
 func NewRawWriter(w io.Writer, h *Header) *RawWriter {
-	r := &RawWriter{w: bufio.NewWriterSize(w, 1<<20), thread: -1}
+	r := &RawWriter{w: bufio.NewWriterSize(w, 1<<20), thread: Thread{ID: -1}}
 	r.w.WriteString(rawMagic)
 	r.json(rawHeader, h)
 	return r
@@ -71,8 +71,8 @@ func (r *RawWriter) begin(kind byte, size int) {
 
 // Add writes events.
 func (r *RawWriter) Add(t Thread, events []Event) {
-	if r.thread != t.ID {
-		r.thread = t.ID
+	if !r.thread.same(&t) {
+		r.thread = t
 		r.json(rawThread, t)
 	}
 	r.begin(rawEvents, len(events)*rawEventSize)

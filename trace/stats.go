@@ -87,11 +87,12 @@ func (s *stats) Close(Summary) error {
 	} else {
 		fmt.Fprintf(w, "%12s  %s\n", "calls", "function")
 	}
+	names := s.h.Names()
 	for _, f := range s.of {
 		if f.calls == 0 {
 			continue
 		}
-		name := s.h.Functions[f.function].Name
+		name := names[f.function]
 		if !s.h.Exits {
 			fmt.Fprintf(w, "%12d  %s\n", f.calls, name)
 			continue

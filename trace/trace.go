@@ -11,9 +11,11 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 )
@@ -33,6 +35,17 @@ type Thread struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
 	Process int    `json:"process,omitempty"` // the child; 0: none
+	// Program is what it runs, if that is another program than that of the
+	// recording.
+	Program string `json:"program,omitempty"`
+	// Exec counts the programs that its process has become meanwhile: then it is
+	// another thread, with the same ID.
+	Exec int `json:"exec,omitempty"`
+}
+
+// same tells whether two are one thread; names may change.
+func (t *Thread) same(other *Thread) bool {
+	return t.ID == other.ID && t.Process == other.Process && t.Exec == other.Exec
 }
 
 // An Event is an entry or an exit.
@@ -64,6 +77,53 @@ func (h *Header) process(t *Thread) int {
 		return t.Process
 	}
 	return h.PID
+}
+
+// program returns that of a thread.
+func (h *Header) program(t *Thread) string { return cmp.Or(t.Program, h.Program) }
+
+// Names returns the names of the functions, those that several programs or libraries
+// have with the file.
+func (h *Header) Names() []string {
+	images := make(map[string]string)
+	shared := make(map[string]bool)
+	for _, f := range h.Functions {
+		if image, known := images[f.Name]; known && image != f.Image {
+			shared[f.Name] = true
+		}
+		images[f.Name] = f.Image
+	}
+	names := make([]string, len(h.Functions))
+	for i, f := range h.Functions {
+		if names[i] = f.Name; shared[f.Name] {
+			names[i] += " [" + path.Base(f.Image) + "]"
+		}
+	}
+	return names
+}
+
+// processNames are those of processes, of one that has become other programs with
+// all of them.
+type processNames map[int]*processName
+
+type processName struct{ text, last string }
+
+// add returns the name of a thread's process, and whether it is new or has changed.
+func (p processNames) add(h *Header, t *Thread) (name string, changed bool) {
+	pid := h.process(t)
+	known := p[pid]
+	switch {
+	case known == nil && pid == h.PID:
+		p[pid] = &processName{h.program(t), t.Program}
+	case known == nil:
+		p[pid] = &processName{cmp.Or(t.Program, t.Name), t.Program}
+	case known.last != t.Program && t.Program != "":
+		known.text += ", " + t.Program
+		known.last = t.Program
+	default:
+		return known.text, false
+	}
+	return p[pid].text, true
 }
 
 // A Summary tells, at the end, what is missing.
@@ -160,6 +220,10 @@ func NewBuilder(h *Header, outputs ...Output) *Builder {
 // that the header does not have are left out.
 func (b *Builder) Add(id Thread, events []Event) {
 	t := b.threads[id.ID]
+	if t != nil && !t.same(&id) {
+		b.leaveTo(t, 0, t.last, true)
+		t = nil
+	}
 	if t == nil {
 		t = &thread{Thread: id}
 		b.threads[id.ID] = t

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,24 +57,38 @@ func (n *node) walk(do func(*node)) {
 type tree struct {
 	w     io.Writer
 	h     *Header
-	root  node
+	roots map[string]*node    // by the program
 	at    map[*Thread][]*node // the open calls
 	print func(*tree, Summary) error
 }
 
 func newPprof(w io.Writer, h *Header) Output {
-	return &tree{w: w, h: h, at: make(map[*Thread][]*node), print: (*tree).printPprof}
+	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread][]*node), print: (*tree).printPprof}
 }
 
 func newCollapsed(w io.Writer, h *Header) Output {
-	return &tree{w: w, h: h, at: make(map[*Thread][]*node), print: (*tree).printCollapsed}
+	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread][]*node), print: (*tree).printCollapsed}
+}
+
+// walk calls do for all chains, with the program if there are several.
+func (t *tree) walk(do func(n *node, program string)) {
+	for _, program := range slices.Sorted(maps.Keys(t.roots)) {
+		name := ""
+		if len(t.roots) > 1 || program != "" {
+			name = cmp.Or(program, t.h.Program)
+		}
+		t.roots[program].walk(func(n *node) { do(n, name) })
+	}
 }
 
 func (t *tree) Enter(th *Thread, c *Call) {
 	open := t.at[th][:c.Depth]
-	from := &t.root
+	var from *node
 	if c.Depth > 0 {
 		from = open[c.Depth-1]
+	} else if from = t.roots[th.Program]; from == nil {
+		from = new(node)
+		t.roots[th.Program] = from
 	}
 	n := from.child(c.Function)
 	n.calls++
@@ -91,10 +106,11 @@ func (t *tree) Flush() error { return nil }
 func (t *tree) Close(s Summary) error { return t.print(t, s) }
 
 // printCollapsed writes a line for each chain, for flame graphs: its time in
-// nanoseconds without that of the calls within or, without exits, its calls.
+// nanoseconds without that of the calls within or, without exits, its calls. Of
+// several programs a chain begins with the program.
 func (t *tree) printCollapsed(Summary) error {
 	w := bufio.NewWriter(t.w)
-	t.root.walk(func(n *node) {
+	t.walk(func(n *node, program string) {
 		value := n.self
 		if !t.h.Exits {
 			value = n.calls
@@ -105,6 +121,9 @@ func (t *tree) printCollapsed(Summary) error {
 		var names []string
 		for c := n; c.parent != nil; c = c.parent {
 			names = append(names, strings.ReplaceAll(t.h.Functions[c.function].Name, ";", ":"))
+		}
+		if program != "" {
+			names = append(names, strings.ReplaceAll(program, ";", ":"))
 		}
 		slices.Reverse(names)
 		fmt.Fprintf(w, "%s %d\n", strings.Join(names, ";"), value)
@@ -145,10 +164,13 @@ func (t *tree) printPprof(s Summary) error {
 		locations[function] = l
 		return l
 	}
-	t.root.walk(func(n *node) {
+	t.walk(func(n *node, program string) {
 		sample := &pprof.Sample{Value: []int64{int64(n.calls), int64(n.self)}[:len(p.SampleType)]}
 		for c := n; c.parent != nil; c = c.parent {
 			sample.Location = append(sample.Location, location(c.function))
+		}
+		if program != "" {
+			sample.Label = map[string][]string{"program": {program}}
 		}
 		p.Sample = append(p.Sample, sample)
 	})
