@@ -310,12 +310,15 @@ func (o *callersOptions) wait(ctx context.Context, c *callers, stdout io.Writer,
 	}
 }
 
+// clearScreen makes a terminal empty.
+const clearScreen = "\x1b[H\x1b[2J"
+
 // show shows the chains in place of what the terminal shows.
 func (c *callers) show(stdout io.Writer, read func() error) error {
 	if err := c.finish(read); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, "\x1b[H\x1b[2J"); err != nil {
+	if _, err := io.WriteString(stdout, clearScreen); err != nil {
 		return err
 	}
 	return c.printText(stdout)
@@ -326,6 +329,10 @@ func (o *callersOptions) write(c *callers, stdout io.Writer) error {
 	for _, text := range o.outputs {
 		format, name, _ := strings.Cut(text, "=")
 		if name == "" || name == "-" {
+			if o.watch && format == "text" {
+				_, err := io.WriteString(stdout, clearScreen) // in place of the last one
+				failed = append(failed, err)
+			}
 			failed = append(failed, callerOutputs[format](c, stdout))
 			continue
 		}

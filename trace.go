@@ -363,7 +363,7 @@ func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err e
 		r.notices = r.programs[0].session.Notices()
 	}
 	if !r.o.count {
-		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
 	}

@@ -182,7 +182,7 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 	r.header = &trace.Header{Program: "kernel", Start: time.Now().UnixNano(), Exits: options.Exits}
 	r.from = monotonic()
 	if !o.count {
-		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,9 @@ import (
 )
 
 // openOutputs opens what --output asks for.
-func (r *recorder) openOutputs(stdout io.Writer) error {
+func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) error {
 	var outputs []trace.Output
+	width, _ := textStyle(stdout)
 	for _, text := range r.o.outputs {
 		format, file, _ := strings.Cut(text, "=")
 		w := stdout
@@ -31,6 +33,11 @@ func (r *recorder) openOutputs(stdout io.Writer) error {
 			}
 			r.files = append(r.files, f)
 			w = f
+		} else if width > 0 && slices.Contains([]string{"html", "perfetto", "pprof"}, format) {
+			return usageError(fmt.Errorf("--output %s is not for terminals: %s=FILE", format, format))
+		} else if width > 0 && format == "graph" {
+			r.screen = &screen{w: stdout, ctx: ctx}
+			w = r.screen
 		}
 		r.ordered = r.ordered || format == "graph" || format == "json"
 		if format == "raw" {
@@ -94,6 +101,7 @@ func (r *recorder) close(lost uint64) error {
 // closeBuilder ends the outputs and says what is missing.
 func (r *recorder) closeBuilder(lost uint64) error {
 	s, err := r.builder.Close(lost)
+	r.screen.sayUnseen(r.stderr)
 	if s.Calls == 0 {
 		fmt.Fprintln(r.stderr, "footfall: no calls")
 	}
@@ -144,7 +152,7 @@ func (o *traceOptions) replay(cmd *cobra.Command) error {
 		return fmt.Errorf("%s: %w", o.read, err)
 	}
 	r := &recorder{o: o, header: &in.Header, stderr: cmd.ErrOrStderr()}
-	if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+	if err := r.openOutputs(context.Background(), cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	lost, err := in.Read(r.give)

@@ -29,7 +29,8 @@ type recorder struct {
 	builder  *trace.Builder
 	raw      *trace.RawWriter
 	files    []*os.File
-	ordered  bool // by time, over all threads
+	screen   *screen // nil: the graph is not shown on a terminal
+	ordered  bool    // by time, over all threads
 	held     []held
 	total    uint64
 	given    uint64 // with --events

@@ -209,7 +209,7 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: o.exits}
 	r.numberProbes()
 	if !o.count {
-		if err := r.openOutputs(cmd.OutOrStdout()); err != nil {
+		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
 	}

@@ -45,8 +45,25 @@ func (c *chrome) name(t *Thread) {
 		if name, changed := c.known.add(c.h, t); changed {
 			c.event(`{"ph":"M","pid":%d,"name":"process_name","args":{"name":%s}}`, c.h.process(t), quote(name))
 		}
-		c.event(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, c.h.process(t), t.ID, quote(t.Name))
+		c.event(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, c.h.process(t), t.track(), quote(t.title()))
 	}
+}
+
+// track is a number for the calls of a stack: the thread's or, since calls of
+// different stacks are not within each other, one that no thread has.
+func (t *Thread) track() int {
+	if t.Stack == 0 {
+		return t.ID
+	}
+	return 1<<32 + t.ID<<10 + t.Stack
+}
+
+// title is the thread's name, with the number of the stack.
+func (t *Thread) title() string {
+	if t.Stack == 0 {
+		return t.Name
+	}
+	return fmt.Sprintf("%s, stack %d", t.Name, t.Stack)
 }
 
 // arguments are those of a call as a field.
@@ -60,7 +77,7 @@ func (c *chrome) arguments(call *Call) string {
 func (c *chrome) Enter(t *Thread, call *Call) {
 	if !c.h.Exits {
 		c.name(t)
-		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s%s}`, c.h.process(t), t.ID, call.Start/1e3, call.Start%1e3, c.nameOf(call.Function), c.arguments(call))
+		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s%s}`, c.h.process(t), t.track(), call.Start/1e3, call.Start%1e3, c.nameOf(call.Function), c.arguments(call))
 	}
 }
 
@@ -70,7 +87,7 @@ func (c *chrome) Leave(t *Thread, call *Call) {
 	}
 	c.name(t)
 	duration := call.End - call.Start
-	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s%s}`, c.h.process(t), t.ID, call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.nameOf(call.Function), c.arguments(call))
+	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s%s}`, c.h.process(t), t.track(), call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.nameOf(call.Function), c.arguments(call))
 }
 
 func (c *chrome) Flush() error { return nil }

@@ -22,6 +22,7 @@ type graph struct {
 	last    *Thread
 	many    bool // processes
 
+	on                       map[int]*Thread // the stacks of threads that have several
 	prefixes                 map[*Thread]string
 	buffer, duration, number []byte
 }
@@ -29,10 +30,11 @@ type graph struct {
 var unseen = []byte("?")
 
 func newGraph(w io.Writer, h *Header) Output {
-	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, pending: make(map[*Thread]*Call), prefixes: make(map[*Thread]string), number: make([]byte, 0, 20)}
+	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, pending: make(map[*Thread]*Call), on: make(map[int]*Thread), prefixes: make(map[*Thread]string), number: make([]byte, 0, 20)}
 }
 
 func (g *graph) Enter(t *Thread, c *Call) {
+	g.goTo(t)
 	g.settle(t)
 	if !g.h.Exits {
 		g.line(t, c.Start, nil, c.Depth, g.called(c))
@@ -84,6 +86,25 @@ func parametersAt(name string) int {
 	return -1
 }
 
+// goTo settles the stack that a thread leaves for another.
+func (g *graph) goTo(t *Thread) {
+	if t.Stack == 0 && len(g.on) == 0 {
+		return
+	}
+	from := g.on[t.ID]
+	if from == nil { // its first other stack
+		for other := range g.pending {
+			if other.ID == t.ID && other != t {
+				from = other
+			}
+		}
+	}
+	if from != nil && from != t {
+		g.settle(from)
+	}
+	g.on[t.ID] = t
+}
+
 // settle writes the entry that waited for its exit.
 func (g *graph) settle(t *Thread) {
 	if c := g.pending[t]; c != nil {
@@ -96,6 +117,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 	if !g.h.Exits {
 		return
 	}
+	g.goTo(t)
 	duration := g.span(c.End - c.Start)
 	if c.Cut {
 		duration = unseen
@@ -150,6 +172,9 @@ func (g *graph) prefix(t *Thread) string {
 	p := g.prefixes[t]
 	if p == "" {
 		p = fmt.Sprintf("%7d %-16.16s ", t.ID, t.Name)
+		if t.Stack > 0 {
+			p = fmt.Sprintf("%7d %-16.16s ", t.ID, fmt.Sprintf("%.11s/%d", t.Name, t.Stack))
+		}
 		g.prefixes[t] = p
 	}
 	return p

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 )
 
 // jsonOutput is JSON that docs/tracing.md describes: the header, the calls in
@@ -16,11 +15,12 @@ type jsonOutput struct {
 	h       *Header
 	calls   uint64
 	begun   int // functions of the header that are written
-	threads []*Thread
+	threads []Thread
+	known   map[[3]int]bool
 }
 
 func newJSON(w io.Writer, h *Header) Output {
-	return &jsonOutput{w: bufio.NewWriterSize(w, 1<<16), h: h}
+	return &jsonOutput{w: bufio.NewWriterSize(w, 1<<16), h: h, known: make(map[[3]int]bool)}
 }
 
 func (j *jsonOutput) begin() {
@@ -33,8 +33,9 @@ func (j *jsonOutput) begin() {
 }
 
 func (j *jsonOutput) Enter(t *Thread, c *Call) {
-	if !slices.Contains(j.threads, t) {
-		j.threads = append(j.threads, t)
+	if id := [3]int{t.ID, t.Process, t.Exec}; !j.known[id] {
+		j.known[id] = true
+		j.threads = append(j.threads, *t)
 	}
 	if !j.h.Exits {
 		j.call(t, c)
@@ -52,6 +53,9 @@ func (j *jsonOutput) call(t *Thread, c *Call) {
 	fmt.Fprintf(j.w, `%s{"thread":%d,"function":%d,"depth":%d,"start":%d`, separator, t.ID, c.Function, c.Depth, c.Start)
 	if t.Exec > 0 {
 		fmt.Fprintf(j.w, `,"exec":%d`, t.Exec)
+	}
+	if t.Stack > 0 {
+		fmt.Fprintf(j.w, `,"stack":%d`, t.Stack)
 	}
 	if len(c.Words) > 0 {
 		fmt.Fprintf(j.w, `,"arguments":%s`, j.h.object(c))
@@ -76,7 +80,7 @@ func (j *jsonOutput) Close(s Summary) error {
 	if j.calls == 0 {
 		j.begin()
 	}
-	threads, err := json.Marshal(append([]*Thread{}, j.threads...))
+	threads, err := json.Marshal(append([]Thread{}, j.threads...))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"io"
 )
 
@@ -78,6 +79,11 @@ func (p *perfetto) track(t *Thread) uint64 {
 		p.last++
 		uuid = p.last
 		p.threads[t] = uuid
+		if t.Stack > 0 { // it lies below the process; the thread has its own
+			name := []byte(fmt.Sprintf("%s %d, stack %d", t.Name, t.ID, t.Stack))
+			p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 2, name)))
+			return uuid
+		}
 		thread := number(number(nil, 1, uint64(p.h.process(t))), 2, uint64(t.ID))
 		thread = chunk(thread, 5, []byte(t.Name))
 		p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 4, thread)))

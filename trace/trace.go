@@ -41,6 +41,9 @@ type Thread struct {
 	// Exec counts the programs that its process has become meanwhile: then it is
 	// another thread, with the same ID.
 	Exec int `json:"exec,omitempty"`
+	// Stack is 0 for the thread's own stack, else a number of another one: of a
+	// coroutine, or of signals. Each is told to outputs as a thread of its own.
+	Stack int `json:"-"`
 }
 
 // same tells whether two are one thread; names may change.
@@ -205,12 +208,6 @@ type Builder struct {
 	summary Summary
 }
 
-type thread struct {
-	Thread
-	open []Call
-	last uint64
-}
-
 // NewBuilder returns one that tells the outputs.
 func NewBuilder(h *Header, outputs ...Output) *Builder {
 	return &Builder{header: h, outputs: outputs, threads: make(map[int]*thread)}
@@ -221,11 +218,11 @@ func NewBuilder(h *Header, outputs ...Output) *Builder {
 func (b *Builder) Add(id Thread, events []Event) {
 	t := b.threads[id.ID]
 	if t != nil && !t.same(&id) {
-		b.leaveTo(t, 0, t.last, true)
+		b.leaveAll(t)
 		t = nil
 	}
 	if t == nil {
-		t = &thread{Thread: id}
+		t = &thread{stack: &stack{Thread: id}}
 		b.threads[id.ID] = t
 	}
 	for i, e := range events {
@@ -261,6 +258,9 @@ func (b *Builder) Calls() uint64 { return b.summary.Calls }
 // has been left. Of a tail call the caller is at the same address, and both
 // end together; the same function there has been left.
 func (b *Builder) enter(t *thread, e Event, words []uint64) {
+	if b.header.PID != 0 { // of the kernel places are made up
+		b.findStack(t, e)
+	}
 	for n := len(t.open); n > 0; n = len(t.open) {
 		if top := &t.open[n-1]; top.stack > e.Stack || top.stack == e.Stack && b.header.Exits {
 			break
@@ -277,21 +277,31 @@ func (b *Builder) enter(t *thread, e Event, words []uint64) {
 	t.open = append(t.open, Call{Function: e.Function, Depth: len(t.open), Start: e.Time, Words: words, stack: e.Stack})
 	c := &t.open[len(t.open)-1]
 	for _, o := range b.outputs {
-		o.Enter(&t.Thread, c)
+		o.Enter(&t.stack.Thread, c)
 	}
 }
 
 // exit ends the call at that address.
 func (b *Builder) exit(t *thread, e Event) {
+	if b.header.PID != 0 && !t.has(e) && !b.resumeFor(t, e) && !t.near(e) {
+		b.unmatched(t)
+		return
+	}
 	for n := len(t.open); n > 0 && t.open[n-1].stack < e.Stack; n = len(t.open) {
 		b.leave(t, e.Time, true)
 	}
 	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == e.Stack; i-- {
 		if t.open[i].Function == e.Function {
 			b.leaveTo(t, i, e.Time, false)
+			b.leaveStack(t, e.Time)
 			return
 		}
 	}
+	b.unmatched(t)
+}
+
+// unmatched counts an exit without an entry.
+func (b *Builder) unmatched(t *thread) {
 	if t.Process == 0 { // a child leaves what its parent has entered
 		b.summary.Unmatched++
 	}
@@ -316,7 +326,7 @@ func (b *Builder) leave(t *thread, time uint64, cut bool) {
 		t.open[n-1].inner += c.End - c.Start
 	}
 	for _, o := range b.outputs {
-		o.Leave(&t.Thread, c)
+		o.Leave(&t.stack.Thread, c)
 	}
 	t.open = t.open[:n]
 }
@@ -341,7 +351,7 @@ func (b *Builder) Close(lost uint64) (Summary, error) {
 	slices.Sort(ids)
 	for _, id := range ids {
 		t := b.threads[id]
-		b.leaveTo(t, 0, t.last, true)
+		b.leaveAll(t)
 	}
 	if !b.header.Exits {
 		b.summary.Cut = 0 // none was expected

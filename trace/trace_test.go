@@ -71,7 +71,13 @@ func TestNesting(t *testing.T) {
 		"lost exit": {"0@90 1@50 2@40 /0@90", "main 10\n", Summary{Calls: 3, Cut: 2}},
 		"no entry":  {"/1@50 0@90 /0@90 /2@20", "main 10\n", Summary{Calls: 1, Unmatched: 2}},
 		"running":   {"0@90 1@50", "", Summary{Calls: 2, Cut: 2}},
-		"unknown":   {"9@90 /9@90", "", Summary{}},
+		"coroutine": {"0@1000000 1@5000000 2@4999900 0@999900 /0@999900 /2@4999900 /1@5000000 /0@1000000",
+			"main 30\nmain;main 10\nwork 20\nwork;op:\"<\" 10\n", Summary{Calls: 4}},
+		"neighbours": {"0@9000000 1@5000000 1@5065536 2@4999900 2@5065500 /2@4999900 /2@5065500 /1@5065536 /1@5000000 /0@9000000",
+			"main 20\nwork 50\nwork;op:\"<\" 20\n", Summary{Calls: 5}},
+		"large frame": {"0@1000000 1@900000 2@880000 /2@880000 /1@900000 /0@1000000", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
+		"handler":     {"0@1000000 1@900000 2@8000000 /2@8000000 /1@900000 /0@1000000", "main 20\nmain;work 20\nop:\"<\" 10\n", Summary{Calls: 3}},
+		"unknown":     {"9@90 /9@90", "", Summary{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, s := write(t, "collapsed", &header, script(test.events))
@@ -106,6 +112,28 @@ func TestGraph(t *testing.T) {
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestGraphOfStacks checks that the lines of a thread with several stacks are in
+// order.
+func TestGraphOfStacks(t *testing.T) {
+	got, _ := write(t, "graph", &header, script("0@1000000 1@5000000 2@4999900 0@999900 /0@999900 /2@4999900 /1@5000000 /0@1000000"))
+	got = regexp.MustCompile(`(?m)^( +1 \S+) .*\|`).ReplaceAllString(got, "$1 |")
+	want := `      1 thread | main() {
+------------------------
+      1 thread/1 | work() {
+      1 thread/1 |   op;"<"() {
+------------------------
+      1 thread |   main();
+------------------------
+      1 thread/1 |   } /* op;"<" */
+      1 thread/1 | } /* work */
+------------------------
+      1 thread | } /* main */
+`
+	if _, lines, _ := strings.Cut(got, "\n"); lines != want {
+		t.Errorf("got\n%swant\n%s", lines, want)
 	}
 }
 
