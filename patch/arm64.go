@@ -27,6 +27,7 @@ var arm64 = &cpu{
 		Entries: {entryOnlyRoutine},
 		Exits:   {entryRoutine, exitRoutine},
 		Counts:  {countRoutine},
+		Chains:  {chainRoutine},
 	},
 	jumpSize: 4,
 	jump: func(at, target uint64) []byte {

@@ -24,12 +24,18 @@ static uint32_t head;
 
 UNTRACED static inline void record(uint32_t id)
 {
-	uint32_t lo, hi;
 	struct record *r = &ring[head++ & ((1 << 20) - 1)];
+#ifdef __aarch64__
+	uint64_t time;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(time));
+#else
+	uint32_t lo, hi;
 	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+	uint64_t time = (uint64_t)hi << 32 | lo;
+#endif
 	r->id = id;
 	r->slot = (uint32_t)(uintptr_t)__builtin_frame_address(0);
-	r->time = (uint64_t)hi << 32 | lo;
+	r->time = time;
 }
 UNTRACED NOINLINE int inlined(int x)
 {

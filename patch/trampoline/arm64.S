@@ -1,8 +1,8 @@
 // The code that runs inside the watched program on arm64: what happens between
 // a site and the function behind it, and after the function. It is to amd64.S
 // what arm64.go is to amd64.go: the block of memory in which it lies, the table
-// of threads and the rings are the same, and drawn there. It has no filters, no
-// arguments and no chains of callers.
+// of threads and the rings are the same, and drawn there. It has no filters and no
+// arguments.
 //
 // The site, a nop, becomes a branch to a stub, which is one of these
 // (patch/arm64.go writes them):
@@ -46,7 +46,13 @@
         .set    THREAD_MASK, 40         // u32; events in the ring, less one
         .set    THREAD_TAIL, 64         // events that were read
         .set    THREAD_PID, 72          // u32; its process
+        .set    THREAD_LOW, 80          // its stack, as far as it is known
+        .set    THREAD_TOP, 88
+        .set    THREAD_ASKS, 96         // an address in its stack, if that is to be known
+        .set    THREAD_POINTERS, 104    // chains that frame pointers led on
         .set    NO_THREAD, -32          // before the table: calls for which it was full
+        .set    CHAIN_DEPTH, -24        // u32
+        .set    CHAIN_SHIFT, -20        // u32; log2 of a chain's size
         .set    EXIT, 0x80000000        // in an event's id
         .set    FRAME, 64
         .set    RETURN, 8               // the caller's x30
@@ -62,7 +68,7 @@ ranges: .fill   16, 8, 0                // of all stubs: address, size
 stacks: .quad   0, 0                    // that have a shadow: lowest address, size
         .org    0x100
         .long   entry - start, exit - start
-        .long   entry_only - start, count - start
+        .long   entry_only - start, count - start, chain - start
         .org    0x140
 
 // increment adds 1 to the word at \at. It is not for other threads: a signal
@@ -213,6 +219,121 @@ count:
         ldr     x3, [x1, #THREAD_RING]
         add     x2, x3, x2, lsl #3
         increment x2
+        done
+
+// chain counts the chain of return addresses: where the function returns to, and
+// what the frame pointers lead to, as all code for arm64 keeps them: each points to
+// that of the caller, and above it lies where the function returns to, which may be
+// signed. One is followed only within the thread's stack, and upwards. The ring's
+// memory is a hash table of chains: count u64, number of addresses u32 (0: free, -1:
+// being written), u32, addresses u64.
+        .set    CHAIN, 256              // addresses
+        .set    CHAIN_SAVED, CHAIN + 80
+        .set    ADDRESS_BITS, 48
+        .p2align 4
+chain:
+        save
+        find_thread nothing
+        sub     sp, sp, #CHAIN_SAVED
+        stp     x5, x6, [sp, #CHAIN]
+        stp     x7, x8, [sp, #CHAIN + 16]
+        stp     x9, x10, [sp, #CHAIN + 32]
+        stp     x11, x12, [sp, #CHAIN + 48]
+        stp     x13, x14, [sp, #CHAIN + 64]
+        add     x2, x1, #THREAD_HEAD
+        increment x2
+        ldur    w5, [x17, #CHAIN_DEPTH]
+        add     x6, sp, #CHAIN_SAVED + FRAME // what is above is the callers'
+        ldr     x7, [sp, #CHAIN_SAVED + RETURN]
+        mov     x8, x29
+        mov     x9, #0x7c15
+        movk    x9, #0x7f4a, lsl #16
+        movk    x9, #0x79b9, lsl #32
+        movk    x9, #0x9e37, lsl #48
+        mov     x11, #0                 // hash
+        mov     w10, #0                 // addresses so far
+        ldp     x13, x12, [x1, #THREAD_LOW]
+        sub     x12, x12, #16
+1:      str     x7, [sp, x10, lsl #3]
+        add     w10, w10, #1
+        eor     x11, x11, x7
+        mul     x11, x11, x9
+        cmp     w10, w5
+        b.hs    2f
+        cmp     x6, x13
+        b.lo    3f
+        cmp     x6, x12
+        b.hi    3f
+        cmp     x8, x6
+        b.lo    2f
+        cmp     x8, x12
+        b.hi    2f
+        tst     x8, #7
+        b.ne    2f
+        add     x6, x8, #16
+        ldp     x8, x7, [x8]
+        ubfx    x7, x7, #0, #ADDRESS_BITS
+        cbnz    x7, 1b
+        b       2f
+3:      str     x6, [x1, #THREAD_ASKS]
+2:      cmp     w10, #1
+        b.ls    4f
+        add     x2, x1, #THREAD_POINTERS
+        increment x2
+4:      lsr     x11, x11, #20
+        ldur    w2, [x17, #CHAIN_SHIFT]
+        ldr     w4, [x1, #THREAD_MASK]
+        add     x4, x4, #1
+        lsl     x4, x4, #4              // bytes of the table
+        lsr     x4, x4, x2
+        sub     x4, x4, #1
+        mov     w14, #32                // tries
+        ldr     x5, [x1, #THREAD_RING]
+5:      and     x11, x11, x4
+        lsl     x6, x11, x2
+        add     x6, x5, x6
+        add     x13, x6, #8
+        add     x12, x6, #16
+        ldr     w7, [x13]
+        cbz     w7, 7f
+        cmp     w7, w10
+        b.ne    9f
+        mov     w8, w10
+6:      sub     w8, w8, #1
+        ldr     x9, [sp, x8, lsl #3]
+        ldr     x0, [x12, x8, lsl #3]
+        cmp     x9, x0
+        b.ne    9f
+        cbnz    w8, 6b
+        increment x6
+        b       chain_done
+7:      ldxr    w7, [x13]               // against handlers of this thread only
+        cbnz    w7, 8f
+        mov     w9, #-1
+        stxr    w16, w9, [x13]
+        cbnz    w16, 5b
+        mov     x9, #1
+        str     x9, [x6]
+        mov     w8, w10
+10:     sub     w8, w8, #1
+        ldr     x9, [sp, x8, lsl #3]
+        str     x9, [x12, x8, lsl #3]
+        cbnz    w8, 10b
+        stlr    w10, [x13]
+        b       chain_done
+8:      clrex
+9:      add     x11, x11, #1
+        subs    w14, w14, #1
+        b.ne    5b
+        add     x2, x1, #THREAD_LOST
+        increment x2
+chain_done:
+        ldp     x5, x6, [sp, #CHAIN]
+        ldp     x7, x8, [sp, #CHAIN + 16]
+        ldp     x9, x10, [sp, #CHAIN + 32]
+        ldp     x11, x12, [sp, #CHAIN + 48]
+        ldp     x13, x14, [sp, #CHAIN + 64]
+        add     sp, sp, #CHAIN_SAVED
         done
 
 // probe looks further for the thread of id w0, from x1 on in the table x17, and

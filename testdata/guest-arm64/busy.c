@@ -1,0 +1,63 @@
+/* busy ROUNDS [FILE]: two threads call functions, so many rounds, from when the
+ * file is there on; then it says how often it called which, and ends. It checks
+ * what they return. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+
+static atomic_long leaves, inners, outers, fibs, bad;
+static long rounds;
+static volatile int last;
+
+NOINLINE int leaf(int x)
+{
+	leaves++;
+	return 3 * x + 1;
+}
+NOINLINE int inner(int x)
+{
+	inners++;
+	int a = leaf(x), b = leaf(x + 1);
+	return a + b;
+}
+NOINLINE int outer(int x)
+{
+	outers++;
+	int a = inner(x), b = leaf(x);
+	return a - b;
+}
+NOINLINE int fib(int n)
+{
+	fibs++;
+	if (n < 2)
+		return n;
+	int a = fib(n - 1), b = fib(n - 2);
+	last = b; /* after the call, so that it stays one */
+	return a + b;
+}
+
+static void *work(void *p)
+{
+	for (long i = 0; i < rounds; i++)
+		if (outer(i % 1000) != 3 * (i % 1000) + 4 || fib(5) != 5)
+			bad++;
+	return p;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[2];
+	rounds = argc > 1 ? atol(argv[1]) : 1;
+	while (argc > 2 && access(argv[2], F_OK) != 0)
+		usleep(20000);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, work, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	printf("leaf %ld\ninner %ld\nouter %ld\nfib %ld\nbad %ld\n", leaves, inners, outers, fibs, bad);
+	return bad != 0;
+}
