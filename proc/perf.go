@@ -231,7 +231,7 @@ func (s *Sampler) open(attr *unix.PerfEventAttr, tid int, cpus []int) error {
 			}
 			continue
 		}
-		ring, err := newRing(fd, cpu)
+		ring, err := newRing(fd, cpu, s.ringSize(attr, len(cpus)))
 		if err != nil {
 			return err
 		}
@@ -243,12 +243,29 @@ func (s *Sampler) open(attr *unix.PerfEventAttr, tid int, cpus []int) error {
 	return nil
 }
 
-// newRing maps the buffer: 8 MB, or what each CPU's may have for a user without
-// privileges.
-func newRing(fd, cpu int) (*cpuRing, error) {
+// Sizes of the buffers: the least and the most of a CPU, and the most of all.
+const (
+	leastRing = 8 << 20
+	mostRing  = 32 << 20
+	mostRings = 256 << 20
+)
+
+// ringSize is a buffer for half a second: for so long we may wait for our turn
+// on a busy machine.
+func (s *Sampler) ringSize(attr *unix.PerfEventAttr, cpus int) int {
+	size := leastRing
+	for size < mostRing && 2*size*cpus <= mostRings && int64(attr.Sample)*int64(size) < int64(s.Stack)*int64(time.Second/2) {
+		size *= 2
+	}
+	return size
+}
+
+// newRing maps the buffer of so many bytes, or what each CPU's may have for a user
+// without privileges.
+func newRing(fd, cpu, most int) (*cpuRing, error) {
 	page := os.Getpagesize()
-	for size := 8 << 20; ; size /= 2 {
-		if fair := lockable() - page; size < 8<<20 && size > fair && fair >= 16*page {
+	for size := most; ; size /= 2 {
+		if fair := lockable() - page; size < leastRing && size > fair && fair >= 16*page {
 			continue // more for one CPU would be less for another
 		}
 		mem, err := unix.Mmap(fd, 0, page+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

@@ -31,17 +31,17 @@ func printCallers(w io.Writer, r *Report) error {
 			t.head("")
 		}
 		t.left("")
-		edges(t, g, n, n.In, "<-", func(e *Edge) *Node { return e.Caller })
+		r.edges(t, n, n.In, "<-", func(e *Edge) *Node { return e.Caller })
 		t.cells("")
 		if g.CPU {
-			t.cells(seconds(n.Total), percent(n.Total, g.Total))
+			t.cells(r.time(n.Total), percent(n.Total, g.Total))
 		}
 		if g.Calls {
 			t.cells(callCount(n.Calls))
 		}
 		name := shortName(n.Func)
 		if g.CPU {
-			name += fmt.Sprintf(", %s in itself", seconds(n.Self))
+			name += fmt.Sprintf(", %s in itself", r.time(n.Self))
 		}
 		if n.Inlined {
 			name += ", inlined"
@@ -52,7 +52,7 @@ func printCallers(w io.Writer, r *Report) error {
 		t.cells(name)
 		t.end()
 		self := len(t.rows)
-		edges(t, g, n, n.Out, "->", func(e *Edge) *Node { return e.Callee })
+		r.edges(t, n, n.Out, "->", func(e *Edge) *Node { return e.Callee })
 		if err := t.write(w, func(i int) string {
 			if r.Color && i == self-1 {
 				return "\x1b[1m"
@@ -68,7 +68,8 @@ func printCallers(w io.Writer, r *Report) error {
 	return nil
 }
 
-func edges(t *textTable, g *Graph, n *Node, edges []*Edge, arrow string, other func(*Edge) *Node) {
+func (r *Report) edges(t *textTable, n *Node, edges []*Edge, arrow string, other func(*Edge) *Node) {
+	g := r.Graph
 	rest := len(edges) - mostEdges
 	if rest > 0 {
 		edges = edges[:mostEdges]
@@ -76,7 +77,7 @@ func edges(t *textTable, g *Graph, n *Node, edges []*Edge, arrow string, other f
 	for _, e := range edges {
 		t.cells("  " + arrow)
 		if g.CPU {
-			t.cells(seconds(e.CPU), percent(e.CPU, n.Total))
+			t.cells(r.time(e.CPU), percent(e.CPU, n.Total))
 		}
 		if g.Calls {
 			t.cells(callCount(e.Calls))

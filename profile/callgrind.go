@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // printCallgrind writes Valgrind's format, for callgrind_annotate and
@@ -18,7 +19,11 @@ import (
 func printCallgrind(w io.Writer, r *Report) error {
 	c := &callgrind{w: w, files: make(map[string]int), functions: make(map[*Node]int)}
 	g := r.Graph
-	c.printf("# callgrind format\nversion: 1\ncreator: footfall\npositions: line\nevents: Ns Calls\n")
+	c.printf("# callgrind format\nversion: 1\ncreator: footfall\n")
+	if r.Title != "" {
+		c.printf("cmd: %s\n", strings.ReplaceAll(r.Title, "\n", " "))
+	}
+	c.printf("positions: line\nevents: Ns Calls\n")
 	calls := int64(0)
 	for _, n := range g.Nodes {
 		calls += n.Calls

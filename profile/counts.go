@@ -39,6 +39,11 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 			}
 		}
 	}
+	// Readers of pprof's format take the first mapping for the program, which lies
+	// lowest in memory.
+	if len(c.Images) > 0 {
+		r.b.mapping(r.images[slices.MinFunc(c.Images, func(a, b *instrument.Image) int { return cmp.Compare(a.Bias, b.Bias) })])
+	}
 	called := make(map[*instrument.Function]uint64)
 	for _, im := range c.Images {
 		for _, f := range im.Functions {

@@ -3,6 +3,7 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,7 +95,10 @@ func head(name string) ([]byte, error) {
 	b := make([]byte, 8)
 	n, err := file.Read(b)
 	if n == 0 {
-		return nil, fmt.Errorf("%s is empty: %w", name, err)
+		if err == io.EOF {
+			err = errors.New("it is empty")
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return b[:n], nil
 }

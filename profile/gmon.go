@@ -101,7 +101,11 @@ func ReadGmon(b []byte, addrSize int) (*Gmon, error) {
 		return nil, &FormatError{4, fmt.Errorf("version %d of gmon.out is not known", v)}
 	}
 	if addrSize != 0 {
-		return g, g.read(b, addrSize)
+		err := g.read(b, addrSize)
+		if err != nil && (&Gmon{Order: g.Order}).read(b, 12-addrSize) == nil {
+			err = fmt.Errorf("written by a program of %d bits, the one named has %d", 8*(12-addrSize), 8*addrSize)
+		}
+		return g, err
 	}
 	err := g.read(b, 8)
 	if err != nil {

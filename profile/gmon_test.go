@@ -69,6 +69,9 @@ func TestReadGmonOfEveryMachine(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v, %d bytes, told %d: %v", order, size, told, err)
 				}
+				if _, err := ReadGmon(gmonBytes(want), 12-size); err == nil || !strings.Contains(err.Error(), "bits") {
+					t.Errorf("%v, %d bytes, told the other: %v", order, size, err)
+				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%v, %d bytes, told %d (-want +got):\n%s", order, size, told, diff)
 				}

@@ -54,6 +54,7 @@ type recorder struct {
 	inKernel  bool          // samples are of the kernel's code, too
 	stack     int           // bytes of stacks that are copied
 	options   RecordOptions
+	pid       int // of the first process
 	processes map[int]*space
 	images    map[string]*image
 	threads   map[int]string
@@ -94,6 +95,7 @@ func Record(ctx context.Context, pid int, o RecordOptions) (*Profile, error) {
 		return nil, err
 	}
 	defer r.close()
+	r.pid = pid
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -134,6 +136,7 @@ func RecordCommand(cmd *exec.Cmd, o RecordOptions) (p *Profile, exit error, fail
 		}()
 	}
 	defer r.close()
+	r.pid = cmd.Process.Pid
 	r.until(ended)
 	p, failed = r.profile()
 	return p, exit, failed
@@ -178,20 +181,32 @@ func (r *recorder) close() {
 	}
 }
 
-// until reads events until the channel is closed.
+// mostWaiting is how many readings of events may wait for their evaluation.
+const mostWaiting = 64
+
+// until reads events until the channel is closed. Reading goes on while events
+// are evaluated: to open the files of a program takes longer than the kernel's
+// buffer lasts.
 func (r *recorder) until(ended <-chan struct{}) {
-	for {
-		select {
-		case <-ended:
-			r.sampler.Stop()
-			for _, e := range r.sampler.Read(true) {
-				r.event(e)
+	readings := make(chan []proc.Event, mostWaiting)
+	go func() {
+		defer close(readings)
+		for {
+			select {
+			case <-ended:
+				r.sampler.Stop()
+				readings <- r.sampler.Read(true)
+				return
+			default:
 			}
-			return
-		default:
+			r.sampler.Wait(20 * time.Millisecond)
+			if events := r.sampler.Read(false); len(events) > 0 {
+				readings <- events
+			}
 		}
-		r.sampler.Wait(20 * time.Millisecond)
-		for _, e := range r.sampler.Read(false) {
+	}()
+	for events := range readings {
+		for _, e := range events {
 			r.event(e)
 		}
 	}
@@ -339,6 +354,20 @@ func (r *recorder) image(s *space, m *span) *image {
 	return i
 }
 
+// program is the program that was sampled first: what lies lowest in its process.
+func (r *recorder) program() *image {
+	s := r.processes[r.pid]
+	if s == nil {
+		return nil
+	}
+	for i, m := range s.spans {
+		if strings.HasPrefix(m.path, "/") {
+			return r.image(s, &s.spans[i])
+		}
+	}
+	return nil
+}
+
 func (r *recorder) unknown() *image {
 	const key = "unknown"
 	if r.images[key] == nil {
@@ -367,6 +396,9 @@ func (r *recorder) profile() (*Profile, error) {
 	b.p.TimeNanos = r.begin.UnixNano()
 	b.p.DurationNanos = time.Since(r.begin).Nanoseconds()
 	b.p.Period = r.period()
+	if i := r.program(); i != nil {
+		b.mapping(i) // readers of pprof's format take the first one for the program
+	}
 	for _, c := range r.order {
 		locations := make([]*pprof.Location, len(c.places))
 		for i, p := range c.places {

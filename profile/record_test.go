@@ -73,6 +73,9 @@ func TestSampledSplit(t *testing.T) {
 	program := build(t, "gcc-12", "-O2", "-g", "-pthread", "testdata/split.c")
 	for _, args := range [][]string{{"2"}, {"1", "2"}} {
 		p, out := record(t, RecordOptions{Frequency: 999}, append([]string{program}, args...)...)
+		if got := p.Mapping[0].File; got != program {
+			t.Errorf("the first mapping is %s, not the program", got)
+		}
 		sampled, clocked := shares(t, p, out)
 		t.Logf("%v: sampled %.1f, by the clock %.1f, in %s", args, sampled, clocked, seconds(NewGraph(p).Total))
 		for i := range sampled {

@@ -111,7 +111,7 @@ func baseName(file string) string { return path.Base(file) }
 func (r *Report) summary() string {
 	var parts []string
 	if r.Graph.CPU {
-		s := "CPU time " + seconds(r.Graph.Total)
+		s := "CPU time " + r.time(r.Graph.Total)
 		if p := r.Profile.Period; p > 0 {
 			s += fmt.Sprintf(" in %s", plural((r.Graph.Total+p/2)/p, "sample"))
 		}
@@ -134,9 +134,23 @@ func plural(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// brief is the most time of a profile that is shown in milliseconds.
+const brief = 100_000_000
+
+// time shows nanoseconds, all of a profile in one unit.
+func (r *Report) time(ns int64) string {
+	if r.Graph.Total < brief {
+		return fmt.Sprintf("%.3fms", float64(ns)/1e6)
+	}
+	return seconds(ns)
+}
+
 // seconds shows nanoseconds.
 func seconds(ns int64) string { return fmt.Sprintf("%.3fs", float64(ns)/1e9) }
 
 func percent(part, whole int64) string {
+	if part > whole {
+		return "" // of an estimate, where functions call each other in circles
+	}
 	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(cmp.Or(whole, 1)))
 }

@@ -147,7 +147,7 @@ func (r *Report) printUnread(w io.Writer, files []*fileLines) error {
 	}
 	t.left("")
 	for _, f := range files {
-		t.cells(seconds(f.self))
+		t.cells(r.time(f.self))
 		if r.Graph.Calls {
 			t.cells(callCount(f.calls))
 		}
@@ -238,7 +238,7 @@ func (r *Report) lineSeconds(ns int64) string {
 	case r.Before != nil:
 		return fmt.Sprintf("%+.3fs", float64(ns)/1e9)
 	}
-	return seconds(ns)
+	return r.time(ns)
 }
 
 func (r *Report) lineCalls(n int64) string {

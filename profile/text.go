@@ -29,9 +29,9 @@ func printText(w io.Writer, r *Report) error {
 	t.left("function", "")
 	for _, n := range nodes {
 		if g.CPU {
-			t.cells(seconds(n.Self), percent(n.Self, g.Total))
+			t.cells(r.time(n.Self), percent(n.Self, g.Total))
 			if g.Sampled || g.Calls {
-				t.cells(seconds(n.Total), percent(n.Total, g.Total))
+				t.cells(r.time(n.Total), percent(n.Total, g.Total))
 			} else {
 				t.cells("", "") // a histogram alone
 			}

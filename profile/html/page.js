@@ -16,7 +16,8 @@ function make(tag, className, text) {
 
 // Of some profiles the value of the stacks is a number of calls, or the time of
 // single calls, which may be short.
-const seconds = { calls: n => count(n), wall: shortTime }[data.measure] || (ns => (ns / 1e9).toFixed(3) + " s");
+const seconds = { calls: n => count(n), wall: shortTime }[data.measure] ||
+  (data.total < 1e8 ? ns => (ns / 1e6).toFixed(3) + " ms" : ns => (ns / 1e9).toFixed(3) + " s");
 const measured = total => data.measure === "calls" ? count(total) + " calls" : (data.measure === "wall" ? "wall time " : "CPU time ") + seconds(total);
 
 function shortTime(ns) {
@@ -305,7 +306,7 @@ function drawTable() {
 function bar(part, whole) {
   const s = make("span", "share");
   const b = make("span", "bar");
-  b.style.width = `${whole ? Math.max(0, 60 * part / whole) : 0}px`;
+  b.style.width = `${whole ? Math.min(60, Math.max(0, 60 * part / whole)) : 0}px`;
   s.title = share(part, whole);
   s.append(b);
   return s;
