@@ -407,7 +407,7 @@ func (r *recorder) end(why string) error {
 		r.addLost(t)
 	}
 	if threads := r.lost[1]; threads > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 1024 threads at once\n", threads)
+		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 1024 threads at once, or more that ended than could be read\n", threads)
 	}
 	r.sayWhy(why)
 	return r.close(r.lost[0])

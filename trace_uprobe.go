@@ -104,6 +104,9 @@ func (w *probes) forbidExits(images []*patch.Image) error {
 				return fmt.Errorf("--exits would break it: there is %s in %s, and %s", s.Function.Name, filepath.Base(i.Path), why)
 			}
 		}
+		if i.Throws(w.p) {
+			return fmt.Errorf("--exits would break it: %s has exceptions of C++ or panics of Rust, which cannot pass a function whose exit the kernel watches", filepath.Base(i.Path))
+		}
 	}
 	return nil
 }

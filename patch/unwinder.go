@@ -190,7 +190,7 @@ func unwinderOf(p *proc.Process, of *proc.Image) *unwinder {
 	}
 	defer i.Close()
 	if _, throws := i.symbol("_Unwind_RaiseException"); !throws {
-		if i.throws(p) {
+		if i.Throws(p) {
 			return &unwinder{path: i.Path, unnamed: true}
 		}
 		return nil
@@ -220,10 +220,10 @@ func (u *unwinder) relocated(p *proc.Process) bool {
 	return m != nil && !m.Write
 }
 
-// throws tells whether there is the name of C++'s exceptions, or Rust's, in the
+// Throws tells whether there is the name of C++'s exceptions, or Rust's, in the
 // code of the image.
-func (i *Image) throws(p *proc.Process) bool {
-	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("TSUR\x00ZOM")}
+func (i *Image) Throws(p *proc.Process) bool {
+	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("MOZ\x00RUST")}
 	const most = 1 << 20
 	b := make([]byte, most)
 	for _, part := range i.image.Parts {
