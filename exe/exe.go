@@ -69,8 +69,17 @@ var ErrNoSymbols = errors.New("no symbol table")
 // of that name in .symtab, or ErrNoSymbols if there is none. It reads the names
 // of no others: tables are large.
 func (f *File) Symbols(name string) ([]uint64, error) {
-	table := f.elf.SectionByType(elf.SHT_SYMTAB)
-	if table == nil {
+	return f.symbolsIn(elf.SHT_SYMTAB, name)
+}
+
+// DynamicSymbols is Symbols for .dynsym, which stripped files have, too.
+func (f *File) DynamicSymbols(name string) ([]uint64, error) {
+	return f.symbolsIn(elf.SHT_DYNSYM, name)
+}
+
+func (f *File) symbolsIn(kind elf.SectionType, name string) ([]uint64, error) {
+	table := f.elf.SectionByType(kind)
+	if table == nil || table.Type == elf.SHT_NOBITS {
 		return nil, ErrNoSymbols
 	}
 	if int(table.Link) >= len(f.elf.Sections) {

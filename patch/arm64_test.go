@@ -243,7 +243,7 @@ func arm64Sites(t *testing.T, program string) []*Site {
 	if err != nil || unusable != 0 {
 		t.Fatalf("%d unusable, error %v", unusable, err)
 	}
-	image := &Image{Path: program, file: file, names: names}
+	image := &Image{Path: program, file: file, namesDone: true, names: names}
 	var sites []*Site
 	for _, s := range found {
 		if _, ok := callsOfRound[s.Function.Name]; ok || slices.Contains(furtherFunctions, s.Function.Name) {

@@ -198,3 +198,76 @@ func notified(t *testing.T) {
 		fmt.Println("answered")
 	}
 }
+
+// TestNoticesMusl does it with another dynamic linker, which never unloads.
+func TestNoticesMusl(t *testing.T) {
+	first, second := library(t, "musl-gcc", "notified.c", "first"), library(t, "musl-gcc", "notified.c", "second")
+	g := start(t, build(t, "musl-gcc", "loader.c", "-fpatchable-function-entry=5", "-rdynamic"))
+	s := g.open(g.sites("leaf"), Options{Mode: Counts, Notices: true})
+	defer s.Close()
+	modules, err := OpenModules(g.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer modules.Close()
+	if answer := g.serve(modules, s, func() {}, "cycle 4 %s,%s", first, second); answer != "0" {
+		t.Errorf("cycle: %s", answer)
+	}
+	counts := make(map[string]uint64)
+	for id, n := range s.Counts() {
+		counts[s.Site(id).Function.Name] += n
+	}
+	if got := fmt.Sprint(counts); got != "map[begin:2 first:102 leaf:208 plugin:4 second:102]" {
+		t.Errorf("counts are %s", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code := make([]byte, len(s.notifier.old))
+	if _, err := g.p.ReadAt(code, int64(s.notifier.site)); err != nil || !bytes.Equal(code, s.notifier.old[:]) {
+		t.Errorf("the linker's code is % x, error %v", code, err)
+	}
+}
+
+// TestNotifierRoom looks for room at functions like that of dynamic linkers.
+func TestNotifierRoom(t *testing.T) {
+	for _, test := range []struct {
+		code string
+		want bool
+	}{
+		{".p2align 4; hook: ret; .p2align 4; ret", true},
+		{".p2align 4; hook: endbr64; ret; .p2align 4; ret", true},
+		{".p2align 4; hook: ret; nop; nop; next: nop; nop; nop; ret", true}, // nobody says that next is a function
+		{".p2align 4; hook: .cfi_startproc; ret; .cfi_endproc; nop; nop; next: .cfi_startproc; nop; nop; nop; ret; .cfi_endproc", false},
+		{".p2align 4; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; hook: ret; .fill 20, 1, 0x90", false}, // another may begin at 16
+		{".p2align 4; hook: ret; ret; .p2align 4", false},
+		{".p2align 4; hook: mov %eax, %eax; ret; .p2align 4", false},
+	} {
+		source := filepath.Join(t.TempDir(), "hook.c")
+		program := strings.TrimSuffix(source, ".c")
+		text := fmt.Sprintf("#include <stdio.h>\nextern char hook[];\n__asm__(\".text; .globl hook; %s; .byte 0xcc\");\n"+
+			"int main(void) { char line[99]; while (fgets(line, 99, stdin)) { printf(\"%%p\\n\", hook); fflush(stdout); } return 0; }\n", test.code)
+		if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("gcc-12", "-o", program, source).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", test.code, err, out)
+		}
+		g := start(t, program)
+		n := new(notifier)
+		if _, err := fmt.Sscan(g.say("where"), &n.site); err != nil {
+			t.Fatal(err)
+		}
+		maps, _, err := g.p.Maps()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range g.p.Images(maps) {
+			if i.Path == program {
+				if got := n.hasRoom(g.p, i); got != test.want {
+					t.Errorf("%s: room: %v", test.code, got)
+				}
+			}
+		}
+	}
+}

@@ -122,9 +122,9 @@ type Session struct {
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool  // of the blocks
 
-	notifier  *notifier            // nil: there is none
-	unwinders map[string]*unwinder // by image; nil: it has none
-	untold    time.Time            // since when it is known that the unwinder does not know all blocks; 0: it does
+	notifier  *notifier             // nil: there is none
+	unwinders map[string]*unwinding // by image
+	untold    time.Time             // since when it is known that the unwinder does not know all blocks; 0: it does
 
 	recording   bool // the threads have the table
 	interrupted int  // where the last Read ended early

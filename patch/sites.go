@@ -253,11 +253,11 @@ func (s *Site) Source(p *proc.Process) (file string, line int) {
 	return f.File, f.Line
 }
 
-// symbol returns the address in the process of a function of the image.
+// symbol returns the address in the process of a symbol of the image.
 func (i *Image) symbol(name string) (addr uint64, ok bool) {
-	for _, fn := range i.functions() {
-		if fn.Name == name {
-			return fn.Addr + i.bias, true
+	for _, find := range []func(string) ([]uint64, error){i.symbols.Symbols, i.file.DynamicSymbols} {
+		if found, err := find(name); err == nil && len(found) > 0 {
+			return found[0] + i.bias, true
 		}
 	}
 	return 0, false

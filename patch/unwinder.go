@@ -16,9 +16,14 @@ import (
 // An unwinder is the code of a process that throws exceptions.
 type unwinder struct {
 	path     string
-	unnamed  bool   // there is one, but no symbol that says where
-	register uint64 // __register_frame; 0: it is not GCC's
+	register uint64 // __register_frame; 0: it is not GCC's, or there is none
 	readOnly uint64 // an address that cannot be written to as soon as it is relocated; 0: none
+}
+
+// An unwinding is what is known of an image.
+type unwinding struct {
+	unwinder         *unwinder // nil: no symbol says that it has one
+	searched, throws bool      // whether its code does, by the bytes of it
 }
 
 // relocationPatience is how long a library may be taken for one that is not relocated.
@@ -157,42 +162,46 @@ func (s *Session) findUnwinder() (*unwinder, error) {
 	if err != nil {
 		return nil, err
 	}
+	images := slices.DeleteFunc(s.p.Images(maps), func(i *proc.Image) bool { return i.Path == "/memfd:"+codeName })
 	before := s.unwinders
-	s.unwinders = make(map[string]*unwinder)
-	found := new(unwinder)
-	for _, i := range s.p.Images(maps) {
-		u, known := before[i.Key()]
-		if !known {
-			u = unwinderOf(s.p, i)
+	s.unwinders = make(map[string]*unwinding)
+	var found *unwinder
+	for _, i := range images {
+		u := before[i.Key()]
+		if u == nil {
+			u = &unwinding{unwinder: unwinderOf(s.p, i)}
 		}
 		s.unwinders[i.Key()] = u
-		if u != nil && (found.path == "" || found.unnamed) {
-			found = u
+		if found == nil {
+			found = u.unwinder
 		}
 	}
-	switch {
-	case found.unnamed:
-		return nil, fmt.Errorf("process %d: %s has an unwinder for exceptions, but no symbol that says where: trace entries only: %w", s.p.PID, found.path, ErrNotSupported)
-	case found.path != "" && found.register == 0:
-		return nil, fmt.Errorf("process %d: %s has an unwinder for exceptions that is not GCC's: trace entries only: %w", s.p.PID, found.path, ErrNotSupported)
+	if found != nil {
+		if found.register == 0 {
+			return nil, fmt.Errorf("process %d: %s has an unwinder for exceptions that is not GCC's: trace entries only: %w", s.p.PID, found.path, ErrNotSupported)
+		}
+		return found, nil
 	}
-	return found, nil
+	for _, i := range images {
+		u := s.unwinders[i.Key()]
+		if !u.searched {
+			u.searched, u.throws = true, throws(s.p, i)
+		}
+		if u.throws {
+			return nil, fmt.Errorf("process %d: %s has an unwinder for exceptions, but no symbol that says where: trace entries only: %w", s.p.PID, i.Path, ErrNotSupported)
+		}
+	}
+	return new(unwinder), nil
 }
 
 // unwinderOf returns the one that an image has, nil if it has none.
 func unwinderOf(p *proc.Process, of *proc.Image) *unwinder {
-	if of.Path == "/memfd:"+codeName {
-		return nil
-	}
 	i, err := openImage(p, of)
 	if err != nil {
 		return nil
 	}
 	defer i.Close()
 	if _, throws := i.symbol("_Unwind_RaiseException"); !throws {
-		if i.Throws(p) {
-			return &unwinder{path: i.Path, unnamed: true}
-		}
 		return nil
 	}
 	u := &unwinder{path: i.Path}
@@ -222,11 +231,13 @@ func (u *unwinder) relocated(p *proc.Process) bool {
 
 // Throws tells whether there is the name of C++'s exceptions, or Rust's, in the
 // code of the image.
-func (i *Image) Throws(p *proc.Process) bool {
+func (i *Image) Throws(p *proc.Process) bool { return throws(p, i.image) }
+
+func throws(p *proc.Process, i *proc.Image) bool {
 	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("MOZ\x00RUST")}
 	const most = 1 << 20
 	b := make([]byte, most)
-	for _, part := range i.image.Parts {
+	for _, part := range i.Parts {
 		for at := part.Start; part.Exec && at < part.End; at += most - 8 {
 			n, err := p.ReadAt(b[:min(most, part.End-at)], int64(at))
 			if err != nil {
