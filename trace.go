@@ -60,7 +60,8 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   html        a page with a flame graph and a table, for any browser
   collapsed   chains of calls and their time, for flame graphs
   json        all calls, see docs/tracing.md
-  raw         the events; --read makes any other output of them
+  raw         the events; --read makes any other output of them, or of some of
+              them: --function, --notrace, --graph-from, --depth, --min-duration
 
 Events that come faster than they are read are dropped, counted and said;
 --flight-recorder keeps the newest ones instead and shows them at the end.
@@ -142,6 +143,9 @@ does the next trace of it.`,
 	f.BoolVar(&o.follow, "follow", true, "record the calls of children made by fork, too")
 	f.BoolVar(&o.followExec, "follow-exec", false, "trace the programs, too, that the process or its children become by exec")
 	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read", "set")
+	for _, recording := range []string{"exits", "count", "sample", "args", "duration", "buffer", "flight-recorder", "follow"} {
+		cmd.MarkFlagsMutuallyExclusive("read", recording)
+	}
 	cmd.MarkFlagsMutuallyExclusive("off", "on")
 	cmd.MarkFlagsMutuallyExclusive("count", "exits")
 	cmd.MarkFlagsMutuallyExclusive("count", "args")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"footfall/patch"
 	"footfall/profile"
 	"footfall/trace"
 )
@@ -58,6 +59,11 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) error {
 			return usageError(err)
 		}
 		outputs = append(outputs, out)
+	}
+	if r.excerpt != nil {
+		for i, out := range outputs {
+			outputs[i] = trace.Filtered(out, r.excerpt.filter)
+		}
 	}
 	r.builder = trace.NewBuilder(r.header, outputs...)
 	return nil
@@ -152,12 +158,67 @@ func (o *traceOptions) replay(cmd *cobra.Command) error {
 		return fmt.Errorf("%s: %w", o.read, err)
 	}
 	r := &recorder{o: o, header: &in.Header, stderr: cmd.ErrOrStderr()}
+	if r.excerpt, err = o.choose(&in.Header); err != nil {
+		return usageError(err)
+	}
 	if err := r.openOutputs(context.Background(), cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	lost, err := in.Read(r.give)
+	lost, err := in.Read(func(t trace.Thread, events []trace.Event) { r.give(t, r.excerpt.events(events)) })
 	if err != nil {
 		err = fmt.Errorf("%s: %w", o.read, err)
 	}
 	return errors.Join(err, r.close(lost))
+}
+
+// An excerpt is what --read shows of a recording.
+type excerpt struct {
+	selection
+	header *trace.Header
+	takes  []bool // of the functions that are known so far
+	filter trace.Filter
+}
+
+// choose makes an excerpt by options that choose while recording, too.
+func (o *traceOptions) choose(h *trace.Header) (*excerpt, error) {
+	s, err := newSelection(o.functions, o.notrace, o.graphFrom, nil)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.depth < 0 || o.minDuration < 0:
+		return nil, errors.New("--depth and --min-duration must not be negative")
+	case o.minDuration > 0 && !h.Exits:
+		return nil, fmt.Errorf("--min-duration: %s has no durations: record with --exits", o.read)
+	}
+	c := &excerpt{selection: s, header: h, filter: trace.Filter{Depth: o.depth, MinTime: uint64(o.minDuration)}}
+	if len(s.roots) > 0 {
+		c.filter.Root = func(function uint32) bool { return c.fits(s.roots, function) }
+	}
+	return c, nil
+}
+
+func (c *excerpt) fits(patterns []patch.Pattern, function uint32) bool {
+	f := &c.header.Functions[function]
+	return slices.ContainsFunc(patterns, func(p patch.Pattern) bool {
+		return p.Fits(f.Name, f.Image, f.File) || p.Fits(trace.ShortName(f.Name), f.Image, f.File)
+	})
+}
+
+// events returns those of functions that are chosen, with their words.
+func (c *excerpt) events(events []trace.Event) []trace.Event {
+	if len(c.take)+len(c.leave) == 0 {
+		return events
+	}
+	for i := len(c.takes); i < len(c.header.Functions); i++ {
+		n := uint32(i)
+		c.takes = append(c.takes, !c.fits(c.leave, n) && (len(c.take) == 0 || c.fits(c.take, n) || c.fits(c.roots, n)))
+	}
+	taken := false
+	return slices.DeleteFunc(events, func(e trace.Event) bool {
+		if !e.Word {
+			taken = int(e.Function) < len(c.takes) && c.takes[e.Function]
+		}
+		return !taken
+	})
 }

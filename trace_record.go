@@ -29,8 +29,9 @@ type recorder struct {
 	builder  *trace.Builder
 	raw      *trace.RawWriter
 	files    []*os.File
-	screen   *screen // nil: the graph is not shown on a terminal
-	ordered  bool    // by time, over all threads
+	excerpt  *excerpt // of --read; nil: all
+	screen   *screen  // nil: the graph is not shown on a terminal
+	ordered  bool     // by time, over all threads
 	held     []held
 	total    uint64
 	given    uint64 // with --events

@@ -58,8 +58,8 @@ func (g *graph) called(c *Call) string {
 	return name + g.h.written(c)
 }
 
-// shortName is a name without parameters.
-func shortName(name string) string {
+// ShortName is a name without parameters.
+func ShortName(name string) string {
 	if open := parametersAt(name); open > 0 {
 		return name[:open]
 	}
@@ -128,7 +128,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 		return
 	}
 	g.settle(t)
-	g.line(t, c.End, duration, c.Depth, "} /* "+shortName(g.h.Functions[c.Function].Name)+" */")
+	g.line(t, c.End, duration, c.Depth, "} /* "+ShortName(g.h.Functions[c.Function].Name)+" */")
 }
 
 func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text string) {

@@ -137,6 +137,28 @@ func TestGraphOfStacks(t *testing.T) {
 	}
 }
 
+// TestFilter checks which calls pass.
+func TestFilter(t *testing.T) {
+	const events = "0@90 1@80 2@70 /2@70 1@60 2@50 /2@50 /1@60 /1@80 2@40 /2@40 /0@90"
+	for name, test := range map[string]struct {
+		f    Filter
+		want string
+	}{
+		"all":   {Filter{}, "main 30\nmain;work 30\nmain;work;work 20\nmain;work;work;op:\"<\" 10\nmain;work;op:\"<\" 10\nmain;op:\"<\" 10\n"},
+		"depth": {Filter{Depth: 2}, "main 30\nmain;work 70\nmain;op:\"<\" 10\n"},
+		"root":  {Filter{Root: func(n uint32) bool { return n == 1 }, Depth: 1}, "work 70\n"},
+		"time":  {Filter{MinTime: 30}, "main 40\nmain;work 40\nmain;work;work 30\n"},
+	} {
+		var b bytes.Buffer
+		out, _ := NewOutput("collapsed", &b, &header)
+		builder := NewBuilder(&header, Filtered(out, test.f))
+		builder.Add(Thread{ID: 1}, script(events))
+		if _, err := builder.Close(0); err != nil || b.String() != test.want {
+			t.Errorf("%s: %v, got\n%swant\n%s", name, err, b.String(), test.want)
+		}
+	}
+}
+
 func TestStats(t *testing.T) {
 	got, _ := write(t, "stats", &header, script("0@90 1@50 1@40 /1@40 /1@50 /0@90"))
 	want := `       calls        total         self      average      longest  function
@@ -420,8 +442,8 @@ func TestParametersAt(t *testing.T) {
 		"main": "main", "f(int)": "f", "a::f(void (*)(int), int) const": "a::f", "a::operator()(int)": "a::operator()", "(anonymous namespace)::f(int)": "(anonymous namespace)::f",
 		"(anonymous namespace)::f": "(anonymous namespace)::f", "f(int) [clone .part.0]": "f", "<a::B as c>::d": "<a::B as c>::d", ")": ")",
 	} {
-		if got := shortName(name); got != want {
-			t.Errorf("shortName(%q) = %q", name, got)
+		if got := ShortName(name); got != want {
+			t.Errorf("ShortName(%q) = %q", name, got)
 		}
 	}
 }
