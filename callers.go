@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -380,6 +381,10 @@ func (c *callers) at(address uint64) []place {
 		in := c.unloaded.code[address]
 		address, images = in.address, func() []*patch.Image { return []*patch.Image{in.image} }
 	}
+	if c.returnsFromSignal(address) {
+		c.places[address] = []place{{Function: "(signal)", Address: address}}
+		return c.places[address]
+	}
 	places := []place{{Function: fmt.Sprintf("%#x", address), Address: address}}
 	for _, image := range images() {
 		if !image.Contains(address - 1) {
@@ -417,6 +422,16 @@ func (c *callers) forget(gone []*patch.Image) {
 			delete(c.places, address)
 		}
 	}
+}
+
+// returnsFromSignal tells whether handlers of signals return to the address: to
+//
+//	mov $15, %rax        rt_sigreturn
+//	syscall
+func (c *callers) returnsFromSignal(address uint64) bool {
+	code := make([]byte, 9)
+	_, err := c.p.ReadAt(code, int64(address))
+	return err == nil && runtime.GOARCH == "amd64" && string(code) == "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 }
 
 // chain returns the places of a chain, the nearest caller first.

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -252,7 +253,11 @@ func endOf(child *exec.Cmd, err error) error {
 	}
 	var exit *exec.ExitError
 	if err := child.Wait(); errors.As(err, &exit) {
-		return &exitError{status: cmp.Or(max(exit.ExitCode(), 0), 1)}
+		status := exit.ExitCode()
+		if ended, ok := exit.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
+			status = 128 + int(ended.Signal()) // as shells do
+		}
+		return &exitError{status: cmp.Or(max(status, 0), 1)}
 	}
 	return nil
 }
