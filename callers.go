@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,8 +254,10 @@ func sayLeading(session *patch.Session, stderr io.Writer) {
 	}
 }
 
+// sayMany says that several functions fit, which then go by the pattern.
 func (c *callers) sayMany(functions int, pattern string, stderr io.Writer) {
 	if functions > 1 {
+		c.function = pattern
 		fmt.Fprintf(stderr, "footfall: %d functions fit %q; their callers are counted together\n", functions, pattern)
 	}
 }
@@ -501,13 +504,23 @@ func (c *callers) printJSON(w io.Writer) error {
 
 func (c *callers) printCollapsed(w io.Writer) error {
 	b := bufio.NewWriter(w)
+	counts := make(map[string]uint64) // several chains differ by lines only
+	var lines []string
 	for _, chain := range c.chains {
-		names := []string{c.function}
+		names := []string{strings.ReplaceAll(c.function, ";", ":")}
 		for _, p := range c.chain(chain.Addresses) {
 			names = append(names, strings.ReplaceAll(p.Function, ";", ":"))
 		}
 		slices.Reverse(names)
-		fmt.Fprintf(b, "%s %d\n", strings.Join(names, ";"), chain.Count)
+		line := strings.Join(names, ";")
+		if _, known := counts[line]; !known {
+			lines = append(lines, line)
+		}
+		counts[line] += chain.Count
+	}
+	slices.SortStableFunc(lines, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	for _, line := range lines {
+		fmt.Fprintf(b, "%s %d\n", line, counts[line])
 	}
 	return b.Flush()
 }

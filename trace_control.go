@@ -213,7 +213,7 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 	}
 	text := fmt.Sprintf("tracing %s", counted(total, "function", "functions"))
 	if on+off > 0 {
-		text += fmt.Sprintf(", %d more and %d others off", on, off)
+		text += fmt.Sprintf("; %d switched on, %d off", on, off)
 	}
 	return text, nil
 }
