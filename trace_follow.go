@@ -26,8 +26,8 @@ type follows struct {
 	execs  map[int]int     // by process: programs that it has become
 	ended  bool            // the process that was first has
 
-	traced, untraced map[string]int // programs by name, and how often
-	said             map[string]bool
+	traced, untraced, failed map[string]int // programs by name, and how often
+	said                     map[string]bool
 }
 
 // traceFollowing is footfall trace --follow-exec.
@@ -57,7 +57,7 @@ func (o *traceOptions) traceFollowing(cmd *cobra.Command, args []string, options
 	r.p = p
 	r.follows = &follows{
 		f: f, owners: make(map[int]*traced), execs: make(map[int]int),
-		traced: make(map[string]int), untraced: make(map[string]int), said: make(map[string]bool),
+		traced: make(map[string]int), untraced: make(map[string]int), failed: make(map[string]int), said: make(map[string]bool),
 	}
 	err = r.record(cmd, func() error {
 		if p == nil {
@@ -145,14 +145,17 @@ func (r *recorder) lookAtNotices() {
 func (r *recorder) began(e *proc.FollowEvent) {
 	w := r.follows
 	err := e.Err
+	if e.Unprivileged && !w.said["/"+e.Name] {
+		w.said["/"+e.Name] = true
+		fmt.Fprintf(r.stderr, "footfall: %s is set-user-id, and runs without that, because it is followed and footfall does not run as root\n", e.Name)
+	}
 	if err == nil {
 		err = r.adopt(e.Process)
 		w.f.Release(e.Process)
 	}
 	if err == nil {
-		t := w.owners[e.PID]
-		if !w.said[e.Name] && w.traced[e.Name] == 1 {
-			r.begin(t)
+		if w.traced[e.Name] == 1 {
+			r.begin(w.owners[e.PID])
 		}
 		return
 	}
@@ -162,9 +165,7 @@ func (r *recorder) began(e *proc.FollowEvent) {
 	if errors.Is(err, errNothing) || errors.Is(err, proc.ErrExited) {
 		return
 	}
-	w.untraced[e.Name]++
-	if !w.said[e.Name] {
-		w.said[e.Name] = true
+	if w.failed[e.Name]++; w.failed[e.Name] == 1 {
 		fmt.Fprintf(r.stderr, "footfall: %s is not traced: %v\n", e.Name, err)
 	}
 }
@@ -231,5 +232,8 @@ func (w *follows) say(stderr io.Writer) {
 	}
 	if len(w.untraced) > 0 {
 		fmt.Fprintf(stderr, "footfall: programs left alone, without functions that fit and can be traced: %s\n", list(w.untraced))
+	}
+	if len(w.failed) > 0 {
+		fmt.Fprintf(stderr, "footfall: programs not traced, as said above: %s\n", list(w.failed))
 	}
 }

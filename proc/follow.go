@@ -70,6 +70,9 @@ type FollowEvent struct {
 	Process *Process
 	Err     error
 	Name    string // of Began: what the kernel calls the program
+	// Unprivileged tells, of Began, that the program runs without the rights that
+	// its file gives (set-user-id): the kernel gives them only if root follows.
+	Unprivileged bool
 }
 
 // A followed is a thread.
@@ -519,7 +522,15 @@ func (f *Follower) park(t *followed) {
 	p := t.process
 	p.phase, p.parked = running, true
 	p.open.follower.Store(f)
-	f.emit(FollowEvent{Kind: Began, PID: p.pid, Process: p.open, Name: p.open.Name})
+	f.emit(FollowEvent{Kind: Began, PID: p.pid, Process: p.open, Name: p.open.Name, Unprivileged: p.open.unprivileged()})
+}
+
+// unprivileged tells whether the program has not got the user that its file is to
+// run as.
+func (p *Process) unprivileged() bool {
+	var file, process unix.Stat_t
+	return os.Geteuid() != 0 && unix.Fstatat(int(p.dir.Fd()), "exe", &file, 0) == nil && unix.Fstat(int(p.dir.Fd()), &process) == nil &&
+		file.Mode&unix.S_ISUID != 0 && file.Uid != process.Uid
 }
 
 // entrySlot returns where the address of the program's beginning lies for the
