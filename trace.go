@@ -330,7 +330,10 @@ func (o *traceOptions) options() (patch.Options, error) {
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) error {
 	sites, libraries, err := o.sites(p, nil, true, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
-		return o.traceProbes(cmd, p, none, release)
+		if err = o.traceProbes(cmd, p, none, release); errors.As(err, &none) {
+			err = fmt.Errorf("%w; programs that it starts are traced with --follow-exec", err)
+		}
+		return err
 	}
 	if err != nil {
 		return err
@@ -369,6 +372,9 @@ func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err e
 	}
 	r.requests = requests
 	if r.follows == nil {
+		if r.watcher, _ = proc.NewWatcher(r.header.PID); r.watcher != nil { // else it is not permitted
+			defer r.watcher.Close()
+		}
 		r.notices = r.programs[0].session.Notices()
 	}
 	if !r.o.count {

@@ -42,6 +42,8 @@ type recorder struct {
 	paused   bool            // by --set: nothing is to be switched on
 	notices  <-chan struct{} // of libraries: a thread waits until look has been called
 	follows  *follows        // nil: programs that others become are not followed
+	watcher  *proc.Sampler   // then it tells of them, if that is permitted
+	started  int             // of these
 
 	lost     [2]uint64 // events, and calls of threads without a place
 	children [2]int    // that have recorded, and that have not
@@ -226,6 +228,7 @@ func (r *recorder) readNew() int {
 // look makes room for new threads, and traces libraries that have been loaded
 // meanwhile.
 func (r *recorder) look() error {
+	r.countStarted()
 	for _, t := range r.programs {
 		if err := r.lookAt(t); err != nil && (r.follows == nil || t.p.Check() == nil) {
 			return err
@@ -367,6 +370,18 @@ func (r *recorder) closePrograms() error {
 	return errors.Join(failed...)
 }
 
+// countStarted counts the programs that children have become.
+func (r *recorder) countStarted() {
+	if r.watcher == nil {
+		return
+	}
+	for _, e := range r.watcher.Read(true) {
+		if e.Kind == proc.EventExec && e.PID != r.header.PID {
+			r.started++
+		}
+	}
+}
+
 // sayChildren says what became of children.
 func (r *recorder) sayChildren() {
 	for _, t := range r.programs {
@@ -376,6 +391,9 @@ func (r *recorder) sayChildren() {
 		r.follows.say(r.stderr)
 	}
 	sayChildren(r.children[0], r.children[1], r.stderr)
+	if r.countStarted(); r.started > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %s started meanwhile: not traced; --follow-exec traces them, too\n", counted(r.started, "program", "programs"))
+	}
 }
 
 func (r *recorder) addChildren(t *traced) {

@@ -162,6 +162,35 @@ func samplerError(pid int, err error) error {
 
 // start opens the events of all threads.
 func (s *Sampler) start(pid int, cpus []int, frequency int) error {
+	return s.watch(pid, cpus, s.attributes(frequency))
+}
+
+// NewWatcher returns a Sampler that takes no samples: it tells which threads,
+// processes and programs there are.
+func NewWatcher(pid int) (*Sampler, error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	raiseFileLimit()
+	attr := &unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Config:      unix.PERF_COUNT_SW_DUMMY,
+		Sample_type: sampleType,
+		Bits: unix.PerfBitInherit | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask | unix.PerfBitSampleIDAll | unix.PerfBitWatermark |
+			unix.PerfBitUseClockID | unix.PerfBitExcludeHv | unix.PerfBitExcludeKernel | unix.PerfBitExcludeCallchainKernel,
+		Clockid: unix.CLOCK_MONOTONIC,
+	}
+	attr.Size = uint32(unsafe.Sizeof(*attr))
+	s := new(Sampler)
+	if err := s.watch(pid, cpus, attr); err != nil {
+		s.Close()
+		return nil, samplerError(pid, err)
+	}
+	return s, nil
+}
+
+func (s *Sampler) attributes(frequency int) *unix.PerfEventAttr {
 	s.Period = time.Duration(1e9 / frequency)
 	attr := &unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
@@ -181,6 +210,11 @@ func (s *Sampler) start(pid int, cpus []int, frequency int) error {
 		attr.Sample_regs_user = registerMask
 		attr.Sample_stack_user = uint32(s.Stack)
 	}
+	return attr
+}
+
+// watch opens the event for all threads.
+func (s *Sampler) watch(pid int, cpus []int, attr *unix.PerfEventAttr) error {
 	opened := make(map[int]bool)
 	for {
 		tids, err := threads(pid)
@@ -253,6 +287,9 @@ const (
 // ringSize is a buffer for half a second: for so long we may wait for our turn
 // on a busy machine.
 func (s *Sampler) ringSize(attr *unix.PerfEventAttr, cpus int) int {
+	if attr.Config == unix.PERF_COUNT_SW_DUMMY {
+		return 1 << 16 // there are few events
+	}
 	size := leastRing
 	for size < mostRing && 2*size*cpus <= mostRings && int64(attr.Sample)*int64(size) < int64(s.Stack)*int64(time.Second/2) {
 		size *= 2
