@@ -330,10 +330,7 @@ func (o *traceOptions) options() (patch.Options, error) {
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) error {
 	sites, libraries, err := o.sites(p, nil, true, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
-		if err = o.traceProbes(cmd, p, none, release); errors.As(err, &none) {
-			err = fmt.Errorf("%w; programs that it starts are traced with --follow-exec", err)
-		}
-		return err
+		return o.traceProbes(cmd, p, none, release)
 	}
 	if err != nil {
 		return err

@@ -190,7 +190,10 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 		return fmt.Errorf("%w; %w", none, err)
 	}
 	w, err := openProbes(p, chosen)
-	if err != nil {
+	switch {
+	case err != nil && cmd.ArgsLenAtDash() >= 0:
+		return fmt.Errorf("%w; %w; --follow-exec traces programs that it starts", none, err)
+	case err != nil:
 		return fmt.Errorf("%w; %w", none, err)
 	}
 	options := uprobe.Options{Mode: uprobe.Entries, BufferSize: min(o.buffer<<22, 1<<30)} // one for all threads
