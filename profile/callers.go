@@ -39,7 +39,7 @@ func printCallers(w io.Writer, r *Report) error {
 		if g.Calls {
 			t.cells(callCount(n.Calls))
 		}
-		name := shortName(n.Func)
+		name := n.shortName()
 		if g.CPU {
 			name += fmt.Sprintf(", %s in itself", r.time(n.Self))
 		}
@@ -82,7 +82,7 @@ func (r *Report) edges(t *textTable, n *Node, edges []*Edge, arrow string, other
 		if g.Calls {
 			t.cells(callCount(e.Calls))
 		}
-		t.cells("  " + shortName(other(e).Func))
+		t.cells("  " + other(e).shortName())
 		t.end()
 	}
 	if rest > 0 {

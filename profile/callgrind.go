@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/ianlancetaylor/demangle"
 )
 
 // printCallgrind writes Valgrind's format, for callgrind_annotate and
@@ -85,7 +87,16 @@ func (c *callgrind) function(n *Node) string {
 		return fmt.Sprintf("(%d)", i)
 	}
 	c.functions[n] = len(c.functions) + 1
-	return fmt.Sprintf("(%d) %s", len(c.functions), n.Func.Name)
+	return fmt.Sprintf("(%d) %s", len(c.functions), c.name(n))
+}
+
+// name has the arguments where several functions have one name: readers take those
+// for one.
+func (c *callgrind) name(n *Node) string {
+	if n.overloaded {
+		return demangle.Filter(n.Func.SystemName)
+	}
+	return n.Func.Name
 }
 
 type lineTime struct{ line, ns int64 }

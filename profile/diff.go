@@ -114,7 +114,7 @@ func printDiff(w io.Writer, r *Report) error {
 			a, b := c.values(callsOf)
 			t.cells(fmt.Sprintf("%+d", b-a), fmt.Sprint(a), fmt.Sprint(b))
 		}
-		t.cells(shortName(c.node().Func), r.place(c.node()))
+		t.cells(c.node().shortName(), r.place(c.node()))
 		t.end()
 	}
 	fmt.Fprintln(w)

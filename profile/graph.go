@@ -31,8 +31,9 @@ type Node struct {
 	Inlined bool
 	In, Out []*Edge // most time first, then most calls
 
-	recursive int64 // of Calls: by itself
-	est       estimate
+	overloaded bool  // other functions in the graph have the same name, with other arguments
+	recursive  int64 // of Calls: by itself
+	est        estimate
 }
 
 // An Edge is the calls from one function to another.
@@ -129,7 +130,24 @@ func NewGraph(p *Profile) *Graph {
 		slices.SortFunc(n.In, costlier)
 		slices.SortFunc(n.Out, costlier)
 	}
+	g.findOverloads()
 	return g
+}
+
+// findOverloads marks the functions that share a name.
+func (g *Graph) findOverloads() {
+	first := make(map[string]*Node)
+	for _, n := range g.Nodes {
+		if n.Calls == 0 && n.Total == 0 {
+			continue
+		}
+		name := n.Func.Name
+		if other := first[name]; other == nil {
+			first[name] = n
+		} else if other.Func.SystemName != n.Func.SystemName {
+			other.overloaded, n.overloaded = true, true
+		}
+	}
 }
 
 func costlier(a, b *Edge) int {

@@ -25,7 +25,7 @@ func printHTML(w io.Writer, r *Report) error {
 	d := newDocument(r)
 	nodes := r.Graph.Ranked()
 	for i, f := range d.Functions {
-		d.Functions[i].Name = shortName(nodes[i].Func)
+		d.Functions[i].Name = nodes[i].shortName()
 		if f.File != "" {
 			d.Functions[i].File = r.shown(f.File)
 		}

@@ -290,3 +290,25 @@ func FuzzFromPprof(f *testing.F) {
 		}
 	})
 }
+
+// TestOverloads tells functions of one name apart by their arguments, and only those.
+func TestOverloads(t *testing.T) {
+	b := newBuilder()
+	for i, symbol := range []string{"_ZN3box3putEi", "_ZN3box3putEPKc", "_ZN3box3getEi", "puts"} {
+		b.add(append(b.p.Location[:0:0], b.named(symbol, "")), "", int64(i+1), 0)
+	}
+	p, err := b.finish(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Report{Profile: p, Graph: NewGraph(p)}
+	want := "10 calls\n\ncalls  function\n    4  puts\n    3  box::get\n    2  box::put(char const*)\n    1  box::put(int)\n"
+	if diff := cmp.Diff(want, printed(t, r, "text")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, want := range []string{" box::put(int)\n", " box::put(char const*)\n", " box::get\n"} {
+		if got := printed(t, r, "callgrind"); !strings.Contains(got, want) {
+			t.Errorf("callgrind has no %q:\n%s", want, got)
+		}
+	}
+}

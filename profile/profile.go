@@ -174,12 +174,20 @@ func plainName(name string) string {
 const mostName = 60
 
 // shortName is the name for tables: one that is too long loses the arguments of
-// its templates.
-func shortName(f *pprof.Function) string {
-	if len(f.Name) <= mostName || !strings.Contains(f.Name, "<") {
+// its templates; one that overloaded functions share has the function's arguments.
+func (n *Node) shortName() string {
+	f := n.Func
+	options := []demangle.Option{demangle.NoParams}
+	switch {
+	case n.overloaded:
+		if s := demangle.Filter(f.SystemName); len(s) <= mostName {
+			return s
+		}
+		options = nil
+	case len(f.Name) <= mostName || !strings.Contains(f.Name, "<"):
 		return f.Name
 	}
-	return demangle.Filter(f.SystemName, demangle.NoParams, demangle.NoTemplateParams)
+	return demangle.Filter(f.SystemName, append(options, demangle.NoTemplateParams)...)
 }
 
 func (b *builder) mapping(i *image) *pprof.Mapping {

@@ -39,7 +39,7 @@ func printText(w io.Writer, r *Report) error {
 		if g.Calls {
 			t.cells(callCount(n.Calls))
 		}
-		name := shortName(n.Func)
+		name := n.shortName()
 		if n.Inlined {
 			name += " (inlined)"
 		}
