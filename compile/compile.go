@@ -72,6 +72,7 @@ func (o *Options) Check() error {
 // Run runs the compiler args[0], and returns its exit status. Where it can it
 // becomes the compiler, and does not return.
 func (o *Options) Run(args []string) (int, error) {
+	args = withoutLauncher(args)
 	compiler, err := lookPath(args[0])
 	if err != nil {
 		return 0, err
@@ -95,6 +96,16 @@ func (o *Options) Run(args []string) (int, error) {
 		_ = become(compiler, all, env) // else the other way says why not
 	}
 	return compile(compiler, args, all, env)
+}
+
+// withoutLauncher leaves out what keeps or distributes compilations: it knows
+// nothing of the assembler's step, and would give back what was compiled with other
+// orders.
+func withoutLauncher(args []string) []string {
+	for len(args) > 1 && slices.Contains([]string{"ccache", "sccache", "distcc", "icecc"}, path.Base(args[0])) {
+		args = args[1:]
+	}
+	return args
 }
 
 // become replaces this process by the compiler.

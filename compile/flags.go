@@ -48,7 +48,8 @@ func (o *Options) additions(compiler string, c *command) (extra, after, env []st
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		extra, env = append(extra, flags...), append(env, variable)
+		// The compiler may be ccache by another name: see withoutLauncher.
+		extra, env = append(extra, flags...), append(env, variable, "CCACHE_DISABLE=1")
 	}
 	return extra, after, env, nil
 }
