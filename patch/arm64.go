@@ -24,10 +24,11 @@ var arm64 = &cpu{
 	machine:    elf.EM_AARCH64,
 	trampoline: trampolineARM64,
 	routines: map[Mode][2]routine{
-		Entries: {entryOnlyRoutine},
-		Exits:   {entryRoutine, exitRoutine},
-		Counts:  {countRoutine},
-		Chains:  {chainRoutine},
+		Entries:  {entryOnlyRoutine},
+		Exits:    {entryRoutine, exitRoutine},
+		Counts:   {countRoutine},
+		Chains:   {chainRoutine},
+		Filtered: {entryFilteredRoutine, exitFilteredRoutine},
 	},
 	jumpSize: 4,
 	jump: func(at, target uint64) []byte {

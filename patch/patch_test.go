@@ -117,8 +117,8 @@ func (g *target) open(sites []*Site, o Options) *Session {
 	if o.RingSize == 0 {
 		o.RingSize = 16 << 20 // so that nothing is lost however late we read
 	}
-	if _, has := native.routines[o.Mode]; !has {
-		g.t.Skipf("mode %d is not there on %s", o.Mode, runtime.GOARCH)
+	if _, has := native.routines[o.Mode]; !has || o.Arguments && !native.arguments {
+		g.t.Skipf("mode %d, arguments %t: not there on %s", o.Mode, o.Arguments, runtime.GOARCH)
 	}
 	s, err := Open(g.p, sites, o)
 	if skipForbidden(g.t, err); err != nil {

@@ -115,6 +115,10 @@ func TestMemory(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	_, p := sleeping(t)
 	env, err := p.Environment()
+	// It is there a moment after the program has begun.
+	for end := time.Now().Add(10 * time.Second); err == nil && env["SECOND"] == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		env, err = p.Environment()
+	}
 	if err != nil || len(env) != 2 || env["SECOND"] != "a=b" {
 		t.Errorf("%v, %v", env, err)
 	}

@@ -115,31 +115,44 @@ func (s *stopper) tracer(tid int) int {
 	return statusField(b, "TracerPid")
 }
 
-// wait waits until all threads that are held have stopped or ended.
+// wait waits until all threads that are held have stopped or ended. They are looked
+// at in turns: the first thread of a process that ends is not said to have ended
+// before that is known of the others.
 func (s *stopper) wait(deadline time.Time) error {
-	for tid, t := range s.threads {
-		for pause := 10 * time.Microsecond; !t.stopped; pause = min(2*pause, 5*time.Millisecond) {
-			var status unix.WaitStatus
-			got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil)
-			switch {
-			case errors.Is(err, unix.EINTR):
-				continue
-			case err != nil, got == tid && (status.Exited() || status.Signaled()):
-				delete(s.threads, tid)
-				t.stopped = true
-			case got == tid && status.Stopped():
-				t.stopped = true
-				if !isEventStop(status) {
-					t.signal = int(status.StopSignal())
-				}
-			case time.Now().After(deadline):
-				return fmt.Errorf("process %d: thread %d does not stop: it waits in the kernel", s.p.PID, tid)
-			default:
-				time.Sleep(pause)
+	for pause := 10 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		missing := 0
+		for tid, t := range s.threads {
+			if !t.stopped && !s.look(tid, t) {
+				missing = tid
 			}
 		}
+		switch {
+		case missing == 0:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("process %d: thread %d does not stop: it waits in the kernel", s.p.PID, missing)
+		}
+		time.Sleep(pause)
 	}
-	return nil
+}
+
+// look tells whether a thread has stopped, or ended, which removes it.
+func (s *stopper) look(tid int, t *stopped) bool {
+	var status unix.WaitStatus
+	got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return false
+	case err != nil, got == tid && (status.Exited() || status.Signaled()):
+		delete(s.threads, tid)
+		t.stopped = true
+	case got == tid && status.Stopped():
+		t.stopped = true
+		if !isEventStop(status) {
+			t.signal = int(status.StopSignal())
+		}
+	}
+	return t.stopped
 }
 
 // isEventStop tells a stop that we asked for from one for a signal, which

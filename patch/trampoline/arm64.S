@@ -1,14 +1,13 @@
 // The code that runs inside the watched program on arm64: what happens between
 // a site and the function behind it, and after the function. It is to amd64.S
 // what arm64.go is to amd64.go: the block of memory in which it lies, the table
-// of threads and the rings are the same, and drawn there. It has no filters and no
-// arguments.
+// of threads and the rings are the same, and drawn there. It has no arguments.
 //
 // The site, a nop, becomes a branch to a stub, which is one of these
 // (patch/arm64.go writes them):
 //
 //    0  stp  x16, x30, [sp, #-64]!       0  stp  x16, x30, [sp, #-64]!
-//    4  bl   entry                       4  bl   entry_only, or count
+//    4  bl   entry                       4  bl   entry_only, count or chain
 //    8  cbz  x16, 36                     8  ldp  x16, x30, [sp], #64
 //   12  ldr  x16, [sp], #64             12  b    function
 //   16  bl   function
@@ -44,16 +43,26 @@
         .set    THREAD_RING, 24         // address of the events
         .set    THREAD_LOST, 32
         .set    THREAD_MASK, 40         // u32; events in the ring, less one
+        .set    THREAD_TURN, 44         // u32; for sampling
+        .set    THREAD_FRAMES, 48       // address of the open calls, for filters
+        .set    THREAD_DEPTH, 56        // their number
         .set    THREAD_TAIL, 64         // events that were read
         .set    THREAD_PID, 72          // u32; its process
         .set    THREAD_LOW, 80          // its stack, as far as it is known
         .set    THREAD_TOP, 88
         .set    THREAD_ASKS, 96         // an address in its stack, if that is to be known
         .set    THREAD_POINTERS, 104    // chains that frame pointers led on
-        .set    NO_THREAD, -32          // before the table: calls for which it was full
+        .set    MAX_DEPTH, -64          // before the table
+        .set    MIN_TIME, -56
+        .set    PERIOD, -48
+        .set    ROOTS, -40              // not 0: record below roots only
+        .set    NO_THREAD, -32          // calls for which the table was full
         .set    CHAIN_DEPTH, -24        // u32
         .set    CHAIN_SHIFT, -20        // u32; log2 of a chain's size
         .set    EXIT, 0x80000000        // in an event's id
+        .set    ROOT, 30                // bit of a stub's id
+        .set    WRITTEN, 0              // bits of frames
+        .set    MUTED, 1
         .set    FRAME, 64
         .set    RETURN, 8               // the caller's x30
         .set    ENTRY_ID, 44 - 8        // from x30 on
@@ -69,6 +78,7 @@ stacks: .quad   0, 0                    // that have a shadow: lowest address, s
         .org    0x100
         .long   entry - start, exit - start
         .long   entry_only - start, count - start, chain - start
+        .long   entry_filtered - start, exit_filtered - start
         .org    0x140
 
 // increment adds 1 to the word at \at. It is not for other threads: a signal
@@ -220,6 +230,198 @@ count:
         add     x2, x3, x2, lsl #3
         increment x2
         done
+
+// write writes the event of time x0, id w4 and A x5. Changes x2, x3, x16, x17.
+write:
+        add     x2, x1, #THREAD_HEAD
+        ldr     x3, [x2]
+        ldr     x16, [x1, #THREAD_LIMIT]
+        cmp     x3, x16
+        b.hs    2f
+1:      ldxr    x3, [x2]
+        add     x16, x3, #1
+        stxr    w17, x16, [x2]
+        cbnz    w17, 1b
+        ldr     w16, [x1, #THREAD_MASK]
+        ldr     x17, [x1, #THREAD_RING]
+        and     x3, x3, x16
+        add     x3, x17, x3, lsl #4
+        stp     w4, w5, [x3, #8]
+        stlr    x0, [x3]
+        ret
+2:      ldr     w16, [x1, #THREAD_MASK]
+        add     x17, x1, #THREAD_TAIL
+        ldar    x17, [x17]
+        add     x16, x16, x17
+        sub     x16, x16, #63
+        str     x16, [x1, #THREAD_LIMIT]
+        cmp     x3, x16
+        b.lo    1b
+        add     x2, x1, #THREAD_LOST
+        increment x2
+        ret
+
+        .set    MORE, 64
+        .macro  save_more
+        sub     sp, sp, #MORE
+        stp     x5, x6, [sp]
+        stp     x7, x8, [sp, #16]
+        stp     x9, x10, [sp, #32]
+        str     x30, [sp, #48]
+        .endm
+
+        .macro  restore_more
+        ldp     x5, x6, [sp]
+        ldp     x7, x8, [sp, #16]
+        ldp     x9, x10, [sp, #32]
+        ldr     x30, [sp, #48]
+        add     sp, sp, #MORE
+        .endm
+
+// With filters each thread has a stack of its open calls, frames of 32 bytes as
+// amd64.S has them: A u64, time u64, id u32, flags u32.
+        .p2align 4
+entry_filtered:
+        save
+        find_thread plain
+        save_more
+        mov     x10, x17
+        add     x5, sp, #MORE + FRAME   // A
+        ldr     x6, [sp, #MORE + RETURN]
+        adr     x16, start
+        mov     w9, #1                  // a tail call, its caller's frame is at A
+        ldr     w3, [x16, #nranges - start]
+        add     x4, x16, #ranges - start
+1:      ldp     x0, x2, [x4], #16
+        sub     x0, x6, x0
+        cmp     x0, x2
+        b.lo    2f
+        subs    w3, w3, #1
+        b.ne    1b
+        mov     w9, #0                  // it is none
+2:      ldr     w4, [x30, #ENTRY_ID]
+        ldp     x7, x8, [x1, #THREAD_FRAMES]
+3:      cbz     x8, 5f
+        add     x0, x7, x8, lsl #5
+        ldur    x2, [x0, #-32]
+        cmp     x2, x5
+        b.hi    5f
+        b.lo    4f
+        cbnz    w9, 5f
+4:      sub     x8, x8, #1
+        b       3b
+5:      str     x8, [x1, #THREAD_DEPTH]
+        cbnz    x8, 6f
+        ldur    x2, [x10, #ROOTS]
+        cbz     x2, 7f
+        tbz     w4, #ROOT, unrecorded
+        b       7f
+6:      ldur    w2, [x0, #20 - 32]
+        tbnz    w2, #MUTED, unrecorded
+7:      ldur    x2, [x10, #MAX_DEPTH]
+        cmp     x8, x2
+        b.hs    unrecorded
+        ldp     x2, x3, [x16, #stacks - start]
+        sub     x2, x5, x2
+        cmp     x2, x3
+        b.hs    unreturned
+        cbnz    w9, unreturned          // else w9 is from here on the flags of the frame
+        cbnz    x8, 8f
+        ldur    x2, [x10, #PERIOD]
+        cmp     x2, #1
+        b.ls    8f
+        ldr     w3, [x1, #THREAD_TURN]
+        ldr     w0, multiplier
+        mul     w3, w3, w0
+        ldr     w0, addend
+        add     w3, w3, w0              // at random, or every Nth call might be of one kind
+        str     w3, [x1, #THREAD_TURN]
+        umull   x2, w3, w2
+        lsr     x2, x2, #32
+        cbz     x2, 8f                  // one of N
+        mov     w9, #1 << MUTED
+8:      add     x7, x7, x8, lsl #5
+        str     x5, [x7]
+        add     x8, x8, #1
+        str     x8, [x1, #THREAD_DEPTH]
+        str     x5, [x7]                // a handler may just have been here
+        str     w4, [x7, #16]
+        mrs     x0, cntvct_el0
+        str     x0, [x7, #8]
+        cbnz    w9, 9f
+        ldur    x2, [x10, #MIN_TIME]
+        cbnz    x2, 9f
+        mov     w9, #1 << WRITTEN
+        str     w9, [x7, #20]
+        bl      write
+        b       10f
+9:      str     w9, [x7, #20]
+10:     ldr     x2, shadow
+        str     x6, [x5, x2]
+        restore_more
+        mov     x16, #1
+        done
+multiplier:
+        .long   747796405
+addend:
+        .long   -1403630843
+// A call whose end is not seen, on another stack or by a tail call.
+unreturned:
+        ldur    x2, [x10, #MIN_TIME]
+        cbnz    x2, unrecorded
+        mrs     x0, cntvct_el0
+        bl      write
+unrecorded:
+        restore_more
+        b       plain
+
+        .p2align 4
+exit_filtered:
+        save
+        find_thread restore
+        save_more
+        mov     x10, x17
+        add     x5, sp, #MORE + FRAME   // A
+        ldp     x7, x8, [x1, #THREAD_FRAMES]
+1:      cbz     x8, 6f
+        add     x6, x7, x8, lsl #5
+        sub     x6, x6, #32
+        ldr     x2, [x6]
+        cmp     x2, x5
+        b.hi    6f
+        b.eq    2f
+        sub     x8, x8, #1
+        b       1b
+2:      ldr     w2, [x6, #20]
+        tbnz    w2, #MUTED, 5f
+        mrs     x9, cntvct_el0
+        tbnz    w2, #WRITTEN, 4f
+        ldr     x3, [x6, #8]
+        sub     x3, x9, x3
+        ldur    x2, [x10, #MIN_TIME]
+        cmp     x3, x2
+        b.lo    5f
+3:      ldr     w2, [x7, #20]           // long enough: those above come first
+        tst     w2, #1 << WRITTEN | 1 << MUTED
+        b.ne    7f
+        orr     w2, w2, #1 << WRITTEN
+        str     w2, [x7, #20]
+        ldr     x0, [x7, #8]
+        ldr     w4, [x7, #16]
+        ldr     x5, [x7]
+        bl      write
+7:      add     x7, x7, #32
+        cmp     x7, x6
+        b.ls    3b
+        ldr     x5, [x6]
+4:      mov     x0, x9
+        ldr     w4, [x6, #16]
+        orr     w4, w4, #EXIT
+        bl      write
+5:      sub     x8, x8, #1
+6:      str     x8, [x1, #THREAD_DEPTH]
+        restore_more
+        b       restore
 
 // chain counts the chain of return addresses: where the function returns to, and
 // what the frame pointers lead to, as all code for arm64 keeps them: each points to

@@ -1,10 +1,11 @@
-/* busy ROUNDS [FILE]: two threads call functions, so many rounds, from when the
- * file is there on; then it says how often it called which, and ends. It checks
- * what they return. */
+/* busy ROUNDS [FILE [SECONDS]]: two threads call functions, so many rounds, from
+ * when the file is there on; then it says how often it called which, sleeps, and
+ * says for how long. It checks what the functions return. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline))
@@ -59,5 +60,13 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	printf("leaf %ld\ninner %ld\nouter %ld\nfib %ld\nbad %ld\n", leaves, inners, outers, fibs, bad);
+	fflush(stdout);
+	if (argc > 3) {
+		struct timespec begin, end, duration = {atol(argv[3])};
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		int failed = nanosleep(&duration, NULL);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		printf("%s %ld\n", failed ? "woken" : "slept", end.tv_sec - begin.tv_sec);
+	}
 	return bad != 0;
 }
