@@ -256,7 +256,8 @@ func (b *Builder) Calls() uint64 { return b.summary.Calls }
 
 // enter begins a call. The stack grows down: what is open at lower addresses
 // has been left. Of a tail call the caller is at the same address, and both
-// end together; the same function there has been left.
+// end together; the same function there has been left, or has come back to
+// itself by tail calls: then what was before ends with that.
 func (b *Builder) enter(t *thread, e Event, words []uint64) {
 	if b.header.PID != 0 { // of the kernel places are made up
 		b.findStack(t, e)
@@ -269,7 +270,7 @@ func (b *Builder) enter(t *thread, e Event, words []uint64) {
 	}
 	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == e.Stack; i-- {
 		if t.open[i].Function == e.Function {
-			b.leaveTo(t, i, e.Time, true)
+			b.leaveTo(t, i, e.Time, i == len(t.open)-1)
 			break
 		}
 	}

@@ -64,13 +64,14 @@ func TestNesting(t *testing.T) {
 		want    string // collapsed
 		summary Summary
 	}{
-		"calls":     {"0@90 1@50 /1@50 1@50 2@40 /2@40 /1@50 /0@90", "main 30\nmain;work 30\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
-		"recursion": {"0@90 0@50 0@40 /0@40 /0@50 /0@90", "main 20\nmain;main 20\nmain;main;main 10\n", Summary{Calls: 3}},
-		"tail call": {"0@90 1@50 2@50 /1@50 /0@90", "main 20\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
-		"longjmp":   {"0@90 1@50 2@40 1@60 /1@60 /0@90", "main 20\nmain;work 10\n", Summary{Calls: 4, Cut: 2}},
-		"lost exit": {"0@90 1@50 2@40 /0@90", "main 10\n", Summary{Calls: 3, Cut: 2}},
-		"no entry":  {"/1@50 0@90 /0@90 /2@20", "main 10\n", Summary{Calls: 1, Unmatched: 2}},
-		"running":   {"0@90 1@50", "", Summary{Calls: 2, Cut: 2}},
+		"calls":                  {"0@90 1@50 /1@50 1@50 2@40 /2@40 /1@50 /0@90", "main 30\nmain;work 30\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
+		"recursion":              {"0@90 0@50 0@40 /0@40 /0@50 /0@90", "main 20\nmain;main 20\nmain;main;main 10\n", Summary{Calls: 3}},
+		"tail calls in a circle": {"0@90 1@50 2@50 1@50 /1@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
+		"tail call":              {"0@90 1@50 2@50 /1@50 /0@90", "main 20\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
+		"longjmp":                {"0@90 1@50 2@40 1@60 /1@60 /0@90", "main 20\nmain;work 10\n", Summary{Calls: 4, Cut: 2}},
+		"lost exit":              {"0@90 1@50 2@40 /0@90", "main 10\n", Summary{Calls: 3, Cut: 2}},
+		"no entry":               {"/1@50 0@90 /0@90 /2@20", "main 10\n", Summary{Calls: 1, Unmatched: 2}},
+		"running":                {"0@90 1@50", "", Summary{Calls: 2, Cut: 2}},
 		"coroutine": {"0@1000000 1@5000000 2@4999900 0@999900 /0@999900 /2@4999900 /1@5000000 /0@1000000",
 			"main 30\nmain;main 10\nwork 20\nwork;op:\"<\" 10\n", Summary{Calls: 4}},
 		"neighbours": {"0@9000000 1@5000000 1@5065536 2@4999900 2@5065500 /2@4999900 /2@5065500 /1@5065536 /1@5000000 /0@9000000",
