@@ -182,6 +182,8 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(errors.New("give either a TARGET or, after --, a program"))
 	case dash < 0 && (len(args) == 0 || len(args) > 1 && !o.list):
 		return usageError(errors.New("give one TARGET: a process id or the name of a process; or a program after --"))
+	case dash == 0 && len(args) == 0:
+		return usageError(errors.New("give a program after --"))
 	case (o.on || o.off) && !o.setRunning:
 		return usageError(errors.New("--on and --off need --set"))
 	case o.setRunning && dash >= 0:
