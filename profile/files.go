@@ -135,14 +135,21 @@ func (f *Files) search() error {
 	if err != nil {
 		return err
 	}
-	id := buildID(f.program)
+	id, older := buildID(f.program), ""
+	path, _ := filepath.Abs(f.program)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			continue // of another user
 		}
 		c, err := instrument.ReadCounts(b)
-		if err != nil || id == "" || !slices.ContainsFunc(c.Images, func(im *instrument.Image) bool { return im.BuildID == id }) {
+		if err != nil {
+			continue
+		}
+		if id == "" || !slices.ContainsFunc(c.Images, func(im *instrument.Image) bool { return im.BuildID == id }) {
+			if slices.ContainsFunc(c.Images, func(im *instrument.Image) bool { return im.Path == path }) {
+				older = name
+			}
 			continue
 		}
 		if err := f.add(name); err != nil {
@@ -153,6 +160,9 @@ func (f *Files) search() error {
 	if b, err := head("gmon.out"); err == nil && IsGmon(b) && len(f.others) == 0 {
 		f.gmons = append(f.gmons, "gmon.out")
 		f.Notes = append(f.Notes, "shown: gmon.out")
+	}
+	if len(f.gmons)+len(f.others) == 0 && older != "" {
+		return fmt.Errorf("%s has been built again since it wrote %s: run it again, or name that file to see it", f.program, older)
 	}
 	if len(f.gmons)+len(f.others) == 0 {
 		return fmt.Errorf("%s: no counts file of it and no gmon.out here; to run and sample it: footfall profile -- %s", f.program, shellPath(f.program))

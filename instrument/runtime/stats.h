@@ -273,6 +273,21 @@ static void put_line(void)
 	line.size = 0;
 }
 
+/* Has the callers in the order of their calls. */
+static void sort_callers(struct entry *e)
+{
+	uint32_t i, next, sorted = 0, *at;
+	for (i = e->caller; i; i = next) {
+		struct caller *c = &stats.callers[i - 1];
+		next = c->next;
+		for (at = &sorted; *at && stats.callers[*at - 1].calls >= c->calls; at = &stats.callers[*at - 1].next)
+			;
+		c->next = *at;
+		*at = i;
+	}
+	e->caller = sorted;
+}
+
 static void put_entry(struct entry *e, uint32_t ticks, uint64_t cpu)
 {
 	const struct block *b = e->block;
@@ -289,10 +304,10 @@ static void put_entry(struct entry *e, uint32_t ticks, uint64_t cpu)
 	put_right(block_count(b, 0), 14, 0);
 	put_right(cpu / 1000 * e->ticks / all / 10000, 9, 2);
 	put_right(1000ull * e->ticks / all, 9, 1);
-	put("  ");
+	sort_callers(e);
 	for (i = e->caller; i; i = stats.callers[i - 1].next) {
 		struct entry *from = &stats.entries[stats.callers[i - 1].from];
-		put(i == e->caller ? "" : ", ");
+		put(i == e->caller ? "  " : ", ");
 		put(block_string(from->block, from->block->name));
 		put(" ");
 		put_right(stats.callers[i - 1].calls, 0, 0);
