@@ -35,7 +35,7 @@ file stats at its end.
 plain ones, with which threads lose some. --update=atomic is exact and slow.
 What is compiled with -fPIC, or for another CPU than x86-64, counts atomically
 with thread, too. Linking needs the same --update.
---update=split is the fastest where small functions are called over and over, for
+--update=split is the fastest where tiny functions are called over and over, for
 programs with one thread on x86-64; counts of signal handlers may be lost.
 
 In a build: CC="footfall cc -- gcc", or a link named footfall-gcc, footfall-g++,
@@ -69,7 +69,7 @@ that no compiler made is left alone. The exit status is the compiler's.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Purposes, "for", []string{"calls"}, "`PURPOSE,...` of calls, coverage and trace")
-	f.StringVar(&o.update, "update", "plain", "how counters of calls are incremented: `plain`; thread or atomic, which are exact with threads; split, the fastest with one thread")
+	f.StringVar(&o.update, "update", "plain", "how counters of calls are incremented: `plain`; thread or atomic, which are exact with threads; split, for tiny functions and one thread")
 	f.StringArrayVar(&o.choice.only, "only", nil, "only sources and functions that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.choice.not, "not", nil, "no sources and functions that match `GLOB`; may be repeated")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "say what is left out")

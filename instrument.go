@@ -44,7 +44,7 @@ compile with -fno-ipa-ra when the compiler is gcc.
 
 --update=thread, for --runtime too, gives each thread its own counters. It is for
 dynamically linked programs on x86-64, not for shared libraries. --update=split is
-the fastest for small functions, in programs with one thread on x86-64; counts of
+the fastest for tiny functions, in programs with one thread on x86-64; counts of
 signal handlers may be lost.`,
 		Example: `  gcc -S someprogram.c
   footfall instrument someprogram.s
@@ -66,7 +66,7 @@ signal handlers may be lost.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "write to `FILE`")
-	f.StringVar(&o.update, "update", "plain", "how counters are incremented: `plain`; thread or atomic, which are exact with threads; split, the fastest with one thread")
+	f.StringVar(&o.update, "update", "plain", "how counters are incremented: `plain`; thread or atomic, which are exact with threads; split, for tiny functions and one thread")
 	f.StringArrayVar(&o.choice.only, "only", nil, "count only in sources and functions that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.choice.not, "not", nil, "do not count in sources and functions that match `GLOB`; may be repeated")
 	f.StringVar(&o.cpu, "cpu", "", "the assembly is for `CPU`: amd64, 386 or arm64 (default: what it looks like)")
