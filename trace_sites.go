@@ -41,7 +41,14 @@ func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr 
 	case unusable > 0:
 		err = fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", p.PID)
 	default:
-		err = errors.Join(fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID), problem)
+		err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID)
+		if problem != nil {
+			err = fmt.Errorf("%w; %w", err, problem)
+		}
+		if errors.Is(problem, proc.ErrExited) {
+			l.Close()
+			return nil, nil, fmt.Errorf("process %d: it has no memory: a thread of the kernel, or a process that has ended", p.PID)
+		}
 	}
 	l.Close()
 	return nil, nil, &noSites{err}

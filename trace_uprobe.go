@@ -49,6 +49,10 @@ func openProbes(p *proc.Process, s selection) (*probes, error) {
 	}
 	if w.sites = w.choose(modules.All()); len(w.sites) == 0 {
 		w.modules.Close()
+		named := func(i *patch.Image) bool { return i.IsProgram() && len(i.Functions()) > 0 }
+		if !slices.ContainsFunc(modules.All(), named) {
+			return nil, errors.New("it has no symbols: functions have no names without them, or a separate debug file")
+		}
 		return nil, errors.New("no function in its symbol tables fits (one that was inlined everywhere is none)")
 	}
 	return w, nil

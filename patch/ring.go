@@ -156,7 +156,7 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 		if r.file != nil {
 			r.file.Close()
 		}
-		return fmt.Errorf("map rings: %w", err)
+		return fmt.Errorf("map memory for events, %d MB of addresses: %w; a smaller --buffer needs less", size>>20, err)
 	}
 	if r.ringSize < minArgumentsRing && s.options.Arguments {
 		return fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)

@@ -80,6 +80,12 @@ func Open(pid int) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{PID: pid, dir: dir}
+	if b, err := p.read("status"); err == nil {
+		if of := statusField(b, "Tgid"); of != pid && of > 0 { // a thread of that process
+			dir.Close()
+			return Open(of)
+		}
+	}
 	st, err := p.stat()
 	if err == nil {
 		p.Name, p.Start = st.name, st.start

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -282,6 +283,25 @@ func TestTicks(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); Ticks() <= first; {
 		if time.Now().After(deadline) {
 			t.Fatalf("it stays at %d", first)
+		}
+	}
+}
+
+// TestOpenThread opens a process by the id of one of its threads.
+func TestOpenThread(t *testing.T) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		id, _ := strconv.Atoi(thread.Name())
+		p, err := Open(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		if p.PID != os.Getpid() {
+			t.Errorf("thread %d: process %d, want %d", id, p.PID, os.Getpid())
 		}
 	}
 }

@@ -6,7 +6,7 @@ import "strings"
 // address where that of a function is. setjmp and its like keep the return
 // address, vfork returns twice.
 var notCalled = map[string]bool{
-	"_start": true, "_dl_start": true, "_dl_start_user": true, "__restore_rt": true, "__morestack": true,
+	"_start": true, "_init": true, "_dl_start": true, "_dl_start_user": true, "__restore_rt": true, "__morestack": true,
 	"setjmp": true, "_setjmp": true, "__setjmp": true, "sigsetjmp": true, "__sigsetjmp": true, "longjmp": true, "siglongjmp": true,
 	"vfork": true, "__vfork": true, "__libc_vfork": true,
 	"getcontext": true, "__getcontext": true, "setcontext": true, "__setcontext": true, "swapcontext": true, "__swapcontext": true, "__start_context": true,
@@ -17,7 +17,8 @@ var notCalled = map[string]bool{
 // returns, in the usual way. Compilers move rare parts of functions apart
 // ("f.cold"): these are jumped to.
 func IsCalled(symbol string) bool {
-	return !notCalled[symbol] && !strings.HasPrefix(symbol, "_dl_runtime_") && !strings.HasPrefix(symbol, "_dl_tlsdesc_") &&
+	// Where a program of Go begins ("_rt0_amd64_linux") it is kept until it is traced.
+	return !notCalled[symbol] && !strings.HasPrefix(symbol, "_rt0_") && !strings.HasPrefix(symbol, "_dl_runtime_") && !strings.HasPrefix(symbol, "_dl_tlsdesc_") &&
 		!strings.HasSuffix(symbol, ".cold") && !strings.Contains(symbol, ".cold.")
 }
 

@@ -392,7 +392,7 @@ func TestExit(t *testing.T) {
 func TestIsCalled(t *testing.T) {
 	for symbol, want := range map[string]bool{
 		"main": true, "f.part.0": true, "_Z1fv": true, "coldest": true,
-		"f.cold": false, "f.cold.12": false, "_start": false, "vfork": false, "_dl_runtime_resolve_xsavec": false,
+		"f.cold": false, "_init": false, "_rt0_amd64_linux": false, "f.cold.12": false, "_start": false, "vfork": false, "_dl_runtime_resolve_xsavec": false,
 	} {
 		if got := IsCalled(symbol); got != want {
 			t.Errorf("IsCalled(%q) = %v", symbol, got)
