@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"math"
 	"os/exec"
 	"regexp"
@@ -390,6 +391,11 @@ func FuzzRaw(f *testing.F) {
 		events = rawEvent(events, &e)
 	}
 	f.Add(meta, []byte(`{"id":1,"name":"one","process":2}`), events, []byte(`[{"name":"more","arguments":[{"name":"a","format":"s"}]}]`), events[16:], uint16(0))
+	var stacks []byte
+	for _, e := range script("0@1000000 1@5000000 2@4999900 0@999900 1@9000000 /0@999900 /2@4999900 1@5000000 /1@9000000 /0@1000000") {
+		stacks = rawEvent(stacks, &e)
+	}
+	f.Add(meta, []byte(`{"id":1}`), stacks, []byte("[]"), stacks[48:], uint16(0))
 	f.Add(meta, []byte(`{"id":1}`), events[:40], []byte("[]"), []byte{}, uint16(9))
 	f.Fuzz(func(t *testing.T, header, thread, first, more, second []byte, cut uint16) {
 		b := []byte(rawMagic)
@@ -417,6 +423,8 @@ func FuzzRaw(f *testing.F) {
 				t.Fatal(err)
 			}
 			outputs = append(outputs, out)
+			filtered, _ := NewOutput(format, io.Discard, &r.Header)
+			outputs = append(outputs, Filtered(filtered, Filter{Root: func(n uint32) bool { return n == 1 }, Depth: 2, MinTime: 15}))
 		}
 		builder := NewBuilder(&r.Header, outputs...)
 		lost, _ := r.Read(builder.Add)
