@@ -24,6 +24,7 @@ type graph struct {
 
 	on                       map[int]*Thread // the stacks of threads that have several
 	prefixes                 map[*Thread]string
+	names                    []string // of functions
 	buffer, duration, number []byte
 }
 
@@ -47,7 +48,7 @@ func (g *graph) Enter(t *Thread, c *Call) {
 // called writes a call as source does. A name of C++ has its parameters already;
 // arguments take their place.
 func (g *graph) called(c *Call) string {
-	name := g.h.Functions[c.Function].Name
+	name := g.name(c.Function)
 	open := parametersAt(name)
 	switch {
 	case open >= 0 && len(c.Words) == 0:
@@ -56,6 +57,19 @@ func (g *graph) called(c *Call) string {
 		name = name[:open]
 	}
 	return name + g.h.written(c)
+}
+
+// name returns what a function is called, for people.
+func (g *graph) name(function uint32) string {
+	for i := len(g.names); i < len(g.h.Functions); i++ {
+		g.names = append(g.names, forPeople(g.h.Functions[i].Name))
+	}
+	return g.names[function]
+}
+
+// forPeople is a name with std::string for what that stands for.
+func forPeople(name string) string {
+	return strings.ReplaceAll(name, "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
 }
 
 // ShortName is a name without parameters.
@@ -128,7 +142,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 		return
 	}
 	g.settle(t)
-	g.line(t, c.End, duration, c.Depth, "} /* "+ShortName(g.h.Functions[c.Function].Name)+" */")
+	g.line(t, c.End, duration, c.Depth, "} /* "+ShortName(g.name(c.Function))+" */")
 }
 
 func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text string) {

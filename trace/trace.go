@@ -85,7 +85,7 @@ func (h *Header) process(t *Thread) int {
 // program returns that of a thread.
 func (h *Header) program(t *Thread) string { return cmp.Or(t.Program, h.Program) }
 
-// Names returns the names of the functions, those that several programs or libraries
+// Names returns the names of the functions for people, those that several programs or libraries
 // have with the file.
 func (h *Header) Names() []string {
 	images := make(map[string]string)
@@ -98,7 +98,7 @@ func (h *Header) Names() []string {
 	}
 	names := make([]string, len(h.Functions))
 	for i, f := range h.Functions {
-		if names[i] = f.Name; shared[f.Name] {
+		if names[i] = forPeople(f.Name); shared[f.Name] {
 			names[i] += " [" + path.Base(f.Image) + "]"
 		}
 	}

@@ -139,6 +139,17 @@ func TestGraphOfStacks(t *testing.T) {
 	}
 }
 
+// TestForPeople checks names in text.
+func TestForPeople(t *testing.T) {
+	h := header
+	h.Functions = []Function{{Name: "get(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&)"}}
+	for format, want := range map[string]string{"graph": "| get(std::string const&);\n", "stats": " get(std::string const&)\n"} {
+		if got, _ := write(t, format, &h, script("0@90 /0@90")); !strings.HasSuffix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestFilter checks which calls pass.
 func TestFilter(t *testing.T) {
 	const events = "0@90 1@80 2@70 /2@70 1@60 2@50 /2@50 /1@60 /1@80 2@40 /2@40 /0@90"
