@@ -112,7 +112,11 @@ func printDiff(w io.Writer, r *Report) error {
 		}
 		if calls {
 			a, b := c.values(callsOf)
-			t.cells(fmt.Sprintf("%+d", b-a), fmt.Sprint(a), fmt.Sprint(b))
+			if a == 0 && b == 0 {
+				t.cells("", "", "") // nobody counted
+			} else {
+				t.cells(fmt.Sprintf("%+d", b-a), fmt.Sprint(a), fmt.Sprint(b))
+			}
 		}
 		t.cells(c.node().shortName(), r.place(c.node()))
 		t.end()
