@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -130,6 +131,7 @@ does the next trace of it.`,
 	f.DurationVar(&o.minDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
 	f.StringVar(&o.sample, "sample", "", "record of outermost calls only one in N, at random: `1/N`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
+	f.StringArrayVar(&o.threads, "thread", nil, "show only threads whose id or name fits `THREAD`; may be repeated (default: all)")
 	f.Uint64Var(&o.events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.BoolVar(&o.newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
@@ -153,6 +155,7 @@ does the next trace of it.`,
 	cmd.MarkFlagsMutuallyExclusive("count", "output")
 	cmd.MarkFlagsMutuallyExclusive("count", "flight-recorder")
 	cmd.MarkFlagsMutuallyExclusive("count", "events")
+	cmd.MarkFlagsMutuallyExclusive("count", "thread")
 	cmd.MarkFlagsMutuallyExclusive("flight-recorder", "events")
 	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
 	for _, other := range []string{"list", "repair", "read", "set"} {
@@ -162,17 +165,22 @@ does the next trace of it.`,
 }
 
 type traceOptions struct {
-	functions, notrace, graphFrom, args, outputs []string
-	exits, count, newest, follow, list, repair   bool
-	setRunning, off, on, followExec              bool
-	depth, buffer                                int
-	minDuration, duration                        time.Duration
-	sample, read                                 string
-	events                                       uint64
+	functions, notrace, graphFrom, args, outputs, threads []string
+	exits, count, newest, follow, list, repair            bool
+	setRunning, off, on, followExec                       bool
+	depth, buffer                                         int
+	minDuration, duration                                 time.Duration
+	sample, read                                          string
+	events                                                uint64
 }
 
 func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
+	for _, wanted := range o.threads {
+		if _, err := path.Match(wanted, ""); err != nil {
+			return usageError(fmt.Errorf("--thread %q: %w", wanted, err))
+		}
+	}
 	switch {
 	case o.read != "" && len(args) > 0:
 		return usageError(errors.New("--read needs no TARGET"))

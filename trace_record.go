@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -316,6 +318,9 @@ func (r *recorder) take(thread trace.Thread, events []trace.Event) {
 }
 
 func (r *recorder) give(t trace.Thread, events []trace.Event) {
+	if !r.o.takesThread(&t) {
+		return
+	}
 	if r.o.events > 0 {
 		if events = r.upTo(events); len(events) == 0 {
 			return
@@ -325,6 +330,14 @@ func (r *recorder) give(t trace.Thread, events []trace.Event) {
 		r.raw.Add(t, events)
 	}
 	r.builder.Add(t, events)
+}
+
+// takesThread tells whether the thread is one of those that --thread wants.
+func (o *traceOptions) takesThread(t *trace.Thread) bool {
+	return len(o.threads) == 0 || slices.ContainsFunc(o.threads, func(wanted string) bool {
+		fits, _ := path.Match(wanted, t.Name)
+		return fits || wanted == strconv.Itoa(t.ID)
+	})
 }
 
 // upTo returns as many of the events as --events wants; words are not counted.
