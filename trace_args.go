@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"footfall/exe"
 	"footfall/patch"
+	"footfall/proc"
 	"footfall/trace"
 )
 
@@ -175,24 +177,31 @@ func formatOf(p exe.Parameter) (patch.ArgumentKind, trace.Argument) {
 // f.isra.0 and so on have fewer parameters than the source says.
 var changed = regexp.MustCompile(`\.(constprop|isra|part|cold|llvm)\b`)
 
-// describeArguments finds out the arguments of a site. What is not known of them
-// it says, once for each --args.
+// describeArguments finds out the arguments of a site.
 func (l *libraries) describeArguments(site *patch.Site) {
-	for i := range l.selection.arguments {
-		a := &l.selection.arguments[i]
-		if !a.pattern.Matches(l.p, site) {
+	if names, chosen := l.selection.describe(l.p, site, l.stderr); chosen {
+		l.described[site] = names
+	}
+}
+
+// describe gives a site the arguments that are to be recorded, and returns what they
+// are called, and whether there are to be any. What is not known of them it says.
+func (s *selection) describe(p *proc.Process, site *patch.Site, stderr io.Writer) (names []trace.Argument, chosen bool) {
+	for i := range s.arguments {
+		a := &s.arguments[i]
+		if !a.pattern.Matches(p, site) {
 			continue
 		}
-		declared, err := site.Image.Parameters(l.p, site.Addr)
+		declared, err := site.Image.Parameters(p, site.Addr)
 		if changed.MatchString(site.Function.Name) {
 			declared, err = nil, errors.New("the compiler has changed its parameters")
 		}
 		site.Arguments = nil
 		names, err := a.describe(site, declared, err)
-		l.described[site] = names
 		if err != nil {
-			fmt.Fprintf(l.stderr, "footfall: not all arguments of %s are shown: %v; name them: --args '%s:arg1/d,arg2/s'\n", site.Name(), err, a.text)
+			fmt.Fprintf(stderr, "footfall: not all arguments of %s are shown: %v; name them: --args '%s:arg1/d,arg2/s'\n", site.Name(), err, a.text)
 		}
-		return
+		return names, true
 	}
+	return nil, false
 }

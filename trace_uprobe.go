@@ -32,13 +32,14 @@ type probes struct {
 	exits     bool
 	session   *uprobe.Session
 	next      time.Time
+	described map[*patch.Site][]trace.Argument
 }
 
 // openProbes selects functions. A pattern is for libraries if it names one, or
 // fits nothing in the program itself.
 func openProbes(p *proc.Process, s selection) (*probes, error) {
 	modules, _ := patch.OpenModules(p) // some files are not programs
-	w := &probes{p: p, modules: modules, selection: s, libraries: selection{leave: s.leave}}
+	w := &probes{p: p, modules: modules, selection: s, libraries: selection{leave: s.leave}, described: make(map[*patch.Site][]trace.Argument)}
 	for _, pattern := range s.take {
 		fits := func(i *patch.Image) bool {
 			return i.IsProgram() && slices.ContainsFunc(i.Functions(), func(s *patch.Site) bool { return pattern.Matches(p, s) })
@@ -120,7 +121,7 @@ func (w *probes) attach(from int, stderr io.Writer) (int, error) {
 	var list []uprobe.Probe
 	for id := from; id < len(w.sites) && id < uprobe.MaxID; id++ {
 		s := w.sites[id]
-		list = append(list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: uint32(id)})
+		list = append(list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: uint32(id), Arguments: w.argumentsOf(s, stderr)})
 	}
 	skipped, err := w.session.Attach(list)
 	n := 0
@@ -132,6 +133,24 @@ func (w *probes) attach(from int, stderr io.Writer) (int, error) {
 		fmt.Fprintf(stderr, "footfall: %s is not traced: %v\n", w.sites[id].Name(), why)
 	}
 	return len(list) - len(skipped), err
+}
+
+// argumentsOf returns the arguments of a site that are to be read, and notes what they
+// are called.
+func (w *probes) argumentsOf(site *patch.Site, stderr io.Writer) []uprobe.Argument {
+	names, _ := w.selection.describe(w.p, site, stderr)
+	var arguments []uprobe.Argument
+	var described []trace.Argument
+	for i, a := range site.Arguments {
+		if a.Kind == patch.Float {
+			fmt.Fprintf(stderr, "footfall: argument %s of %s is left out: uprobes know none in floating point\n", names[i].Name, site.Name())
+			continue
+		}
+		arguments = append(arguments, uprobe.Argument{Index: a.Index, String: a.Kind == patch.String})
+		described = append(described, names[i])
+	}
+	w.described[site] = described
+	return arguments
 }
 
 // update watches libraries that have been loaded meanwhile. It looks only now
@@ -175,7 +194,7 @@ func (w *probes) close() error {
 func (o *traceOptions) notByProbes() error {
 	for name, set := range map[string]bool{
 		"--graph-from": len(o.graphFrom) > 0, "--depth": o.depth > 0, "--min-duration": o.minDuration > 0,
-		"--sample": o.sample != "", "--flight-recorder": o.newest, "--args": len(o.args) > 0,
+		"--sample": o.sample != "", "--flight-recorder": o.newest,
 	} {
 		if set {
 			return fmt.Errorf("the kernel's uprobes, which work without, know no %s", name)
@@ -186,7 +205,7 @@ func (o *traceOptions) notByProbes() error {
 
 // traceProbes is footfall trace of functions without room; none says so.
 func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *noSites, release func() error) (err error) {
-	chosen, err := newSelection(o.functions, o.notrace, nil, nil)
+	chosen, err := newSelection(o.functions, o.notrace, nil, o.args)
 	if err != nil {
 		return usageError(err)
 	}
@@ -263,7 +282,7 @@ func monotonic() uint64 {
 func (r *probeRecorder) numberProbes() {
 	lines := len(r.probes.sites) < 50_000 && !r.o.count
 	for _, s := range r.probes.sites[len(r.numbers):] {
-		f := trace.Function{Name: s.Name(), Image: s.Image.Path}
+		f := trace.Function{Name: s.Name(), Image: s.Image.Path, Arguments: r.probes.described[s]}
 		if lines {
 			f.File, f.Line = s.Source(r.p)
 		}
@@ -304,7 +323,11 @@ func (r *probeRecorder) read(end bool) int {
 			if int(e.ID) >= len(r.numbers) || e.Time < r.from {
 				continue
 			}
-			r.held = append(r.held, held{r.thread(e.TID), e.Time - r.from, trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)}})
+			thread, time := r.thread(e.TID), e.Time-r.from
+			r.held = append(r.held, held{thread, time, trace.Event{Time: time, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)}})
+			for _, w := range e.Words {
+				r.held = append(r.held, held{thread, time, trace.Event{Time: w, Word: true}})
+			}
 		}
 	})
 	r.total += uint64(n)

@@ -90,18 +90,23 @@ func rule(row exe.UnwindRow) uint64 {
 
 // program loads the one for entries or for exits.
 func (s *Session) program(exit bool) (*ebpf.Program, error) {
-	spec := &ebpf.ProgramSpec{Name: "footfall", Type: ebpf.Kprobe, License: "Apache-2.0"}
 	switch s.options.Mode {
 	case Counts:
-		spec.Instructions = countCall(s.results)
+		return s.newProgram(countCall(s.results), ownLicense)
 	case Chains:
-		spec.Instructions = countChain(s.results, s.rows, s.options.ChainDepth, len(s.options.Rows)+1)
-		// The kernel lets no other program read a process's memory.
-		spec.License = "Dual MIT/GPL"
-	default:
-		spec.Instructions = writeEvent(s.results, exit)
+		return s.newProgram(countChain(s.results, s.rows, s.options.ChainDepth, len(s.options.Rows)+1), readingLicense)
 	}
-	spec.Instructions = append(spec.Instructions, countLost(s.lost)...)
+	return s.newProgram(writeEvent(s.results, exit), ownLicense)
+}
+
+// Licenses: the kernel lets only programs of the second one read a process's memory.
+const (
+	ownLicense     = "Apache-2.0"
+	readingLicense = "Dual MIT/GPL"
+)
+
+func (s *Session) newProgram(code asm.Instructions, license string) (*ebpf.Program, error) {
+	spec := &ebpf.ProgramSpec{Name: "footfall", Type: ebpf.Kprobe, License: license, Instructions: append(code, countLost(s.lost)...)}
 	if s.multi {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 	}

@@ -19,6 +19,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -68,6 +69,8 @@ type Probe struct {
 	File   string // the program or library
 	Offset uint64 // of the function's first instruction in the file
 	ID     uint32 // less than MaxID
+	// Arguments are read with each event of an entry.
+	Arguments []Argument
 }
 
 // MaxID is more than any ID.
@@ -80,6 +83,9 @@ type Event struct {
 	ID    uint32 // of the probe
 	Exit  bool
 	Stack uint64 // where the return address is
+	// Words are the arguments: of an integer one, of a string the pointer, its
+	// length with flags above, and the bytes, as package trace has them.
+	Words []uint64
 }
 
 // A Chain is how a function was reached.
@@ -95,6 +101,8 @@ type Session struct {
 	rows          *ebpf.Map
 	reader        *ringbuf.Reader
 	entry, exit   *ebpf.Program
+	entries       map[string]*ebpf.Program // with arguments
+	arguments     map[uint32][]Argument    // by probe
 	links         []link.Link
 	multi         bool
 }
@@ -113,7 +121,7 @@ func Open(o Options) (*Session, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, errors.New("uprobes are known for x86-64 only")
 	}
-	s := &Session{options: o}
+	s := &Session{options: o, entries: make(map[string]*ebpf.Program), arguments: make(map[uint32][]Argument)}
 	if err := s.load(); err != nil {
 		s.Close()
 		var refused *ebpf.VerifierError
@@ -153,20 +161,29 @@ func (s *Session) load() (err error) {
 // step over their first instruction, are returned by their IDs.
 func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 	skipped = make(map[uint32]error)
-	files := make(map[string][]Probe)
-	var names []string
+	type group struct{ file, arguments string }
+	groups := make(map[group][]Probe)
+	var order []group
 	for _, p := range probes {
-		if files[p.File] == nil {
-			names = append(names, p.File)
+		g := group{p.File, fmt.Sprint(p.Arguments)}
+		if groups[g] == nil {
+			order = append(order, g)
 		}
-		files[p.File] = append(files[p.File], p)
+		groups[g] = append(groups[g], p)
+		if len(p.Arguments) > 0 {
+			s.arguments[p.ID] = p.Arguments
+		}
 	}
-	for _, name := range names {
-		file, err := link.OpenExecutable(name)
+	for _, g := range order {
+		file, err := link.OpenExecutable(g.file)
 		if err != nil {
 			return skipped, err
 		}
-		if err := s.attach(file, files[name], skipped); err != nil {
+		entry, err := s.entryProgram(groups[g][0].Arguments)
+		if err != nil {
+			return skipped, err
+		}
+		if err := s.attach(file, entry, groups[g], skipped); err != nil {
 			return skipped, err
 		}
 	}
@@ -179,23 +196,23 @@ const notSupported = unix.Errno(524)
 // maxSkipped probes that cannot be set are not the functions' fault.
 const maxSkipped = 64
 
-func (s *Session) attach(file *link.Executable, probes []Probe, skipped map[uint32]error) error {
+func (s *Session) attach(file *link.Executable, entry *ebpf.Program, probes []Probe, skipped map[uint32]error) error {
 	if !s.multi {
 		for _, p := range probes {
-			err := s.attachOne(file, p)
+			err := s.attachOne(file, entry, p)
 			if err := skip(p, err, skipped); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	err := s.attachMany(file, probes)
+	err := s.attachMany(file, entry, probes)
 	if err != nil && len(probes) > 1 && !errors.Is(err, os.ErrPermission) { // which one is it?
 		half := len(probes) / 2
-		if err := s.attach(file, probes[:half], skipped); err != nil {
+		if err := s.attach(file, entry, probes[:half], skipped); err != nil {
 			return err
 		}
-		return s.attach(file, probes[half:], skipped)
+		return s.attach(file, entry, probes[half:], skipped)
 	}
 	return skip(probes[0], err, skipped)
 }
@@ -218,13 +235,13 @@ func skip(p Probe, err error, skipped map[uint32]error) error {
 	return nil
 }
 
-func (s *Session) attachMany(file *link.Executable, probes []Probe) error {
+func (s *Session) attachMany(file *link.Executable, entry *ebpf.Program, probes []Probe) error {
 	o := &link.UprobeMultiOptions{PID: uint32(s.options.PID)}
 	for _, p := range probes {
 		o.Addresses = append(o.Addresses, p.Offset)
 		o.Cookies = append(o.Cookies, uint64(p.ID))
 	}
-	entries, err := file.UprobeMulti(nil, s.entry, o)
+	entries, err := file.UprobeMulti(nil, entry, o)
 	if err != nil {
 		return err
 	}
@@ -240,21 +257,21 @@ func (s *Session) attachMany(file *link.Executable, probes []Probe) error {
 	return nil
 }
 
-func (s *Session) attachOne(file *link.Executable, p Probe) error {
+func (s *Session) attachOne(file *link.Executable, entry *ebpf.Program, p Probe) error {
 	o := &link.UprobeOptions{Address: p.Offset, PID: s.options.PID, Cookie: uint64(p.ID)}
-	entry, err := file.Uprobe("", s.entry, o)
+	entries, err := file.Uprobe("", entry, o)
 	if err != nil {
 		return err
 	}
 	if s.exit != nil {
 		exit, err := file.Uretprobe("", s.exit, o)
 		if err != nil {
-			entry.Close()
+			entries.Close()
 			return err
 		}
 		s.links = append(s.links, exit)
 	}
-	s.links = append(s.links, entry)
+	s.links = append(s.links, entries)
 	return nil
 }
 
@@ -270,10 +287,14 @@ func (s *Session) Read(do func([]Event)) (n int) {
 			continue
 		}
 		word := binary.NativeEndian.Uint32(b[12:])
-		events = append(events, Event{
+		e := Event{
 			Time: binary.NativeEndian.Uint64(b), TID: int(binary.NativeEndian.Uint32(b[8:])),
 			ID: word &^ exitFlag, Exit: word&exitFlag != 0, Stack: binary.NativeEndian.Uint64(b[16:]),
-		})
+		}
+		if !e.Exit {
+			e.Words = argumentWords(b[eventSize:], s.arguments[e.ID])
+		}
+		events = append(events, e)
 		if n++; len(events) == cap(events) {
 			do(events)
 			events = events[:0]
@@ -359,7 +380,7 @@ func (s *Session) Close() error {
 	if s.reader != nil {
 		err = errors.Join(err, s.reader.Close())
 	}
-	for _, p := range []*ebpf.Program{s.entry, s.exit} {
+	for _, p := range append(slices.Collect(maps.Values(s.entries)), s.entry, s.exit) {
 		err = errors.Join(err, p.Close())
 	}
 	for _, m := range []*ebpf.Map{s.lost, s.results, s.rows} {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"footfall/exe"
@@ -156,7 +157,7 @@ func (p *program) probes(t *testing.T) []Probe {
 	var list []Probe
 	for _, fn := range functions {
 		if i := slices.Index(names, fn.Name); i >= 0 {
-			list = append(list, Probe{p.path, file.FileOffset(fn.Addr), uint32(i)})
+			list = append(list, Probe{File: p.path, Offset: file.FileOffset(fn.Addr), ID: uint32(i)})
 		}
 	}
 	if len(list) != len(names) {
@@ -304,6 +305,61 @@ func TestEvents(t *testing.T) {
 		})
 		if calls[0] != leafs || calls[1] != outers || calls[2] != tails || uint64(n) != 2*(leafs+outers+tails) || len(stacks) != 4 || s.Lost() != 0 {
 			t.Errorf("got %v, %d events of %d threads, want %d %d %d; lost %d", calls, n, len(stacks), leafs, outers, tails, s.Lost())
+		}
+	})
+}
+
+// TestArguments adds up what leaf is called with, by both ways to set probes.
+func TestArguments(t *testing.T) {
+	ways(t, func(t *testing.T, path string, single bool) {
+		p := start(t, path)
+		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Exits, BufferSize: 1 << 22, single: single})
+		probes := p.probes(t)
+		for i := range probes {
+			if names[probes[i].ID] == "leaf" {
+				probes[i].Arguments = []Argument{{Index: 0}, {Index: 0, String: true}}
+			}
+		}
+		if _, err := s.Attach(probes); err != nil {
+			t.Fatal(err)
+		}
+		leafs, _, _ := p.run(t)
+		if err := s.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		var calls, sum uint64
+		s.Read(func(events []Event) {
+			for _, e := range events {
+				switch {
+				case e.Exit || names[e.ID] != "leaf":
+					if e.Words != nil {
+						t.Fatalf("%s has arguments %x", names[e.ID], e.Words)
+					}
+					continue
+				case len(e.Words) != 3 || e.Words[2] != stringBad || uint32(e.Words[0]) != uint32(e.Words[1]):
+					t.Fatalf("the arguments of leaf are %x", e.Words) // small numbers, which are no strings
+				}
+				calls++
+				sum += uint64(uint32(e.Words[0]))
+			}
+		})
+		// leaf(i), leaf(i + 1) and leaf(i), for i below 500, in 4 threads
+		if want := uint64(4 * (3*(499*500/2) + 500)); calls != leafs || sum != want || s.Lost() != 0 {
+			t.Errorf("%d calls with the sum %d, want %d with %d; lost %d", calls, sum, leafs, want, s.Lost())
+		}
+	})
+}
+
+func FuzzArgumentWords(f *testing.F) {
+	f.Add(append(make([]byte, 8+8), "\x03\x00\x00\x00\x00\x00\x00\x00ab"+strings.Repeat("\x00", 54)...), uint8(2))
+	f.Add([]byte("12345678"), uint8(0))
+	f.Fuzz(func(t *testing.T, b []byte, strings uint8) {
+		var arguments []Argument
+		for i := range maxArguments {
+			arguments = append(arguments, Argument{Index: i, String: strings>>i&1 != 0})
+		}
+		if words := argumentWords(b, arguments); len(words) > len(b)/8 {
+			t.Errorf("%d words of %d bytes", len(words), len(b))
 		}
 	})
 }
