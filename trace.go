@@ -194,6 +194,8 @@ func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(errors.New("give a program after --"))
 	case (o.on || o.off) && !o.setRunning:
 		return usageError(errors.New("--on and --off need --set"))
+	case o.setRunning && dash < 0 && args[0] == "kernel":
+		return usageError(errors.New("a trace of the kernel cannot be changed while it runs"))
 	case o.setRunning && dash >= 0:
 		return usageError(errors.New("--set needs a TARGET that is traced"))
 	case o.setRunning:
