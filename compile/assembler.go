@@ -149,7 +149,7 @@ func (o *Orders) count(args []string, src []byte, selected func(unit, function s
 			out, problems, ok = nil, nil, false
 		}
 	}()
-	out, r, err := instrument.Rewrite(src, instrument.Options{CPU: cpu, Update: o.Update, Unit: o.source, Select: selected})
+	out, r, err := instrument.Rewrite(src, instrument.Options{CPU: cpu, Update: o.Update, Unit: o.source, Select: selected, Strip: true})
 	switch {
 	case errors.Is(err, instrument.ErrForeign):
 		if o.Verbose {

@@ -5,7 +5,7 @@ import "bytes"
 var i386 = &cpu{
 	name:     "386",
 	align:    4096,
-	branches: "cjnbrlde",
+	branches: &x86Branches,
 	landing:  x86Landing,
 	branch:   x86Branch,
 	count:    i386Count,

@@ -1,15 +1,11 @@
 package instrument
 
-import (
-	"bytes"
-	"fmt"
-	"strconv"
-)
+import "bytes"
 
 var amd64 = &cpu{
 	name:     "amd64",
 	align:    4096,
-	branches: "cjnbrlde",
+	branches: &x86Branches,
 	landing:  x86Landing,
 	branch:   x86Branch,
 	count:    amd64Count,
@@ -39,8 +35,7 @@ func amd64Count(b []byte, k int, u Update) []byte {
 	default:
 		b = append(b, "\tincq\t.Lfc+"...)
 	}
-	b = strconv.AppendInt(b, int64(8*k), 10)
-	return append(b, "(%rip)\n"...)
+	return append(appendNumber(b, "", 8*k), "(%rip)\n"...)
 }
 
 // amd64Indirect compares the target, in memory by way of r11, and calls it. Nothing is taken from
@@ -48,25 +43,38 @@ func amd64Count(b []byte, k int, u Update) []byte {
 // stays there, as GCC may keep something in r11 across a call by register of a function
 // that it knows.
 func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool) {
-	target, called := string(br.target), string(br.target)
-	save, restore := fmt.Sprintf("\tpushq\t%%r11\n\tmovq\t%s, %%r11\n", target), "\tpopq\t%r11\n"
-	if !amd64Register(br.target) {
-		b = appendf(b, "\tmovq\t%s, %%r11\n", target)
-		target, save, restore = "%r11", "", ""
+	target, called := br.target, br.target
+	register := amd64Register(target)
+	if !register {
+		b = append(append(append(b, "\tmovq\t"...), target...), ", %r11\n"...)
+		target = []byte("%r11")
 		if u != Split {
 			called = target
 		}
 	}
-	b = appendf(b, "\tcmpq\t.Lfc+%d(%%rip), %s\n\tjne\t.Lfm%d\n", 8*site, target, l.miss)
+	b = append(appendNumber(b, "\tcmpq\t.Lfc+", 8*site), "(%rip), "...)
+	b = append(appendNumber(append(b, target...), "\n\tjne\t.Lfm", l.miss), '\n')
 	b = amd64Count(b, site+1, u)
-	b = appendf(b, ".Lfs%d:\n\t%s%s\t*%s\n", l.site, st.prefix, st.word, called)
-	more := "leaq\t.Lfo(%rip), %rdx"
-	if site > maxMoreSite {
-		more = "xorl\t%edx, %edx"
+	b = append(appendNumber(b, ".Lfs", l.site), ":\n\t"...)
+	b = append(append(append(b, st.prefix...), st.word...), "\t*"...)
+	b = append(append(b, called...), '\n')
+
+	after = append(appendNumber(after, ".Lfm", l.miss), ":\n"...)
+	if register {
+		after = append(append(append(after, "\tpushq\t%r11\n\tmovq\t"...), target...), ", %r11\n"...)
 	}
 	// rax counts vector arguments, but nothing is below the stack pointer here.
-	after = appendf(nil, ".Lfm%d:\n%s\tpushq\t%%rax\n\tpushq\t%%rdx\n\tleaq\t.Lfc+%d(%%rip), %%rax\n\t%s\n\tcall\t%s\n\tpopq\t%%rdx\n\tpopq\t%%rax\n%s\tjmp\t.Lfs%d\n",
-		l.miss, save, 8*site, more, missName(u), restore, l.site)
+	after = append(appendNumber(append(after, "\tpushq\t%rax\n\tpushq\t%rdx\n"...), "\tleaq\t.Lfc+", 8*site), "(%rip), %rax\n"...)
+	if site > maxMoreSite {
+		after = append(after, "\txorl\t%edx, %edx\n"...)
+	} else {
+		after = append(after, "\tleaq\t.Lfo(%rip), %rdx\n"...)
+	}
+	after = append(append(append(after, "\tcall\t"...), missName(u)...), "\n\tpopq\t%rdx\n\tpopq\t%rax\n"...)
+	if register {
+		after = append(after, "\tpopq\t%r11\n"...)
+	}
+	after = append(appendNumber(after, "\tjmp\t.Lfs", l.site), '\n')
 	return b, after, true
 }
 

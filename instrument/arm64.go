@@ -6,7 +6,7 @@ var arm64 = &cpu{
 	name:     "arm64",
 	slash:    true,
 	align:    65536, // the largest page that kernels are built with
-	branches: "b",
+	branches: &[256]string{'b': "*"},
 	landing:  arm64Landing,
 	branch:   arm64Branch,
 	count:    arm64Count,

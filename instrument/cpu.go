@@ -3,14 +3,16 @@ package instrument
 import (
 	"bytes"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // A cpu is what rewriting must know of an instruction set.
 type cpu struct {
 	name     string
-	slash    bool   // comments begin with //
-	align    int    // of the counters: they need pages of their own
-	branches string // initials of branches, and of prefixes
+	slash    bool         // comments begin with //
+	align    int          // of the counters: they need pages of their own
+	branches *[256]string // initials of branches and of prefixes, with the letters that may follow; * is any
 	landing  func(statement) bool
 	branch   func(statement) branch
 
@@ -39,6 +41,13 @@ type cpu struct {
 
 // cpus are the instruction sets that can be rewritten, by Go's names.
 var cpus = map[string]*cpu{"amd64": amd64, "386": i386, "arm64": arm64}
+
+// mayBranch tells whether the instruction of a line may be a branch, or have a
+// prefix.
+func (c *cpu) mayBranch(line []byte) bool {
+	second := c.branches[line[1]]
+	return second != "" && (second == "*" || strings.IndexByte(second, line[2]) >= 0)
+}
 
 // labels are numbers for the local labels of an indirect call: before the call
 // itself, and of the code that follows the function.
@@ -97,6 +106,11 @@ func calledSymbol(operand []byte) []byte {
 		return nil
 	}
 	return name
+}
+
+// appendNumber appends text and a number: most of what is inserted is that.
+func appendNumber(b []byte, text string, n int) []byte {
+	return strconv.AppendInt(append(b, text...), int64(n), 10)
 }
 
 func appendf(b []byte, format string, args ...any) []byte { return fmt.Appendf(b, format, args...) }

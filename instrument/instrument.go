@@ -107,6 +107,8 @@ type Options struct {
 	// Select tells whether to count a function of a unit, by its symbol; nil counts
 	// all. Calls are counted where their caller is.
 	Select func(unit, function string) bool
+	// Strip leaves out comments of instructions, which take the assembler's time.
+	Strip bool
 }
 
 // A Report tells what was done.

@@ -2,6 +2,67 @@ package instrument
 
 import "bytes"
 
+// A reader goes through a file line by line.
+type reader struct {
+	src               []byte
+	start, end, after int // of the line; end is before what ends it, after behind
+	semicolon         int // the next one, from the start of some line on
+}
+
+// next goes to the next line, false means that there is none.
+func (r *reader) next() bool {
+	r.start = r.after
+	n := bytes.IndexByte(r.src[r.start:], '\n')
+	r.end, r.after = r.start+n, r.start+n+1
+	if n < 0 {
+		r.end, r.after = len(r.src), len(r.src)
+	}
+	return r.start < len(r.src)
+}
+
+func (r *reader) line() []byte { return r.src[r.start:r.end] }
+
+// single tells whether the line is one statement at most, without a semicolon.
+func (r *reader) single() bool {
+	if r.semicolon < r.start {
+		r.semicolon = r.start + bytes.IndexByte(r.src[r.start:], ';')
+		if r.semicolon < r.start {
+			r.semicolon = len(r.src)
+		}
+	}
+	return r.semicolon >= r.end
+}
+
+// A kind is what a line is at the first look.
+type kind uint8
+
+const (
+	anyLine     kind = iota // to be taken apart
+	dataLine                // without a meaning for us
+	localLine               // a label that begins with .L
+	instruction             // one that is not inline assembly's
+)
+
+// kind tells quickly what most lines are.
+func (r *reader) kind() kind {
+	line := r.line()
+	switch {
+	case len(line) < 3:
+	case line[0] == '.':
+		if colon := bytes.IndexByte(line, ':'); line[1] == 'L' && colon == len(line)-1 && r.single() {
+			return localLine
+		}
+	case line[0] != '\t':
+	case line[1] == '.':
+		if dull(line) {
+			return dataLine
+		}
+	case line[1] >= 'a' && line[1] <= 'z' && r.single():
+		return instruction
+	}
+	return anyLine
+}
+
 // A statement is a label, a directive or an instruction of a line.
 type statement struct {
 	label    []byte // the name, unquoted; nil: no label
@@ -40,8 +101,8 @@ func (s *scanner) next() (st statement, ok bool) {
 	}
 	start := text
 	for {
-		n := bytes.IndexAny(text, " \t")
-		if n < 0 {
+		n := wordEnd(text)
+		if n == len(text) {
 			st.word, text = text, nil
 			break
 		}
@@ -53,6 +114,16 @@ func (s *scanner) next() (st statement, ok bool) {
 	}
 	st.operands = text
 	return st, true
+}
+
+// wordEnd returns the length of the word at the start of b.
+func wordEnd(b []byte) int {
+	for i, c := range b {
+		if c == ' ' || c == '\t' {
+			return i
+		}
+	}
+	return len(b)
 }
 
 // prefixes may stand before a mnemonic.
@@ -166,5 +237,5 @@ func dull(line []byte) bool {
 var dullDirectives = [256][]string{
 	'a': {"ascii\t", "asciz\t"}, 'b': {"byte\t"}, 'l': {"long\t", "loc "}, 'q': {"quad\t"}, 's': {"string\t", "sleb128 ", "short\t"},
 	'u': {"uleb128 "}, 'v': {"value\t"}, 'z': {"zero\t"},
-	'c': {"cfi_def_cfa", "cfi_offset", "cfi_remember", "cfi_restore", "cfi_adjust"},
+	'c': {"cfi_def_cfa", "cfi_offset", "cfi_remember", "cfi_restore", "cfi_adjust"}, 'p': {"p2align ", "p2align\t"},
 }

@@ -81,19 +81,57 @@ type call struct {
 }
 
 func (w *rewriter) run() {
-	for start := 0; start < len(w.src); {
-		end := start + bytes.IndexByte(w.src[start:], '\n') + 1
-		if end == start {
-			end = len(w.src)
-		}
+	for r := (reader{src: w.src}); r.next(); {
 		w.line++
-		w.oneLine(start, end)
-		start = end
+		if w.asm || w.pending != nil || !w.idle(&r) {
+			w.oneLine(r.start, r.end)
+		}
 	}
 	w.copy(len(w.src))
 	if len(w.out) > 0 && w.out[len(w.out)-1] != '\n' {
 		w.out = append(w.out, '\n')
 	}
+}
+
+// idle tells quickly of most lines that they change nothing: data, labels within
+// functions, and instructions that go on to the next, or jump to such a label.
+func (w *rewriter) idle(r *reader) bool {
+	line := r.line()
+	switch r.kind() {
+	case dataLine:
+		return true
+	case localLine:
+		return !w.dotted && !endLabel(line)
+	case instruction:
+		if !w.sections.current.exec {
+			return true
+		}
+		if w.cpu.mayBranch(line) && (w.dotted || !localOperand(line)) {
+			return false
+		}
+		if w.o.Strip {
+			w.strip(r)
+		}
+		return true
+	}
+	return false
+}
+
+// localOperand tells whether the operand of an instruction begins with .L.
+func localOperand(line []byte) bool {
+	operand := trimLeft(line[1+wordEnd(line[1:]):])
+	return len(operand) > 2 && operand[0] == '.' && operand[1] == 'L'
+}
+
+// strip leaves out the comment of an instruction.
+func (w *rewriter) strip(r *reader) {
+	line := r.line()
+	n := bytes.IndexByte(line, '#')
+	if n < 0 || w.cpu.slash || bytes.IndexByte(line[:n], '"') >= 0 {
+		return
+	}
+	w.copy(r.start + len(trimRight(line[:n])))
+	w.copied = r.end
 }
 
 // copy copies src up to an offset.
@@ -117,7 +155,7 @@ func (w *rewriter) problem(format string, args ...any) {
 }
 
 func (w *rewriter) oneLine(start, end int) {
-	line := bytes.TrimRight(w.src[start:end], "\n")
+	line := w.src[start:end]
 	if was := w.asm; inlineAssembly(line, &w.asm) || was {
 		if w.asm && !was && w.pending != nil && w.sections.current == w.pending.section {
 			if w.naked(start) {
@@ -127,9 +165,6 @@ func (w *rewriter) oneLine(start, end int) {
 				w.enter(start)
 			}
 		}
-		return
-	}
-	if w.pending == nil && (dull(line) || w.straight(line)) {
 		return
 	}
 	s := scanner{rest: line, slash: w.cpu.slash}
@@ -164,13 +199,6 @@ func (w *rewriter) oneLine(start, end int) {
 			w.instruction(st, at, stop)
 		}
 	}
-}
-
-// straight tells quickly that a line is an instruction that only goes on to the
-// next, or one that nobody runs.
-func (w *rewriter) straight(line []byte) bool {
-	return len(line) > 1 && line[0] == '\t' && line[1] != '.' && line[1] > ' ' &&
-		(!w.sections.current.exec || strings.IndexByte(w.cpu.branches, line[1]) < 0) && bytes.IndexByte(line, ';') < 0
 }
 
 // inlineAssembly tells whether a line begins or ends inline assembly.
@@ -220,17 +248,21 @@ func (w *rewriter) labelled(label []byte, at int) {
 	if !sec.exec {
 		return
 	}
-	name := string(label)
-	if w.functions[name] {
-		w.begin(name, at)
+	if w.functions[string(label)] {
+		w.begin(string(label), at)
 		return
 	}
-	if w.pending != nil && w.pending.section == sec && !entryLabel(name) {
+	if w.pending != nil && w.pending.section == sec && !entryLabel(string(label)) {
 		w.enter(at)
 	}
-	if sec.fn != nil && (strings.HasPrefix(name, ".LFE") || strings.HasPrefix(name, ".Lfunc_end")) {
+	if sec.fn != nil && endLabel(label) {
 		w.flush(sec.fn, at)
 	}
+}
+
+// endLabel tells whether a label stands behind a function's code.
+func endLabel(name []byte) bool {
+	return bytes.HasPrefix(name, []byte(".LFE")) || bytes.HasPrefix(name, []byte(".Lfunc_end"))
 }
 
 // entryLabel tells whether a label may stand between that of a function and its
@@ -267,7 +299,7 @@ func (w *rewriter) begin(name string, at int) {
 	}
 	w.labels++
 	w.insertAt(at)
-	w.out = appendf(w.out, ".Lff%d:\n", f.label)
+	w.out = append(appendNumber(w.out, ".Lff", f.label), ":\n"...)
 	sec.fn = f
 	w.done = append(w.done, f)
 	if !part {
@@ -353,7 +385,7 @@ func (w *rewriter) directive(st statement, at int) {
 		}
 		w.flush(f, at)
 		w.insertAt(at)
-		w.out = appendf(w.out, ".Lfe%d:\n", f.label)
+		w.out = append(appendNumber(w.out, ".Lfe", f.label), ":\n"...)
 		f.end, sec.fn = true, nil
 	}
 }
@@ -424,7 +456,7 @@ func (w *rewriter) direct(f *function, kind callKind, br branch, at int) {
 	c := w.call(f, kind, br.target, 1)
 	w.insertAt(at)
 	w.out = w.cpu.count(w.out, c.counter, w.update(f))
-	w.out = appendf(w.out, ".Lfs%d:\n", c.label)
+	w.out = append(appendNumber(w.out, ".Lfs", c.label), ":\n"...)
 	w.report.Calls++
 }
 

@@ -40,7 +40,11 @@ func TestRewrite(t *testing.T) {
 			if _, _, err := Rewrite(out, Options{}); !errors.Is(err, ErrInstrumented) {
 				t.Errorf("%s: the second time: %v", name, err)
 			}
-			assembles(t, r.CPU, out)
+			dir := t.TempDir() // its name is in debug information
+			stripped, _, err := Rewrite(src, Options{Update: u, Strip: true})
+			if err != nil || len(stripped) > len(out) || !bytes.Equal(assembled(t, dir, r.CPU, stripped), assembled(t, dir, r.CPU, out)) {
+				t.Errorf("%s: without comments it is another program; %v", name, err)
+			}
 			if u != shown {
 				continue
 			}
@@ -63,15 +67,20 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// assembles has the assembler look at the output.
-func assembles(t *testing.T, cpu string, src []byte) {
+// assembled has the assembler look at the output, and returns what it makes of it.
+func assembled(t *testing.T, dir, cpu string, src []byte) []byte {
 	t.Helper()
 	words := map[string][]string{"amd64": {"as", "--64"}, "386": {"as", "--32"}, "arm64": {"aarch64-linux-gnu-as"}}[cpu]
-	file := filepath.Join(t.TempDir(), "x.s")
+	file := filepath.Join(dir, "x.s")
 	if err := os.WriteFile(file, src, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	command(t, t.TempDir(), append(words, file, "-o", file+".o")...)
+	command(t, dir, append(words, file, "-o", file+".o")...)
+	object, err := os.ReadFile(file + ".o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 func TestRewriteRefuses(t *testing.T) {
@@ -121,9 +130,10 @@ func FuzzRewrite(f *testing.F) {
 		f.Add(src, uint8(1))
 		f.Add(src, uint8(2))
 		f.Add(src, uint8(3))
+		f.Add(src, uint8(4))
 	}
 	f.Fuzz(func(t *testing.T, src []byte, u uint8) {
-		out, r, err := Rewrite(src, Options{Update: Update(u % 4)})
+		out, r, err := Rewrite(src, Options{Update: Update(u % 4), Strip: u > 3})
 		if err != nil && !bytes.Equal(out, src) {
 			t.Errorf("error %v, but the source was changed", err)
 		}

@@ -17,6 +17,7 @@ type survey struct {
 	chosen    map[string]bool     // indirect functions, which are chosen when the program starts
 	alias     map[string]string   // names set to another
 	aliases   map[string][]string // the names of a function besides its label
+	dotted    bool                // some name of a function begins with a dot
 }
 
 func newSurvey() *survey {
@@ -39,16 +40,11 @@ func look(src []byte, name string) (*survey, error) {
 	s.cpu = name
 	compiled := looksCompiled(src)
 	asm := false
-	for rest := src; len(rest) > 0; {
-		line, after, _ := bytes.Cut(rest, []byte("\n"))
-		rest = after
-		if inlineAssembly(line, &asm) || asm {
+	for r := (reader{src: src}); r.next(); {
+		if r.kind() != anyLine || inlineAssembly(r.line(), &asm) || asm {
 			continue
 		}
-		if dull(line) || len(line) > 1 && line[0] == '\t' && line[1] != '.' && line[1] > ' ' && bytes.IndexByte(line, ';') < 0 {
-			continue // data or an instruction
-		}
-		sc := scanner{rest: line, slash: c.slash}
+		sc := scanner{rest: r.line(), slash: c.slash}
 		for st, ok := sc.next(); ok; st, ok = sc.next() {
 			if err := s.see(st, &compiled); err != nil {
 				return s, err
@@ -59,7 +55,12 @@ func look(src []byte, name string) (*survey, error) {
 		return s, ErrForeign
 	}
 	for name := range s.alias {
-		if f := s.canonical(name); f != name && s.functions[f] && !strings.HasPrefix(name, ".L") {
+		f := s.canonical(name)
+		if f == name || !s.functions[f] {
+			continue
+		}
+		s.dotted = s.dotted || strings.HasPrefix(name, ".")
+		if !strings.HasPrefix(name, ".L") {
 			s.aliases[f] = append(s.aliases[f], name)
 		}
 	}
@@ -85,6 +86,7 @@ func (s *survey) see(st statement, compiled *bool) error {
 		switch name, kind := symbolAnd(st.operands); string(kind) {
 		case "function":
 			s.functions[string(name)] = true
+			s.dotted = s.dotted || len(name) > 0 && name[0] == '.'
 		case "gnu_indirect_function":
 			s.chosen[string(name)] = true
 		}

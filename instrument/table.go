@@ -104,7 +104,7 @@ func (w *rewriter) table() {
 	}
 	b = append(b, "\t.section\tfootfall_names,\"a\",@progbits\n.Lfn:\n"...)
 	for _, s := range n.list {
-		b = appendf(b, "\t.string\t\"%s\"\n", s)
+		b = append(append(append(b, "\t.string\t\""...), s...), "\"\n"...)
 	}
 	if w.o.Update == Thread {
 		b = append(b, onlyExecutables...)
@@ -170,7 +170,9 @@ func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 		if c.callee != "" {
 			callee = n.add(c.callee)
 		}
-		b = appendf(b, "\t.long\t%d,%d,.Lfs%d-.Lff%d,%d\n", kind, c.counter-f.first, c.label, f.label, callee)
+		b = appendNumber(appendNumber(b, "\t.long\t", kind), ",", c.counter-f.first)
+		b = appendNumber(appendNumber(b, ",.Lfs", c.label), "-.Lff", f.label)
+		b = append(appendNumber(b, ",", callee), '\n')
 	}
 	return b
 }

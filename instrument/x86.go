@@ -4,6 +4,12 @@ import "bytes"
 
 // What amd64 and 386 share.
 
+var x86Branches = [256]string{
+	'c': "as", 'j': "*", // call, cs
+	// Prefixes: notrack, bnd, rep, rex, lock, data16, ds, es.
+	'n': "o", 'b': "n", 'r': "e", 'l': "o", 'd': "as", 'e': "s",
+}
+
 // x86Landing tells whether an instruction must stay the first of its function:
 // the landing pad of indirect calls, or room for patching.
 func x86Landing(st statement) bool {
