@@ -2,13 +2,13 @@ package compile
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"footfall/instrument"
@@ -38,15 +38,80 @@ func ReadOrders(argv []string) (*Orders, error) {
 		return nil, nil
 	}
 	o := new(Orders)
-	if err := json.Unmarshal([]byte(text), o); err != nil || o.Assembler == "" {
+	if !o.parse(text) || o.Assembler == "" {
 		return nil, fmt.Errorf("%s is set by footfall cc only", ordersVariable)
 	}
 	return o, nil
 }
 
-// Assemble is the assembler: it rewrites the input, runs the real one with args and returns its
-// exit status. Where that does not accept what was written, it gets the original.
-// Selected tells which functions of a unit count, nil is all.
+// String writes orders as words, each with a value in quotes: JSON takes longer
+// than anything else that is done for a small file.
+func (o *Orders) String() string {
+	var b []byte
+	add := func(word string, values ...string) {
+		for _, v := range values {
+			b = strconv.AppendQuote(append(b, word...), v)
+		}
+	}
+	add("assembler", o.Assembler)
+	add("update", o.Update.String())
+	add("only", o.Only...)
+	add("not", o.Not...)
+	add("source", o.Sources...)
+	add("cpu", o.CPU)
+	for word, set := range map[string]bool{"verbose": o.Verbose, "calls": o.Calls, "sites": o.Sites} {
+		if set {
+			add(word, "")
+		}
+	}
+	return string(b)
+}
+
+// parse is the inverse of String, false for other text.
+func (o *Orders) parse(text string) bool {
+	for text != "" {
+		n := strings.IndexByte(text, '"')
+		if n < 0 {
+			return false
+		}
+		quoted, err := strconv.QuotedPrefix(text[n:])
+		if err != nil {
+			return false
+		}
+		value, err := strconv.Unquote(quoted)
+		switch text[:n] {
+		case "assembler":
+			o.Assembler = value
+		case "update":
+			o.Update, err = instrument.ParseUpdate(value)
+		case "only":
+			o.Only = append(o.Only, value)
+		case "not":
+			o.Not = append(o.Not, value)
+		case "source":
+			o.Sources = append(o.Sources, value)
+		case "cpu":
+			o.CPU = value
+		case "verbose":
+			o.Verbose = true
+		case "calls":
+			o.Calls = true
+		case "sites":
+			o.Sites = true
+		default:
+			return false
+		}
+		if err != nil {
+			return false
+		}
+		text = text[n+len(quoted):]
+	}
+	return true
+}
+
+// Assemble is the assembler: it rewrites the input, runs the real one with args
+// and returns its exit status. Where that does not accept what was written, it
+// gets the original. Selected tells which functions of a unit count, nil is all.
 func (o *Orders) Assemble(args []string, selected func(unit, function string) bool) int {
 	_ = os.Unsetenv(ordersVariable)
 	p := program{path: o.Assembler, args: append([]string{o.Assembler}, args...), env: os.Environ()}

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -48,8 +47,9 @@ func (o *Options) additions(compiler string, c *command) (extra, after, env []st
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		// The compiler may be ccache by another name: see withoutLauncher.
-		extra, env = append(extra, flags...), append(env, variable, "CCACHE_DISABLE=1")
+		// The compiler may be ccache by another name: see withoutLauncher. The step
+		// has work for one thread; Go would start more.
+		extra, env = append(extra, flags...), append(env, variable, "CCACHE_DISABLE=1", "GOMAXPROCS=1")
 	}
 	return extra, after, env, nil
 }
@@ -103,6 +103,5 @@ func (o *Options) hook(compiler string, c *command, orders Orders) (flags []stri
 	if orders.Assembler, err = assembler(compiler, c.target); err != nil {
 		return nil, "", err
 	}
-	text, err := json.Marshal(orders)
-	return []string{"-B", dir + "/"}, ordersVariable + "=" + string(text), err
+	return []string{"-B", dir + "/"}, ordersVariable + "=" + orders.String(), nil
 }
