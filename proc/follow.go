@@ -157,7 +157,7 @@ func newFollower(main int) *Follower {
 // begin starts the goroutine that traces.
 func (f *Follower) begin(first func() error) error {
 	if entryCode(nil, 0) == nil {
-		return fmt.Errorf("follow programs: only on x86-64: %w", errors.ErrUnsupported)
+		return fmt.Errorf("follow programs: only on x86-64 and arm64: %w", errors.ErrUnsupported)
 	}
 	begun := make(chan error)
 	go func() {

@@ -33,6 +33,11 @@ func sleeping(t *testing.T) (*exec.Cmd, *Process) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if maps, _, err := p.Maps(); err == nil && len(p.Images(maps)) > 1 {
+			break // the dynamic linker has begun
+		}
+	}
 	return cmd, p
 }
 
@@ -116,10 +121,6 @@ func TestMemory(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	_, p := sleeping(t)
 	env, err := p.Environment()
-	// It is there a moment after the program has begun.
-	for end := time.Now().Add(10 * time.Second); err == nil && env["SECOND"] == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		env, err = p.Environment()
-	}
 	if err != nil || len(env) != 2 || env["SECOND"] != "a=b" {
 		t.Errorf("%v, %v", env, err)
 	}

@@ -1,6 +1,6 @@
 /* busy ROUNDS [FILE [SECONDS]]: two threads call functions, so many rounds, from
- * when the file is there on; then it says how often it called which, sleeps, and
- * says for how long. It checks what the functions return. */
+ * when the file is there on, and until it is gone; then it says how often it called
+ * which, sleeps, and says for how long. It checks what the functions return. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 static atomic_long leaves, inners, outers, fibs, bad;
 static long rounds;
+static const char *file;
 static volatile int last;
 
 NOINLINE int leaf(int x)
@@ -43,7 +44,7 @@ NOINLINE int fib(int n)
 
 static void *work(void *p)
 {
-	for (long i = 0; i < rounds; i++)
+	for (long i = 0; i < rounds && (!file || i % 1024 || access(file, F_OK) == 0); i++)
 		if (outer(i % 1000) != 3 * (i % 1000) + 4 || fib(5) != 5)
 			bad++;
 	return p;
@@ -53,7 +54,8 @@ int main(int argc, char **argv)
 {
 	pthread_t threads[2];
 	rounds = argc > 1 ? atol(argv[1]) : 1;
-	while (argc > 2 && access(argv[2], F_OK) != 0)
+	file = argc > 2 ? argv[2] : NULL;
+	while (file && access(file, F_OK) != 0)
 		usleep(20000);
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, work, NULL);
