@@ -41,7 +41,7 @@ func amd64Count(b []byte, k int, u Update) []byte {
 // amd64Indirect compares the target, in memory by way of r11, and calls it. Nothing is taken from
 // the counts for that: they are a file's, and others may write there. A target that is in a register
 // stays there, as GCC may keep something in r11 across a call by register of a function
-// that it knows.
+// that it knows. (The address of such a one is never in memory: GCC makes it anew.)
 func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool) {
 	target, called := br.target, br.target
 	register := amd64Register(target)

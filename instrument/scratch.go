@@ -83,22 +83,24 @@ func (h *holder) function(name string) *reach {
 func (h *holder) instruction(line []byte) {
 	h.body.begun = true
 	r := h.body.of
-	if bytes.Contains(line, []byte("r11")) || bytes.Contains(line, []byte("iret")) {
-		r.holds = true
-	}
+	r.holds = r.holds || exception(line)
 	h.named(line, func(to *reach) { r.names[to] = true })
+}
+
+// exception tells whether a line uses r11, of any width, or returns from an interrupt.
+func exception(line []byte) bool {
+	return bytes.Contains(line, []byte("r11")) || bytes.Contains(line, []byte("iret"))
 }
 
 // assembly sees a line of inline assembly.
 func (h *holder) assembly(line []byte) {
 	h.named(line, func(to *reach) { to.holds = true })
-	if bytes.Contains(line, []byte("r11")) || bytes.Contains(line, []byte("iret")) {
-		h.body.of.holds = true
-	}
+	r := h.body.of
+	r.holds = r.holds || exception(line)
 	s := scanner{rest: line}
 	for st, ok := s.next(); ok; st, ok = s.next() {
 		if st.label == nil && x86Branch(st).kind != noBranch {
-			h.body.of.holds = true
+			r.holds = true
 		}
 	}
 }
