@@ -205,6 +205,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if err := session.SwitchOff(); err != nil {
 		return err
 	}
+	libraries.sayUnanswered(session)
 	followed, others := childrenOf(session)
 	sayChildren(followed, others, stderr)
 	if err := c.finish(read); err != nil {

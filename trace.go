@@ -405,6 +405,7 @@ func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err e
 		if err := t.session.SwitchOff(); err != nil {
 			return err
 		}
+		t.libraries.sayUnanswered(t.session)
 	}
 	r.sayChildren()
 	if r.o.count {

@@ -164,6 +164,13 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 	return n > 0
 }
 
+// sayUnanswered says, at the end, what may be missing.
+func (l *libraries) sayUnanswered(session *patch.Session) {
+	if n := session.Unanswered; n > 0 {
+		fmt.Fprintf(l.stderr, "footfall: %s loaded or unloaded while footfall was busy: the first calls may be missing\n", counted(n, "time libraries were", "times libraries were"))
+	}
+}
+
 // follow looks for images that have come, and returns them and how many of their sites
 // it has switched on.
 func (l *libraries) follow(session *patch.Session) (fresh []*patch.Image, n int, err error) {

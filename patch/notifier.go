@@ -28,8 +28,10 @@ const notices Mode = 100
 
 const futexWaitOp, futexWakeOp = 0, 1 // of <linux/futex.h>
 
-// patience is how long a thread waits for an answer from us.
-var patience = 200 * time.Millisecond
+// patience is how long a thread waits for an answer from us if we do not even show that
+// we are alive. That it can be this long on a busy machine is common; and a thread waits
+// in vain once at most.
+var patience = 500 * time.Millisecond
 
 // A notifier is that function.
 type notifier struct {
@@ -221,7 +223,7 @@ func (n *notifier) watch(set *settings) {
 			case n.changed <- struct{}{}:
 			default:
 			}
-			pause = patience / 8
+			pause = min(patience/8, 50*time.Millisecond)
 		}
 		futexWait(&set.notices, seen, pause)
 	}
@@ -233,6 +235,9 @@ func (s *Session) stopNotices() {
 		return
 	}
 	set := s.region.settings()
+	if s.recording {
+		s.Unanswered = int(atomic.LoadUint32(&set.unanswered))
+	}
 	atomic.StoreUint32(&set.answering, 0)
 	if n := s.notifier; n.stopped != nil && !n.stop.Swap(true) {
 		atomic.AddUint32(&set.notices, 1) // so that it does not sleep

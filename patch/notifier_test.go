@@ -13,6 +13,13 @@ import (
 	"time"
 )
 
+// On a busy machine answers may be late. Only where we are killed nobody shall wait long.
+func init() {
+	if os.Getenv("PATCH_NOTIFIED") == "" {
+		patience = time.Minute
+	}
+}
+
 // library builds one of testdata for loader.c.
 func library(t testing.TB, compiler, source, name string, flags ...string) string {
 	t.Helper()
@@ -92,6 +99,9 @@ func TestNotices(t *testing.T) {
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
+			}
+			if s.Unanswered != 0 {
+				t.Errorf("%d notices were not answered", s.Unanswered)
 			}
 			if !bytes.Equal(text, g.text()) {
 				t.Error("the code is not what it was")
@@ -269,5 +279,52 @@ func TestNotifierRoom(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestNoticesThreads counts calls of libraries that several threads load and unload.
+func TestNoticesThreads(t *testing.T) {
+	var libraries []string
+	for _, name := range []string{"first", "second", "third"} {
+		libraries = append(libraries, library(t, "gcc-12", "loaded.c", name, "-ldl"))
+	}
+	libraries = append(libraries, library(t, "gcc-12", "loaded.c", "outer", "-ldl", fmt.Sprintf("-DLOADS=%q", libraries[0])))
+	program := build(t, "gcc-12", "loaders.c", "-fpatchable-function-entry=5", "-rdynamic", "-ldl")
+	for _, mode := range []Mode{Counts, Exits} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			g := start(t, program, libraries...)
+			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
+			defer s.Close()
+			modules, err := OpenModules(g.p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer modules.Close()
+			y := tally{make(map[string]int), make(map[string]int)}
+			answer := g.serve(modules, s, func() { s.Read(y.add(s)) }, "run 25")
+			for s.Read(y.add(s)) > 0 {
+			}
+			if mode == Counts {
+				for id, n := range s.Counts() {
+					y.entries[s.Site(id).Function.Name] += int(n)
+				}
+			}
+			inLibraries := 0
+			for _, name := range []string{"first", "second", "third", "outer"} {
+				inLibraries += y.entries[name]
+			}
+			if want := fmt.Sprintf("%d calls, 0 bad", y.entries["leaf"]); answer != want || inLibraries != y.entries["leaf"] || inLibraries == 0 {
+				t.Errorf("the program says %q; events: %v", answer, y.entries)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s.Unanswered != 0 {
+				t.Errorf("%d notices were not answered", s.Unanswered)
+			}
+			if answer := g.say("run 1"); !strings.HasSuffix(answer, " calls, 0 bad") {
+				t.Errorf("afterwards the program says %q", answer)
+			}
+		})
 	}
 }

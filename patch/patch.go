@@ -137,6 +137,9 @@ type Session struct {
 	Untraced error
 	// Follows tells whether children made by fork record, as Options.Follow wants.
 	Follows bool
+	// Unanswered is how often a library was loaded or unloaded and the thread did not
+	// wait until Answer, so that first calls may be missing: known after SwitchOff.
+	Unanswered int
 	// Children is how many processes SwitchOff restored besides: children made
 	// by fork since Open.
 	Children int

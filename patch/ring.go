@@ -78,6 +78,8 @@ type thread struct {
 
 // settings are those before the table.
 type settings struct {
+	_          uint32
+	unanswered uint32
 	state      uint64 // of the dynamic linker: where it is
 	patience   uint64 // nanoseconds
 	notices    uint32

@@ -71,6 +71,7 @@
         .set    NOTICES, -96            # u32; how many there were
         .set    PATIENCE, -104          # nanoseconds that a thread waits without a beat
         .set    STATE, -112             # address of r_state of the dynamic linker
+        .set    UNANSWERED, -116        # u32; notices for whose answer nobody has waited to the end
 
         .set    EXIT, 0x80000000        # in an event's id
         .set    ROOT, 0x40000000        # in a stub's id; where chains are counted: it is a caller, too
@@ -1158,7 +1159,7 @@ exit_caller:
 # until footfall has answered once more, so that a footfall that was stopped or killed
 # does no harm. Children, of fork and of vfork, have another id than PID.
         .set    CONSISTENT, 0           # RT_CONSISTENT of <link.h>
-        .set    EXTENSIONS, 5
+        .set    EXTENSIONS, 3
         .set    SYS_getpid, 39
         .set    SYS_futex, 202
         .set    SYS_clock_gettime, 228
@@ -1199,7 +1200,7 @@ notice:
         mov     $SYS_futex, %eax
         syscall
         cmpl    $0, ANSWERING(%rbx)
-        je      9f
+        je      8f
         mov     $SYS_clock_gettime, %eax
         mov     $CLOCK_MONOTONIC, %edi
         mov     %rsp, %rsi
@@ -1238,6 +1239,7 @@ notice:
         cmp     BEAT(%rbx), %r14d
         jne     1b
 8:      movl    $0, ANSWERING(%rbx)
+        lock incl UNANSWERED(%rbx)
 9:      add     $16, %rsp
         pop     %r14
         pop     %r13
