@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	pprof "github.com/google/pprof/profile"
@@ -181,14 +182,16 @@ func (r *recorder) close() {
 	}
 }
 
-// mostWaiting is how many readings of events may wait for their evaluation.
-const mostWaiting = 64
+// mostWaiting is how many bytes of stacks may wait for their evaluation; what comes
+// then waits in the kernel's buffers.
+const mostWaiting = 256 << 20
 
 // until reads events until the channel is closed. Reading goes on while events
 // are evaluated: to open the files of a program takes longer than the kernel's
-// buffer lasts.
+// buffers last.
 func (r *recorder) until(ended <-chan struct{}) {
-	readings := make(chan []proc.Event, mostWaiting)
+	readings := make(chan []proc.Event, 1024)
+	var waiting atomic.Int64
 	go func() {
 		defer close(readings)
 		for {
@@ -200,7 +203,12 @@ func (r *recorder) until(ended <-chan struct{}) {
 			default:
 			}
 			r.sampler.Wait(20 * time.Millisecond)
+			if waiting.Load() > mostWaiting {
+				time.Sleep(time.Millisecond)
+				continue
+			}
 			if events := r.sampler.Read(false); len(events) > 0 {
+				waiting.Add(stackBytes(events))
 				readings <- events
 			}
 		}
@@ -209,7 +217,16 @@ func (r *recorder) until(ended <-chan struct{}) {
 		for _, e := range events {
 			r.event(e)
 		}
+		waiting.Add(-stackBytes(events))
 	}
+}
+
+func stackBytes(events []proc.Event) int64 {
+	n := 0
+	for _, e := range events {
+		n += len(e.Stack)
+	}
+	return int64(n)
 }
 
 func (r *recorder) event(e proc.Event) {

@@ -165,10 +165,17 @@ func TestRecordRunning(t *testing.T) {
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 	}()
-	_, _ = bufio.NewReader(out).ReadString('\n')
-	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	lines := bufio.NewReader(out)
+	_, _ = lines.ReadString('\n')
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	before := descriptors(t)
+	go func() {
+		for range 4 {
+			_, _ = lines.ReadString('\n')
+		}
+		cancel()
+	}()
 	p, err := Record(ctx, cmd.Process.Pid, RecordOptions{Frequency: 999})
 	if err != nil {
 		t.Fatal(err)
