@@ -164,11 +164,53 @@ func (o *traceOptions) replay(cmd *cobra.Command) error {
 	if err := r.openOutputs(context.Background(), cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	lost, err := in.Read(func(t trace.Thread, events []trace.Event) { r.give(t, r.excerpt.events(events)) })
+	passes := &passes{r: r, seen: make(map[int]bool)}
+	lost, err := in.Read(func(t trace.Thread, events []trace.Event) {
+		if len(events) == 0 {
+			passes.end()
+			return
+		}
+		passes.add(t, r.excerpt.events(events))
+	})
+	r.order(0, true)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", o.read, err)
 	}
 	return errors.Join(err, r.close(lost))
+}
+
+// A recording was made in passes over all threads, each of which took what a
+// thread had written so far. What is earlier than the last event of a pass is all
+// there after the next one.
+type passes struct {
+	r            *recorder
+	seen         map[int]bool // threads, in this pass
+	thread       int
+	before, last uint64 // the latest event up to the pass before, and up to now
+}
+
+// end ends a pass.
+func (p *passes) end() {
+	if p.r.ordered {
+		p.r.order(p.before, false)
+	}
+	p.before = p.last
+	clear(p.seen)
+}
+
+// add gives events to the outputs, by time if they want that.
+func (p *passes) add(t trace.Thread, events []trace.Event) {
+	if t.ID != p.thread && p.seen[t.ID] { // older recordings do not say it
+		p.end()
+	}
+	p.thread = t.ID
+	p.seen[t.ID] = true
+	for i := range events {
+		if !events[i].Word {
+			p.last = max(p.last, events[i].Time)
+		}
+	}
+	p.r.take(t, events)
 }
 
 // An excerpt is what --read shows of a recording.

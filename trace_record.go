@@ -224,7 +224,11 @@ func (r *recorder) readNew() int {
 	if r.o.newest {
 		return 0
 	}
-	return r.read(false)
+	n := r.read(false)
+	if n > 0 && r.raw != nil && !r.ordered {
+		r.raw.EndPass()
+	}
+	return n
 }
 
 // look makes room for new threads, and traces libraries that have been loaded
@@ -310,6 +314,9 @@ func (r *recorder) take(thread trace.Thread, events []trace.Event) {
 	}
 	for _, e := range events {
 		h := held{thread, e.Time, e}
+		if e.Word && len(r.held) == 0 {
+			continue // of a file that begins with it
+		}
 		if e.Word {
 			h.time = r.held[len(r.held)-1].time // it stays with its call
 		}
@@ -366,6 +373,9 @@ func (r *recorder) order(until uint64, end bool) {
 			r.give(h.thread, run)
 			run = run[:0]
 		}
+	}
+	if n > 0 && r.raw != nil {
+		r.raw.EndPass()
 	}
 	r.held = append(r.held[:0], r.held[n:]...)
 }

@@ -18,7 +18,7 @@ import (
 //	kind 2   Thread as JSON; the events after it are its
 //	kind 3   events: time u64, function u32 (bit 31: exit), stack u32; where bit
 //	         30 of function is set, time is a word of the arguments of the event
-//	         before
+//	         before; a block without events ends a pass over all threads
 //	kind 4   lost events u64; last
 //	kind 5   more functions, as in the header: of libraries loaded meanwhile
 //
@@ -83,6 +83,9 @@ func (r *RawWriter) Add(t Thread, events []Event) {
 	r.w.Write(b)
 	r.buffer = b
 }
+
+// EndPass notes that the events of all threads up to now have been added.
+func (r *RawWriter) EndPass() { r.begin(rawEvents, 0) }
 
 // rawEvent appends an event.
 func rawEvent(b []byte, e *Event) []byte {
@@ -165,7 +168,7 @@ func (f *RawReader) block() (kind byte, b []byte, err error) {
 	return head[0], b, nil
 }
 
-// Read gives all events to do, and returns how many were lost. If the file
+// Read gives all events to do, none at the end of a pass over all threads, and returns how many were lost. If the file
 // ends early the events up to there have been given.
 func (f *RawReader) Read(do func(Thread, []Event)) (lost uint64, err error) {
 	var t Thread
