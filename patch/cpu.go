@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"os"
 	"runtime"
 	"slices"
 
@@ -44,18 +45,16 @@ func nativeCPU() *cpu {
 	return new(cpu)
 }
 
+// pageSize is that of memory. On arm64 there are systems with larger ones.
+const pageSize = 4096
+
 // supports returns an error if what the options want is not there.
 func (c *cpu) supports(p *proc.Process, o *Options) error {
-	_, has := c.routines[o.Mode]
 	switch {
 	case len(c.routines) == 0:
 		return fmt.Errorf("process %d: calls are recorded on x86-64 and arm64 only: %w", p.PID, ErrNotSupported)
-	case !proc.CanStop:
-		return fmt.Errorf("process %d: functions cannot be switched on: on %s footfall cannot read the registers of other processes: %w", p.PID, runtime.GOARCH, ErrNotSupported)
-	case !has && o.Mode == Chains:
-		return fmt.Errorf("process %d: chains of callers are not counted on %s: %w", p.PID, runtime.GOARCH, ErrNotSupported)
-	case !has:
-		return fmt.Errorf("process %d: calls are not filtered on %s, record all of them: %w", p.PID, runtime.GOARCH, ErrNotSupported)
+	case os.Getpagesize() != pageSize:
+		return fmt.Errorf("process %d: calls are recorded where memory has pages of %d bytes, not %d: %w", p.PID, pageSize, os.Getpagesize(), ErrNotSupported)
 	case o.Arguments && !c.arguments:
 		return fmt.Errorf("process %d: arguments are not recorded on %s: %w", p.PID, runtime.GOARCH, ErrNotSupported)
 	}
