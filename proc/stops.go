@@ -558,8 +558,11 @@ func (s *StopSampler) letGo() {
 				s.remove(t)
 				continue
 			}
+			if id != tid {
+				continue
+			}
 			var status unix.WaitStatus
-			if got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil); id != tid || err != nil || got != tid {
+			if got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil); err != nil || got != tid {
 				continue
 			}
 			if status.Stopped() {
