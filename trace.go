@@ -82,7 +82,7 @@ Children made by fork are traced too, until they become other programs by exec.
 With --follow-exec the programs that the process and its children become are
 traced as well, each from its beginning, with the same functions and filters; a
 program without any is left alone. Libraries that are loaded meanwhile are
-traced, after a moment.
+traced from their constructors on.
 
 A trace that runs is changed from another terminal by --set: other functions,
 filters, --off and --on. What is given replaces what was.
