@@ -184,7 +184,7 @@ func (s *Session) watchNotices() {
 // Noticed returns the number of the last notice, for Answer, and whether it is to be
 // answered.
 func (s *Session) Noticed() (notice uint32, waits bool) {
-	if s.notifier == nil || s.notifier.stopped == nil {
+	if s.notifier == nil || s.notifier.stopped == nil || s.region == nil {
 		return 0, false
 	}
 	set := s.region.settings()
@@ -195,7 +195,7 @@ func (s *Session) Noticed() (notice uint32, waits bool) {
 // Answer lets threads go on whose notice is not later than that one. Images were to be
 // looked for after it, before.
 func (s *Session) Answer(notice uint32) {
-	if s.notifier == nil || s.notifier.stopped == nil || s.notifier.stop.Load() {
+	if s.notifier == nil || s.notifier.stopped == nil || s.notifier.stop.Load() || s.region == nil {
 		return
 	}
 	set := s.region.settings()
