@@ -22,6 +22,8 @@ const (
 	frameSize     = frameMore + 4096
 	floatingMagic = 0x46508001 // u32, size u32, fpsr u32, fpcr u32, registers
 	vectorMagic   = 0x53564501 // u32, size u32, length of a vector u16, flags u16, 4 bytes, registers
+	extraMagic    = 0x45585401 // u32, size u32, where more records are u64, their size u32, 12 bytes
+	extraSize     = 32
 	keepStack     = 0x55       // no flags of an alternate stack: it stays as it is
 )
 
@@ -46,20 +48,45 @@ func rescueFrame(tid int, saved *registers, mask, _ uint64) (at uint64, frame []
 	b = le.AppendUint32(b, 16+32*16)
 	b = append(b, floating[32*16:32*16+8]...)
 	b = append(b, floating[:32*16]...)
-	vectors, err := registersOf(tid, setSVE, vectorsRoom)
-	if err == nil && len(vectors) >= vectorsHead && le.Uint16(vectors[vectorsFlags:])&vectorsLive != 0 {
-		length := int(le.Uint16(vectors[8:]))
-		size := 32*length + 17*length/8
-		if vectorsHead+size > len(vectors) || 16+size+16 > frameSize-len(b) {
+	var vectors []byte
+	state, err := registersOf(tid, setSVE, vectorsRoom)
+	if err == nil && len(state) >= vectorsHead && le.Uint16(state[vectorsFlags:])&vectorsLive != 0 {
+		if vectors = vectorRecord(state); vectors == nil {
 			return 0, nil
 		}
-		padded := (16 + size + 15) &^ 15
-		b = le.AppendUint32(b, vectorMagic)
-		b = le.AppendUint32(b, uint32(padded))
-		b = le.AppendUint16(b, uint16(length))
-		b = append(b, make([]byte, 6)...)
-		b = append(b, vectors[vectorsHead:vectorsHead+size]...)
-		b = append(b, make([]byte, padded-16-size)...)
 	}
-	return (saved.Sp - redZone - frameSize) &^ 15, b[:frameSize]
+	const end = 16 // of records
+	if len(b)+len(vectors)+end <= frameSize {
+		b = append(b, vectors...)
+		b = append(b, make([]byte, frameSize-len(b))...)
+		return (saved.Sp - redZone - frameSize) &^ 15, b
+	}
+	// What does not fit follows, after a record that says where and an end.
+	at = (saved.Sp - redZone - uint64(len(b)+extraSize+end+len(vectors)+end)) &^ 15
+	more := at + uint64(len(b)+extraSize+end)
+	b = le.AppendUint32(b, extraMagic)
+	b = le.AppendUint32(b, extraSize)
+	b = le.AppendUint64(b, more)
+	b = le.AppendUint32(b, uint32(len(vectors)+end))
+	b = append(b, make([]byte, extraSize-20+end)...)
+	b = append(b, vectors...)
+	return at, append(b, make([]byte, end)...)
+}
+
+// vectorRecord makes a record of the registers of SVE; nil if the kernel has said
+// less than it should.
+func vectorRecord(state []byte) []byte {
+	le := binary.LittleEndian
+	length := int(le.Uint16(state[8:]))
+	size := 32*length + 17*length/8 // vectors; predicates, and one more
+	if vectorsHead+size > len(state) {
+		return nil
+	}
+	padded := (16 + size + 15) &^ 15
+	b := le.AppendUint32(nil, vectorMagic)
+	b = le.AppendUint32(b, uint32(padded))
+	b = le.AppendUint16(b, uint16(length))
+	b = append(b, make([]byte, 6)...)
+	b = append(b, state[vectorsHead:vectorsHead+size]...)
+	return append(b, make([]byte, padded-len(b))...)
 }
