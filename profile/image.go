@@ -25,6 +25,7 @@ type image struct {
 	lines     *exe.Lines // nil: none
 	toNext    bool       // functions go on to the next one, as in gprof
 	problem   string     // why names or lines are missing
+	maker     int        // the process that made it at run time
 	open      []io.Closer
 
 	frameRules *exe.CallFrames

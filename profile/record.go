@@ -344,15 +344,24 @@ func (r *recorder) find(s *space, addr uint64) (*image, uint64) {
 
 // image opens the file of a mapping, once.
 func (r *recorder) image(s *space, m *span) *image {
-	if i, ok := r.images[m.path]; ok {
+	key := m.path
+	made := key == "" || strings.HasPrefix(key, "//anon") || strings.HasPrefix(key, "/memfd:") || strings.HasPrefix(key, "/dev/zero")
+	if made {
+		key = fmt.Sprintf("%s %d", generatedKey, s.pid)
+	}
+	if i, ok := r.images[key]; ok {
 		return i
 	}
 	var i *image
 	var err error
 	switch {
+	case made:
+		i = generated(s.pid)
+		r.images[key] = i
+		return i
 	case m.path == "[vdso]":
 		i, err = openVDSO()
-	case strings.HasPrefix(m.path, "/") && !strings.HasPrefix(m.path, "//anon") && !strings.HasPrefix(m.path, "/dev/zero"):
+	case strings.HasPrefix(m.path, "/"):
 		// As the process sees it, if it lives; it may be in a container.
 		if i, err = openImage(fmt.Sprintf("/proc/%d/root%s", s.pid, m.path)); err != nil {
 			i, err = openImage(m.path)
@@ -363,11 +372,8 @@ func (r *recorder) image(s *space, m *span) *image {
 	if err != nil {
 		i = &image{problem: err.Error()}
 	}
-	i.key, i.path = m.path, m.path
-	if m.path == "" || strings.HasPrefix(m.path, "//anon") {
-		i.key, i.path = "//anon", "anonymous memory"
-	}
-	r.images[m.path] = i
+	i.key, i.path = key, key
+	r.images[key] = i
 	return i
 }
 
@@ -408,6 +414,11 @@ func (r *recorder) profile() (*Profile, error) {
 			return nil, fmt.Errorf("all %d samples were lost: the machine is too busy; try a lower --frequency", r.lost)
 		}
 		return nil, fmt.Errorf("no samples: the program used less than %v of CPU time; a higher --frequency sees more", r.interval)
+	}
+	for _, i := range r.images {
+		if i.maker != 0 {
+			i.nameGenerated()
+		}
 	}
 	b := newBuilder()
 	b.p.TimeNanos = r.begin.UnixNano()
