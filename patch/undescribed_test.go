@@ -215,3 +215,31 @@ func TestTracedCallersDeep(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// FuzzUndescribed reads code that is none.
+func FuzzUndescribed(f *testing.F) {
+	f.Add([]byte("\x55\x48\x89\xe5\xe8\x00\x00\x00\x00\x5d\xc3"))
+	f.Add([]byte("\x55\x53\x48\x89\xe5\xc3"))
+	f.Fuzz(func(t *testing.T, code []byte) {
+		if keepsFramePointer(code) && len(code) < 4 {
+			t.Errorf("% x: a frame pointer", code)
+		}
+		if !calls(code) && keepsFramePointer(append([]byte{0x55, 0x48, 0x89, 0xe5}, code...)) != true {
+			t.Errorf("% x: no frame pointer", code)
+		}
+	})
+}
+
+func TestKeepsFramePointer(t *testing.T) {
+	for code, want := range map[string]bool{
+		"\x55\x48\x89\xe5\xc3":             true,  // push %rbp; mov %rsp,%rbp
+		"\x55\x31\xc0\x48\x89\xe5\xc3":     true,  // another instruction between
+		"\x55\x53\x48\x89\xe5\xc3":         false, // push %rbx between: %rbp is something else
+		"\x55\x48\x83\xec\x18\x48\x89\xe5": false, // sub $24,%rsp between
+		"\x53\xc3":                         false,
+	} {
+		if got := keepsFramePointer([]byte(code)); got != want {
+			t.Errorf("% x: %v", code, got)
+		}
+	}
+}
