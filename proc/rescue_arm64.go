@@ -24,7 +24,7 @@ const (
 	vectorMagic   = 0x53564501 // u32, size u32, length of a vector u16, flags u16, 4 bytes, registers
 	extraMagic    = 0x45585401 // u32, size u32, where more records are u64, their size u32, 12 bytes
 	extraSize     = 32
-	keepStack     = 0x55       // no flags of an alternate stack: it stays as it is
+	keepStack     = 0x55 // no flags of an alternate stack: it stays as it is
 )
 
 // rescueFrame returns what is to be written below the stack, and where; nil if

@@ -29,6 +29,7 @@ static long keep(void)
 		"mov x9, #20000\n"
 		"1: subs x9, x9, #1\n"
 		"b.ne 1b\n"
+		"ptrue p0.b\n"
 		".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14\n"
 		"cmpne p3.b, p0/z, z\\n\\().b, #\\n + 1\n"
 		"cntp x10, p0, p3.b\n"
