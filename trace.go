@@ -33,7 +33,7 @@ loads no library. TARGET is a process id or the name of one process, or kernel;
 after --, a program is started and traced from its beginning.
 
 It should be compiled so that its functions begin with room for a jump, which
-costs it little while it is not traced (x86-64):
+costs it little while it is not traced (x86-64; on arm64 2 instead of 5 is enough):
 
   gcc -fpatchable-function-entry=5                        or 16,11; clang too,
                                                           or its -fxray-instrument
