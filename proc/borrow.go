@@ -111,7 +111,7 @@ func (h *Held) RunUntil(tid int, patience time.Duration, done func() bool) error
 	if t == nil {
 		return ErrExited
 	}
-	if err := unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACESYSGOOD); err != nil {
+	if err := unix.PtraceSetOptions(tid, h.s.options|unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		return h.p.failed("run a thread", err)
 	}
 	deadline := time.Now().Add(patience)
