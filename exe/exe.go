@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 )
 
 // A File is an ELF file. It reads from what it was opened on as long as it is
@@ -153,6 +154,21 @@ func (f *File) BuildID() string {
 		return hex.EncodeToString(b[16 : 16+n])
 	}
 	return ""
+}
+
+// DebugPaths are where the separate debug file of the file, which lies at path, may
+// be: by its build ID, and by the name that it gives for it. What is there may be of
+// another build.
+func (f *File) DebugPaths(path string) []string {
+	var places []string
+	if p := DebugPath(f.BuildID()); p != "" {
+		places = append(places, p)
+	}
+	if link := f.DebugLink(); link != "" && link == filepath.Base(link) {
+		dir := filepath.Dir(path)
+		places = append(places, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join("/usr/lib/debug", dir, link))
+	}
+	return places
 }
 
 // DebugPath is where distributions install the separate debug file of a build

@@ -91,6 +91,6 @@ func FuzzOpen(f *testing.F) {
 		}
 		_, _ = file.Symbols("footfall_mark")
 		_ = file.Bias(0x1000)
-		_ = DebugPath(file.BuildID())
+		_ = file.DebugPaths("/usr/bin/program")
 	})
 }

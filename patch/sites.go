@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"footfall/exe"
@@ -108,15 +107,7 @@ func (i *Image) functions() exe.Functions {
 // separate opens the image's debug file, by its build ID or by the name that the
 // image gives for it; nil if there is none.
 func (i *Image) separate(p *proc.Process) *exe.File {
-	var places []string
-	if path := exe.DebugPath(i.file.BuildID()); path != "" {
-		places = append(places, path)
-	}
-	if link := i.file.DebugLink(); link != "" && link == filepath.Base(link) {
-		dir := filepath.Dir(i.Path)
-		places = append(places, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join("/usr/lib/debug", dir, link))
-	}
-	for _, path := range places {
+	for _, path := range i.file.DebugPaths(i.Path) {
 		f, err := p.OpenInRoot(path)
 		if err != nil {
 			continue

@@ -93,15 +93,7 @@ func newImage(path string, r io.ReaderAt) (*image, error) {
 // separate opens the debug file of the image: by its build ID, or by the name
 // that the image gives for it. nil if there is none.
 func (i *image) separate() *exe.File {
-	var places []string
-	if p := exe.DebugPath(i.buildID); p != "" {
-		places = append(places, p)
-	}
-	if link := i.file.DebugLink(); link != "" && link == filepath.Base(link) {
-		dir := filepath.Dir(i.path)
-		places = append(places, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join("/usr/lib/debug", dir, link))
-	}
-	for _, p := range places {
+	for _, p := range i.file.DebugPaths(i.path) {
 		f, err := os.Open(p)
 		if err != nil {
 			continue
