@@ -17,16 +17,10 @@ import (
 // assembler finds the one that the compiler would run. To ask takes as long as
 // assembling a small file: the answer is kept.
 func assembler(compiler string, target []string) (string, error) {
-	cache, err := cacheDir()
+	kept, err := keptFor(compiler, "assembler", append([]string{os.Getenv("PATH"), os.Getenv("GCC_EXEC_PREFIX"), os.Getenv("COMPILER_PATH")}, target...))
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(compiler)
-	if err != nil {
-		return "", err
-	}
-	key := append([]string{compiler, info.ModTime().String(), os.Getenv("PATH"), os.Getenv("GCC_EXEC_PREFIX"), os.Getenv("COMPILER_PATH")}, target...)
-	kept := path.Join(cache, "assembler-"+digest(key...))
 	if name, err := os.Readlink(kept); err == nil {
 		if _, err := os.Stat(name); err == nil {
 			return name, nil
@@ -46,6 +40,21 @@ func assembler(compiler string, target []string) (string, error) {
 		_ = os.Symlink(name, kept) // without, the next one asks again
 	}
 	return name, err
+}
+
+// keptFor returns the path in the cache of what is kept of a compiler, until that
+// changes, for a purpose and what else it depends on.
+func keptFor(compiler, purpose string, parts []string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(compiler)
+	if err != nil {
+		return "", err
+	}
+	key := append([]string{compiler, info.ModTime().String()}, parts...)
+	return path.Join(cache, purpose+"-"+digest(key...)), nil
 }
 
 // cacheDir returns a directory of the user's that lasts.
@@ -97,20 +106,15 @@ func hookDir() (string, error) {
 
 // cachedRuntime returns the runtime's object for a compiler and target.
 func cachedRuntime(compiler string, target []string) (string, error) {
-	cache, err := cacheDir()
+	object, err := keptFor(compiler, "runtime", append([]string{string(instrument.Runtime())}, target...))
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(compiler)
-	if err != nil {
-		return "", err
-	}
-	key := []string{compiler, info.ModTime().String(), string(instrument.Runtime())}
-	object := path.Join(cache, "runtime-"+digest(append(key, target...)...)+".o")
+	object += ".o"
 	if _, err := os.Stat(object); err == nil {
 		return object, nil
 	}
-	tmp, err := os.CreateTemp(cache, "runtime-*.tmp")
+	tmp, err := os.CreateTemp(path.Dir(object), "runtime-*.tmp")
 	if err != nil {
 		return "", err
 	}
