@@ -163,7 +163,7 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	if r.ringSize < minArgumentsRing && s.options.Arguments {
 		return fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)
 	}
-	if s.ownPID, err = ownPID(s.p); err != nil {
+	if s.ownPID, err = s.p.OwnPID(); err != nil {
 		return err
 	}
 	r.prepare(&s.options, s.ownPID)

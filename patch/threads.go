@@ -21,20 +21,6 @@ type child struct {
 	name string
 }
 
-// ownPID returns the process's id as it sees it itself: another one in a container.
-func ownPID(p *proc.Process) (int, error) {
-	threads, err := p.Threads()
-	if err != nil {
-		return 0, err
-	}
-	for _, t := range threads {
-		if t.ID == p.PID {
-			return t.OwnID, nil
-		}
-	}
-	return 0, nil // its first thread has ended
-}
-
 // followFork lets children have the table of threads, or not: then they find
 // zeros in its place. Where threads do not know their ids they cannot: those of
 // two processes would take the same place.
@@ -100,7 +86,7 @@ func (s *Session) childCalled(pid int) *child {
 		if err != nil {
 			continue
 		}
-		if own, err := ownPID(p); err == nil && own == pid && s.isChild(p) {
+		if own, err := p.OwnPID(); err == nil && own == pid && s.isChild(p) {
 			c.p, c.name = p, p.Name
 			return c
 		}

@@ -267,6 +267,18 @@ func List() ([]int, error) {
 	return pids, nil
 }
 
+// OwnPID returns the process's id as it sees it itself: another one in a container.
+func (p *Process) OwnPID() (int, error) {
+	b, err := p.read("status")
+	if err != nil {
+		return 0, err
+	}
+	if own := statusField(b, "NSpid"); own != 0 {
+		return own, nil
+	}
+	return p.PID, nil // the kernel has no names of its own for them
+}
+
 // statusField returns a number of /proc/PID/status, of several the last one, 0
 // if it is not there. Of users and groups that is the one for files.
 func statusField(b []byte, name string) int {

@@ -6,12 +6,16 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"footfall/exe"
+	"footfall/proc"
 )
 
 // generatedKey begins the keys of images for code made at run time.
@@ -25,10 +29,10 @@ func generated(pid int) *image {
 // nameGenerated gives the code names if its process has written them down, as
 // compilers at run time do for perf.
 func (i *image) nameGenerated() {
-	for _, name := range mapsOfGenerated(i.maker) {
-		if b, err := os.ReadFile(name); err == nil {
-			i.functions = append(i.functions, generatedFunctions(b)...)
-			break
+	if f := openGenerated(i.maker); f != nil {
+		defer f.Close()
+		if b, err := io.ReadAll(io.LimitReader(f, mostGenerated)); err == nil {
+			i.functions = generatedFunctions(b)
 		}
 	}
 	if len(i.functions) == 0 {
@@ -36,18 +40,30 @@ func (i *image) nameGenerated() {
 	}
 }
 
-// mapsOfGenerated are the names that the file may have: as the process sees it,
-// which may be in a container, while it lives, and as we do.
-func mapsOfGenerated(pid int) []string {
-	names := []string{fmt.Sprintf("/tmp/perf-%d.map", pid)}
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(status)) {
-		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			own := strings.Fields(ids)
-			names = append([]string{fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, own[len(own)-1])}, names...)
+// mostGenerated is how many bytes of names are read.
+const mostGenerated = 256 << 20
+
+// openGenerated opens the file with the names: as the process sees it, which may be
+// in a container, while it lives, else as we do. Everybody may write to its directory:
+// what is no regular file is left alone.
+func openGenerated(pid int) *os.File {
+	if p, err := proc.Open(pid); err == nil {
+		defer p.Close()
+		if own, err := p.OwnPID(); err == nil {
+			if f, err := p.OpenInRoot(fmt.Sprintf("/tmp/perf-%d.map", own)); err == nil {
+				return f
+			}
 		}
 	}
-	return names
+	f, err := os.OpenFile(fmt.Sprintf("/tmp/perf-%d.map", pid), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil
+	}
+	return f
 }
 
 // generatedFunctions reads lines of START SIZE NAME, in hexadecimal, as

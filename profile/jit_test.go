@@ -43,3 +43,10 @@ func TestGeneratedFunctions(t *testing.T) {
 		t.Errorf("%s goes on behind its end", f.Name)
 	}
 }
+
+func FuzzGeneratedFunctions(f *testing.F) {
+	f.Add([]byte("7f00 40 hot loop of query 7\n7f00 0x20 later\n"), uint64(0x7f10))
+	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
+		generatedFunctions(b).At(addr)
+	})
+}
