@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -384,10 +383,9 @@ func (c *callers) at(address uint64) []place {
 	if c.unloaded != nil && address >= firstNumber {
 		in := c.unloaded.code[address]
 		address, images = in.address, func() []*patch.Image { return []*patch.Image{in.image} }
-	}
-	if c.returnsFromSignal(address) {
-		c.places[address] = []place{{Function: "(signal)", Address: address}}
-		return c.places[address]
+	} else if c.p != nil && c.p.ReturnsFromSignal(address) {
+		c.places[key] = []place{{Function: "(signal)", Address: address}}
+		return c.places[key]
 	}
 	places := []place{{Function: fmt.Sprintf("%#x", address), Address: address}}
 	for _, image := range images() {
@@ -426,16 +424,6 @@ func (c *callers) forget(gone []*patch.Image) {
 			delete(c.places, address)
 		}
 	}
-}
-
-// returnsFromSignal tells whether handlers of signals return to the address: to
-//
-//	mov $15, %rax        rt_sigreturn
-//	syscall
-func (c *callers) returnsFromSignal(address uint64) bool {
-	code := make([]byte, 9)
-	_, err := c.p.ReadAt(code, int64(address))
-	return err == nil && runtime.GOARCH == "amd64" && string(code) == "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 }
 
 // chain returns the places of a chain, the nearest caller first.

@@ -42,3 +42,6 @@ func (h *Held) RunUntil(int, time.Duration, func() bool) error { return errCPU }
 
 // CallSafely is for x86-64 and arm64.
 func (p *Process) CallSafely(uint64, uint64, uint64) error { return errCPU }
+
+// ReturnsFromSignal is for x86-64 and arm64.
+func (p *Process) ReturnsFromSignal(uint64) bool { return false }

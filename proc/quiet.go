@@ -90,7 +90,6 @@ func (h *Held) inHandler(tid int) bool {
 		return true
 	}
 	b = binary.LittleEndian.AppendUint64(b, regs.returnRegister())
-	code := make([]byte, len(restorerCode))
 	seen := make(map[uint64]bool)
 	for ; len(b) >= 8; b = b[8:] {
 		v := binary.LittleEndian.Uint64(b) & addressBits
@@ -98,12 +97,17 @@ func (h *Held) inHandler(tid int) bool {
 			continue
 		}
 		seen[v] = true
-		if m := maps.At(v); m == nil || !m.Exec {
-			continue
-		}
-		if _, err := p.ReadAt(code, int64(v)); err == nil && bytes.Equal(code, restorerCode) {
+		if m := maps.At(v); m != nil && m.Exec && p.ReturnsFromSignal(v) {
 			return true
 		}
 	}
 	return false
+}
+
+// ReturnsFromSignal tells whether the code that ends handlers of signals, to which
+// they return, is at an address.
+func (p *Process) ReturnsFromSignal(addr uint64) bool {
+	code := make([]byte, len(restorerCode))
+	_, err := p.ReadAt(code, int64(addr))
+	return err == nil && bytes.Equal(code, restorerCode)
 }
