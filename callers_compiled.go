@@ -6,7 +6,6 @@ import (
 	"io"
 	"os/signal"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +66,7 @@ func (o *callersOptions) countedCalls(cmd *cobra.Command, p *proc.Process, funct
 	if err != nil {
 		return true, usageError(err)
 	}
-	file := countsOf(p)
+	file := profile.MappedCounts(p)
 	if file == "" {
 		return false, nil
 	}
@@ -141,31 +140,6 @@ func sumChains(all []patch.Chain, key func(patch.Chain) string, before map[strin
 	sums = slices.DeleteFunc(sums, func(c patch.Chain) bool { return c.Count == 0 })
 	patch.SortChains(sums)
 	return sums
-}
-
-// countsOf returns the path of the counts file that a process has mapped, "" if
-// there is none.
-func countsOf(p *proc.Process) string {
-	maps, _, err := p.Maps()
-	if err != nil {
-		return ""
-	}
-	for _, m := range maps {
-		if !m.Write || m.Deleted || !strings.HasPrefix(m.Path, "/") {
-			continue
-		}
-		f, err := p.OpenInRoot(m.Path)
-		if err != nil {
-			continue
-		}
-		head := make([]byte, 64)
-		n, _ := io.ReadFull(f, head)
-		f.Close()
-		if profile.IsCounts(head[:n]) {
-			return m.Path
-		}
-	}
-	return ""
 }
 
 // An arcReader reads calls out of a counts file. A place of call becomes an address

@@ -4,6 +4,7 @@ package profile
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -29,25 +30,43 @@ func StartCounting(pid int) *Counting {
 	return c
 }
 
-// countsOf finds the counts file of a running process: it has mapped it, whatever
-// its name is and wherever the process has gone since. Where counters could not be
+// countsOf returns a name of the counts file of a running process by which we can
+// open it, if possible when the process has ended, too. Where counters could not be
 // mapped, the usual name is left.
 func countsOf(pid int) string {
 	if p, err := proc.Open(pid); err == nil {
 		defer p.Close()
-		maps, _, _ := p.Maps()
-		for _, m := range maps {
-			if !m.Write || m.Inode == 0 {
-				continue
+		if path := MappedCounts(p); path != "" {
+			if b, err := head(path); err == nil && IsCounts(b) {
+				return path
 			}
-			for _, name := range []string{m.Path, fmt.Sprintf("/proc/%d/root%s", pid, m.Path)} {
-				if b, err := head(name); err == nil && IsCounts(b) {
-					return name
-				}
-			}
+			return fmt.Sprintf("/proc/%d/root%s", pid, path)
 		}
 	}
 	return fmt.Sprintf("/proc/%d/cwd/footfall.%d.counts", pid, pid)
+}
+
+// MappedCounts finds the counts file of a process: it has mapped it, whatever its name
+// is and wherever the process has gone since. The path is as the process sees it, ""
+// if there is none.
+func MappedCounts(p *proc.Process) string {
+	maps, _, _ := p.Maps()
+	for _, m := range maps {
+		if !m.Write || m.Deleted || !strings.HasPrefix(m.Path, "/") {
+			continue
+		}
+		f, err := p.OpenInRoot(m.Path)
+		if err != nil {
+			continue
+		}
+		b := make([]byte, 8)
+		n, _ := io.ReadFull(f, b)
+		f.Close()
+		if IsCounts(b[:n]) {
+			return m.Path
+		}
+	}
+	return ""
 }
 
 // AddTo adds to p what was counted since. A process without a file, or with one
