@@ -463,6 +463,7 @@ func (r *recorder) addLost(t *traced) {
 
 // addCounts adds what --count has counted.
 func (r *recorder) addCounts(t *traced) {
+	r.numberFunctions(t) // those, too, of which some could not be switched on
 	r.counts = append(r.counts, make([]uint64, len(r.header.Functions)-len(r.counts))...)
 	for id, n := range t.session.Counts() {
 		r.counts[t.numbers[id]] += n
