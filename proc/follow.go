@@ -10,8 +10,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"os/signal"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -159,22 +157,16 @@ func (f *Follower) begin(first func() error) error {
 	if entryCode(nil, 0) == nil {
 		return fmt.Errorf("follow programs: only on x86-64 and arm64: %w", errors.ErrUnsupported)
 	}
-	begun := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(f.done)
-		stops := make(chan os.Signal, 1)
-		signal.Notify(stops, unix.SIGCHLD)
-		defer signal.Stop(stops)
+	return onTracer(f.done, func() error {
 		err := first()
-		begun <- err
-		if err == nil {
-			f.trace(stops)
+		if err != nil {
+			f.letGo() // what it has got hold of
 		}
+		return err
+	}, func(stops <-chan os.Signal) {
+		f.trace(stops)
 		f.letGo()
-	}()
-	return <-begun
+	})
 }
 
 // trace handles stops and orders until it is closed.

@@ -109,22 +109,32 @@ func RunSampled(cmd *exec.Cmd, o SampleOptions) (*StopSampler, error) {
 		Period: time.Duration(1e9 / o.Frequency), Stack: o.Stack, done: make(chan struct{}),
 		tracees: make(map[int]*tracee), processes: make(map[int]*stopProcess),
 	}
+	return s, onTracer(s.done, func() error { return s.start(cmd) }, func(stops <-chan os.Signal) {
+		s.trace(stops)
+		s.letGo()
+	})
+}
+
+// onTracer starts a goroutine with a thread of its own, since the kernel takes orders
+// about a thread from the one only that traces it. It begins with start, whose error is
+// returned; if there is none it goes on with trace, which is told when there may be
+// stops, and closes done at its end.
+func onTracer(done chan<- struct{}, start func() error, trace func(stops <-chan os.Signal)) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer close(s.done)
+		defer close(done)
 		stops := make(chan os.Signal, 1)
 		signal.Notify(stops, unix.SIGCHLD)
 		defer signal.Stop(stops)
-		err := s.start(cmd)
+		err := start()
 		started <- err
 		if err == nil {
-			s.trace(stops)
-			s.letGo()
+			trace(stops)
 		}
 	}()
-	return s, <-started
+	return <-started
 }
 
 func (s *StopSampler) start(cmd *exec.Cmd) error {
