@@ -195,6 +195,28 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowRunUntil has programs run up to a system call: what they start then is
+// seen all the same.
+func TestFollowRunUntil(t *testing.T) {
+	const ways = "fvs"
+	cmd := exec.Command(buildStarting(t), ways)
+	f, err := FollowCommand(cmd)
+	if err != nil {
+		t.Skip(err)
+	}
+	began := 0
+	seen := follow(t, f, func(p *Process) {
+		began++
+		if err := p.WhileHeld(func(h *Held) error { return h.RunUntil(p.PID, time.Second, func() bool { return true }) }); err != nil {
+			t.Error(err)
+		}
+	})
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); began != len(ways)+1 || got != len(ways)+1 {
+		t.Errorf("%d programs have begun: %s; it ends with %d", began, seen, got)
+	}
+}
+
 // TestFollowRunning follows a process that runs already, and lets it go again.
 func TestFollowRunning(t *testing.T) {
 	program := buildStarting(t)
