@@ -191,6 +191,7 @@ func (r *recorder) leave(pid int) {
 	if err := t.session.CloseEnded(); err != nil {
 		fmt.Fprintf(r.stderr, "footfall: process %d (%s): %v\n", t.p.PID, t.p.Name, err)
 	}
+	t.libraries.sayUnanswered(t.session)
 	t.libraries.Close()
 	if t.p != r.p {
 		t.p.Close()

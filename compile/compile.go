@@ -100,9 +100,9 @@ func (o *Options) Run(args []string) (int, error) {
 
 // withoutLauncher leaves out what keeps or distributes compilations: it knows
 // nothing of the assembler's step, and would give back what was compiled with other
-// orders.
+// orders. What has options of its own is not called to compile.
 func withoutLauncher(args []string) []string {
-	for len(args) > 1 && slices.Contains([]string{"ccache", "sccache", "distcc", "icecc"}, path.Base(args[0])) {
+	for len(args) > 1 && !strings.HasPrefix(args[1], "-") && slices.Contains([]string{"ccache", "sccache", "distcc", "icecc"}, path.Base(args[0])) {
 		args = args[1:]
 	}
 	return args
