@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -283,29 +282,8 @@ func TestFollowerKilled(t *testing.T) {
 	}
 	program := buildStarting(t)
 	for range 10 {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestFollowerKilled$")
-		cmd.Env = append(os.Environ(), "PROC_FOLLOWED="+program)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
-		if line, err := lines.ReadString('\n'); err != nil || line != "begun\n" {
-			_ = cmd.Process.Kill()
-			t.Skipf("the other process says %q, %v", line, err)
-		}
-		time.Sleep(time.Duration(rand.IntN(50000)) * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := cmd.Process.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		if end, err := lines.ReadString('\n'); end != "end: 81\n" {
-			t.Fatalf("after a kill the program says %q, %v", end, err)
+		if end := killed(t, "PROC_FOLLOWED="+program, 50*time.Millisecond); end != "end: 81\n" {
+			t.Fatalf("after a kill the program says %q", end)
 		}
 	}
 }

@@ -80,29 +80,40 @@ func TestStopSamplerKilled(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for range 10 {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestStopSamplerKilled$")
-		cmd.Env = append(os.Environ(), "PROC_SAMPLED="+program)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
-		if line, err := lines.ReadString('\n'); err != nil || line != "begun\n" {
-			_ = cmd.Process.Kill()
-			t.Skipf("the other process says %q, %v", line, err)
-		}
-		time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := cmd.Process.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		if end, err := lines.ReadString('\n'); !strings.HasPrefix(end, "end: 0 bad") {
-			t.Fatalf("after a kill the program says %q, %v", end, err)
+		if end := killed(t, "PROC_SAMPLED="+program, 30*time.Millisecond); !strings.HasPrefix(end, "end: 0 bad") {
+			t.Fatalf("after a kill the program says %q", end)
 		}
 	}
+}
+
+// killed runs the test again, which starts another program there, kills it some time
+// after that has said that it has begun, and returns what the program says then.
+func killed(t *testing.T, variable string, most time.Duration) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), variable)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || line != "begun\n" {
+		_ = cmd.Process.Kill()
+		t.Skipf("the other process says %q, %v", line, err)
+	}
+	time.Sleep(rand.N(most))
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	end, err := lines.ReadString('\n')
+	if err != nil {
+		t.Errorf("after a kill: %v", err)
+	}
+	return end
 }
