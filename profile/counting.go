@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"footfall/instrument"
 	"footfall/proc"
 )
@@ -24,10 +26,33 @@ type Counting struct {
 // StartCounting notes what the process has counted so far.
 func StartCounting(pid int) *Counting {
 	c := &Counting{name: countsOf(pid)}
-	if b, err := os.ReadFile(c.name); err == nil {
+	if b, err := readRegular(c.name); err == nil {
 		c.before, _ = decode(b)
 	}
 	return c
+}
+
+// openRegular opens a file that others may have put there: what is no regular file
+// might keep us waiting.
+func openRegular(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxFile {
+		f.Close()
+		return nil, fmt.Errorf("%s is no regular file of up to %d bytes", name, maxFile)
+	}
+	return f, nil
+}
+
+func readRegular(name string) ([]byte, error) {
+	f, err := openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // countsOf returns a name of the counts file of a running process by which we can
@@ -37,8 +62,11 @@ func countsOf(pid int) string {
 	if p, err := proc.Open(pid); err == nil {
 		defer p.Close()
 		if path := MappedCounts(p); path != "" {
-			if b, err := head(path); err == nil && IsCounts(b) {
-				return path
+			if f, err := openRegular(path); err == nil {
+				defer f.Close()
+				if beginsAsCounts(f) {
+					return path
+				}
 			}
 			return fmt.Sprintf("/proc/%d/root%s", pid, path)
 		}
@@ -59,14 +87,19 @@ func MappedCounts(p *proc.Process) string {
 		if err != nil {
 			continue
 		}
-		b := make([]byte, 8)
-		n, _ := io.ReadFull(f, b)
+		counts := beginsAsCounts(f)
 		f.Close()
-		if IsCounts(b[:n]) {
+		if counts {
 			return m.Path
 		}
 	}
 	return ""
+}
+
+func beginsAsCounts(f *os.File) bool {
+	b := make([]byte, 8)
+	n, _ := io.ReadFull(f, b)
+	return IsCounts(b[:n])
 }
 
 // AddTo adds to p what was counted since. A process without a file, or with one
@@ -123,7 +156,7 @@ func countsName(pattern string, pid, n int) string {
 // addCounts appends what is in a counts file, and has the first profile name
 // functions as that does.
 func addCounts(all []*Profile, name string) []*Profile {
-	b, err := os.ReadFile(name)
+	b, err := readRegular(name)
 	if err != nil {
 		return all
 	}

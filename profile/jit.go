@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"footfall/exe"
 	"footfall/proc"
 )
@@ -55,14 +53,7 @@ func openGenerated(pid int) *os.File {
 			}
 		}
 	}
-	f, err := os.OpenFile(fmt.Sprintf("/tmp/perf-%d.map", pid), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil
-	}
+	f, _ := openRegular(fmt.Sprintf("/tmp/perf-%d.map", pid))
 	return f
 }
 
