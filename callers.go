@@ -249,8 +249,9 @@ func sayLeading(session *patch.Session, stderr io.Writer) {
 		fmt.Fprintf(stderr, "footfall: functions with neither .eh_frame nor frame pointers are left out of chains: %v\n", err)
 	}
 	if n := session.Leading(); n > 0 {
-		fmt.Fprintf(stderr, "footfall: %s neither .eh_frame nor a frame pointer, and %s traced to find callers; calls that had begun before end their chains\n",
-			counted(n, "function has", "functions have"), map[bool]string{true: "is", false: "are"}[n == 1])
+		const neither = "neither .eh_frame nor a frame pointer"
+		fmt.Fprintf(stderr, "footfall: %s traced to find callers; calls that had begun before end their chains\n",
+			counted(n, "function has "+neither+", and is", "functions have "+neither+", and are"))
 	}
 }
 

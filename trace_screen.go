@@ -23,8 +23,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	for len(b) > 0 {
 		n := len(b)
 		if n > most {
-			n = max(bytes.LastIndexByte(b[:most], '\n')+1, 0)
-			if n == 0 {
+			if n = bytes.LastIndexByte(b[:most], '\n') + 1; n == 0 {
 				n = most
 			}
 		}
