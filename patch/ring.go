@@ -135,6 +135,12 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	if r.ringSize < 4096 || r.ringSize&(r.ringSize-1) != 0 || r.ringSize > 1<<30 {
 		return fmt.Errorf("a ring of %d bytes: it must be a power of 2, at least 4096", r.ringSize)
 	}
+	if r.ringSize < minArgumentsRing && s.options.Arguments {
+		return fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)
+	}
+	if s.ownPID, err = s.p.OwnPID(); err != nil {
+		return err
+	}
 	size := ringsAt + maxThreads*r.ringSize + 2*rowsSize
 	b := s.blocks[0]
 	var at, flags uint64 = 0, unix.MAP_SHARED
@@ -159,12 +165,6 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 			r.file.Close()
 		}
 		return fmt.Errorf("map memory for events, %d MB of addresses: %w; a smaller --buffer needs less", size>>20, err)
-	}
-	if r.ringSize < minArgumentsRing && s.options.Arguments {
-		return fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)
-	}
-	if s.ownPID, err = s.p.OwnPID(); err != nil {
-		return err
 	}
 	r.prepare(&s.options, s.ownPID)
 	s.region = r
