@@ -131,7 +131,7 @@ does the next trace of it.`,
 	f.DurationVar(&o.minDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
 	f.StringVar(&o.sample, "sample", "", "record of outermost calls only one in N, at random: `1/N`")
 	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
-	f.StringArrayVar(&o.threads, "thread", nil, "show only threads whose id or name fits `THREAD`; may be repeated (default: all)")
+	f.StringArrayVar(&o.threads, "thread", nil, "record only threads whose id or name fits `THREAD`; may be repeated (default: all)")
 	f.Uint64Var(&o.events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.BoolVar(&o.newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
@@ -155,7 +155,6 @@ does the next trace of it.`,
 	cmd.MarkFlagsMutuallyExclusive("count", "output")
 	cmd.MarkFlagsMutuallyExclusive("count", "flight-recorder")
 	cmd.MarkFlagsMutuallyExclusive("count", "events")
-	cmd.MarkFlagsMutuallyExclusive("count", "thread")
 	cmd.MarkFlagsMutuallyExclusive("flight-recorder", "events")
 	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
 	for _, other := range []string{"list", "repair", "read", "set"} {

@@ -121,6 +121,8 @@ func (o *traceOptions) kernelOptions() (f ftrace.Options, err error) {
 	switch {
 	case o.sample != "":
 		return f, usageError(errors.New("the kernel's tracers know no --sample"))
+	case o.count && len(o.threads) > 0:
+		return f, usageError(errors.New("the kernel's tracers count the calls of all threads: --count and --thread do not go together"))
 	case len(o.args) > 0:
 		return f, usageError(errors.New("the kernel's tracers know no --args"))
 	case o.followExec:

@@ -89,6 +89,9 @@ func (r *recorder) open(p *proc.Process, sites []*patch.Site, libraries *librari
 	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
 		options.Anchor = images[0].Start
 	}
+	if len(r.o.threads) > 0 {
+		options.Threads = func(t proc.Thread) bool { return r.o.takesThread(t.ID, cmp.Or(t.Name, p.Name)) }
+	}
 	session, err := patch.Open(p, sites, options)
 	if err != nil {
 		libraries.Close()
@@ -325,7 +328,7 @@ func (r *recorder) take(thread trace.Thread, events []trace.Event) {
 }
 
 func (r *recorder) give(t trace.Thread, events []trace.Event) {
-	if !r.o.takesThread(&t) {
+	if len(r.programs) == 0 && !r.o.takesThread(t.ID, t.Name) { // else it is decided in the program
 		return
 	}
 	if r.o.events > 0 {
@@ -340,10 +343,10 @@ func (r *recorder) give(t trace.Thread, events []trace.Event) {
 }
 
 // takesThread tells whether the thread is one of those that --thread wants.
-func (o *traceOptions) takesThread(t *trace.Thread) bool {
+func (o *traceOptions) takesThread(id int, name string) bool {
 	return len(o.threads) == 0 || slices.ContainsFunc(o.threads, func(wanted string) bool {
-		fits, _ := path.Match(wanted, t.Name)
-		return fits || wanted == strconv.Itoa(t.ID)
+		fits, _ := path.Match(wanted, name)
+		return fits || wanted == strconv.Itoa(id)
 	})
 }
 

@@ -194,7 +194,7 @@ func (w *probes) close() error {
 func (o *traceOptions) notByProbes() error {
 	for name, set := range map[string]bool{
 		"--graph-from": len(o.graphFrom) > 0, "--depth": o.depth > 0, "--min-duration": o.minDuration > 0,
-		"--sample": o.sample != "", "--flight-recorder": o.newest,
+		"--sample": o.sample != "", "--flight-recorder": o.newest, "--count of some threads": o.count && len(o.threads) > 0,
 	} {
 		if set {
 			return fmt.Errorf("the kernel's uprobes, which work without, know no %s", name)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -333,6 +334,7 @@ func TestARM64(t *testing.T) {
 			e.switchTo(Counts, Entries)
 			e.check(e.tallyOf(run), threads*rounds, nil)
 			e.check(e.tallyOf(fmt.Sprintf("main %d", rounds)), rounds, nil)
+			e.checkMuted(rounds)
 
 			e.switchTo(Entries, Exits)
 			// The exit of tailed is that of tail; jumper never returns.
@@ -452,6 +454,26 @@ func (y tally) total() map[string]int {
 		all[f] += n
 	}
 	return all
+}
+
+// checkMuted has the threads muted that there are, and unmutes them.
+func (e *emulated) checkMuted(rounds int) {
+	e.t.Helper()
+	run := fmt.Sprintf("main %d", rounds)
+	for i := range maxThreads {
+		if id, _ := e.s.region.thread(i).occupant(); id != 0 {
+			e.s.region.thread(i).mute(id)
+		}
+	}
+	if all := e.tallyOf(run).total(); len(all) > 0 {
+		e.t.Errorf("a muted thread has recorded %v", all)
+	}
+	for i := range maxThreads {
+		if id, muted := e.s.region.thread(i).occupant(); muted {
+			atomic.StoreUint32(&e.s.region.thread(i).id, id)
+		}
+	}
+	e.check(e.tallyOf(run), rounds, nil)
 }
 
 // clearRings makes events of rings that had counts.

@@ -226,6 +226,7 @@ func (s *Session) inject(sites []*Site) error {
 			return err
 		}
 		s.noteStacks(h)
+		s.muteThreads()
 		return s.followFork(h)
 	})
 	if err != nil {

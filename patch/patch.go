@@ -91,6 +91,9 @@ type Options struct {
 	// Arguments records those of the sites that have some, with modes Entries
 	// and Filtered.
 	Arguments bool
+	// Threads tells which threads are recorded, by what is known of them now; nil: all
+	// are. It is for all modes but Chains.
+	Threads func(proc.Thread) bool
 	// Follow records the calls of children made by fork, too.
 	Follow bool
 	// Notices has the process tell of libraries that are loaded: see Session.Notices.
@@ -113,6 +116,9 @@ type Session struct {
 	on      []*stub
 	stubs   map[uint32]*Site // by id
 	threads map[uint32]proc.Thread
+	wanted  map[uint32]bool      // threads that Options.Threads has chosen
+	since   map[uint32]time.Time // others which are not muted, and when Recycle saw them first
+	ended   ended
 	buffer  []Event
 	used    [maxThreads]bool // places of threads that have ended
 	idPlace uint64           // where threads have their id
@@ -150,7 +156,7 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if err := supported(p, &options); err != nil {
 		return nil, err
 	}
-	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), probes: make(map[*Image]*stub), Skipped: make(map[*Site]string)}
+	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*Image]*stub), Skipped: make(map[*Site]string)}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -55,7 +56,7 @@ const (
 // thread is an entry of the table.
 type thread struct {
 	id     uint32
-	_      uint32
+	muted  uint32 // the id, once it was muted
 	head   uint64
 	limit  uint64
 	ring   uint64
@@ -235,7 +236,7 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		t := s.region.thread(i)
 		id := atomic.LoadUint32(&t.id)
 		head := atomic.LoadUint64(&t.head)
-		if id == 0 || head == t.tail {
+		if id == 0 || head == t.tail || !s.wants(i) {
 			continue
 		}
 		thread := s.threadCalled(id, atomic.LoadUint32(&t.pid))
@@ -332,8 +333,11 @@ func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.T
 // or, for Counts and Chains, how many calls were not counted; and how many
 // because there were too many threads.
 func (s *Session) Lost() (events, threads uint64) {
+	events = s.ended.lost
 	for i := range maxThreads {
-		events += atomic.LoadUint64(&s.region.thread(i).lost)
+		if lost := atomic.LoadUint64(&s.region.thread(i).lost); lost > 0 && s.wants(i) {
+			events += lost
+		}
 	}
 	return events, atomic.LoadUint64(&s.region.settings().noThread)
 }
@@ -341,22 +345,28 @@ func (s *Session) Lost() (events, threads uint64) {
 // Counts returns how often each site was called, with mode Counts.
 func (s *Session) Counts() map[uint32]uint64 {
 	counts := make(map[uint32]uint64)
+	maps.Copy(counts, s.ended.counts)
 	for i := range maxThreads {
-		if s.region.thread(i).id == 0 && !s.used[i] {
+		if s.region.thread(i).id == 0 && !s.used[i] || !s.wants(i) {
 			continue // reading it would take memory
 		}
-		words := s.region.ring(i)
-		for id := range s.stubs {
-			at := uint64(id) * 8
-			if at+8 > s.region.ringSize {
-				continue
-			}
-			if n := atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), at))); n != 0 {
-				counts[id] += n
-			}
-		}
+		s.countsOf(i, counts)
 	}
 	return counts
+}
+
+// countsOf adds what a thread has counted.
+func (s *Session) countsOf(i int, counts map[uint32]uint64) {
+	words := s.region.ring(i)
+	for id := range s.stubs {
+		at := uint64(id) * 8
+		if at+8 > s.region.ringSize {
+			continue
+		}
+		if n := atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), at))); n != 0 {
+			counts[id] += n
+		}
+	}
 }
 
 // Site returns the site of an event's id; nil for calls that an earlier session

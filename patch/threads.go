@@ -115,18 +115,27 @@ func (s *Session) Recycle() error {
 			return err
 		}
 	}
+	if err := s.chooseThreads(alive); err != nil {
+		return err
+	}
 	for i := range maxThreads {
 		t := s.region.thread(i)
-		id, pid := atomic.LoadUint32(&t.id), int(atomic.LoadUint32(&t.pid))
-		if id == 0 || living[id] || s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail {
+		id, _ := t.occupant()
+		pid := int(atomic.LoadUint32(&t.pid))
+		unread := s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail
+		if id == 0 || living[id] || unread && s.wants(i) {
 			continue
 		}
 		if pid != s.ownPID && !s.childThreadEnded(pid, int(id)) {
 			continue
 		}
+		if err := s.settle(i, id); err != nil {
+			return err
+		}
 		t.depth, t.pid, s.used[i] = 0, 0, true
 		t.low, t.top, t.asks = 0, 0, 0
 		delete(s.threads, id)
+		atomic.StoreUint32(&t.muted, 0)
 		atomic.StoreUint32(&t.id, 0)
 	}
 	return nil

@@ -36,7 +36,8 @@
 # thread itself (with its signal handlers) writes, but for tail.
 
         .set    threads, 1024
-        .set    THREAD_ID, 0            # u32; 0: free
+        .set    THREAD_ID, 0            # u32; 0: free; -1: its thread is muted
+        .set    THREAD_MUTED, 4         # u32; the id of that
         .set    THREAD_HEAD, 8          # events that were begun
         .set    THREAD_LIMIT, 16        # head may go there without a look at tail
         .set    THREAD_RING, 24         # address of the events
@@ -243,7 +244,7 @@ count:
         done
 
 # probe looks further for the thread of id %eax, from offset %rdx of the table
-# %rsi on, and takes a free place. %rsi: the thread, or 0.
+# %rsi on, and takes a free place. %rsi: the thread, or 0, also if it is muted.
 probe:
         push    %rdi
         mov     $threads, %edi
@@ -261,12 +262,14 @@ probe:
         cmp     %ecx, %eax              # a signal handler of this thread was faster
         je      9f
         mov     %ecx, %eax
-1:      add     $128, %edx
+1:      cmp     %eax, THREAD_MUTED(%rsi,%rdx)
+        je      3f
+        add     $128, %edx
         and     $(threads * 128 - 1), %edx
         dec     %edi
         jnz     7b
 8:      lock incq NO_THREAD(%rsi)
-        xor     %esi, %esi
+3:      xor     %esi, %esi
         pop     %rdi
         ret
 2:      push    %r11

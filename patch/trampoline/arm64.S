@@ -38,6 +38,7 @@
 //   x1             the thread, once it is found
 
         .set    threads, 1024
+        .set    THREAD_MUTED, 4         // u32; the id of a muted thread, whose place has -1
         .set    THREAD_HEAD, 8          // events that were begun
         .set    THREAD_LIMIT, 16        // head may go there without a look at tail
         .set    THREAD_RING, 24         // address of the events
@@ -543,7 +544,7 @@ chain_done:
 probe:
         cbz     w0, 8f
         mov     w3, #threads
-1:      ldr     w2, [x1]
+1:      ldar    w2, [x1]                // before the one beside it
         cmp     w2, w0
         b.eq    9f
         cbnz    w2, 4f
@@ -560,7 +561,10 @@ probe:
 3:      clrex
         cmp     w2, w0                  // a signal handler of this thread was faster
         b.eq    9b
-4:      add     x1, x1, #128
+4:      ldr     w2, [x1, #THREAD_MUTED]
+        cmp     w2, w0
+        b.eq    5f
+        add     x1, x1, #128
         add     x16, x17, #threads * 128
         cmp     x1, x16
         csel    x1, x17, x1, eq
@@ -571,5 +575,5 @@ probe:
         add     x3, x3, #1
         stxr    w16, x3, [x2]
         cbnz    w16, 7b
-        mov     x1, #0
+5:      mov     x1, #0
         ret
