@@ -87,10 +87,11 @@ func (s *Session) chooseThreads(alive []proc.Thread) error {
 	if s.options.Threads == nil {
 		return nil
 	}
-	for _, t := range alive {
-		if id := uint32(t.OwnID); !s.wanted[id] || !s.options.Threads(t) {
-			delete(s.wanted, id)
-			s.threads[id] = t
+	s.rename(s.p, alive)
+	for _, c := range s.follows {
+		if c.p != nil {
+			alive, _ := c.p.Threads() // none if it has ended
+			s.rename(c.p, alive)
 		}
 	}
 	now := time.Now()
@@ -120,6 +121,18 @@ func (s *Session) chooseThreads(alive []proc.Thread) error {
 		}
 	}
 	return nil
+}
+
+// rename takes the names that threads have now. One that is wanted keeps the name by
+// which it was, as long as it is; one that just ends may seem to have the program's.
+func (s *Session) rename(p *proc.Process, alive []proc.Thread) {
+	for _, t := range alive {
+		id := uint32(t.OwnID)
+		if _, known := s.threads[id]; known && (!s.wanted[id] || t.Name != p.Name && !s.options.Threads(t)) {
+			delete(s.wanted, id)
+			s.threads[id] = t
+		}
+	}
 }
 
 // settle ends what the thread of a place has recorded, before another one takes it.
