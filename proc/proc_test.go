@@ -28,17 +28,19 @@ func sleeping(t *testing.T) (*exec.Cmd, *Process) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	p, err := Open(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if maps, _, err := p.Maps(); err == nil && len(p.Images(maps)) > 1 {
-			break // the dynamic linker has begun
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		p, err := Open(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
 		}
+		// Before the dynamic linker is there, the kernel is still replacing the
+		// program: it has neither a stack nor an environment.
+		if maps, _, err := p.Maps(); err == nil && len(p.Images(maps)) > 1 && maps.At(p.Start.Stack) != nil || time.Now().After(end) {
+			t.Cleanup(func() { p.Close() })
+			return cmd, p
+		}
+		p.Close()
 	}
-	return cmd, p
 }
 
 func TestParseMaps(t *testing.T) {
