@@ -656,15 +656,21 @@ func (f *Follower) waitHeld(proc *followedProcess, p *Process) error {
 func (f *Follower) resumeHeld(s *stopper) {
 	for tid, held := range s.threads {
 		t := f.threads[tid]
-		if t == nil {
-			continue
+		if t != nil {
+			t.signal = held.signal
+			if f.parks(tid) {
+				continue
+			}
+			f.goOn(t)
 		}
-		t.signal = held.signal
-		if t.process.parked && tid == t.process.pid {
-			continue
-		}
-		f.goOn(t)
+		delete(s.threads, tid)
 	}
+}
+
+// parks tells whether a thread waits for Release, before the program's own code.
+func (f *Follower) parks(tid int) bool {
+	t := f.threads[tid]
+	return t != nil && t.process.parked && tid == t.process.pid
 }
 
 // letGo ends tracing. Threads can be let go only where they have stopped.

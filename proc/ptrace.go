@@ -69,7 +69,6 @@ func (h *Held) ReleaseOthers(tid int) error {
 	kept := h.s.threads[tid]
 	delete(h.s.threads, tid)
 	err := h.s.resume()
-	clear(h.s.threads)
 	if kept != nil {
 		h.s.threads[tid] = kept
 	}

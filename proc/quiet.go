@@ -42,6 +42,9 @@ func (h *Held) quiet(tid int) bool {
 	if h.inHandler(tid) {
 		return false
 	}
+	if f := h.s.follower; f != nil && f.parks(tid) {
+		return true // its libraries are ready, and it is in none of them
+	}
 	if call := h.InSystemCall(tid); call >= 0 {
 		return slices.Contains(quietCalls, call)
 	}

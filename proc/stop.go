@@ -161,7 +161,7 @@ func isEventStop(status unix.WaitStatus) bool {
 	return uint32(status)>>16 != 0
 }
 
-// resume lets all threads go.
+// resume lets all threads go, and keeps none but one that waits for a Release.
 func (s *stopper) resume() error {
 	if s.follower != nil {
 		s.follower.resumeHeld(s)
@@ -177,6 +177,7 @@ func (s *stopper) resume() error {
 			failed = append(failed, os.NewSyscallError("let thread "+strconv.Itoa(tid)+" run on", errno))
 		}
 	}
+	clear(s.threads)
 	return errors.Join(failed...)
 }
 
