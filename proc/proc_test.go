@@ -5,6 +5,7 @@ package proc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,19 +29,19 @@ func sleeping(t *testing.T) (*exec.Cmd, *Process) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		p, err := Open(cmd.Process.Pid)
-		if err != nil {
-			t.Fatal(err)
+	// The kernel is still replacing the program, or the dynamic linker at work.
+	stat := fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(stat); err != nil || bytes.Contains(b, []byte("(sleep) S ")) {
+			break
 		}
-		// Before the dynamic linker is there, the kernel is still replacing the
-		// program: it has neither a stack nor an environment.
-		if maps, _, err := p.Maps(); err == nil && len(p.Images(maps)) > 1 && maps.At(p.Start.Stack) != nil || time.Now().After(end) {
-			t.Cleanup(func() { p.Close() })
-			return cmd, p
-		}
-		p.Close()
 	}
+	p, err := Open(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return cmd, p
 }
 
 func TestParseMaps(t *testing.T) {
