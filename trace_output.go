@@ -66,6 +66,7 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) error {
 		}
 	}
 	r.builder = trace.NewBuilder(r.header, outputs...)
+	r.onlyRaw = len(outputs) == 0
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (r *recorder) close(lost uint64) error {
 func (r *recorder) closeBuilder(lost uint64) error {
 	s, err := r.builder.Close(lost)
 	r.screen.sayUnseen(r.stderr)
-	if s.Calls == 0 {
+	if s.Calls == 0 && !r.recorded {
 		fmt.Fprintln(r.stderr, "footfall: no calls")
 	}
 	if s.Lost > 0 {

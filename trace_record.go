@@ -29,6 +29,8 @@ type recorder struct {
 	header   *trace.Header
 	known    map[fileSite]int32
 	builder  *trace.Builder
+	onlyRaw  bool // calls are not made of events: --read does that, too
+	recorded bool // there are events in the raw file
 	raw      *trace.RawWriter
 	files    []*os.File
 	excerpt  *excerpt // of --read; nil: all
@@ -338,8 +340,11 @@ func (r *recorder) give(t trace.Thread, events []trace.Event) {
 	}
 	if r.raw != nil {
 		r.raw.Add(t, events)
+		r.recorded = r.recorded || len(events) > 0
 	}
-	r.builder.Add(t, events)
+	if !r.onlyRaw {
+		r.builder.Add(t, events)
+	}
 }
 
 // takesThread tells whether the thread is one of those that --thread wants.
