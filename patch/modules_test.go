@@ -66,11 +66,7 @@ func TestModules(t *testing.T) {
 			g := start(t, program)
 			text := g.text()
 			s := g.open(g.sites("leaf"), Options{Mode: mode})
-			modules, err := OpenModules(g.p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer modules.Close()
+			modules := g.modules()
 			run := func(want string) {
 				t.Helper()
 				before := s.Counts()
@@ -135,11 +131,7 @@ func TestModulesChains(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl"))
 	s := g.open(g.sites("leaf"), Options{Mode: Chains, ChainDepth: 3})
 	defer s.Close()
-	modules, err := OpenModules(g.p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer modules.Close()
+	modules := g.modules()
 	for i, path := range []string{first, second, first} {
 		if answer := g.say("load %s", path); answer != "loaded" {
 			t.Fatal(answer)
@@ -215,11 +207,7 @@ func TestModulesThrow(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl"))
 	s := g.open(g.sites("leaf"), Options{Mode: Exits})
 	defer s.Close()
-	modules, err := OpenModules(g.p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer modules.Close()
+	modules := g.modules()
 	first, _ := plugins(t)
 	for _, path := range []string{first, library} { // all memory for code is there with the first
 		if answer := g.say("load %s", path); answer != "loaded" {

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"math/rand/v2"
@@ -65,11 +64,7 @@ func TestNotices(t *testing.T) {
 			text := g.text()
 			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
 			defer s.Close()
-			modules, err := OpenModules(g.p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer modules.Close()
+			modules := g.modules()
 			y := tally{make(map[string]int), make(map[string]int)}
 			for range 2 {
 				if same := g.serve(modules, s, func() { s.Read(y.add(s)) }, "cycle 100 %s,%s", first, second); same != "99" {
@@ -123,11 +118,7 @@ func TestNoticesThrow(t *testing.T) {
 			g := start(t, program)
 			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
 			defer s.Close()
-			modules, err := OpenModules(g.p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer modules.Close()
+			modules := g.modules()
 			y := tally{make(map[string]int), make(map[string]int)}
 			const cycles = 20
 			if answer := g.serve(modules, s, func() { s.Read(y.add(s)) }, "cycle %d %s", cycles, thrower); answer[0] == '-' {
@@ -154,19 +145,7 @@ func TestNoticesKilled(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-rdynamic", "-ldl"))
 	text := g.text()
 	for range 5 {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestNoticesKilled$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("PATCH_NOTIFIED=%d", g.p.PID))
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
-		if line, err := lines.ReadString('\n'); err != nil || line != "on\n" {
-			t.Skipf("the other process says %q, %v", line, err)
-		}
+		lines, kill := g.another("PATCH_NOTIFIED", "on")
 		answer := make(chan string)
 		go func() { answer <- g.say("cycle 100 %s,%s", first, second) }()
 		for range 1 + rand.IntN(50) {
@@ -175,10 +154,7 @@ func TestNoticesKilled(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
+		kill()
 		if same := <-answer; same[0] == '-' {
 			t.Errorf("cycle: %s", same)
 		}
@@ -195,10 +171,7 @@ func TestNoticesKilled(t *testing.T) {
 func notified(t *testing.T) {
 	g := targetIn(t, "PATCH_NOTIFIED")
 	s := g.open(g.sites("leaf"), Options{Mode: Exits, Notices: true})
-	modules, err := OpenModules(g.p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := g.modules()
 	changed := s.Notices()
 	fmt.Println("on")
 	for range changed {
@@ -215,11 +188,7 @@ func TestNoticesMusl(t *testing.T) {
 	g := start(t, build(t, "musl-gcc", "loader.c", "-fpatchable-function-entry=5", "-rdynamic"))
 	s := g.open(g.sites("leaf"), Options{Mode: Counts, Notices: true})
 	defer s.Close()
-	modules, err := OpenModules(g.p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer modules.Close()
+	modules := g.modules()
 	if answer := g.serve(modules, s, func() {}, "cycle 4 %s,%s", first, second); answer != "0" {
 		t.Errorf("cycle: %s", answer)
 	}
@@ -295,11 +264,7 @@ func TestNoticesThreads(t *testing.T) {
 			g := start(t, program, libraries...)
 			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
 			defer s.Close()
-			modules, err := OpenModules(g.p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer modules.Close()
+			modules := g.modules()
 			y := tally{make(map[string]int), make(map[string]int)}
 			answer := g.serve(modules, s, func() { s.Read(y.add(s)) }, "run 25")
 			for s.Read(y.add(s)) > 0 {

@@ -130,6 +130,17 @@ func (g *target) open(sites []*Site, o Options) *Session {
 	return s
 }
 
+// modules opens the images of the process, until the test ends.
+func (g *target) modules() *Modules {
+	g.t.Helper()
+	m, err := OpenModules(g.p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { m.Close() })
+	return m
+}
+
 // skipForbidden skips tests where the system allows no ptrace.
 func skipForbidden(t testing.TB, err error) {
 	t.Helper()
