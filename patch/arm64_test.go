@@ -32,7 +32,6 @@ func TestARM64Instructions(t *testing.T) {
 		}
 		return string(b)
 	}
-	routine := func(r routine) uint64 { return code + arm64.offset(r) }
 	short := func(r routine) string { // a stub that sees no exit
 		return fmt.Sprintf(`stp x16, x30, [sp, #-64]!
 			bl .-4+%#x
@@ -41,6 +40,7 @@ func TestARM64Instructions(t *testing.T) {
 			.fill 7, 4, 0xd4200000
 			.word 0x2abcd`, code+arm64.offset(r)-at)
 	}
+	routine := func(r routine) uint64 { return code + arm64.offset(r) }
 	for _, test := range []struct {
 		name, got, text string
 	}{
