@@ -15,7 +15,7 @@ type Graph struct {
 	Calls, CPU bool
 	// Sampled: the times are of whole chains of calls, so that Total is measured.
 	// Otherwise it is estimated: a callee's time is shared out among its callers
-	// by their number of calls.
+	// by their number of calls. Without calls it is the function's own time.
 	Sampled bool
 	Total   int64 // CPU time of all, in nanoseconds
 }
@@ -118,7 +118,7 @@ func NewGraph(p *Profile) *Graph {
 	if g.Calls {
 		g.estimate()
 	}
-	if !g.Sampled {
+	if g.Calls && !g.Sampled {
 		for _, n := range g.Nodes {
 			n.Total = int64(n.est.self + n.est.children)
 		}

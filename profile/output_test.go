@@ -291,6 +291,22 @@ func FuzzFromPprof(f *testing.F) {
 	})
 }
 
+// TestTimeAlone adds up samples that no caller is known of: a function's total is
+// then its own time.
+func TestTimeAlone(t *testing.T) {
+	b := newBuilder()
+	for i := range 3 {
+		b.add(append(b.p.Location[:0:0], b.named("generated", "")), "", 0, int64(i+1))
+	}
+	p, err := b.finish(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := NewGraph(p); len(g.Nodes) != 1 || g.Nodes[0].Self != 6 || g.Nodes[0].Total != 6 || g.Total != 6 {
+		t.Errorf("%+v of %d ns, want 6 of 6", g.Nodes[0], g.Total)
+	}
+}
+
 // TestOverloads tells functions of one name apart by their arguments, and only those.
 func TestOverloads(t *testing.T) {
 	b := newBuilder()
