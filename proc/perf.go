@@ -29,6 +29,7 @@ type Sampler struct {
 	cpus    []*cpuRing
 	events  []int // file descriptors
 	pending []Event
+	touched map[stackPage]bool
 }
 
 // SampleOptions say how to sample.
@@ -401,8 +402,12 @@ func (s *Sampler) Read(all bool) []Event {
 }
 
 func (s *Sampler) drain() {
+	n := len(s.pending)
 	for _, r := range s.cpus {
 		s.pending = r.read(s.pending)
+	}
+	for i := range s.pending[n:] {
+		s.touch(&s.pending[n+i])
 	}
 }
 

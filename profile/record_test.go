@@ -112,7 +112,8 @@ func chainOf(p *Profile, function string) string {
 }
 
 // TestChains looks for callers: without frame pointers, through a library, in
-// code of 32 bits, beyond the copy of the stack, and by frame pointers alone.
+// code of 32 bits, beyond pages of the stack that
+// were never used, beyond the copy of the stack, and by frame pointers alone.
 func TestChains(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("stacks are copied on x86-64 only")
@@ -127,6 +128,7 @@ func TestChains(t *testing.T) {
 		{name: "static", compiler: "gcc-12", args: "-O2 -static -DLARGE=10"},
 		{name: "i386", compiler: "gcc-12", args: "-O2 -m32 -DLARGE=10"},
 		{name: "clang", compiler: "clang-16", args: "-O2 -DLARGE=10"},
+		{name: "unused stack", compiler: "gcc-12", args: "-O2 -DLARGE=14 -DUNUSED"},
 		{name: "large stack", compiler: "gcc-12", args: "-O0 -DLARGE=17"},
 		{name: "frame pointers", compiler: "gcc-12", args: "-O0 -static -DLARGE=10", pointers: true},
 	} {

@@ -18,10 +18,18 @@ static int compare(const void *a, const void *b)
 
 __attribute__((noinline)) int sort(void)
 {
+#ifdef UNUSED
+	volatile char large[1 << LARGE]; /* the first and the last page are used */
+#else
 	char large[1 << LARGE];
+#endif
 	int v[64];
 
+#ifdef UNUSED
+	large[0] = large[sizeof large - 1] = 1;
+#else
 	memset(large, 1, sizeof large);
+#endif
 	for (int i = 0; i < 64; i++)
 		v[i] = (i * 7919) % 331;
 	if (LARGE < 16)
@@ -29,7 +37,7 @@ __attribute__((noinline)) int sort(void)
 	else
 		for (int i = 0; i < 400; i++)
 			compare(v, v + 1);
-	return v[3] + large[(unsigned)v[5] % sizeof large];
+	return v[3] + large[v[5] < 0 ? 0 : sizeof large - 1];
 }
 
 int main(void)
