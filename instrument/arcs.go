@@ -1,7 +1,5 @@
 package instrument
 
-import "slices"
-
 // An Arc is the calls of one function by another.
 type Arc struct {
 	Caller *Function
@@ -17,7 +15,7 @@ type Arc struct {
 // functions, in the order of the callers. A callee is found in its unit, else
 // among the other functions of the process.
 func (c *CountsFile) Arcs() []Arc {
-	x := c.index()
+	x := c.Index()
 	var arcs []Arc
 	for _, im := range c.Images {
 		for _, f := range im.Functions {
@@ -37,11 +35,11 @@ func (c *CountsFile) Arcs() []Arc {
 			}
 			for _, s := range f.Sites {
 				if !s.Indirect {
-					add(Arc{Callee: x.named(f, s), Name: s.Callee, Count: s.Count})
+					add(Arc{Callee: x.Callee(f, &s), Name: s.Callee, Count: s.Count})
 					continue
 				}
 				for _, t := range s.Targets {
-					a := Arc{Callee: x.at(f.Image, t.Address), Address: t.Address, Count: t.Count}
+					a := Arc{Callee: x.At(f.Image, t.Address), Address: t.Address, Count: t.Count}
 					if a.Callee != nil {
 						a.Name = a.Callee.Name
 					}
@@ -54,74 +52,96 @@ func (c *CountsFile) Arcs() []Arc {
 	return arcs
 }
 
-// A process tells the images of one from those of others in the same file.
+// An Index finds functions of a counts file.
+type Index struct {
+	named map[nameKey][]symbolOf
+	entry map[entryKey]*Function
+}
+
+// A nameKey is a symbol as the linker sees it: image and unit, by its names, are those of a
+// local one, process tells the others from those of another program in the same file.
+type nameKey struct {
+	process process
+	image   *Image
+	unit    uint64
+	name    string
+}
+
+// A symbolOf is one of a function.
+type symbolOf struct {
+	*Function
+	weak bool
+}
+
+type entryKey struct {
+	process process
+	address uint64
+}
+
 type process struct {
 	pid int
 	id  uint64
 }
 
-// An index finds functions.
-type index struct {
-	local  map[localName]*Function
-	global map[globalName][]*Function
-	entry  map[entryAddress]*Function
-}
-
-type localName struct {
-	image      *Image
-	unit, name string
-}
-
-type globalName struct {
-	process
-	name string
-}
-
-type entryAddress struct {
-	process
-	address uint64
-}
-
-func (c *CountsFile) index() *index {
-	x := &index{make(map[localName]*Function), make(map[globalName][]*Function), make(map[entryAddress]*Function)}
+// Index returns the functions of all images, by name and by address.
+func (c *CountsFile) Index() *Index {
+	x := &Index{make(map[nameKey][]symbolOf), make(map[entryKey]*Function)}
 	for _, im := range c.Images {
-		p := process{im.PID, im.Process}
 		for _, f := range im.Functions {
-			x.entry[entryAddress{p, f.Code[0].Start}] = f
-			for _, name := range slices.Concat([]string{f.Name}, f.Aliases) {
-				if f.Local {
-					x.local[localName{im, f.Unit, name}] = f
-				}
-				key := globalName{p, name}
-				x.global[key] = append(x.global[key], f)
+			x.add(symbolOf{f, f.weak}, f.Name, f.Local)
+			for _, a := range f.Aliases {
+				x.add(symbolOf{f, a.weak}, a.Name, a.Local)
+			}
+			if len(f.Code) > 0 {
+				x.entry[entryKey{im.process(), f.Code[0].Start}] = f
 			}
 		}
 	}
 	return x
 }
 
-// named returns the callee of a direct call in f. A name that is not of the unit
-// is that of the first image that has a function for others by it, as the
-// dynamic linker chooses; hidden ones come from the same image.
-func (x *index) named(f *Function, s Site) *Function {
-	if s.Local {
-		return x.local[localName{f.Image, f.Unit, s.Callee}]
-	}
-	var found *Function
-	for _, g := range x.global[globalName{process{f.Image.PID, f.Image.Process}, s.Callee}] {
-		if g.Local {
-			continue
-		}
-		if g.Image == f.Image {
-			return g
-		}
-		if found == nil {
-			found = g
-		}
-	}
-	return found
+func (x *Index) add(s symbolOf, name string, local bool) {
+	key := s.nameKey(name, local)
+	x.named[key] = append(x.named[key], s)
 }
 
-func (x *index) at(im *Image, address uint64) *Function {
-	return x.entry[entryAddress{process{im.PID, im.Process}, address}]
+// nameKey is that of a symbol as the function's unit means it.
+func (f *Function) nameKey(name string, local bool) nameKey {
+	key := nameKey{process: f.Image.process(), name: name}
+	if local {
+		key.image, key.unit = f.Image, f.names
+	}
+	return key
+}
+
+func (im *Image) process() process { return process{im.PID, im.Process} }
+
+// Callee returns the function that a direct call of f enters, nil if it does not
+// count. Of an image's functions of one name the linker takes one that is not weak.
+// A name may be in several images, as those of inline functions of C++ are:
+// the dynamic linker has one of them called by all, or each image calls its own.
+// The one that was entered tells.
+func (x *Index) Callee(f *Function, s *Site) *Function {
+	var best symbolOf
+	for _, g := range x.named[f.nameKey(s.Callee, s.Local)] {
+		var better bool
+		switch {
+		case best.Function == nil:
+			better = true
+		case g.Image == best.Image && g.weak != best.weak:
+			better = best.weak
+		default:
+			better = best.Calls == 0 && g.Calls > 0 || g.Image == f.Image && best.Image != f.Image && (g.Calls > 0 || best.Calls == 0)
+		}
+		if better {
+			best = g
+		}
+	}
+	return best.Function
+}
+
+// At returns the function whose entry is at an address in the image's process, nil
+// if none counts there.
+func (x *Index) At(im *Image, address uint64) *Function {
+	return x.entry[entryKey{im.process(), address}]
 }

@@ -44,14 +44,25 @@ type Mapping struct {
 // the image's Bias they are those in its file.
 type Function struct {
 	Image   *Image
-	Name    string   // the symbol
-	Aliases []string // further symbols at the same address
-	Unit    string   // the source file, as the compiler recorded it
-	Local   bool     // static: other units may have one of the same name
+	Name    string // the symbol
+	Aliases []Alias
+	Unit    string // the source file, as the compiler recorded it
+	Local   bool   // static: other units may have one of the same name
 	Update  Update
 	Code    []Range // the first begins with the entry
 	Calls   uint64
 	Sites   []Site
+
+	weak  bool   // the linker prefers one that is not
+	names uint64 // address of the unit's names: units of several directories may have one name
+}
+
+// An Alias is a further symbol at a function's address.
+type Alias struct {
+	Name  string
+	Local bool // as of a function, which need not be the same
+
+	weak bool
 }
 
 // A Range is code from Start up to End.
@@ -286,7 +297,7 @@ func (p *part) image() (*Image, error) {
 		if err != nil {
 			return im, err
 		}
-		f.Image = im
+		f.Image, f.names = im, names
 		k := key{names, f.Name, f.Local}
 		if isPart {
 			parts, partKeys = append(parts, f), append(partKeys, k)
@@ -339,7 +350,7 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 		r.readMore(near(36), n, base+36)
 	}
 	f = &Function{
-		Name: r.name(base + 24), Unit: r.text(0, base+16), Local: flags&flagLocal != 0, Update: Update(flags & 15),
+		Name: r.name(base + 24), Unit: r.text(0, base+16), Local: flags&flagLocal != 0, Update: Update(flags & 15), weak: flags&flagWeak != 0,
 		Code: []Range{{code, code + uint64(p.word(base+20))}},
 	}
 	isPart = flags&flagPart != 0
@@ -348,7 +359,8 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 	}
 	field := base + blockHead
 	for range aliases {
-		f.Aliases = append(f.Aliases, r.name(field))
+		name := p.word(field)
+		f.Aliases = append(f.Aliases, Alias{r.text(name&^(aliasLocal|aliasWeak), field), name&aliasLocal != 0, name&aliasWeak != 0})
 		field += 4
 	}
 	for range calls {

@@ -443,7 +443,10 @@ func (w *rewriter) tailCallee(f *function, name []byte) bool {
 func (w *rewriter) call(f *function, kind callKind, target []byte, words int) call {
 	c := call{kind: kind, counter: w.counters, label: w.labels}
 	if target != nil {
-		c.callee = w.canonical(string(target))
+		c.callee = string(target)
+		if !w.weak[c.callee] { // else the linker may know another function of that name
+			c.callee = w.canonical(c.callee)
+		}
 		c.local = w.functions[c.callee] && !w.global[c.callee]
 	}
 	w.counters += words

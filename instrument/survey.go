@@ -13,6 +13,7 @@ type survey struct {
 	unit      string              // the source's name
 	functions map[string]bool     // symbols of type function
 	global    map[string]bool     // symbols that other files see
+	weak      map[string]bool     // those that another file may replace
 	plain     map[string]bool     // labels in the file that are not functions
 	chosen    map[string]bool     // indirect functions, which are chosen when the program starts
 	alias     map[string]string   // names set to another
@@ -22,7 +23,7 @@ type survey struct {
 
 func newSurvey() *survey {
 	return &survey{
-		functions: make(map[string]bool), global: make(map[string]bool), plain: make(map[string]bool),
+		functions: make(map[string]bool), global: make(map[string]bool), weak: make(map[string]bool), plain: make(map[string]bool),
 		chosen: make(map[string]bool), alias: make(map[string]string), aliases: make(map[string][]string),
 	}
 }
@@ -94,6 +95,7 @@ func (s *survey) see(st statement, compiled *bool) error {
 		for _, arg := range arguments(st.operands) {
 			name, _ := symbol(arg)
 			s.global[string(name)] = true
+			s.weak[string(name)] = s.weak[string(name)] || string(st.word) == ".weak"
 		}
 	case ".set", ".equ", ".weakref":
 		if args := arguments(st.operands); len(args) == 2 {

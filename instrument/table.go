@@ -9,7 +9,7 @@ import (
 // 32-bit words for each function, or part of one that lies elsewhere:
 //
 //	 0  bytes of the block
-//	 4  flags: bits 0-3 update mode, bit 4 part, bit 5 local, bits 8-15 CPU's word size in bytes,
+//	 4  flags: bits 0-3 update mode, bit 4 part, bit 5 local, bit 6 weak, bits 8-15 CPU's word size in bytes,
 //	    bits 16-31 version of this layout, 1
 //	 8  address of the first counter   \
 //	12  address of the code             > each less the address of this word
@@ -20,7 +20,7 @@ import (
 //	32  number of calls
 //	36  address of the unit's further targets, less that of this word; 0: none
 //	40  number of those
-//	44  aliases: a name each
+//	44  aliases: a name each; bit 31 local, bit 30 weak
 //	    calls: kind and flags, counter (from the first), address (from that of
 //	    the code), callee (0: indirect), a word each
 //
@@ -45,8 +45,12 @@ const (
 
 	flagPart  = 1 << 4
 	flagLocal = 1 << 5
+	flagWeak  = 1 << 6
 
 	callLocal = 1 << 8 // the callee is a static function of the unit
+
+	aliasLocal = 1 << 31
+	aliasWeak  = 1 << 30
 
 	// A key's first place is one of 256, by its hash; 16 are tried.
 	moreTargets = 256 + 16
@@ -149,6 +153,9 @@ func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 	if !w.global[f.name] {
 		flags |= flagLocal
 	}
+	if w.weak[f.name] {
+		flags |= flagWeak
+	}
 	size := "0"
 	if f.end {
 		size = fmt.Sprintf(".Lfe%d-.Lff%d", f.label, f.label)
@@ -160,7 +167,14 @@ func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 	b = appendf(b, "\t.long\t%d,%d,.Lfc+%d-.,.Lff%d-.,.Lfn-.,%s,%d,%d,%d,%s\n", blockHead+4*len(f.aliases)+blockCall*len(f.calls),
 		flags, 8*f.first, f.label, size, n.add(f.name), len(f.aliases), len(f.calls), more)
 	for _, a := range f.aliases {
-		b = appendf(b, "\t.long\t%d\n", n.add(a))
+		name := n.add(a)
+		if !w.global[a] {
+			name |= aliasLocal
+		}
+		if w.weak[a] {
+			name |= aliasWeak
+		}
+		b = appendf(b, "\t.long\t%d\n", name)
 	}
 	for _, c := range f.calls {
 		kind, callee := int(c.kind), 0

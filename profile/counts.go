@@ -21,23 +21,10 @@ import (
 // Each call becomes a sample of its callee and its caller. Entries of a function
 // whose callers do not count, such as those of main, have a callee only.
 func FromCounts(c *instrument.CountsFile) (*Profile, error) {
-	r := &countsReader{b: newBuilder(), images: make(map[*instrument.Image]*image), byName: make(map[calleeName][]*instrument.Function),
-		byAddress: make(map[calleeAddress]*instrument.Function), others: make(map[string]*image)}
+	r := &countsReader{b: newBuilder(), index: c.Index(), images: make(map[*instrument.Image]*image), others: make(map[string]*image)}
 	defer r.close()
 	for _, im := range c.Images {
 		r.images[im] = r.image(im)
-		for _, f := range im.Functions {
-			for _, name := range append([]string{f.Name}, f.Aliases...) {
-				key := calleeName{process: processOf(im), name: name}
-				if f.Local {
-					key.image, key.unit = im, f.Unit
-				}
-				r.byName[key] = append(r.byName[key], f)
-			}
-			if len(f.Code) > 0 {
-				r.byAddress[calleeAddress{processOf(im), f.Code[0].Start}] = f
-			}
-		}
 	}
 	// Readers of pprof's format take the first mapping for the program, which lies
 	// lowest in memory.
@@ -160,34 +147,13 @@ func outermost(p *Profile) iter.Seq2[string, *pprof.Function] {
 	}
 }
 
-// process tells programs apart: an address means something in one of them only.
-type process struct {
-	pid     int
-	program uint64
-}
-
-func processOf(im *instrument.Image) process { return process{im.PID, im.Process} }
-
-type calleeName struct {
-	process process
-	name    string
-	image   *instrument.Image // and unit, of a local function
-	unit    string
-}
-
-type calleeAddress struct {
-	process process
-	addr    uint64
-}
-
 type countsReader struct {
-	b         *builder
-	images    map[*instrument.Image]*image
-	others    map[string]*image // by path; code that does not count
-	byName    map[calleeName][]*instrument.Function
-	byAddress map[calleeAddress]*instrument.Function
-	further   uint64
-	notes     []string
+	b       *builder
+	index   *instrument.Index
+	images  map[*instrument.Image]*image
+	others  map[string]*image // by path; code that does not count
+	further uint64
+	notes   []string
 }
 
 func (r *countsReader) close() {
@@ -296,7 +262,7 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 			}
 		}
 		if !s.Indirect {
-			if callee := r.callee(f, &s); callee != nil {
+			if callee := r.index.Callee(f, &s); callee != nil {
 				called[callee] += s.Count
 				add(r.entry(callee), s.Count)
 			} else {
@@ -305,7 +271,7 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 			continue
 		}
 		for _, t := range s.Targets {
-			if callee := r.byAddress[calleeAddress{processOf(f.Image), t.Address}]; callee != nil {
+			if callee := r.index.At(f.Image, t.Address); callee != nil {
 				called[callee] += t.Count
 				add(r.entry(callee), t.Count)
 			} else {
@@ -314,24 +280,6 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 		}
 		r.further += s.Further
 	}
-}
-
-// callee returns the function that a direct call of f enters, nil if it does not
-// count. A name may be in several images, as those of inline functions of C++ are:
-// the dynamic linker has one of them called by all, or each image calls its own.
-// The one that was entered tells.
-func (r *countsReader) callee(f *instrument.Function, s *instrument.Site) *instrument.Function {
-	key := calleeName{process: processOf(f.Image), name: s.Callee}
-	if s.Local {
-		key.image, key.unit = f.Image, f.Unit
-	}
-	var best *instrument.Function
-	for _, g := range r.byName[key] {
-		if best == nil || best.Calls == 0 && g.Calls > 0 || g.Image == f.Image && (g.Calls > 0 || best.Calls == 0) {
-			best = g
-		}
-	}
-	return best
 }
 
 // elsewhere is code that does not count, such as a library's.

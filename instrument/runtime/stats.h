@@ -19,7 +19,7 @@ struct entry {
 /* A name of a function. */
 struct name {
 	const char *text;
-	uint32_t entry, next; /* with the same hash, + 1 */
+	uint32_t entry, local, weak, next; /* next: with the same hash, + 1 */
 };
 
 /* A call of a function by another. */
@@ -152,17 +152,18 @@ static uint32_t hash_name(const char *s)
 	return h & stats.mask;
 }
 
-/* The function that a unit means by a name. */
+/* The function that a unit means by a name: not a weak one if the linker had another. */
 static struct entry *entry_named(const struct block *from, const char *name, int local)
 {
 	uint32_t i = stats.buckets[hash_name(name)];
+	const struct name *found = NULL;
 	for (; i; i = stats.names[i - 1].next) {
-		struct entry *e = &stats.entries[stats.names[i - 1].entry];
-		int is_local = e->block->flags >> 5 & 1;
-		if (is_local == local && (!local || AT(e->block->names) == AT(from->names)) && !strcmp(stats.names[i - 1].text, name))
-			return e;
+		const struct name *n = &stats.names[i - 1];
+		const struct block *b = stats.entries[n->entry].block;
+		if (n->local == (uint32_t)local && (!local || AT(b->names) == AT(from->names)) && !strcmp(n->text, name) && (!found || found->weak))
+			found = n;
 	}
-	return NULL;
+	return found ? &stats.entries[found->entry] : NULL;
 }
 
 static void add_caller(struct entry *to, uint32_t from, uint64_t calls)
@@ -186,12 +187,14 @@ static void add_caller(struct entry *to, uint32_t from, uint64_t calls)
 	to->caller = stats.links;
 }
 
-static void add_name(uint32_t entry, const char *text)
+static void add_name(uint32_t entry, const char *text, uint32_t local, uint32_t weak)
 {
 	uint32_t *bucket = &stats.buckets[hash_name(text)];
 	struct name *n = &stats.names[stats.n_names++];
 	n->text = text;
 	n->entry = entry;
+	n->local = local;
+	n->weak = weak;
 	n->next = *bucket;
 	*bucket = stats.n_names;
 }
@@ -216,9 +219,9 @@ static void link_callers(void)
 		const struct block *b = stats.entries[i].block;
 		if (b->flags >> 4 & 1)
 			continue;
-		add_name(i, block_string(b, b->name));
+		add_name(i, block_string(b, b->name), b->flags >> 5 & 1, b->flags >> 6 & 1);
 		for (k = 0; k < b->aliases; k++)
-			add_name(i, block_string(b, b->rest[k]));
+			add_name(i, block_string(b, b->rest[k] & 0x3fffffff), b->rest[k] >> 31, b->rest[k] >> 30 & 1);
 	}
 	for (i = 0; i < stats.n; i++) {
 		const struct block *b = stats.entries[i].block;
