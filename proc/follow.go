@@ -378,6 +378,7 @@ func (f *Follower) stopped(t *followed, status unix.WaitStatus) {
 		f.goOn(t)
 		return
 	}
+	keepWaiting(t.tid)
 	t.stopped = true
 	if !p.holding && (!p.parked || t.tid != p.pid) {
 		f.goOn(t)
@@ -710,6 +711,9 @@ func (f *Follower) letGo() {
 			}
 			if event == 0 {
 				t.signal = int(status.StopSignal())
+			}
+			if event == 0 || event == unix.PTRACE_EVENT_STOP {
+				keepWaiting(tid)
 			}
 			f.detach(t)
 		}

@@ -151,6 +151,7 @@ func (s *stopper) look(tid int, t *stopped) bool {
 		if !isEventStop(status) {
 			t.signal = int(status.StopSignal())
 		}
+		keepWaiting(tid)
 	}
 	return t.stopped
 }
@@ -190,6 +191,7 @@ func (s *stopper) settle(tid int, t *stopped) {
 			if status.Stopped() && !isEventStop(status) {
 				t.signal = int(status.StopSignal())
 			}
+			keepWaiting(tid)
 			return
 		}
 	}

@@ -356,6 +356,9 @@ func (s *StopSampler) newborn(tid int) *tracee {
 // stopped handles the stop of a tracee and lets it run on.
 func (s *StopSampler) stopped(t *tracee, status unix.WaitStatus) {
 	event, sig := int(status)>>16, uintptr(status.StopSignal())
+	if event == 0 || event == unix.PTRACE_EVENT_STOP {
+		keepWaiting(t.tid)
+	}
 	switch {
 	case event == 0 && s.ownSignal(t, status):
 		s.sample(t)
@@ -588,6 +591,9 @@ func (s *StopSampler) letGo() {
 
 // release deletes the timer of a stopped thread and lets it go.
 func (s *StopSampler) release(t *tracee, status unix.WaitStatus) {
+	if event := int(status) >> 16; event == 0 || event == unix.PTRACE_EVENT_STOP {
+		keepWaiting(t.tid)
+	}
 	sig := uintptr(0)
 	switch {
 	case isEventStop(status):
