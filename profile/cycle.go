@@ -1,6 +1,9 @@
 package profile
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // gprof's model of a program that has call counts and, apart from them, times:
 // functions that call each other in circles are one, a cycle, and each call of
@@ -61,8 +64,11 @@ func (g *Graph) estimate() {
 			}
 		}
 	}
+	// As gprof does, whatever took time by chance: in the order of the code.
 	number := 0
-	for _, n := range g.Nodes {
+	nodes := slices.Clone(g.Nodes)
+	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(a.addr, b.addr) })
+	for _, n := range nodes {
 		if c := n.est.cycle; len(c.members) > 1 && c.number == 0 {
 			number++
 			c.number = number

@@ -31,8 +31,9 @@ type Node struct {
 	Inlined bool
 	In, Out []*Edge // most time first, then most calls
 
-	overloaded bool  // other functions in the graph have the same name, with other arguments
-	recursive  int64 // of Calls: by itself
+	overloaded bool   // other functions in the graph have the same name, with other arguments
+	recursive  int64  // of Calls: by itself
+	addr       uint64 // the lowest that was seen of its code; 0: none
 	est        estimate
 }
 
@@ -75,6 +76,9 @@ func NewGraph(p *Profile) *Graph {
 			for i, line := range l.Line {
 				n := nodes[line.Function.ID]
 				n.Image = imageName(l.Mapping)
+				if n.addr == 0 || l.Address < n.addr {
+					n.addr = l.Address
+				}
 				n.Inlined = n.Inlined && i < len(l.Line)-1
 				chain = append(chain, n)
 			}

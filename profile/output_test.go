@@ -307,6 +307,25 @@ func TestTimeAlone(t *testing.T) {
 	}
 }
 
+// TestCycles numbers cycles in the order of their code, not of what took time.
+func TestCycles(t *testing.T) {
+	p := exampleProfile(t, func(b *builder, program, library *image) {
+		b.add(append(b.p.Location[:0:0], b.outer(program, 0x1410)), "", 0, 1e7)
+		for _, call := range [][2]uint64{{0x1300, 0x1410}, {0x1400, 0x1310}, {0x1100, 0x1210}, {0x1200, 0x1110}} {
+			b.add(append(b.p.Location[:0:0], b.outer(program, call[0]), b.outer(program, call[1])), "", 1, 0)
+		}
+	}, nil)
+	for _, n := range NewGraph(p).Nodes {
+		want := 1
+		if n.addr >= 0x1300 {
+			want = 2
+		}
+		if n.est.cycle.number != want {
+			t.Errorf("%s at %#x is in cycle %d, want %d", n.Func.Name, n.addr, n.est.cycle.number, want)
+		}
+	}
+}
+
 // TestOverloads tells functions of one name apart by their arguments, and only those.
 func TestOverloads(t *testing.T) {
 	b := newBuilder()
