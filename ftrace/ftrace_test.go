@@ -186,7 +186,7 @@ func TestRepair(t *testing.T) {
 	if err := other.set("max_graph_depth", "7"); err == nil || !strings.Contains(err.Error(), "traces it already") {
 		t.Errorf("a second one changes settings: %v", err)
 	}
-	s.Owner = "1-0" // no process of that pid started then
+	s.Owner = "1-18446744073709551615" // no process of that pid started then
 	if err := s.save(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +208,8 @@ func TestOldState(t *testing.T) {
 	tr := fakeTree(t, map[string]string{"max_graph_depth": "5"})
 	state := filepath.Join(t.TempDir(), "state.json")
 	for text, fails := range map[string]bool{
-		`{"owner":"1-0","boot":"x","saved":[{"file":"max_graph_depth","value":"0"}]}`: false,
-		`{"owner":"1-0","boot":"x","saved":[{"file":"../x","value":"0"}]}`:            true,
+		`{"owner":"1-18446744073709551615","boot":"x","saved":[{"file":"max_graph_depth","value":"0"}]}`: false,
+		`{"owner":"1-18446744073709551615","boot":"x","saved":[{"file":"../x","value":"0"}]}`:            true,
 		`{`: true,
 	} {
 		if err := os.WriteFile(state, []byte(text), 0o666); err != nil {

@@ -219,7 +219,7 @@ func TestFollowRunUntil(t *testing.T) {
 // TestFollowRunning follows a process that runs already, and lets it go again.
 func TestFollowRunning(t *testing.T) {
 	program := buildStarting(t)
-	cmd := exec.Command("sh", "-c", "echo begun; read line; "+program+" fv; exec "+program+" s")
+	cmd := exec.Command("sh", "-c", `echo begun; read line; "$0" fv; exec "$0" s`, program)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

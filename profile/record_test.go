@@ -68,6 +68,7 @@ func shares(t *testing.T, p *Profile, output string) (sampled, clocked [3]float6
 
 // TestSampledSplit measures a known split of time. Chance alone moves the
 // greatest part of 2,000 samples by 1.1 points; four times that is a failure.
+// Where timers are late there are fewer samples.
 func TestSampledSplit(t *testing.T) {
 	needSampling(t)
 	program := build(t, "gcc-12", "-O2", "-g", "-pthread", "testdata/split.c")
@@ -77,9 +78,11 @@ func TestSampledSplit(t *testing.T) {
 			t.Errorf("the first mapping is %s, not the program", got)
 		}
 		sampled, clocked := shares(t, p, out)
-		t.Logf("%v: sampled %.1f, by the clock %.1f, in %s", args, sampled, clocked, seconds(NewGraph(p).Total))
+		samples := NewGraph(p).Total / p.Period
+		most := 4 * 100 * math.Sqrt(0.6*0.4/float64(samples))
+		t.Logf("%v: %d samples: %.1f, by the clock %.1f, in %s", args, samples, sampled, clocked, seconds(NewGraph(p).Total))
 		for i := range sampled {
-			if math.Abs(sampled[i]-clocked[i]) > 4.4 {
+			if math.Abs(sampled[i]-clocked[i]) > most {
 				t.Errorf("%v: sampled %.1f, by the clock %.1f", args, sampled, clocked)
 			}
 		}
@@ -206,17 +209,25 @@ func descriptors(t *testing.T) int {
 func TestRecordEndsWithTheProcess(t *testing.T) {
 	needSampling(t)
 	program := build(t, "gcc-12", "-O2", "-pthread", "testdata/split.c")
-	cmd := exec.Command(program, "0.3")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	seen := false
+	for _, length := range []float64{0.3, 3, 30} { // where the machine is busy the beginning may be missed
+		cmd := exec.Command(program, fmt.Sprint(length))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Record(context.Background(), cmd.Process.Pid, RecordOptions{Frequency: 999})
+		if proc.Alive(cmd.Process.Pid) {
+			t.Errorf("the process runs on: %v", err)
+			_ = cmd.Process.Kill()
+		}
+		_ = cmd.Wait()
+		if seen = err == nil && float64(NewGraph(p).Total) > length*1e9*2/3; seen {
+			break
+		}
+		t.Logf("of %v s not two thirds were seen: error %v", length, err)
 	}
-	defer func() { _ = cmd.Wait() }()
-	p, err := Record(context.Background(), cmd.Process.Pid, RecordOptions{Frequency: 999})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if NewGraph(p).Total < 2e8 {
-		t.Errorf("%s of 0.3s were seen", seconds(NewGraph(p).Total))
+	if !seen {
+		t.Error("the process was not seen")
 	}
 	if _, err := Record(context.Background(), 1<<22+1, RecordOptions{Frequency: 99}); err == nil || !strings.Contains(err.Error(), "no process") {
 		t.Errorf("a process that is not there: %v", err)

@@ -29,14 +29,17 @@ static double now(void)
 static void *work(void *seconds)
 {
 	double t[4], mine[3] = { 0 };
+	unsigned long n = 0;
 
 	do {
+		/* turns of different lengths, which cannot keep step with samples */
+		n = 200000 + (n * 7919 + 104729) % 200000;
 		t[0] = now();
-		ten(300000);
+		ten(n);
 		t[1] = now();
-		thirty(300000);
+		thirty(n);
 		t[2] = now();
-		sixty(300000);
+		sixty(n);
 		t[3] = now();
 		for (int i = 0; i < 3; i++)
 			mine[i] += t[i + 1] - t[i];
