@@ -110,11 +110,21 @@ func (p *process) refresh(always bool) {
 	defer timer.Stop()
 	select {
 	case r := <-p.reply:
-		p.took, p.reply = time.Since(p.at), nil
-		p.use(r)
+		p.replied(r)
+		return
 	case <-timer.C:
+	}
+	select {
+	case r := <-p.reply: // both were there: it is we who have waited
+		p.replied(r)
+	default:
 		p.m.notice(fmt.Sprintf("%s: its memory cannot be read within %v: it keeps the counts from before", p.name, patience))
 	}
+}
+
+func (p *process) replied(r reply) {
+	p.took, p.reply = time.Since(p.at), nil
+	p.use(r)
 }
 
 // use takes what a snapshot has given.
