@@ -199,10 +199,18 @@ func (s *Session) inject(sites []*Site) error {
 	if !first && len(needed) == 0 && (!exits || s.shadow != 0) {
 		return nil
 	}
+	before, all := len(s.blocks), needed
 	err = held(s.p, func(h *proc.Held) (err error) {
 		if !first {
 			// Before the threads run on: nobody may see half of the list of blocks.
 			defer func() { err = errors.Join(err, s.writeBlocks()) }()
+		} else {
+			defer func() {
+				if err != nil {
+					err = errors.Join(err, s.unmap(h, before))
+					needed = all
+				}
+			}()
 		}
 		for ; len(needed) > 0; needed = needed[1:] {
 			b, err := newBlock(s.p, h, needed[0], uint32(len(s.blocks)))
@@ -210,6 +218,9 @@ func (s *Session) inject(sites []*Site) error {
 				return err
 			}
 			s.blocks = append(s.blocks, b)
+			if first && s.p.LocksMemory() { // all that is mapped from now on: MCL_FUTURE
+				return locksMemory(s.p)
+			}
 		}
 		if exits && s.shadow == 0 {
 			if err := s.newShadow(h); err != nil {
@@ -230,7 +241,7 @@ func (s *Session) inject(sites []*Site) error {
 		return s.followFork(h)
 	})
 	if err != nil {
-		return err
+		return roomier(s.p, err)
 	}
 	if first {
 		if err := s.writeBlocks(); err != nil {
@@ -238,6 +249,37 @@ func (s *Session) inject(sites []*Site) error {
 		}
 	}
 	return s.noteBlocks()
+}
+
+// unmap takes back what has been mapped, where nothing leads there yet: blocks, of
+// which there were so many before, and a shadow that no block knows.
+func (s *Session) unmap(h *proc.Held, before int) error {
+	var failed []error
+	for _, b := range s.blocks[before:] {
+		failed = append(failed, unmap(h, b.addr, blockSize))
+	}
+	s.blocks = s.blocks[:before]
+	if s.shadow != 0 && !slices.ContainsFunc(s.blocks, func(b *block) bool { return b.shadow == s.shadow }) {
+		failed = append(failed, unmap(h, s.shadow+native.stacksFrom-shadowColour, shadowSize))
+		s.shadow = 0
+	}
+	return errors.Join(failed...)
+}
+
+func unmap(h *proc.Held, addr, size uint64) error {
+	_, err := h.SystemCall(unix.SYS_MUNMAP, addr, size)
+	return err
+}
+
+// roomier says what can be done where the limits of the process leave no room.
+func roomier(p *proc.Process, err error) error {
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		return fmt.Errorf("%w; it has as many files open as it may; to allow more: prlimit --pid %d --nofile=NUMBER", err, p.PID)
+	case errors.Is(err, unix.ENOMEM):
+		return fmt.Errorf("%w; to lift the limits of the process: prlimit --pid %d --as=unlimited --data=unlimited", err, p.PID)
+	}
+	return err
 }
 
 func (s *Session) writeBlocks() error {
@@ -351,7 +393,7 @@ func newBlock(p *proc.Process, h *proc.Held, addr uint64, index uint32) (*block,
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("map code: %w", err)
+		return nil, fmt.Errorf("map code: %w", errors.Join(err, unmap(h, addr, infoAt)))
 	}
 	return &block{addr: addr, index: index, byKey: make(map[stubKey][]*stub)}, nil
 }
@@ -510,16 +552,17 @@ func (s *Session) findStub(site *Site, root bool) *stub {
 const (
 	shadowSize = 1 << 41
 	shadowHint = 0x5e0000000000
+	// In a slot with the same low 12 bits of the address, the processor takes a load
+	// from one for a load from the other, which costs some 10 ns a call.
+	shadowColour = 0x7c0
 )
 
 func (s *Session) newShadow(h *proc.Held) error {
 	at, err := h.SystemCall(unix.SYS_MMAP, shadowHint, shadowSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, math.MaxUint64, 0)
 	if err != nil {
-		return fmt.Errorf("exits need 2 TB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only", err)
+		return fmt.Errorf("exits need 2 TB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only, without --exits", err)
 	}
-	// In a slot with the same low 12 bits of the address, the processor takes a load
-	// from one for a load from the other, which costs some 10 ns a call.
-	s.shadow = at - native.stacksFrom + 0x7c0
+	s.shadow = at - native.stacksFrom + shadowColour
 	_, err = h.SystemCall(unix.SYS_MADVISE, at, shadowSize, unix.MADV_DONTDUMP)
 	return err
 }

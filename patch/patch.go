@@ -216,9 +216,13 @@ func supported(p *proc.Process, o *Options) error {
 	case p.MoreFiltered():
 		return fmt.Errorf("process %d: a filter of system calls (seccomp) might kill it: %w", p.PID, ErrNotSupported)
 	case p.LocksMemory():
-		return fmt.Errorf("process %d: it locks its memory (mlockall), and memory for events would be locked too: %w", p.PID, ErrNotSupported)
+		return locksMemory(p)
 	}
 	return nil
+}
+
+func locksMemory(p *proc.Process) error {
+	return fmt.Errorf("process %d: it locks its memory (mlockall), and memory for events would be locked too: %w", p.PID, ErrNotSupported)
 }
 
 // usable looks at what is in memory at the sites, and keeps those where there

@@ -99,9 +99,20 @@ func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at u
 		}, nil
 	})
 	if err == nil && int64(result) < 0 && int64(result) > -4096 {
-		err = fmt.Errorf("process %d: system call %d: %w", h.p.PID, number, unix.Errno(-int64(result)))
+		err = fmt.Errorf("process %d: %s: %w", h.p.PID, callName(number), unix.Errno(-int64(result)))
 	}
 	return result, err
+}
+
+// callName names the system calls that fail where the process has limits.
+func callName(number uintptr) string {
+	switch number {
+	case unix.SYS_MMAP:
+		return "mmap"
+	case unix.SYS_MEMFD_CREATE:
+		return "memfd_create"
+	}
+	return fmt.Sprintf("system call %d", number)
 }
 
 // RunUntil lets a stopped thread run, with its signals, up to the end of a system

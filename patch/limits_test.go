@@ -1,0 +1,50 @@
+package patch
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestLimits tries programs whose limits leave no room: it is said, and nothing
+// is left behind.
+func TestLimits(t *testing.T) {
+	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
+	for limit, want := range map[string]string{
+		"addresses": "prlimit --pid %d --as=unlimited",
+		"files":     "prlimit --pid %d --nofile=NUMBER",
+		"locks":     "process %d: it locks its memory",
+	} {
+		for _, mode := range []Mode{Entries, Exits} {
+			g := start(t, program, limit)
+			sites := g.sites("leaf")
+			maps, descriptors := g.maps(), g.descriptors()
+			s, err := Open(g.p, sites, Options{Mode: mode})
+			if skipForbidden(t, err); err == nil {
+				s.Close()
+			}
+			if want := fmt.Sprintf(want, g.p.PID); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, mode %d: %v, want %q", limit, mode, err, want)
+			}
+			if now := g.maps(); now != maps {
+				t.Errorf("%s, mode %d: left behind:\n%s\nbefore:\n%s", limit, mode, now, maps)
+			}
+			if n := g.descriptors(); n != descriptors {
+				t.Errorf("%s, mode %d: %d descriptors, before %d", limit, mode, n, descriptors)
+			}
+			if answer := g.say("go on"); answer != "42" {
+				t.Errorf("%s, mode %d: it says %q", limit, mode, answer)
+			}
+		}
+	}
+}
+
+func (g *target) maps() string {
+	g.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", g.p.PID))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,30 @@
+// A program that limits itself: its argument says how. It answers each line.
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+__attribute__((noinline)) int leaf(int x)
+{
+	__asm__ volatile("");
+	return x + 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit small = {32 << 20, 32 << 20}, few = {3, 3};
+	char line[100];
+	if (argc != 2)
+		return 2;
+	if (!strcmp(argv[1], "addresses"))
+		setrlimit(RLIMIT_AS, &small);
+	if (!strcmp(argv[1], "files"))
+		setrlimit(RLIMIT_NOFILE, &few);
+	if (!strcmp(argv[1], "locks"))
+		mlockall(MCL_FUTURE);
+	while (fgets(line, sizeof line, stdin)) {
+		printf("%d\n", leaf(41));
+		fflush(stdout);
+	}
+	return 0;
+}
