@@ -137,6 +137,9 @@ func (x *Index) Callee(f *Function, s *Site) *Function {
 			best = g
 		}
 	}
+	if best.weak && best.Calls == 0 {
+		return nil // replaced by one that does not count
+	}
 	return best.Function
 }
 
