@@ -416,13 +416,29 @@ func (w *rewriter) instruction(st statement, at, stop int) {
 			w.conditional(f, st, br, at, stop)
 		}
 	case indirectCall:
-		w.indirect(f, callIndirect, st, br, at, stop)
+		if !largeTLS(w.src[:at]) {
+			w.indirect(f, callIndirect, st, br, at, stop)
+		}
 	case indirectJump:
 		if !tailCall(st.comment) || w.cpu.slash {
 			return // a switch, for all that is known
 		}
 		w.indirect(f, callIndirectTail, st, br, at, stop)
 	}
+}
+
+// largeTLS tells whether a call behind before ends a sequence for a thread-local
+// variable that the linker replaces as a whole, of GCC's -mcmodel=large -fPIC:
+//
+//	movabsq	$__tls_get_addr@PLTOFF, %rax
+//	addq	%rbx, %rax
+//	call	*%rax
+func largeTLS(before []byte) bool {
+	start := len(before)
+	for range 2 {
+		start = 1 + bytes.LastIndexByte(before[:max(start-1, 0)], '\n')
+	}
+	return bytes.Contains(before[start:], []byte("$__tls_get_addr@"))
 }
 
 // tailCallee tells whether a jump from f to name leaves for a function.

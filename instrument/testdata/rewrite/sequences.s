@@ -8,6 +8,11 @@ f:
 	call	__tls_get_addr@PLT
 	leaq	y@TLSDESC(%rip), %rax
 	call	*y@TLSCALL(%rax)
+	leaq	z@tlsld(%rip), %rdi
+	movabsq	$__tls_get_addr@PLTOFF, %rax
+	addq	%rbx, %rax
+	call	*%rax
+	call	*%rax
 	call	*g@GOTPCREL(%rip)
 	jmp	*g@GOTPCREL(%rip)
 	call	__x86.get_pc_thunk.bx
