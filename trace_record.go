@@ -21,25 +21,26 @@ import (
 
 // A recorder takes events to the outputs.
 type recorder struct {
-	o        *traceOptions
-	p        *proc.Process // that was traced first
-	options  patch.Options
-	programs []*traced
-	clock    *patch.Clock
-	header   *trace.Header
-	known    map[fileSite]int32
-	builder  *trace.Builder
-	onlyRaw  bool // calls are not made of events: --read does that, too
-	recorded bool // there are events in the raw file
-	raw      *trace.RawWriter
-	files    []*os.File
-	excerpt  *excerpt // of --read; nil: all
-	screen   *screen  // nil: the graph is not shown on a terminal
-	ordered  bool     // by time, over all threads
-	held     []held
-	total    uint64
-	given    uint64 // with --events
-	stderr   io.Writer
+	o         *traceOptions
+	p         *proc.Process // that was traced first
+	options   patch.Options
+	programs  []*traced
+	clock     *patch.Clock
+	header    *trace.Header
+	known     map[fileSite]int32
+	builder   *trace.Builder
+	onlyRaw   bool // calls are not made of events: --read does that, too
+	recorded  bool // there are events in the raw file
+	raw       *trace.RawWriter
+	files     []*os.File
+	excerpt   *excerpt // of --read; nil: all
+	screen    *screen  // nil: the graph is not shown on a terminal
+	ordered   bool     // by time, over all threads
+	held      []held
+	total     uint64
+	converted []trace.Event
+	given     uint64 // with --events
+	stderr    io.Writer
 	// launched: the program was started for the trace, so that its end is no news.
 	launched bool
 	requests chan request    // of --set
@@ -277,27 +278,39 @@ func (r *recorder) read(end bool) int {
 
 // readOf takes the events of one program.
 func (r *recorder) readOf(t *traced) int {
-	var converted []trace.Event
 	n := t.session.Read(func(thread proc.Thread, events []patch.Event) {
-		converted = converted[:0]
-		dropped := false
-		for _, e := range events {
-			if e.ID&patch.WordFlag != 0 {
-				if !dropped {
-					converted = append(converted, trace.Event{Time: e.Time, Word: true})
-				}
-				continue
-			}
-			id := e.ID &^ patch.ExitFlag
-			if dropped = int(id) >= len(t.numbers) || t.numbers[id] < 0; dropped {
-				continue
-			}
-			converted = append(converted, trace.Event{Time: r.clock.Nanos(e.Time), Function: uint32(t.numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack})
-		}
-		r.take(r.thread(t, thread), converted)
+		r.take(r.thread(t, thread), r.convert(events, t.numbers))
 	})
 	r.total += uint64(n)
 	return n
+}
+
+// convert returns events with the numbers of functions, until it is called again.
+func (r *recorder) convert(events []patch.Event, numbers []int32) []trace.Event {
+	if len(r.converted) < len(events) {
+		r.converted = make([]trace.Event, len(events))
+	}
+	converted := r.converted[:len(events)]
+	clock := *r.clock
+	n := 0
+	dropped := false
+	for i := range events {
+		e := &events[i]
+		if e.ID&patch.WordFlag != 0 {
+			if !dropped {
+				converted[n] = trace.Event{Time: e.Time, Word: true}
+				n++
+			}
+			continue
+		}
+		id := e.ID &^ patch.ExitFlag
+		if dropped = int(id) >= len(numbers) || numbers[id] < 0; dropped {
+			continue
+		}
+		converted[n] = trace.Event{Time: clock.Nanos(e.Time), Function: uint32(numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack}
+		n++
+	}
+	return converted[:n]
 }
 
 // thread is one of a program. What has ended before anybody looked has the name of

@@ -267,32 +267,35 @@ func (s *Session) take(t *thread, ring []Event, head uint64) int {
 	if cap(s.buffer) < batch {
 		s.buffer = make([]Event, batch)
 	}
-	b := s.buffer[:0]
+	b := s.buffer[:batch]
 	mask := uint64(len(ring) - 1)
 	tail := t.tail
-	for tail < head && len(b) < batch {
+	n := 0
+	for tail < head && n < batch {
 		e := &ring[tail&mask]
 		time := atomic.LoadUint64(&e.Time)
 		if time == 0 {
 			break
 		}
-		words := uint64(wordsOf(e.ID))
-		if tail+words >= head || len(b) > 0 && len(b)+int(words) >= batch {
+		words := wordsOf(e.ID)
+		if words > 0 && (tail+uint64(words) >= head || n+int(words) >= batch) {
 			break
 		}
-		b = append(b, Event{time, e.ID & (exitFlag | idMask), e.Stack})
+		b[n] = Event{time, e.ID & (exitFlag | idMask), e.Stack}
 		e.Time = 0
 		tail++
+		n++
 		for ; words > 0; words-- {
 			w := &ring[tail&mask]
-			b = append(b, Event{Time: w.Time, ID: WordFlag})
+			b[n] = Event{Time: w.Time, ID: WordFlag}
 			w.Time = 0
 			tail++
+			n++
 		}
 	}
 	atomic.StoreUint64(&t.tail, tail)
-	s.buffer = b
-	return len(b)
+	s.buffer = b[:n]
+	return n
 }
 
 // wordsOf returns how many words follow the event of that id.

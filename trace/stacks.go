@@ -31,41 +31,41 @@ const (
 	mostStacks = 1000
 )
 
-// has tells whether the call that the event ends is on the stack.
-func (s *stack) has(e Event) bool {
-	for i := len(s.open) - 1; i >= 0 && s.open[i].stack <= e.Stack; i-- {
-		if s.open[i].stack == e.Stack && s.open[i].Function == e.Function {
+// has tells whether the call that an exit ends is on the stack.
+func (s *stack) has(function, at uint32) bool {
+	for i := len(s.open) - 1; i >= 0 && s.open[i].stack <= at; i-- {
+		if s.open[i].stack == at && s.open[i].Function == function {
 			return true
 		}
 	}
 	return false
 }
 
-// near tells whether the event is about where the calls of the stack are.
-func (s *stack) near(e Event) bool {
+// near tells whether an address is about where the calls of the stack are.
+func (s *stack) near(at uint32) bool {
 	n := len(s.open)
-	return n > 0 && int64(e.Stack) >= int64(s.open[n-1].stack)-nearStack && int64(e.Stack) <= int64(s.open[0].stack)+nearStack
+	return n > 0 && int64(at) >= int64(s.open[n-1].stack)-nearStack && int64(at) <= int64(s.open[0].stack)+nearStack
 }
 
 // findStack finds the stack of an entry.
-func (b *Builder) findStack(t *thread, e Event) {
+func (b *Builder) findStack(t *thread, at uint32) {
 	n := len(t.open)
-	if n == 0 && len(t.others) == 0 || t.near(e) {
+	if n == 0 && len(t.others) == 0 || t.near(at) {
 		return
 	}
 	for i := len(t.others) - 1; i >= 0; i-- {
-		if t.others[i].near(e) {
-			b.resume(t, i, e.Time)
+		if t.others[i].near(at) {
+			b.resume(t, i)
 			return
 		}
 	}
 	if n == 0 {
 		return
 	}
-	if top := t.open[n-1].stack; e.Stack < top && top-e.Stack <= farStack {
+	if top := t.open[n-1].stack; at < top && top-at <= farStack {
 		return
 	}
-	b.park(t, e.Time)
+	b.park(t)
 	if k := len(t.spare); k > 0 {
 		t.stack, t.spare = t.spare[k-1], t.spare[:k-1]
 		return
@@ -77,10 +77,10 @@ func (b *Builder) findStack(t *thread, e Event) {
 }
 
 // resumeFor goes to the stack of an exit, if there is one.
-func (b *Builder) resumeFor(t *thread, e Event) bool {
+func (b *Builder) resumeFor(t *thread, function, at uint32) bool {
 	for i := len(t.others) - 1; i >= 0; i-- {
-		if t.others[i].has(e) {
-			b.resume(t, i, e.Time)
+		if t.others[i].has(function, at) {
+			b.resume(t, i)
 			return true
 		}
 	}
@@ -88,8 +88,8 @@ func (b *Builder) resumeFor(t *thread, e Event) bool {
 }
 
 // park leaves the stack that the thread is on.
-func (b *Builder) park(t *thread, time uint64) {
-	t.left = time
+func (b *Builder) park(t *thread) {
+	t.left = t.last
 	if len(t.open) == 0 {
 		t.spare = append(t.spare, t.stack)
 		return
@@ -98,7 +98,7 @@ func (b *Builder) park(t *thread, time uint64) {
 	if len(t.others) > mostStacks {
 		current := t.stack
 		t.stack, t.others = t.others[0], slices.Delete(t.others, 0, 1)
-		b.leaveTo(t, 0, time, true)
+		b.leaveTo(t, 0, true)
 		t.spare = append(t.spare, t.stack)
 		t.stack = current
 	}
@@ -106,27 +106,27 @@ func (b *Builder) park(t *thread, time uint64) {
 
 // resume goes back to another stack. The time meanwhile is not that of its calls
 // themselves.
-func (b *Builder) resume(t *thread, i int, time uint64) {
+func (b *Builder) resume(t *thread, i int) {
 	back := t.others[i]
 	t.others = slices.Delete(t.others, i, i+1)
-	b.park(t, time)
+	b.park(t)
 	t.stack = back
-	back.open[len(back.open)-1].inner += time - min(time, back.left)
+	back.open[len(back.open)-1].inner += t.last - min(t.last, back.left)
 }
 
 // leaveAll ends the calls on all stacks.
 func (b *Builder) leaveAll(t *thread) {
-	b.leaveTo(t, 0, t.last, true)
+	b.leaveTo(t, 0, true)
 	for _, other := range t.others {
 		t.stack = other
-		b.leaveTo(t, 0, t.last, true)
+		b.leaveTo(t, 0, true)
 	}
 	t.others = nil
 }
 
 // leaveStack goes back from a stack without calls to the one before.
-func (b *Builder) leaveStack(t *thread, time uint64) {
+func (b *Builder) leaveStack(t *thread) {
 	if n := len(t.others); len(t.open) == 0 && n > 0 {
-		b.resume(t, n-1, time)
+		b.resume(t, n-1)
 	}
 }

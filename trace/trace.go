@@ -225,18 +225,35 @@ func (b *Builder) Add(id Thread, events []Event) {
 		t = &thread{stack: &stack{Thread: id}}
 		b.threads[id.ID] = t
 	}
-	for i, e := range events {
-		if e.Word || int(e.Function) >= len(b.header.Functions) {
+	functions := uint32(len(b.header.Functions))
+	for i := range events {
+		e := &events[i]
+		if e.Word || e.Function >= functions {
 			continue
 		}
 		// Events of a signal handler may come before an earlier one.
-		e.Time = max(e.Time, t.last)
-		t.last = e.Time
+		t.last = max(e.Time, t.last)
+		n := len(t.open) - 1
 		if e.Exit {
-			b.exit(t, e)
-		} else {
-			b.enter(t, e, words(events[i+1:]))
+			if n >= 0 && t.open[n].stack == e.Stack && t.open[n].Function == e.Function {
+				b.leave(t, false)
+				if n == 0 {
+					b.leaveStack(t)
+				}
+			} else {
+				b.exit(t, e.Function, e.Stack)
+			}
+			continue
 		}
+		// Most calls are just below the one around them.
+		if n < 0 && len(t.others) > 0 || n >= 0 && t.open[n].stack-e.Stack-1 >= nearStack {
+			b.makeRoom(t, e.Function, e.Stack)
+		}
+		var arguments []uint64
+		if i+1 < len(events) && events[i+1].Word {
+			arguments = words(events[i+1:])
+		}
+		b.enter(t, e, arguments)
 	}
 }
 
@@ -254,47 +271,61 @@ func words(events []Event) (words []uint64) {
 // Calls returns the number of calls so far.
 func (b *Builder) Calls() uint64 { return b.summary.Calls }
 
-// enter begins a call. The stack grows down: what is open at lower addresses
-// has been left. Of a tail call the caller is at the same address, and both
-// end together; the same function there has been left, or has come back to
-// itself by tail calls: then what was before ends with that.
-func (b *Builder) enter(t *thread, e Event, words []uint64) {
-	if b.header.PID != 0 { // of the kernel places are made up
-		b.findStack(t, e)
-	}
-	for n := len(t.open); n > 0; n = len(t.open) {
-		if top := &t.open[n-1]; top.stack > e.Stack || top.stack == e.Stack && b.header.Exits {
-			break
-		}
-		b.leave(t, e.Time, true)
-	}
-	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == e.Stack; i-- {
-		if t.open[i].Function == e.Function {
-			b.leaveTo(t, i, e.Time, i == len(t.open)-1)
-			break
-		}
-	}
+// enter begins a call within those that are open.
+func (b *Builder) enter(t *thread, e *Event, words []uint64) {
 	b.summary.Calls++
-	t.open = append(t.open, Call{Function: e.Function, Depth: len(t.open), Start: e.Time, Words: words, stack: e.Stack})
-	c := &t.open[len(t.open)-1]
+	n := len(t.open)
+	if n < cap(t.open) {
+		t.open = t.open[:n+1]
+	} else {
+		t.open = append(t.open, Call{})
+	}
+	c := &t.open[n]
+	c.Function, c.Depth, c.Start, c.End, c.Cut, c.inner, c.stack = e.Function, n, t.last, 0, false, 0, e.Stack
+	if c.Words != nil || words != nil {
+		c.Words = words
+	}
 	for _, o := range b.outputs {
 		o.Enter(&t.stack.Thread, c)
 	}
 }
 
+// makeRoom ends what must have been left when a call begins. The stack grows
+// down: what is open at lower addresses has been left. Of a tail call the caller
+// is at the same address, and both end together; the same function there has been
+// left, or has come back to itself by tail calls: then what was before ends with
+// that.
+func (b *Builder) makeRoom(t *thread, function, stack uint32) {
+	if b.header.PID != 0 { // of the kernel places are made up
+		b.findStack(t, stack)
+	}
+	for n := len(t.open); n > 0; n = len(t.open) {
+		if top := &t.open[n-1]; top.stack > stack || top.stack == stack && b.header.Exits {
+			break
+		}
+		b.leave(t, true)
+	}
+	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == stack; i-- {
+		if t.open[i].Function == function {
+			b.leaveTo(t, i, i == len(t.open)-1)
+			break
+		}
+	}
+}
+
 // exit ends the call at that address.
-func (b *Builder) exit(t *thread, e Event) {
-	if b.header.PID != 0 && !t.has(e) && !b.resumeFor(t, e) && !t.near(e) {
+func (b *Builder) exit(t *thread, function, stack uint32) {
+	if b.header.PID != 0 && !t.has(function, stack) && !b.resumeFor(t, function, stack) && !t.near(stack) {
 		b.unmatched(t)
 		return
 	}
-	for n := len(t.open); n > 0 && t.open[n-1].stack < e.Stack; n = len(t.open) {
-		b.leave(t, e.Time, true)
+	for n := len(t.open); n > 0 && t.open[n-1].stack < stack; n = len(t.open) {
+		b.leave(t, true)
 	}
-	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == e.Stack; i-- {
-		if t.open[i].Function == e.Function {
-			b.leaveTo(t, i, e.Time, false)
-			b.leaveStack(t, e.Time)
+	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == stack; i-- {
+		if t.open[i].Function == function {
+			b.leaveTo(t, i, false)
+			b.leaveStack(t)
 			return
 		}
 	}
@@ -309,17 +340,17 @@ func (b *Builder) unmatched(t *thread) {
 }
 
 // leaveTo ends calls down to number i.
-func (b *Builder) leaveTo(t *thread, i int, time uint64, cut bool) {
+func (b *Builder) leaveTo(t *thread, i int, cut bool) {
 	for len(t.open) > i {
-		b.leave(t, time, cut)
+		b.leave(t, cut)
 	}
 }
 
 // leave ends the innermost call.
-func (b *Builder) leave(t *thread, time uint64, cut bool) {
+func (b *Builder) leave(t *thread, cut bool) {
 	n := len(t.open) - 1
 	c := &t.open[n]
-	c.End, c.Cut = time, cut
+	c.End, c.Cut = t.last, cut
 	if cut {
 		b.summary.Cut++
 	}
