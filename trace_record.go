@@ -489,6 +489,29 @@ func (r *recorder) addCounts(t *traced) {
 	for id, n := range t.session.Counts() {
 		r.counts[t.numbers[id]] += n
 	}
+	r.placeNamesakes(t)
+}
+
+// placeNamesakes finds the sources of functions that have a name in common, if some of
+// them were called: of all functions it would take long.
+func (r *recorder) placeNamesakes(t *traced) {
+	type named struct{ image, name string }
+	functions, called := make(map[named]int), make(map[named]bool)
+	for i, f := range r.header.Functions {
+		key := named{f.Image, f.Name}
+		functions[key]++
+		called[key] = called[key] || r.counts[i] > 0
+	}
+	sites := t.session.Sites()
+	for id, number := range t.numbers {
+		if number < 0 {
+			continue
+		}
+		f := &r.header.Functions[number]
+		if key := (named{f.Image, f.Name}); functions[key] > 1 && called[key] && f.File == "" && sites[uint32(id)] != nil {
+			f.File, f.Line = sites[uint32(id)].Source(t.p)
+		}
+	}
 }
 
 // sayWhy says why the recording has ended by itself.

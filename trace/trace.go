@@ -85,21 +85,37 @@ func (h *Header) process(t *Thread) int {
 // program returns that of a thread.
 func (h *Header) program(t *Thread) string { return cmp.Or(t.Program, h.Program) }
 
-// Names returns the names of the functions for people, those that several programs or libraries
-// have with the file.
+// Names returns the names of the functions for people. Functions of one name are told
+// apart by the program or library and, within that, by the place in the source.
 func (h *Header) Names() []string {
-	images := make(map[string]string)
-	shared := make(map[string]bool)
-	for _, f := range h.Functions {
-		if image, known := images[f.Name]; known && image != f.Image {
-			shared[f.Name] = true
+	type namesakes struct {
+		first          *Function
+		images, places bool // there are several
+	}
+	all := make(map[string]*namesakes)
+	for i := range h.Functions {
+		f := &h.Functions[i]
+		s := all[f.Name]
+		if s == nil {
+			s = &namesakes{first: f}
+			all[f.Name] = s
 		}
-		images[f.Name] = f.Image
+		s.images = s.images || f.Image != s.first.Image
+		s.places = s.places || f.Image == s.first.Image && (f.File != s.first.File || f.Line != s.first.Line)
 	}
 	names := make([]string, len(h.Functions))
-	for i, f := range h.Functions {
-		if names[i] = forPeople(f.Name); shared[f.Name] {
-			names[i] += " [" + path.Base(f.Image) + "]"
+	for i := range h.Functions {
+		f := &h.Functions[i]
+		names[i] = forPeople(f.Name)
+		var where []string
+		if all[f.Name].images {
+			where = append(where, path.Base(f.Image))
+		}
+		if all[f.Name].places && f.File != "" {
+			where = append(where, fmt.Sprintf("%s:%d", path.Base(f.File), f.Line))
+		}
+		if len(where) > 0 {
+			names[i] += " [" + strings.Join(where, " ") + "]"
 		}
 	}
 	return names
