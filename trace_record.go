@@ -33,10 +33,13 @@ type recorder struct {
 	recorded  bool // there are events in the raw file
 	raw       *trace.RawWriter
 	files     []*os.File
-	excerpt   *excerpt // of --read; nil: all
-	screen    *screen  // nil: the graph is not shown on a terminal
-	ordered   bool     // by time, over all threads
-	held      []held
+	excerpt   *excerpt        // of --read; nil: all
+	screen    *screen         // nil: the graph is not shown on a terminal
+	ordered   bool            // by time, over all threads
+	queues    []*queue        // of threads, if ordered
+	last      *queue          // that was looked for last
+	queued    int             // queues that were made
+	spare     [][]trace.Event // of queues that have gone
 	total     uint64
 	converted []trace.Event
 	given     uint64 // with --events
@@ -74,13 +77,6 @@ type fileSite struct {
 	image, function string
 	addr            uint64
 	arguments       string
-}
-
-// held are events that wait for those of other threads which are earlier.
-type held struct {
-	thread trace.Thread
-	time   uint64
-	event  trace.Event
 }
 
 // endSignals end a recording. With SIGPIPE the reader of the output has gone.
@@ -330,15 +326,9 @@ func (r *recorder) take(thread trace.Thread, events []trace.Event) {
 		r.give(thread, events)
 		return
 	}
+	q := r.queue(thread)
 	for _, e := range events {
-		h := held{thread, e.Time, e}
-		if e.Word && len(r.held) == 0 {
-			continue // of a file that begins with it
-		}
-		if e.Word {
-			h.time = r.held[len(r.held)-1].time // it stays with its call
-		}
-		r.held = append(r.held, h)
+		q.add(e)
 	}
 }
 
@@ -380,25 +370,6 @@ func (r *recorder) upTo(events []trace.Event) []trace.Event {
 		r.given++
 	}
 	return events
-}
-
-// order gives the held events up to a time, by time.
-func (r *recorder) order(until uint64, end bool) {
-	slices.SortStableFunc(r.held, func(a, b held) int { return cmp.Compare(a.time, b.time) })
-	n := 0
-	var run []trace.Event
-	for ; n < len(r.held) && (end || r.held[n].time < until); n++ {
-		h := &r.held[n]
-		run = append(run, h.event)
-		if n+1 == len(r.held) || r.held[n+1].thread != h.thread || !end && r.held[n+1].time >= until {
-			r.give(h.thread, run)
-			run = run[:0]
-		}
-	}
-	if n > 0 && r.raw != nil {
-		r.raw.EndPass()
-	}
-	r.held = append(r.held[:0], r.held[n:]...)
 }
 
 // closePrograms restores the programs, if that has not been done, and closes them.

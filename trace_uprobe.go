@@ -323,10 +323,10 @@ func (r *probeRecorder) read(end bool) int {
 			if int(e.ID) >= len(r.numbers) || e.Time < r.from {
 				continue
 			}
-			thread, time := r.thread(e.TID), e.Time-r.from
-			r.held = append(r.held, held{thread, time, trace.Event{Time: time, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)}})
+			q := r.queue(r.thread(e.TID))
+			q.add(trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)})
 			for _, w := range e.Words {
-				r.held = append(r.held, held{thread, time, trace.Event{Time: w, Word: true}})
+				q.add(trace.Event{Time: w, Word: true})
 			}
 		}
 	})

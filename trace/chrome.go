@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // chrome is the JSON of chrome://tracing, which Perfetto and speedscope read
@@ -14,7 +15,10 @@ type chrome struct {
 	names   []string // quoted
 	begun   bool
 	threads map[*Thread]bool
+	last    *Thread // that events were of
+	track   []byte  // its fields
 	known   processNames
+	buffer  []byte
 }
 
 func newChrome(w io.Writer, h *Header) Output {
@@ -30,16 +34,27 @@ func (c *chrome) nameOf(function uint32) string {
 }
 
 func (c *chrome) event(format string, args ...any) {
+	c.separate()
+	fmt.Fprintf(c.w, format, args...)
+}
+
+// separate writes what is before an event.
+func (c *chrome) separate() {
 	separator := ",\n"
 	if !c.begun {
 		c.begun = true
 		separator = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
 	}
 	c.w.WriteString(separator)
-	fmt.Fprintf(c.w, format, args...)
 }
 
+// name tells what a thread is called, once.
 func (c *chrome) name(t *Thread) {
+	if c.last == t {
+		return
+	}
+	c.last = t
+	c.track = fmt.Appendf(c.track[:0], `"pid":%d,"tid":%d,"ts":`, c.h.process(t), t.track())
 	if !c.threads[t] {
 		c.threads[t] = true
 		if name, changed := c.known.add(c.h, t); changed {
@@ -66,19 +81,12 @@ func (t *Thread) title() string {
 	return fmt.Sprintf("%s, stack %d", t.Name, t.Stack)
 }
 
-// arguments are those of a call as a field.
-func (c *chrome) arguments(call *Call) string {
-	if len(call.Words) == 0 {
-		return ""
-	}
-	return `,"args":` + c.h.object(call)
-}
-
 func (c *chrome) Enter(t *Thread, call *Call) {
-	if !c.h.Exits {
-		c.name(t)
-		c.event(`{"ph":"i","s":"t","pid":%d,"tid":%d,"ts":%d.%03d,"name":%s%s}`, c.h.process(t), t.track(), call.Start/1e3, call.Start%1e3, c.nameOf(call.Function), c.arguments(call))
+	if c.h.Exits {
+		return
 	}
+	c.name(t)
+	c.call(append(c.buffer[:0], `{"ph":"i","s":"t",`...), call)
 }
 
 func (c *chrome) Leave(t *Thread, call *Call) {
@@ -86,8 +94,27 @@ func (c *chrome) Leave(t *Thread, call *Call) {
 		return
 	}
 	c.name(t)
-	duration := call.End - call.Start
-	c.event(`{"ph":"X","pid":%d,"tid":%d,"ts":%d.%03d,"dur":%d.%03d,"name":%s%s}`, c.h.process(t), t.track(), call.Start/1e3, call.Start%1e3, duration/1e3, duration%1e3, c.nameOf(call.Function), c.arguments(call))
+	c.call(append(c.buffer[:0], `{"ph":"X",`...), call)
+}
+
+// call writes the event of a call, of which b is the beginning.
+func (c *chrome) call(b []byte, call *Call) {
+	b = micros(append(b, c.track...), call.Start)
+	if c.h.Exits {
+		b = micros(append(b, `,"dur":`...), call.End-call.Start)
+	}
+	b = append(append(b, `,"name":`...), c.nameOf(call.Function)...)
+	if len(call.Words) > 0 {
+		b = append(append(b, `,"args":`...), c.h.object(call)...)
+	}
+	c.buffer = append(b, '}')
+	c.separate()
+	c.w.Write(c.buffer)
+}
+
+// micros appends a time in microseconds.
+func micros(b []byte, ns uint64) []byte {
+	return fraction(strconv.AppendUint(b, ns/1e3, 10), ns%1e3, 1e3)
 }
 
 func (c *chrome) Flush() error { return nil }

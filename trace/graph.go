@@ -15,40 +15,84 @@ import (
 //	   21877     0.000105     0.044 us |    parse();
 //	   21877     0.001213 # 1109.2  us |  }
 type graph struct {
-	w       *bufio.Writer
-	h       *Header
-	begun   bool
-	pending map[*Thread]*Call // entries that may be leaves
-	last    *Thread
-	many    bool // processes
+	w      *bufio.Writer
+	h      *Header
+	begun  bool
+	stacks map[*Thread]*graphStack
+	at     *graphStack // that was looked for last
+	last   *Thread     // in the text
+	many   bool        // processes
 
-	on                       map[int]*Thread // the stacks of threads that have several
-	prefixes                 map[*Thread]string
-	names                    []string // of functions
+	on                       map[int]*graphStack // where threads are that have several
+	names                    []graphName         // of functions
 	buffer, duration, number []byte
 }
 
-var unseen = []byte("?")
+// A graphStack is a stack of a thread.
+type graphStack struct {
+	thread *Thread
+	prefix string // of its lines
+	entry  Call   // if waiting: one that may be a leaf
+	waits  bool
+}
+
+// A graphName is what a function is called.
+type graphName struct {
+	called string // without arguments
+	short  string
+}
+
+var (
+	unseen = []byte("?")
+	blanks = strings.Repeat("  ", mostIndented)
+)
+
+const mostIndented = 100
 
 func newGraph(w io.Writer, h *Header) Output {
-	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, pending: make(map[*Thread]*Call), on: make(map[int]*Thread), prefixes: make(map[*Thread]string), number: make([]byte, 0, 20)}
+	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, stacks: make(map[*Thread]*graphStack), on: make(map[int]*graphStack), number: make([]byte, 0, 20)}
+}
+
+// stack returns that of calls of a thread.
+func (g *graph) stack(t *Thread) *graphStack {
+	if g.at != nil && g.at.thread == t {
+		return g.at
+	}
+	s := g.stacks[t]
+	if s == nil {
+		s = &graphStack{thread: t, prefix: fmt.Sprintf("%7d %-16.16s ", t.ID, t.Name)}
+		if t.Stack > 0 {
+			s.prefix = fmt.Sprintf("%7d %-16.16s ", t.ID, fmt.Sprintf("%.11s/%d", t.Name, t.Stack))
+		}
+		g.stacks[t] = s
+	}
+	g.at = s
+	return s
 }
 
 func (g *graph) Enter(t *Thread, c *Call) {
-	g.goTo(t)
-	g.settle(t)
+	s := g.stack(t)
+	g.goTo(s)
+	g.settle(s)
 	if !g.h.Exits {
-		g.line(t, c.Start, nil, c.Depth, g.called(c))
+		g.end(g.call(g.line(s, c.Start, nil, c.Depth), c))
 		return
 	}
-	copied := *c
-	g.pending[t] = &copied
+	s.entry, s.waits = *c, true
+}
+
+// call appends a call as source has it.
+func (g *graph) call(b []byte, c *Call) []byte {
+	if len(c.Words) > 0 {
+		return append(b, g.called(c)...)
+	}
+	return append(b, g.name(c.Function).called...)
 }
 
 // called writes a call as source does. A name of C++ has its parameters already;
 // arguments take their place.
 func (g *graph) called(c *Call) string {
-	name := g.name(c.Function)
+	name := forPeople(g.h.Functions[c.Function].Name)
 	open := parametersAt(name)
 	switch {
 	case open >= 0 && len(c.Words) == 0:
@@ -59,12 +103,12 @@ func (g *graph) called(c *Call) string {
 	return name + g.h.written(c)
 }
 
-// name returns what a function is called, for people.
-func (g *graph) name(function uint32) string {
+// name returns what a function is called.
+func (g *graph) name(function uint32) *graphName {
 	for i := len(g.names); i < len(g.h.Functions); i++ {
-		g.names = append(g.names, forPeople(g.h.Functions[i].Name))
+		g.names = append(g.names, graphName{g.called(&Call{Function: uint32(i)}), ShortName(forPeople(g.h.Functions[i].Name))})
 	}
-	return g.names[function]
+	return &g.names[function]
 }
 
 // forPeople is a name with std::string for what that stands for.
@@ -101,29 +145,30 @@ func parametersAt(name string) int {
 }
 
 // goTo settles the stack that a thread leaves for another.
-func (g *graph) goTo(t *Thread) {
+func (g *graph) goTo(s *graphStack) {
+	t := s.thread
 	if t.Stack == 0 && len(g.on) == 0 {
 		return
 	}
 	from := g.on[t.ID]
 	if from == nil { // its first other stack
-		for other := range g.pending {
-			if other.ID == t.ID && other != t {
+		for _, other := range g.stacks {
+			if other.waits && other.thread.ID == t.ID && other != s {
 				from = other
 			}
 		}
 	}
-	if from != nil && from != t {
+	if from != nil && from != s {
 		g.settle(from)
 	}
-	g.on[t.ID] = t
+	g.on[t.ID] = s
 }
 
 // settle writes the entry that waited for its exit.
-func (g *graph) settle(t *Thread) {
-	if c := g.pending[t]; c != nil {
-		g.line(t, c.Start, nil, c.Depth, g.called(c)+" {")
-		delete(g.pending, t)
+func (g *graph) settle(s *graphStack) {
+	if s.waits {
+		s.waits = false
+		g.end(append(g.call(g.line(s, s.entry.Start, nil, s.entry.Depth), &s.entry), " {"...))
 	}
 }
 
@@ -131,41 +176,42 @@ func (g *graph) Leave(t *Thread, c *Call) {
 	if !g.h.Exits {
 		return
 	}
-	g.goTo(t)
-	duration := g.span(c.End - c.Start)
-	if c.Cut {
-		duration = unseen
+	s := g.stack(t)
+	g.goTo(s)
+	duration := unseen
+	if !c.Cut {
+		duration = g.span(c.End - c.Start)
 	}
-	if p := g.pending[t]; p != nil && p.Depth == c.Depth {
-		delete(g.pending, t)
-		g.line(t, c.Start, duration, c.Depth, g.called(c)+";")
+	if s.waits && s.entry.Depth == c.Depth {
+		s.waits = false
+		g.end(append(g.call(g.line(s, c.Start, duration, c.Depth), c), ';'))
 		return
 	}
-	g.settle(t)
-	g.line(t, c.End, duration, c.Depth, "} /* "+ShortName(g.name(c.Function))+" */")
+	g.settle(s)
+	b := append(g.line(s, c.End, duration, c.Depth), "} /* "...)
+	g.end(append(append(b, g.name(c.Function).short...), " */"...))
 }
 
-func (g *graph) line(t *Thread, time uint64, duration []byte, depth int, text string) {
+// line begins a line, which end writes.
+func (g *graph) line(s *graphStack, time uint64, duration []byte, depth int) []byte {
 	if !g.begun {
 		g.begun = true
 		fmt.Fprintf(g.w, "# %-22s %12s %14s   %s\n", "thread", "time", "duration", "calls")
 	}
-	if g.last != t {
-		g.change(t)
+	if g.last != s.thread {
+		g.change(s.thread)
 	}
-	b := append(g.buffer[:0], g.prefix(t)...)
+	b := append(g.buffer[:0], s.prefix...)
 	b = right(b, strconv.AppendUint(g.number[:0], time/1e9, 10), 5)
-	b = append(b, '.')
-	b = digits(b, time/1e3%1e6, 6)
-	b = append(b, ' ')
+	b = append(fraction(b, time/1e3%1e6, 1e6), ' ')
 	b = right(b, duration, 14)
 	b = append(b, " | "...)
-	for range min(depth, 100) {
-		b = append(b, "  "...)
-	}
-	b = append(append(b, text...), '\n')
-	g.w.Write(b)
-	g.buffer = b
+	return append(b, blanks[:2*min(depth, mostIndented)]...)
+}
+
+func (g *graph) end(line []byte) {
+	g.buffer = append(line, '\n')
+	g.w.Write(g.buffer)
 }
 
 // change begins lines of another thread. Once there are several processes or
@@ -181,53 +227,36 @@ func (g *graph) change(t *Thread) {
 	g.last = t
 }
 
-// prefix is what all lines of a thread begin with.
-func (g *graph) prefix(t *Thread) string {
-	p := g.prefixes[t]
-	if p == "" {
-		p = fmt.Sprintf("%7d %-16.16s ", t.ID, t.Name)
-		if t.Stack > 0 {
-			p = fmt.Sprintf("%7d %-16.16s ", t.ID, fmt.Sprintf("%.11s/%d", t.Name, t.Stack))
-		}
-		g.prefixes[t] = p
-	}
-	return p
-}
-
 // right appends text with blanks before it.
 func right(b, text []byte, width int) []byte {
-	for range width - len(text) {
-		b = append(b, ' ')
+	if n := width - len(text); n > 0 {
+		b = append(b, blanks[:n]...)
 	}
 	return append(b, text...)
 }
 
-// digits appends a number with zeros before it.
-func digits(b []byte, n uint64, width int) []byte {
-	for least := uint64(10); width > 1; width, least = width-1, least*10 {
-		if n < least {
-			b = append(b, "0000000000"[:width-1]...)
-			break
-		}
-	}
-	return strconv.AppendUint(b, n, 10)
+// fraction appends a point and n, of which one is the power of 10 that unit is.
+func fraction(b []byte, n, unit uint64) []byte {
+	at := len(b)
+	b = strconv.AppendUint(b, n+unit, 10)
+	b[at] = '.' // it was 1
+	return b
 }
+
+// marks are ftrace's, of durations from 10 microseconds on.
+const marks = "+!#*@$"
 
 // span writes a duration with ftrace's marks of long ones.
 func (g *graph) span(ns uint64) []byte {
 	mark := byte(' ')
-	for _, m := range []struct {
-		from uint64
-		mark byte
-	}{{1e4, '+'}, {1e5, '!'}, {1e6, '#'}, {1e7, '*'}, {1e8, '@'}, {1e9, '$'}} {
-		if ns > m.from {
-			mark = m.mark
+	if ns > 1e4 {
+		for i, from := 0, uint64(1e4); i < len(marks) && ns > from; i, from = i+1, from*10 {
+			mark = marks[i]
 		}
 	}
 	b := append(g.duration[:0], mark, ' ')
 	b = strconv.AppendUint(b, ns/1e3, 10)
-	b = append(b, '.')
-	b = append(digits(b, ns%1e3, 3), " us"...)
+	b = append(fraction(b, ns%1e3, 1e3), " us"...)
 	g.duration = b
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // jsonOutput is JSON that docs/tracing.md describes: the header, the calls in
@@ -17,6 +18,8 @@ type jsonOutput struct {
 	begun   int // functions of the header that are written
 	threads []Thread
 	known   map[[3]int]bool
+	last    *Thread // of the last call
+	buffer  []byte
 }
 
 func newJSON(w io.Writer, h *Header) Output {
@@ -33,32 +36,15 @@ func (j *jsonOutput) begin() {
 }
 
 func (j *jsonOutput) Enter(t *Thread, c *Call) {
-	if id := [3]int{t.ID, t.Process, t.Exec}; !j.known[id] {
-		j.known[id] = true
-		j.threads = append(j.threads, *t)
+	if j.last != t {
+		j.last = t
+		if id := [3]int{t.ID, t.Process, t.Exec}; !j.known[id] {
+			j.known[id] = true
+			j.threads = append(j.threads, *t)
+		}
 	}
 	if !j.h.Exits {
-		j.call(t, c)
-		fmt.Fprint(j.w, "}")
-	}
-}
-
-func (j *jsonOutput) call(t *Thread, c *Call) {
-	separator := ",\n"
-	if j.calls == 0 {
-		j.begin()
-		separator = "\n"
-	}
-	j.calls++
-	fmt.Fprintf(j.w, `%s{"thread":%d,"function":%d,"depth":%d,"start":%d`, separator, t.ID, c.Function, c.Depth, c.Start)
-	if t.Exec > 0 {
-		fmt.Fprintf(j.w, `,"exec":%d`, t.Exec)
-	}
-	if t.Stack > 0 {
-		fmt.Fprintf(j.w, `,"stack":%d`, t.Stack)
-	}
-	if len(c.Words) > 0 {
-		fmt.Fprintf(j.w, `,"arguments":%s`, j.h.object(c))
+		j.end(j.call(t, c))
 	}
 }
 
@@ -66,12 +52,42 @@ func (j *jsonOutput) Leave(t *Thread, c *Call) {
 	if !j.h.Exits {
 		return
 	}
-	j.call(t, c)
+	b := j.call(t, c)
 	if c.Cut {
-		fmt.Fprint(j.w, `,"cut":true}`)
+		b = append(b, `,"cut":true`...)
 	} else {
-		fmt.Fprintf(j.w, `,"duration":%d}`, c.End-c.Start)
+		b = strconv.AppendUint(append(b, `,"duration":`...), c.End-c.Start, 10)
 	}
+	j.end(b)
+}
+
+// call begins a call, which end writes.
+func (j *jsonOutput) call(t *Thread, c *Call) []byte {
+	if j.calls == 0 {
+		j.begin()
+	} else {
+		j.w.WriteByte(',')
+	}
+	j.calls++
+	b := strconv.AppendInt(append(j.buffer[:0], "\n{\"thread\":"...), int64(t.ID), 10)
+	b = strconv.AppendUint(append(b, `,"function":`...), uint64(c.Function), 10)
+	b = strconv.AppendInt(append(b, `,"depth":`...), int64(c.Depth), 10)
+	b = strconv.AppendUint(append(b, `,"start":`...), c.Start, 10)
+	if t.Exec > 0 {
+		b = strconv.AppendInt(append(b, `,"exec":`...), int64(t.Exec), 10)
+	}
+	if t.Stack > 0 {
+		b = strconv.AppendInt(append(b, `,"stack":`...), int64(t.Stack), 10)
+	}
+	if len(c.Words) > 0 {
+		b = append(append(b, `,"arguments":`...), j.h.object(c)...)
+	}
+	return b
+}
+
+func (j *jsonOutput) end(call []byte) {
+	j.buffer = append(call, '}')
+	j.w.Write(j.buffer)
 }
 
 func (j *jsonOutput) Flush() error { return nil }

@@ -17,9 +17,12 @@ type perfetto struct {
 	threads map[*Thread]uint64 // uuid
 	tracks  map[int]uint64     // of processes
 	known   processNames
-	last    uint64 // uuid
-	named   map[uint32]bool
-	buffer  []byte
+	last    uint64  // uuid
+	named   []bool  // of functions
+	at      *Thread // that events were of
+	on      uint64  // its track
+
+	buffer, body, fields, head []byte
 }
 
 const (
@@ -30,7 +33,7 @@ const (
 )
 
 func newPerfetto(w io.Writer, h *Header) Output {
-	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), tracks: make(map[int]uint64), known: make(processNames), named: make(map[uint32]bool)}
+	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), tracks: make(map[int]uint64), known: make(processNames)}
 }
 
 func number(b []byte, field int, v uint64) []byte {
@@ -51,7 +54,9 @@ func (p *perfetto) packet(fields []byte) {
 	}
 	b := number(number(p.buffer[:0], 10, sequence), 13, flags)
 	b = append(b, fields...)
-	p.w.Write(chunk(nil, 1, b))
+	p.head = binary.AppendUvarint(append(p.head[:0], 1<<3|2), uint64(len(b)))
+	p.w.Write(p.head)
+	p.w.Write(b)
 	p.buffer = b
 }
 
@@ -73,42 +78,54 @@ func (p *perfetto) process(t *Thread) uint64 {
 
 // track returns the thread's, which it makes if it is new.
 func (p *perfetto) track(t *Thread) uint64 {
-	uuid := p.threads[t]
-	if uuid == 0 {
-		process := p.process(t)
-		p.last++
-		uuid = p.last
-		p.threads[t] = uuid
-		if t.Stack > 0 { // it lies below the process; the thread has its own
-			name := []byte(fmt.Sprintf("%s %d, stack %d", t.Name, t.ID, t.Stack))
-			p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 2, name)))
-			return uuid
-		}
-		thread := number(number(nil, 1, uint64(p.h.process(t))), 2, uint64(t.ID))
-		thread = chunk(thread, 5, []byte(t.Name))
-		p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 4, thread)))
+	if p.at == t {
+		return p.on
 	}
+	p.at, p.on = t, p.threads[t]
+	if p.on == 0 {
+		p.on = p.newTrack(t)
+	}
+	return p.on
+}
+
+func (p *perfetto) newTrack(t *Thread) uint64 {
+	process := p.process(t)
+	p.last++
+	uuid := p.last
+	p.threads[t] = uuid
+	if t.Stack > 0 { // it lies below the process; the thread has its own
+		name := []byte(fmt.Sprintf("%s %d, stack %d", t.Name, t.ID, t.Stack))
+		p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 2, name)))
+		return uuid
+	}
+	thread := number(number(nil, 1, uint64(p.h.process(t))), 2, uint64(t.ID))
+	thread = chunk(thread, 5, []byte(t.Name))
+	p.packet(chunk(nil, 60, chunk(number(number(nil, 1, uuid), 5, process), 4, thread)))
 	return uuid
 }
 
 func (p *perfetto) event(t *Thread, kind, time uint64, c *Call) {
-	event := number(number(nil, 9, kind), 11, p.track(t))
-	var names []byte
+	event := number(number(p.body[:0], 9, kind), 11, p.track(t))
+	fields := number(p.fields[:0], 8, time)
 	if kind != sliceEnd {
-		id := uint64(c.Function) + 1
-		event = number(event, 10, id)
+		event = number(event, 10, uint64(c.Function)+1)
+		for i := len(p.named); i <= int(c.Function); i++ {
+			p.named = append(p.named, false)
+		}
 		if !p.named[c.Function] {
 			p.named[c.Function] = true
-			name := chunk(number(nil, 1, id), 2, []byte(p.h.Functions[c.Function].Name))
-			names = chunk(nil, 12, chunk(nil, 2, name))
+			name := chunk(number(nil, 1, uint64(c.Function)+1), 2, []byte(p.h.Functions[c.Function].Name))
+			fields = chunk(fields, 12, chunk(nil, 2, name))
 		}
-		for _, v := range p.h.Functions[c.Function].values(c.Words) {
-			// DebugAnnotation: name, string_value
-			event = chunk(event, 4, chunk(chunk(nil, 10, []byte(v.name)), 6, []byte(v.plain())))
+		if len(c.Words) > 0 {
+			for _, v := range p.h.Functions[c.Function].values(c.Words) {
+				// DebugAnnotation: name, string_value
+				event = chunk(event, 4, chunk(chunk(nil, 10, []byte(v.name)), 6, []byte(v.plain())))
+			}
 		}
 	}
-	fields := number(nil, 8, time)
-	p.packet(chunk(append(fields, names...), 11, event))
+	p.body, p.fields = event, chunk(fields, 11, event)
+	p.packet(p.fields)
 }
 
 func (p *perfetto) Enter(t *Thread, c *Call) {

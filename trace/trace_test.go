@@ -468,10 +468,10 @@ func TestParametersAt(t *testing.T) {
 	}
 }
 
-func TestDigits(t *testing.T) {
-	for n, want := range map[uint64]string{0: "000", 9: "009", 10: "010", 99: "099", 100: "100", 999: "999"} {
-		if got := string(digits(nil, n, 3)); got != want {
-			t.Errorf("digits(%d) = %s", n, got)
+func TestFraction(t *testing.T) {
+	for n, want := range map[uint64]string{0: "7.000", 9: "7.009", 10: "7.010", 99: "7.099", 100: "7.100", 999: "7.999"} {
+		if got := string(fraction([]byte("7"), n, 1000)); got != want {
+			t.Errorf("fraction(%d) = %s", n, got)
 		}
 	}
 }

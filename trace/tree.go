@@ -57,17 +57,18 @@ func (n *node) walk(do func(*node)) {
 type tree struct {
 	w     io.Writer
 	h     *Header
-	roots map[string]*node    // by the program
-	at    map[*Thread][]*node // the open calls
+	roots map[string]*node // by the program
+	at    map[*Thread]*openNodes
+	last  *openNodes // that were looked for last
 	print func(*tree, Summary) error
 }
 
 func newPprof(w io.Writer, h *Header) Output {
-	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread][]*node), print: (*tree).printPprof}
+	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread]*openNodes), print: (*tree).printPprof}
 }
 
 func newCollapsed(w io.Writer, h *Header) Output {
-	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread][]*node), print: (*tree).printCollapsed}
+	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread]*openNodes), print: (*tree).printCollapsed}
 }
 
 // walk calls do for all chains, with the program if there are several.
@@ -81,23 +82,39 @@ func (t *tree) walk(do func(n *node, program string)) {
 	}
 }
 
+// openNodes are the open calls of a thread.
+type openNodes struct {
+	thread *Thread
+	nodes  []*node
+}
+
+func (t *tree) open(th *Thread) *openNodes {
+	if t.last == nil || t.last.thread != th {
+		if t.last = t.at[th]; t.last == nil {
+			t.last = &openNodes{thread: th}
+			t.at[th] = t.last
+		}
+	}
+	return t.last
+}
+
 func (t *tree) Enter(th *Thread, c *Call) {
-	open := t.at[th][:c.Depth]
+	open := t.open(th)
 	var from *node
 	if c.Depth > 0 {
-		from = open[c.Depth-1]
+		from = open.nodes[c.Depth-1]
 	} else if from = t.roots[th.Program]; from == nil {
 		from = new(node)
 		t.roots[th.Program] = from
 	}
 	n := from.child(c.Function)
 	n.calls++
-	t.at[th] = append(open, n)
+	open.nodes = append(open.nodes[:c.Depth], n)
 }
 
 func (t *tree) Leave(th *Thread, c *Call) {
 	if t.h.Exits && !c.Cut {
-		t.at[th][c.Depth].self += c.Self()
+		t.open(th).nodes[c.Depth].self += c.Self()
 	}
 }
 
