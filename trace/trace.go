@@ -241,7 +241,7 @@ func (b *Builder) Add(id Thread, events []Event) {
 		t = &thread{stack: &stack{Thread: id}}
 		b.threads[id.ID] = t
 	}
-	functions := uint32(len(b.header.Functions))
+	functions, exits := uint32(len(b.header.Functions)), b.header.Exits
 	for i := range events {
 		e := &events[i]
 		if e.Word || e.Function >= functions {
@@ -261,8 +261,16 @@ func (b *Builder) Add(id Thread, events []Event) {
 			}
 			continue
 		}
-		// Most calls are just below the one around them.
-		if n < 0 && len(t.others) > 0 || n >= 0 && t.open[n].stack-e.Stack-1 >= nearStack {
+		// Most calls are just below the one around them, or follow one that was there.
+		switch {
+		case n < 0:
+			if len(t.others) > 0 {
+				b.makeRoom(t, e.Function, e.Stack)
+			}
+		case t.open[n].stack-e.Stack-1 < nearStack:
+		case t.open[n].stack == e.Stack && !exits:
+			b.leave(t, true)
+		default:
 			b.makeRoom(t, e.Function, e.Stack)
 		}
 		var arguments []uint64
