@@ -4,6 +4,9 @@ import "bytes"
 
 var i386 = &cpu{
 	name:     "386",
+	pointer:  "4",
+	frame:    4,
+	pushes:   true,
 	align:    4096,
 	branches: &x86Branches,
 	landing:  x86Landing,

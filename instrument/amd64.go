@@ -4,6 +4,8 @@ import "bytes"
 
 var amd64 = &cpu{
 	name:     "amd64",
+	pointer:  "7",
+	frame:    8,
 	align:    4096,
 	branches: &x86Branches,
 	landing:  x86Landing,
@@ -115,10 +117,12 @@ func amd64Miss(inc string) string {
 	subq	$8, %rsi
 	testq	%rdx, %rdx
 	jne	4f
+	.cfi_remember_state
 3:	` + inc + `8(%rsi)
 	popq	%rsi
 	popq	%rcx
 	ret
+	.cfi_restore_state
 4:	pushq	%rdi
 	leaq	-56(%rsi), %rdi
 	subq	%rdx, %rdi
@@ -142,8 +146,10 @@ func amd64Miss(inc string) string {
 6:	addq	$16, %rdx
 	decl	%ecx
 	jne	5b
+	.cfi_remember_state
 	popq	%rdi
 	jmp	3b
+	.cfi_restore_state
 7:	popq	%rdi
 	` + inc + `8(%rdx)
 	popq	%rsi

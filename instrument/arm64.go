@@ -4,6 +4,8 @@ import "bytes"
 
 var arm64 = &cpu{
 	name:     "arm64",
+	pointer:  "31",
+	frame:    0,
 	slash:    true,
 	align:    65536, // the largest page that kernels are built with
 	branches: &[256]string{'b': "*"},

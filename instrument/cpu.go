@@ -13,6 +13,8 @@ type cpu struct {
 	slash    bool         // comments begin with //
 	align    int          // of the counters: they need pages of their own
 	branches *[256]string // initials of branches and of prefixes, with the letters that may follow; * is any
+	pointer  string       // number of the stack pointer in DWARF
+	frame    int          // bytes from the stack pointer to a function's frame at its entry
 	landing  func(statement) bool
 	branch   func(statement) branch
 
@@ -29,6 +31,8 @@ type cpu struct {
 	// conditional tail call.
 	skipCall func(b []byte, st statement, label int) []byte
 
+	// pushes means that increments push.
+	pushes bool
 	// more means that units have a table of further targets.
 	more bool
 	// threads means that threads can count apart.

@@ -308,3 +308,28 @@ func checkArcs(t *testing.T, c *CountsFile, noIndirectTails bool) {
 		}
 	}
 }
+
+// TestFrames has signals interrupt counting everywhere: unwinders find the callers
+// then, too.
+func TestFrames(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs compilers for amd64")
+	}
+	for _, b := range []build{
+		{compiler: "gcc-12", flags: "-O2", cpu: "amd64"},
+		{compiler: "gcc-12", flags: "-O0", cpu: "amd64", update: Atomic},
+		{compiler: "gcc-12", flags: "-O2 -fcf-protection -mforce-indirect-call", cpu: "amd64", update: Split},
+		{compiler: "clang-16", flags: "-O2", cpu: "amd64", update: Split},
+		{compiler: "clang-19", flags: "-O1 -fno-omit-frame-pointer", cpu: "amd64"},
+		{compiler: "gcc-12", flags: "-m32 -O2", cpu: "386"},
+		{compiler: "clang-16", flags: "-m32 -O1 -fno-omit-frame-pointer", cpu: "386", update: Atomic},
+	} {
+		t.Run(b.String(), func(t *testing.T) {
+			t.Parallel()
+			out, _ := b.program(t, "testdata/frames.cc")
+			if want := "main missed 0 times"; !strings.Contains(out, want) {
+				t.Errorf("%q, want %s", out, want)
+			}
+		})
+	}
+}

@@ -29,7 +29,7 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	}
 	w := &rewriter{
 		survey: s, cpu: cpus[s.cpu], o: o, holding: holding, src: src, sections: newSections(),
-		out: make([]byte, 0, len(src)+len(src)/2+4096),
+		out: make([]byte, 0, len(src)+len(src)/2+4096), frames: frameReader{src: src, cpu: cpus[s.cpu]},
 	}
 	w.report.CPU, w.report.Unit = s.cpu, s.unit
 	w.run()
@@ -56,6 +56,7 @@ type rewriter struct {
 	counters int // words
 	labels   int
 	misses   bool // some indirect call needs the cpu's function
+	frames   frameReader
 	report   Report
 }
 
@@ -69,7 +70,13 @@ type function struct {
 	first   int // counter
 	end     bool
 	calls   []call
-	after   []byte // code to put behind it
+	after   []outOfLine // code to put behind it
+}
+
+// outOfLine is code that belongs to a place within a function.
+type outOfLine struct {
+	code  []byte
+	rules frameRules // there
 }
 
 type call struct {
@@ -286,6 +293,9 @@ func (w *rewriter) begin(name string, at int) {
 	if f := sec.fn; f != nil && len(f.after) > 0 { // it had no end
 		w.insertAt(at)
 		w.out = appendf(w.out, "\t%s\t.Lff%d\n", map[bool]string{true: "b", false: "jmp"}[w.cpu.slash], w.labels)
+		for i := range f.after {
+			f.after[i].rules.known = false // the rules stay those of what follows
+		}
 		w.flush(f, at)
 	}
 	sec.fn = nil
@@ -329,9 +339,32 @@ func (w *rewriter) update(f *function) Update {
 // enter inserts the count of the pending function's entry.
 func (w *rewriter) enter(at int) {
 	w.insertAt(at)
-	w.out = w.cpu.count(w.out, w.pending.first, w.update(w.pending))
+	w.count(w.pending, w.pending.first, at)
 	w.report.Functions++
 	w.pending = nil
+}
+
+// count inserts an increment of a counter into f.
+func (w *rewriter) count(f *function, counter, at int) {
+	if w.cpu.pushes {
+		w.inline(w.cpu.count(nil, counter, w.update(f)), at)
+		return
+	}
+	w.out = w.cpu.count(w.out, counter, w.update(f))
+}
+
+// inline inserts code. Where it pushes, unwinders are told.
+func (w *rewriter) inline(code []byte, at int) {
+	if w.cpu.pushes {
+		rules := w.frames.to(at)
+		if offset, ok := rules.byStackPointer(); ok && rules.known {
+			within := rules.dropPopped()
+			w.out = pushing(rules.change(w.out, &within), code, offset)
+			w.out = within.change(w.out, &rules)
+			return
+		}
+	}
+	w.out = append(w.out, code...)
 }
 
 // drop leaves the pending function alone.
@@ -344,11 +377,25 @@ func (w *rewriter) drop() {
 
 // flush puts what belongs behind a function there.
 func (w *rewriter) flush(f *function, at int) {
-	if len(f.after) > 0 {
-		w.insertAt(at)
-		w.out = append(w.out, f.after...)
-		f.after = nil
+	if len(f.after) == 0 {
+		return
 	}
+	w.insertAt(at)
+	now := w.frames.to(at)
+	for _, a := range f.after {
+		if !now.known || !a.rules.known || now.proc != a.rules.proc {
+			w.out = append(w.out, a.code...)
+			continue
+		}
+		w.out = now.change(w.out, &a.rules)
+		if offset, ok := a.rules.byStackPointer(); ok {
+			w.out = pushing(w.out, a.code, offset)
+		} else {
+			w.out = append(w.out, a.code...)
+		}
+		now = a.rules
+	}
+	f.after = nil
 }
 
 func (w *rewriter) directive(st statement, at int) {
@@ -474,7 +521,7 @@ func (w *rewriter) call(f *function, kind callKind, target []byte, words int) ca
 func (w *rewriter) direct(f *function, kind callKind, br branch, at int) {
 	c := w.call(f, kind, br.target, 1)
 	w.insertAt(at)
-	w.out = w.cpu.count(w.out, c.counter, w.update(f))
+	w.count(f, c.counter, at)
 	w.out = append(appendNumber(w.out, ".Lfs", c.label), ":\n"...)
 	w.report.Calls++
 }
@@ -486,7 +533,7 @@ func (w *rewriter) conditional(f *function, st statement, br branch, at, stop in
 	c := w.call(f, callTail, br.target, 1)
 	w.insertAt(at)
 	w.out = w.cpu.skipCall(w.out, st, c.label)
-	w.out = w.cpu.count(w.out, c.counter, w.update(f))
+	w.count(f, c.counter, at)
 	jump := "jmp"
 	if w.cpu.slash {
 		jump = "b"
@@ -508,9 +555,13 @@ func (w *rewriter) indirect(f *function, kind callKind, st statement, br branch,
 	}
 	w.call(f, kind, nil, indirectWords)
 	w.insertAt(at)
-	w.out = append(w.out, code[:len(code)-1]...) // the line goes on
+	w.inline(code, at)
+	w.out = w.out[:len(w.out)-1] // the line goes on
 	w.copied = stop
-	f.after = append(f.after, after...)
+	if len(after) > 0 {
+		rules := w.frames.to(at)
+		f.after = append(f.after, outOfLine{after, rules.dropPopped()})
+	}
 	w.misses = true
 	w.report.Indirect++
 }

@@ -1,6 +1,7 @@
 package instrument
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -115,10 +116,28 @@ func (w *rewriter) table() {
 	}
 	if w.misses {
 		name := missName(w.o.Update)
-		b = appendf(b, "\t.section\t.text.%s,\"axG\",@progbits,%s,comdat\n\t.weak\t%s\n\t.hidden\t%s\n\t.type\t%s, @function\n%s:\n%s\t.size\t%s, .-%s\n",
-			name, name, name, name, name, name, w.cpu.miss[w.o.Update.outOfLine()], name, name)
+		b = appendf(b, "\t.section\t.text.%s,\"axG\",@progbits,%s,comdat\n\t.weak\t%s\n\t.hidden\t%s\n\t.type\t%s, @function\n%s:\n",
+			name, name, name, name, name, name)
+		b = w.miss(b)
+		b = appendf(b, "\t.size\t%s, .-%s\n", name, name)
 	}
 	w.out = b
+}
+
+// miss appends the code of the function for indirect calls, with rules for
+// unwinders if the file's functions have such.
+func (w *rewriter) miss(b []byte) []byte {
+	code := w.cpu.miss[w.o.Update.outOfLine()]
+	if !bytes.Contains(w.src, []byte("\t.cfi_startproc")) {
+		for line := range strings.Lines(code) {
+			if !strings.HasPrefix(line, "\t.cfi") {
+				b = append(b, line...)
+			}
+		}
+		return b
+	}
+	b = pushing(append(b, "\t.cfi_startproc\n"...), []byte(code), w.cpu.frame)
+	return append(b, "\t.cfi_endproc\n"...)
 }
 
 // onlyExecutables makes linkers refuse to make a shared library, whose counters
