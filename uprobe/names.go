@@ -29,7 +29,7 @@ func ForbidsExits(symbol string) string {
 	switch symbol {
 	case "__cxa_throw":
 		return "an exception cannot pass a function whose exit the kernel watches"
-	case "runtime.morestack":
+	case "runtime.morestack", "runtime.morestack.abi0": // by Go's linkers before 1.26, and since
 		return "Go moves stacks, and finds the kernel's return addresses on them"
 	}
 	return ""
