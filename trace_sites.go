@@ -40,6 +40,8 @@ func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr 
 		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", p.PID, all)
 	case unusable > 0:
 		err = fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", p.PID)
+	case narrow(modules):
+		err = fmt.Errorf("process %d: a program of 32 bits, into which no code can be put", p.PID)
 	default:
 		err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", p.PID)
 		if problem != nil {
@@ -52,6 +54,11 @@ func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr 
 	}
 	l.Close()
 	return nil, nil, &noSites{err}
+}
+
+// narrow tells whether the program is one of 32 bits.
+func narrow(modules *patch.Modules) bool {
+	return slices.ContainsFunc(modules.All(), func(i *patch.Image) bool { return i.IsProgram() && i.Narrow() })
 }
 
 // awaited returns patterns for libraries that are not loaded.

@@ -83,6 +83,9 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 	if err := w.forbidExits(w.modules.All()); err != nil {
 		return err
 	}
+	if narrow(w.modules) && (o.Mode == uprobe.Exits || o.Mode == uprobe.Chains || len(w.selection.arguments) > 0) {
+		return errors.New("the kernel's uprobes can record and count its entries only: no exits, arguments or callers")
+	}
 	if w.session, err = uprobe.Open(o); err != nil {
 		return err
 	}
@@ -93,8 +96,12 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 	if err != nil {
 		return errors.Join(err, w.session.Close())
 	}
-	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call, for 10 to 20 ns compile with -fpatchable-function-entry=5\n",
-		w.p.PID, w.p.Name, counted(n, "function", "functions"))
+	faster := ", for 10 to 20 ns compile with -fpatchable-function-entry=5"
+	if narrow(w.modules) {
+		faster = ", as all programs of 32 bits"
+	}
+	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call%s\n",
+		w.p.PID, w.p.Name, counted(n, "function", "functions"), faster)
 	return nil
 }
 

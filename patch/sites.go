@@ -170,6 +170,9 @@ func (i *Image) FileName() string { return fmt.Sprintf("/proc/self/fd/%d", i.des
 // IsProgram tells whether the image is the program itself, not a library.
 func (i *Image) IsProgram() bool { return i.image.IsProgram() }
 
+// Narrow tells whether the image is of 32 bits.
+func (i *Image) Narrow() bool { return i.file.PointerSize() == 4 }
+
 // UnwindRows returns how to find callers from code of the image, at the
 // addresses that it has in the process; nil if chains end in it.
 func (i *Image) UnwindRows() []exe.UnwindRow { return imageRows(i.image) }

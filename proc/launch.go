@@ -98,6 +98,12 @@ func (p *Process) auxiliaryEntry() (entry uint64, static bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	if e, err := elf.Open(fmt.Sprintf("/proc/%d/exe", p.PID)); err == nil {
+		defer e.Close()
+		if e.Class == elf.ELFCLASS32 {
+			return 0, false, fmt.Errorf("process %d: a program of 32 bits cannot be traced from its beginning: start it, and trace it then", p.PID)
+		}
+	}
 	static = true
 	for ; len(b) >= 16; b = b[16:] {
 		value := binary.LittleEndian.Uint64(b[8:])
