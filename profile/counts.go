@@ -14,6 +14,7 @@ import (
 
 	"footfall/exe"
 	"footfall/instrument"
+	"footfall/proc"
 )
 
 // FromCounts turns the counts that instrumented programs keep into a profile.
@@ -61,6 +62,8 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 			were = " was"
 		}
 		r.note("%d function%s entered less often than called: threads lost counts; --update=atomic or --update=thread makes them exact", lost, were)
+	} else if pid, n := losing(c); n > 1 {
+		r.note("process %d has %d threads, which may lose some of each other's counts; --update=atomic or --update=thread makes them exact", pid, n)
 	}
 	return r.b.finish(r.notes)
 }
@@ -70,6 +73,29 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 func runs(pid int) bool {
 	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	return err == nil
+}
+
+// losing returns a process that counts now, how many threads it has, and 0 if their
+// increments are exact.
+func losing(c *instrument.CountsFile) (pid, threads int) {
+	for _, im := range c.Images {
+		exact := func(f *instrument.Function) bool {
+			return f.Calls == 0 || f.Update == instrument.Atomic || f.Update == instrument.Thread
+		}
+		if !slices.ContainsFunc(im.Functions, func(f *instrument.Function) bool { return !exact(f) }) {
+			continue
+		}
+		p, err := proc.Open(im.PID)
+		if err != nil {
+			continue
+		}
+		counts := MappedCounts(p) != ""
+		p.Close()
+		if counts {
+			return im.PID, len(proc.ThreadNames(im.PID))
+		}
+	}
+	return 0, 0
 }
 
 // nameStripped gives the functions of a program without symbols the names that it
