@@ -341,7 +341,7 @@ func (o *traceOptions) options() (patch.Options, error) {
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) error {
 	sites, libraries, err := o.sites(p, nil, true, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
-		return o.traceProbes(cmd, p, none, release)
+		return o.traceProbes(cmd, p, options, none, release)
 	}
 	if err != nil {
 		return err
@@ -359,7 +359,9 @@ func (o *traceOptions) newRecorder(cmd *cobra.Command, h *trace.Header, options 
 	clock := patch.NewClock()
 	options.Filter.MinTime = clock.Ticks(o.minDuration)
 	h.Start, h.Exits = clock.Start.UnixNano(), options.Mode == patch.Exits || options.Mode == patch.Filtered
-	return &recorder{o: o, options: options, header: h, known: make(map[fileSite]int32), clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
+	r := &recorder{o: o, options: options, header: h, known: make(map[fileSite]int32), clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
+	r.try = r.tryChange
+	return r
 }
 
 // record switches on by open, lets go by release what has been started, and records

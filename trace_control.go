@@ -128,7 +128,7 @@ func (o *traceOptions) set(cmd *cobra.Command, target string) error {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: controlName(p.PID), Net: "unix"})
 	if err != nil {
 		if errors.Is(err, unix.ECONNREFUSED) {
-			return fmt.Errorf("process %d: no footfall traces it here by code in the process", p.PID)
+			return fmt.Errorf("process %d: no footfall traces it here", p.PID)
 		}
 		return fmt.Errorf("process %d: ask the footfall that traces it: %w", p.PID, err)
 	}
@@ -150,7 +150,7 @@ func (o *traceOptions) set(cmd *cobra.Command, target string) error {
 
 // change makes a change, between two reads.
 func (r *recorder) change(c *traceChange) changeAnswer {
-	text, err := r.tryChange(c)
+	text, err := r.try(c)
 	if err != nil {
 		return changeAnswer{Error: err.Error()}
 	}
@@ -158,9 +158,19 @@ func (r *recorder) change(c *traceChange) changeAnswer {
 	return changeAnswer{Text: text}
 }
 
-func (r *recorder) tryChange(c *traceChange) (string, error) {
-	o := *r.o
-	given := false
+// filters tells whether filters are to be changed.
+func (c *traceChange) filters() bool {
+	return c.Depth != nil || c.MinDuration != nil || c.Sample != nil || c.GraphFrom != nil
+}
+
+// errNoFilter is why filters cannot be changed.
+var errNoFilter = errors.New("filters can be changed where the trace was started with one: --graph-from, --depth, --min-duration or --sample")
+
+// changed returns the options after a change, and whether functions are to be selected anew.
+func (o traceOptions) changed(c *traceChange) (changed traceOptions, given bool, err error) {
+	if c.Args != nil && len(o.args) == 0 {
+		return o, false, errors.New("arguments can be changed where the trace was started with --args")
+	}
 	for _, list := range []struct {
 		to   *[]string
 		from *[]string
@@ -170,7 +180,6 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 			given = true
 		}
 	}
-	filters := c.Depth != nil || c.MinDuration != nil || c.Sample != nil || c.GraphFrom != nil
 	if c.Depth != nil {
 		o.depth = *c.Depth
 	}
@@ -180,17 +189,22 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 	if c.Sample != nil {
 		o.sample = *c.Sample
 	}
-	if c.Args != nil && len(r.o.args) == 0 {
-		return "", errors.New("arguments can be changed where the trace was started with --args")
+	return o, given, nil
+}
+
+func (r *recorder) tryChange(c *traceChange) (string, error) {
+	o, given, err := r.o.changed(c)
+	if err != nil {
+		return "", err
 	}
 	options, err := o.options()
 	if err != nil {
 		return "", err
 	}
 	options.Filter.MinTime = r.clock.Ticks(o.minDuration)
-	if filters {
+	if c.filters() {
 		if r.options.Mode != patch.Filtered {
-			return "", errors.New("filters can be changed where the trace was started with one: --graph-from, --depth, --min-duration or --sample")
+			return "", errNoFilter
 		}
 		for _, t := range r.programs {
 			if err := t.session.SetFilter(options.Filter); err != nil {
@@ -211,11 +225,16 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 	for _, t := range r.programs {
 		total += t.session.On()
 	}
+	return changeText(total, on, off), nil
+}
+
+// changeText says what a change has come to.
+func changeText(total, on, off int) string {
 	text := fmt.Sprintf("tracing %s", counted(total, "function", "functions"))
 	if on+off > 0 {
 		text += fmt.Sprintf("; %d switched on, %d off", on, off)
 	}
-	return text, nil
+	return text
 }
 
 // reselect selects functions anew, or none, in all programs.

@@ -46,7 +46,8 @@ type recorder struct {
 	stderr    io.Writer
 	// launched: the program was started for the trace, so that its end is no news.
 	launched bool
-	requests chan request    // of --set
+	requests chan request // of --set
+	try      func(*traceChange) (string, error)
 	paused   bool            // by --set: nothing is to be switched on
 	notices  <-chan struct{} // of libraries: a thread waits until look has been called
 	follows  *follows        // nil: programs that others become are not followed

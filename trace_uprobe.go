@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,25 +31,22 @@ type probes struct {
 	selection selection
 	libraries selection // of functions of libraries
 	sites     []*patch.Site
+	list      []uprobe.Probe // of the sites; the index is the ID
+	on        map[uint32]bool
+	ids       map[fileSite]uint32
+	skipped   map[uint32]error
+	paused    bool // by --set: nothing is to be recorded
 	exits     bool
 	session   *uprobe.Session
 	next      time.Time
 	described map[*patch.Site][]trace.Argument
 }
 
-// openProbes selects functions. A pattern is for libraries if it names one, or
-// fits nothing in the program itself.
+// openProbes selects functions.
 func openProbes(p *proc.Process, s selection) (*probes, error) {
 	modules, _ := patch.OpenModules(p) // some files are not programs
-	w := &probes{p: p, modules: modules, selection: s, libraries: selection{leave: s.leave}, described: make(map[*patch.Site][]trace.Argument)}
-	for _, pattern := range s.take {
-		fits := func(i *patch.Image) bool {
-			return i.IsProgram() && slices.ContainsFunc(i.Functions(), func(s *patch.Site) bool { return pattern.Matches(p, s) })
-		}
-		if !slices.ContainsFunc(modules.All(), fits) {
-			w.libraries.take = append(w.libraries.take, pattern)
-		}
-	}
+	w := &probes{p: p, modules: modules, on: make(map[uint32]bool), ids: make(map[fileSite]uint32), skipped: make(map[uint32]error), described: make(map[*patch.Site][]trace.Argument)}
+	w.aim(s)
 	if w.sites = w.choose(modules.All()); len(w.sites) == 0 {
 		w.modules.Close()
 		named := func(i *patch.Image) bool { return i.IsProgram() && len(i.Functions()) > 0 }
@@ -57,6 +56,21 @@ func openProbes(p *proc.Process, s selection) (*probes, error) {
 		return nil, errors.New("no function in its symbol tables fits (one that was inlined everywhere is none)")
 	}
 	return w, nil
+}
+
+// aim sets what is to be selected. A pattern is for libraries if it names one, or
+// fits nothing in the program itself.
+func (w *probes) aim(s selection) {
+	w.selection = s
+	ofLibraries := func(patterns []patch.Pattern) []patch.Pattern {
+		return slices.DeleteFunc(slices.Clone(patterns), func(pattern patch.Pattern) bool {
+			return slices.ContainsFunc(w.modules.All(), func(i *patch.Image) bool {
+				return i.IsProgram() && slices.ContainsFunc(i.Functions(), func(s *patch.Site) bool { return pattern.Matches(w.p, s) })
+			})
+		})
+	}
+	w.libraries = selection{take: ofLibraries(s.take), leave: s.leave, roots: ofLibraries(s.roots), arguments: s.arguments}
+	w.libraries.take = append(w.libraries.take, w.libraries.roots...)
 }
 
 func (w *probes) choose(images []*patch.Image) []*patch.Site {
@@ -77,9 +91,9 @@ func (w *probes) choose(images []*patch.Image) []*patch.Site {
 	return sites
 }
 
-// open begins to watch, and returns how many functions.
+// open begins to watch, and says how many functions.
 func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
-	o.PID, w.exits = w.p.PID, o.Mode == uprobe.Exits
+	o.PID, w.exits = w.p.PID, o.Mode == uprobe.Exits || o.Mode == uprobe.Filtered
 	if err := w.forbidExits(w.modules.All()); err != nil {
 		return err
 	}
@@ -89,7 +103,15 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 	if w.session, err = uprobe.Open(o); err != nil {
 		return err
 	}
-	n, err := w.attach(0, stderr)
+	sites := w.sites
+	w.sites = nil
+	for _, id := range w.add(sites, stderr) {
+		w.on[id] = true
+	}
+	if err = w.switchOn(); err == nil {
+		err = w.attach(w.list, stderr)
+	}
+	n := w.watched()
 	if err == nil && n == 0 {
 		err = errors.New("the kernel can watch none of these functions")
 	}
@@ -105,6 +127,48 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 	return nil
 }
 
+// add makes probes of sites, and returns their IDs; of those that are known the ones that
+// they have.
+func (w *probes) add(sites []*patch.Site, stderr io.Writer) (ids []uint32) {
+	for _, s := range sites {
+		arguments := w.argumentsOf(s, stderr)
+		key := fileSite{s.Image.Path, s.Function.Name, s.Site.Addr, fmt.Sprint(w.described[s])}
+		id, known := w.ids[key]
+		if !known {
+			if id = uint32(len(w.list)); id >= uprobe.MaxID {
+				break
+			}
+			w.ids[key] = id
+			w.sites = append(w.sites, s)
+			w.list = append(w.list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: id, Arguments: arguments})
+		}
+		w.list[id].Root = s.Root
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// switchOn has those recorded that are on.
+func (w *probes) switchOn() error {
+	var list []uprobe.Probe
+	for _, p := range w.list {
+		if w.on[p.ID] && !w.paused {
+			list = append(list, p)
+		}
+	}
+	return w.session.Switch(list)
+}
+
+// watched returns how many functions are recorded.
+func (w *probes) watched() (n int) {
+	for id := range w.on {
+		if w.skipped[id] == nil && !w.paused {
+			n++
+		}
+	}
+	return n
+}
+
 // forbidExits tells whether exits must not be watched because of the images.
 func (w *probes) forbidExits(images []*patch.Image) error {
 	if !w.exits {
@@ -113,33 +177,29 @@ func (w *probes) forbidExits(images []*patch.Image) error {
 	for _, i := range images {
 		for _, s := range i.Functions() {
 			if why := uprobe.ForbidsExits(s.Function.Name); why != "" {
-				return fmt.Errorf("--exits would break it: there is %s in %s, and %s", s.Function.Name, filepath.Base(i.Path), why)
+				return fmt.Errorf("--exits, which filters need too, would break it: there is %s in %s, and %s", s.Function.Name, filepath.Base(i.Path), why)
 			}
 		}
 		if i.Throws(w.p) {
-			return fmt.Errorf("--exits would break it: %s has exceptions of C++ or panics of Rust, which cannot pass a function whose exit the kernel watches", filepath.Base(i.Path))
+			return fmt.Errorf("--exits, which filters need too, would break it: %s has exceptions of C++ or panics of Rust, which cannot pass a function whose exit the kernel watches", filepath.Base(i.Path))
 		}
 	}
 	return nil
 }
 
-// attach watches sites from a number on, which is their ID.
-func (w *probes) attach(from int, stderr io.Writer) (int, error) {
-	var list []uprobe.Probe
-	for id := from; id < len(w.sites) && id < uprobe.MaxID; id++ {
-		s := w.sites[id]
-		list = append(list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: uint32(id), Arguments: w.argumentsOf(s, stderr)})
-	}
+// attach watches probes, and says which it cannot.
+func (w *probes) attach(list []uprobe.Probe, stderr io.Writer) error {
 	skipped, err := w.session.Attach(list)
 	n := 0
 	for id, why := range skipped {
-		if n++; n > 3 {
+		w.skipped[id] = why
+		if n++; n == 4 {
 			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(skipped)-3)
-			break
+		} else if n < 4 {
+			fmt.Fprintf(stderr, "footfall: %s is not traced: %v\n", w.sites[id].Name(), why)
 		}
-		fmt.Fprintf(stderr, "footfall: %s is not traced: %v\n", w.sites[id].Name(), why)
 	}
-	return len(list) - len(skipped), err
+	return err
 }
 
 // argumentsOf returns the arguments of a site that are to be read, and notes what they
@@ -172,23 +232,64 @@ func (w *probes) update(stderr io.Writer) error {
 	if err := w.forbidExits(fresh); err != nil {
 		return err
 	}
-	before := len(w.sites)
-	for _, s := range w.choose(fresh) {
-		// A file that is loaded again is watched already.
-		if !slices.ContainsFunc(w.sites, func(old *patch.Site) bool { return old.Image.Path == s.Image.Path && old.Site.Addr == s.Site.Addr }) {
-			w.sites = append(w.sites, s)
-		}
+	before := len(w.list)
+	for _, id := range w.add(w.choose(fresh), stderr) { // a file that is loaded again is watched already
+		w.on[id] = true
 	}
-	if len(w.sites) == before {
+	if len(w.list) == before {
 		return nil
 	}
-	n, err := w.attach(before, stderr)
+	err := w.switchOn()
+	if err == nil && !w.paused {
+		err = w.attach(w.list[before:], stderr)
+	}
+	file := filepath.Base(w.sites[before].Image.Path)
+	n := 0
+	for _, p := range w.list[before:] {
+		if w.skipped[p.ID] == nil {
+			n++
+		}
+	}
 	if err != nil {
-		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not traced: %v\n", filepath.Base(w.sites[before].Image.Path), err)
-	} else if n > 0 {
-		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", filepath.Base(w.sites[before].Image.Path), counted(n, "more function", "more functions"))
+		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not traced: %v\n", file, err)
+	} else if n > 0 && !w.paused {
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", file, counted(n, "more function", "more functions"))
 	}
 	return nil
+}
+
+// reselect records other functions, or none, and returns how many it has switched on and off.
+func (w *probes) reselect(s selection, paused bool, stderr io.Writer) (on, off int, err error) {
+	before := *w
+	w.aim(s)
+	sites := w.choose(w.modules.Present())
+	if len(sites) == 0 && !paused {
+		w.selection, w.libraries = before.selection, before.libraries
+		return 0, 0, errors.New("no function fits")
+	}
+	w.on, w.paused = make(map[uint32]bool), paused
+	for _, id := range w.add(sites, stderr) {
+		w.on[id] = true
+	}
+	var missing []uprobe.Probe
+	for id := range w.on {
+		if !paused && w.skipped[id] == nil && !w.session.Attached(id) {
+			missing = append(missing, w.list[id])
+		}
+	}
+	slices.SortFunc(missing, func(a, b uprobe.Probe) int { return cmp.Compare(a.ID, b.ID) })
+	err = w.attach(missing, stderr)
+	err = errors.Join(err, w.switchOn())
+	recorded := func(w *probes, id uint32) bool { return w.on[id] && !w.paused && w.skipped[id] == nil }
+	for id := range uint32(len(w.list)) {
+		switch was, is := recorded(&before, id), recorded(w, id); {
+		case is && !was:
+			on++
+		case was && !is:
+			off++
+		}
+	}
+	return on, off, err
 }
 
 func (w *probes) close() error {
@@ -197,27 +298,12 @@ func (w *probes) close() error {
 	return err
 }
 
-// notByProbes tells which options need code in the process.
-func (o *traceOptions) notByProbes() error {
-	for name, set := range map[string]bool{
-		"--graph-from": len(o.graphFrom) > 0, "--depth": o.depth > 0, "--min-duration": o.minDuration > 0,
-		"--sample": o.sample != "", "--flight-recorder": o.newest, "--count of some threads": o.count && len(o.threads) > 0,
-	} {
-		if set {
-			return fmt.Errorf("the kernel's uprobes, which work without, know no %s", name)
-		}
-	}
-	return nil
-}
-
-// traceProbes is footfall trace of functions without room; none says so.
-func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *noSites, release func() error) (err error) {
-	chosen, err := newSelection(o.functions, o.notrace, nil, o.args)
+// traceProbes is footfall trace of functions without room; none says so. The options are
+// those that code in the process would have.
+func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options patch.Options, none *noSites, release func() error) (err error) {
+	chosen, err := newSelection(o.functions, o.notrace, o.graphFrom, o.args)
 	if err != nil {
 		return usageError(err)
-	}
-	if err := o.notByProbes(); err != nil {
-		return fmt.Errorf("%w; %w", none, err)
 	}
 	w, err := openProbes(p, chosen)
 	switch {
@@ -226,28 +312,32 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 	case err != nil:
 		return fmt.Errorf("%w; %w", none, err)
 	}
-	options := uprobe.Options{Mode: uprobe.Entries, BufferSize: min(o.buffer<<22, 1<<30)} // one for all threads
-	switch {
-	case o.count:
-		options.Mode = uprobe.Counts
-	case o.exits:
-		options.Mode = uprobe.Exits
-	}
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
-	r := &probeRecorder{probes: w, recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}}
-	if err := w.open(options, r.stderr); err != nil {
+	r := &probeRecorder{probes: w, names: make(map[int]string), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}}
+	r.mode, r.try = options.Mode, r.tryChange
+	if err := w.open(o.probeOptions(p, options), r.stderr); err != nil {
 		w.modules.Close()
 		return fmt.Errorf("%w; %w", none, err)
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
+	requests, control, err := serveControl(p.PID)
+	if err != nil {
+		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
+	} else {
+		defer control.Close()
+	}
+	r.requests = requests
 	r.from = monotonic()
-	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: o.exits}
+	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: w.exits}
 	r.numberProbes()
 	if !o.count {
 		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
+	}
+	if err := r.nameThreads(); err != nil {
+		return err
 	}
 	if err := release(); err != nil {
 		return err
@@ -262,11 +352,101 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, none *no
 		for id, n := range byID {
 			counts[r.numbers[id]] += n
 		}
+		r.sayMissing()
 		return errors.Join(err, r.printCounts(cmd.OutOrStdout(), counts))
 	}
 	r.read(true)
+	r.sayMissing()
 	r.sayWhy(why)
-	return r.close(w.session.Lost())
+	lost, _, _ := w.session.Lost()
+	return r.close(lost)
+}
+
+// probeOptions says what code in the process would do to the kernel.
+func (o *traceOptions) probeOptions(p *proc.Process, options patch.Options) uprobe.Options {
+	u := uprobe.Options{
+		Mode: uprobe.Entries, BufferSize: min(o.buffer<<22, 1<<30), // one for all threads
+		Filter: probeFilter(o, options.Filter), Newest: o.newest, Arguments: len(o.args) > 0,
+	}
+	switch options.Mode {
+	case patch.Counts:
+		u.Mode = uprobe.Counts
+	case patch.Exits:
+		u.Mode = uprobe.Exits
+	case patch.Filtered:
+		u.Mode = uprobe.Filtered
+	}
+	if o.newest {
+		threads, _ := p.Threads()
+		u.BufferSize, u.Rings = o.buffer<<20, max(16, 2*len(threads))
+	}
+	if len(o.threads) > 0 {
+		u.ThreadNames = func(name string) bool {
+			return slices.ContainsFunc(o.threads, func(wanted string) bool {
+				fits, _ := path.Match(wanted, name)
+				return fits
+			})
+		}
+	}
+	for _, wanted := range o.threads {
+		if id, err := strconv.ParseUint(wanted, 10, 31); err == nil {
+			u.ThreadIDs = append(u.ThreadIDs, uint32(id))
+		}
+	}
+	return u
+}
+
+func probeFilter(o *traceOptions, f patch.Filter) uprobe.Filter {
+	return uprobe.Filter{Depth: f.Depth, MinTime: uint64(o.minDuration), Period: f.Period, Roots: f.Roots}
+}
+
+// sayMissing says what the kernel had no room for.
+func (r *probeRecorder) sayMissing() {
+	lost, threads, forgotten := r.probes.session.Lost()
+	if r.o.count && lost > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %d calls were not counted: too many functions and names of threads\n", lost)
+	}
+	if threads > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more threads, or names of threads, than the kernel was given room for\n", threads)
+	}
+	if forgotten > 0 {
+		fmt.Fprintf(r.stderr, "footfall: the events of %s that ended first were given up for those of others\n", counted(int(forgotten), "thread", "threads"))
+	}
+}
+
+// tryChange makes a change that --set asks for.
+func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
+	o, given, err := r.o.changed(c)
+	if err != nil {
+		return "", err
+	}
+	options, err := o.options()
+	if err != nil {
+		return "", err
+	}
+	if c.filters() {
+		if r.mode != patch.Filtered {
+			return "", errNoFilter
+		}
+		if err := r.probes.session.SetFilter(probeFilter(&o, options.Filter)); err != nil {
+			return "", err
+		}
+	}
+	var on, off int
+	if given || c.On || c.Off {
+		chosen, err := newSelection(o.functions, o.notrace, o.graphFrom, o.args)
+		if err != nil {
+			return "", err
+		}
+		if on, off, err = r.probes.reselect(chosen, c.Off || r.probes.paused && !c.On, r.stderr); err != nil {
+			return "", err
+		}
+		before := len(r.header.Functions)
+		r.numberProbes()
+		r.tellFunctions(before)
+	}
+	*r.o = o
+	return changeText(r.probes.watched(), on, off), nil
 }
 
 // A probeRecorder takes events of uprobes to the outputs.
@@ -276,6 +456,7 @@ type probeRecorder struct {
 	numbers []int32        // of functions, by their ids
 	from    uint64         // when it began
 	names   map[int]string // of threads
+	mode    patch.Mode     // that code in the process would have
 }
 
 // monotonic is the time of the kernel's events.
@@ -300,13 +481,13 @@ func (r *probeRecorder) numberProbes() {
 
 // readNew takes what events there are.
 func (r *probeRecorder) readNew() int {
-	if r.o.count {
+	if r.o.count || r.o.newest {
 		return 0
 	}
 	return r.read(false)
 }
 
-// look watches libraries that have been loaded meanwhile.
+// look watches libraries that have been loaded meanwhile, and which threads there are.
 func (r *probeRecorder) look() error {
 	if err := r.probes.update(r.stderr); err != nil {
 		return err
@@ -314,7 +495,28 @@ func (r *probeRecorder) look() error {
 	before := len(r.header.Functions)
 	r.numberProbes()
 	r.tellFunctions(before)
-	return nil
+	if err := r.nameThreads(); err != nil {
+		return err
+	}
+	return r.probes.session.Trim()
+}
+
+// nameThreads notes the names of threads, and gives the places of those that have ended to
+// others, where they have places.
+func (r *probeRecorder) nameThreads() error {
+	if r.mode != patch.Filtered && !r.o.newest && len(r.o.threads) == 0 {
+		return nil
+	}
+	threads, err := r.p.Threads()
+	if err != nil || r.p.Check() != nil {
+		return nil // its end is noticed elsewhere
+	}
+	alive := make(map[int]bool)
+	for _, t := range threads {
+		alive[t.ID] = true
+		r.names[t.ID] = t.Name
+	}
+	return r.probes.session.Recycle(alive)
 }
 
 // settled is how late an event may be written: a program that writes it can be
@@ -330,7 +532,7 @@ func (r *probeRecorder) read(end bool) int {
 			if int(e.ID) >= len(r.numbers) || e.Time < r.from {
 				continue
 			}
-			q := r.queue(r.thread(e.TID))
+			q := r.queue(r.thread(e))
 			q.add(trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)})
 			for _, w := range e.Words {
 				q.add(trace.Event{Time: w, Word: true})
@@ -342,19 +544,19 @@ func (r *probeRecorder) read(end bool) int {
 	return n
 }
 
-// thread names a thread. One that has ended before has the program's name.
-func (r *probeRecorder) thread(tid int) trace.Thread {
-	if _, ok := r.names[tid]; !ok {
-		if r.names == nil {
-			r.names = make(map[int]string)
-		}
-		r.names[tid] = r.p.Name
+// thread names the thread of an event. One that has ended before has the program's name.
+func (r *probeRecorder) thread(e uprobe.Event) trace.Thread {
+	if e.Name != "" {
+		return trace.Thread{ID: e.TID, Name: e.Name}
+	}
+	if _, ok := r.names[e.TID]; !ok {
+		r.names[e.TID] = r.p.Name
 		threads, _ := r.p.Threads()
 		for _, t := range threads {
 			r.names[t.ID] = t.Name
 		}
 	}
-	return trace.Thread{ID: tid, Name: r.names[tid]}
+	return trace.Thread{ID: e.TID, Name: r.names[e.TID]}
 }
 
 // printProbes is --list of a program without sites.
@@ -413,6 +615,7 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 	if err := errors.Join(w.session.Detach(), c.finish(read)); err != nil {
 		return err
 	}
-	c.sayLost(w.session.Lost(), stderr)
+	lost, _, _ := w.session.Lost()
+	c.sayLost(lost, stderr)
 	return o.write(c, cmd.OutOrStdout())
 }

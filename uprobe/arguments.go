@@ -56,7 +56,7 @@ func (s *Session) entryProgram(arguments []Argument) (*ebpf.Program, error) {
 	if len(arguments) == 0 {
 		return s.entry, nil
 	}
-	if len(arguments) > maxArguments || s.options.Mode > Exits {
+	if len(arguments) > maxArguments || s.options.Mode == Counts || s.options.Mode == Chains {
 		return nil, fmt.Errorf("%d arguments: of an event there can be %d", len(arguments), maxArguments)
 	}
 	key := fmt.Sprint(arguments)
@@ -68,39 +68,28 @@ func (s *Session) entryProgram(arguments []Argument) (*ebpf.Program, error) {
 			return nil, fmt.Errorf("argument %d: there can be %d", a.Index+1, MaxArgument+1)
 		}
 	}
-	p, err := s.newProgram(writeArguments(s.results, arguments), readingLicense)
+	p, err := s.loadEntry(arguments)
 	if err == nil {
 		s.entries[key] = p
 	}
 	return p, err
 }
 
-// writeArguments writes an event and the arguments behind it.
-//
-//	R6 registers of the thread    R7 record    R8 value
-func writeArguments(ring *ebpf.Map, arguments []Argument) asm.Instructions {
+// recordSize is the size of an event with its arguments.
+func recordSize(arguments []Argument) int {
 	size := eventSize
 	for _, a := range arguments {
 		size += a.size()
 	}
-	code := asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.LoadMapPtr(asm.R1, ring.FD()),
-		asm.Mov.Imm(asm.R2, int32(size)),
-		asm.Mov.Imm(asm.R3, 0),
-		asm.FnRingbufReserve.Call(),
-		asm.JEq.Imm(asm.R0, 0, "lost"),
-		asm.Mov.Reg(asm.R7, asm.R0),
-		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(asm.R7, 0, asm.R0, asm.DWord),
-		asm.FnGetCurrentPidTgid.Call(),
-		asm.StoreMem(asm.R7, 8, asm.R0, asm.Word),
-		asm.Mov.Reg(asm.R1, asm.R6),
-		asm.FnGetAttachCookie.Call(),
-		asm.StoreMem(asm.R7, 12, asm.R0, asm.Word),
-		asm.LoadMem(asm.R1, asm.R6, regsRSP, asm.DWord),
-		asm.StoreMem(asm.R7, 16, asm.R1, asm.DWord),
-	}
+	return size
+}
+
+// maxRecord is the size of the largest event.
+const maxRecord = eventSize + maxArguments*(textAt+textSize)
+
+// readArguments reads arguments to where they belong behind the event R7. R6 has the
+// registers of the thread; R8 changes.
+func readArguments(arguments []Argument) (code asm.Instructions) {
 	at := int16(eventSize)
 	for _, a := range arguments {
 		if a.Index < len(argumentRegisters) {
@@ -125,11 +114,7 @@ func writeArguments(ring *ebpf.Map, arguments []Argument) asm.Instructions {
 		}
 		at += int16(a.size())
 	}
-	return append(code,
-		asm.Mov.Reg(asm.R1, asm.R7),
-		asm.Mov.Imm(asm.R2, ringNoWakeup),
-		asm.FnRingbufSubmit.Call(),
-		asm.Ja.Label("end"))
+	return code
 }
 
 // Of the word with the length of a string, as package trace has it: there is more of

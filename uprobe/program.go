@@ -2,9 +2,7 @@ package uprobe
 
 import (
 	"errors"
-	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -12,16 +10,40 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
-
-	"footfall/exe"
 )
 
 // An event as the program writes it:
 //
-//	time u64, thread u32, ID and exitFlag u32, stack u64
+//	time u64, thread u32, ID, number of the name and exitFlag u32, stack u64
+//
+// Numbers of names (threads.go) are in bits 18 to 29; 0: none.
 const (
 	eventSize = 24
 	exitFlag  = 1 << 31
+	nameShift = 18
+	maxNames  = 1<<12 - 1
+)
+
+// Every program has the event at the lower end of its stack, and above it
+//
+//	RFP - 28   flags of the probe u32
+//	RFP - 32   a key u32
+//	RFP - 36   whether it is a tail call, whether it is left out u32
+//	RFP - 48   what is read u64
+//	RFP - 64   name of the thread
+//	RFP - 72   its verdict and number u32 each
+const (
+	eventAt   = -eventSize
+	timeAt    = eventAt
+	threadAt  = eventAt + 8
+	idAt      = eventAt + 12
+	stackAt   = eventAt + 16
+	flagsAt   = -28
+	keyAt     = -32
+	markAt    = -36
+	wordAt    = -48
+	nameAt    = -64
+	verdictAt = -72
 )
 
 // Offsets in the kernel's struct pt_regs of x86-64.
@@ -30,73 +52,57 @@ const (
 	regsRSP = 152
 )
 
-// makeMaps makes what the programs write to.
+// Flags of probes, in a byte for each.
+const (
+	flagOn   = 1 // calls are recorded
+	flagRoot = 2 // recording begins here
+)
+
+// Counts in the map lost: of what is missing, and of names.
+const (
+	lostEvents  = 0
+	lostThreads = 8
+	namesCount  = 16
+	lostSize    = 24
+)
+
+// makeMaps makes what the programs read and write.
 func (s *Session) makeMaps() (err error) {
-	if s.lost, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}); err != nil {
+	array := func(size uint32) (*ebpf.Map, error) {
+		return ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: size, MaxEntries: 1})
+	}
+	if s.lost, err = array(lostSize); err != nil {
 		return err
 	}
-	switch s.options.Mode {
-	case Counts:
+	if s.flags, err = array(MaxID); err != nil {
+		return err
+	}
+	switch {
+	case s.options.Mode == Counts && !s.named():
 		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: MaxID})
-	case Chains:
+	case s.options.Mode == Counts:
+		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxNamedCounts})
+	case s.options.Mode == Chains:
 		size := 8 * s.options.ChainDepth
 		entries := min(max(s.options.BufferSize/(size+64), 256), 1<<20)
 		if s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(size), ValueSize: 8, MaxEntries: uint32(entries)}); err == nil {
 			err = s.makeRows()
 		}
+	case s.options.Newest:
+		err = s.makeRings()
 	default:
 		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(s.options.BufferSize)})
 		if err == nil {
 			s.reader, err = ringbuf.NewReader(s.results)
 		}
 	}
+	if err == nil && s.named() {
+		err = s.makeNames()
+	}
+	if err == nil && s.stateful() {
+		err = s.makeStates()
+	}
 	return err
-}
-
-// maxRows is more than the largest programs have.
-const maxRows = 1 << 24
-
-// makeRows makes the table of the unwind rows: address u64, rule u64. The first
-// row is for everything below.
-func (s *Session) makeRows() (err error) {
-	n := len(s.options.Rows) + 1
-	if n > maxRows {
-		return fmt.Errorf("%d unwind rows, at most %d are expected", n, maxRows)
-	}
-	keys, values := make([]uint32, n), make([][2]uint64, n)
-	for i, row := range s.options.Rows {
-		keys[i+1], values[i+1] = uint32(i+1), [2]uint64{row.Addr, rule(row)}
-	}
-	if s.rows, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: uint32(n)}); err != nil {
-		return err
-	}
-	_, err = s.rows.BatchUpdate(keys, values, nil)
-	return err
-}
-
-// rule encodes a row: CFA in bits 0 to 31, the place of the frame pointer in 32
-// to 47, then whether the CFA is from the frame pointer, and a 1. 0 ends the
-// chain.
-func rule(row exe.UnwindRow) uint64 {
-	if !row.Known {
-		return 0
-	}
-	v := uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | 1<<49
-	if row.FromFramePointer {
-		v |= 1 << 48
-	}
-	return v
-}
-
-// program loads the one for entries or for exits.
-func (s *Session) program(exit bool) (*ebpf.Program, error) {
-	switch s.options.Mode {
-	case Counts:
-		return s.newProgram(countCall(s.results), ownLicense)
-	case Chains:
-		return s.newProgram(countChain(s.results, s.rows, s.options.ChainDepth, len(s.options.Rows)+1), readingLicense)
-	}
-	return s.newProgram(writeEvent(s.results, exit), ownLicense)
 }
 
 // Licenses: the kernel lets only programs of the second one read a process's memory.
@@ -105,184 +111,177 @@ const (
 	readingLicense = "Dual MIT/GPL"
 )
 
+// loadEntry loads the program for entries into functions with these arguments.
+func (s *Session) loadEntry(arguments []Argument) (*ebpf.Program, error) {
+	license := ownLicense
+	if len(arguments) > 0 || s.options.Mode >= Chains {
+		license = readingLicense
+	}
+	var code asm.Instructions
+	switch s.options.Mode {
+	case Counts:
+		code = s.countCall()
+	case Chains:
+		code = countChain(s.results, s.rows, s.options.ChainDepth, len(s.options.Rows)+1)
+	case Filtered:
+		code = s.enterFiltered(arguments)
+	default:
+		code = s.begin(false)
+		code = append(code, s.ofThread()...)
+		code = append(append(code, s.now()...), s.write("write", arguments)...)
+	}
+	return s.newProgram(code, license)
+}
+
+// loadExit loads the program for exits.
+func (s *Session) loadExit() (*ebpf.Program, error) {
+	if s.options.Mode == Filtered {
+		return s.newProgram(s.exitFiltered(), readingLicense)
+	}
+	code := append(s.begin(true), s.ofThread()...)
+	return s.newProgram(append(append(code, s.now()...), s.write("write", nil)...), ownLicense)
+}
+
+// newProgram loads a program. Where its code jumps to "lost" or "threads" what it is
+// about is counted as missing; it ends at "end".
 func (s *Session) newProgram(code asm.Instructions, license string) (*ebpf.Program, error) {
-	spec := &ebpf.ProgramSpec{Name: "footfall", Type: ebpf.Kprobe, License: license, Instructions: append(code, countLost(s.lost)...)}
+	wanted := make(map[string]bool)
+	for _, i := range code {
+		wanted[i.Reference()] = true
+	}
+	end := asm.Ja.Label("end")
+	if code[len(code)-1].OpCode != end.OpCode { // the kernel refuses code that nothing leads to
+		code = append(code, end)
+	}
+	if wanted["lost"] {
+		code = append(append(code, labelled("lost", s.countLost(lostEvents))...), end)
+	}
+	if wanted["threads"] {
+		code = append(append(code, labelled("threads", s.countLost(lostThreads))...), end)
+	}
+	code = append(code, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
+	spec := &ebpf.ProgramSpec{Name: "footfall", Type: ebpf.Kprobe, License: license, Instructions: code}
 	if s.multi {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 	}
 	return ebpf.NewProgram(spec)
 }
 
-// countLost is the end of every program, for what found no room.
-func countLost(lost *ebpf.Map) asm.Instructions {
+// labelled puts a label before code.
+func labelled(label string, code asm.Instructions) asm.Instructions {
+	code[0] = code[0].WithSymbol(label)
+	return code
+}
+
+// countLost adds 1 to a count of what is missing.
+func (s *Session) countLost(at uint32) asm.Instructions {
 	return asm.Instructions{
-		asm.StoreImm(asm.RFP, -4, 0, asm.Word).WithSymbol("lost"),
-		asm.LoadMapPtr(asm.R1, lost.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "end"),
-		asm.Mov.Imm(asm.R1, 1),
-		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return(),
+		asm.LoadMapValue(asm.R1, s.lost.FD(), at),
+		asm.Mov.Imm(asm.R2, 1),
+		asm.StoreXAdd(asm.R1, asm.R2, asm.DWord),
 	}
+}
+
+// ifOn goes to "end" unless the calls of the probe R0 are recorded. Its flags are in R1
+// then.
+func (s *Session) ifOn() asm.Instructions {
+	return asm.Instructions{
+		asm.And.Imm(asm.R0, MaxID-1),
+		asm.LoadMapValue(asm.R1, s.flags.FD(), 0),
+		asm.Add.Reg(asm.R1, asm.R0),
+		asm.LoadMem(asm.R1, asm.R1, 0, asm.Byte),
+		asm.JEq.Imm(asm.R1, 0, "end"),
+	}
+}
+
+// begin makes the event, but for the time, of a call that is recorded. R6 has the
+// registers of the thread. After an exit the stack pointer is behind the return address.
+func (s *Session) begin(exit bool) asm.Instructions {
+	behind, flag := int32(0), int32(0)
+	if exit {
+		behind, flag = 8, math.MinInt32
+	}
+	code := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnGetAttachCookie.Call(),
+	}
+	code = append(code, s.ifOn()...)
+	if s.options.Mode == Filtered {
+		code = append(code, asm.StoreMem(asm.RFP, flagsAt, asm.R1, asm.Word))
+	}
+	return append(code,
+		asm.Or.Imm(asm.R0, flag),
+		asm.StoreMem(asm.RFP, idAt, asm.R0, asm.Word),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.StoreMem(asm.RFP, threadAt, asm.R0, asm.Word),
+		asm.LoadMem(asm.R1, asm.R6, regsRSP, asm.DWord),
+		asm.Sub.Imm(asm.R1, behind),
+		asm.StoreMem(asm.RFP, stackAt, asm.R1, asm.DWord),
+	)
 }
 
 // ringNoWakeup is BPF_RB_NO_WAKEUP: the reader looks by itself.
 const ringNoWakeup = 1
 
-// writeEvent writes an event. After an exit the stack pointer is behind the
-// return address.
-func writeEvent(ring *ebpf.Map, exit bool) asm.Instructions {
-	behind, flag := int32(0), int32(0)
-	if exit {
-		behind, flag = 8, math.MinInt32
+// now sets the time of the event.
+func (s *Session) now() asm.Instructions {
+	return asm.Instructions{asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, timeAt, asm.R0, asm.DWord)}
+}
+
+// write writes the event and arguments behind it. With Newest R7 is the thread's state. It
+// changes R7 and R8. label tells the code from other such in the program.
+func (s *Session) write(label string, arguments []Argument) asm.Instructions {
+	switch {
+	case s.options.Newest:
+		code := append(s.nextSlot(label), asm.Mov.Reg(asm.R7, asm.R0))
+		return append(append(code, copyEvent(asm.RFP, eventAt)...), readArguments(arguments)...)
+	case len(arguments) > 0:
+		code := asm.Instructions{
+			asm.LoadMapPtr(asm.R1, s.results.FD()),
+			asm.Mov.Imm(asm.R2, int32(recordSize(arguments))),
+			asm.Mov.Imm(asm.R3, 0),
+			asm.FnRingbufReserve.Call(),
+			asm.JEq.Imm(asm.R0, 0, "lost"),
+			asm.Mov.Reg(asm.R7, asm.R0),
+		}
+		code = append(append(code, copyEvent(asm.RFP, eventAt)...), readArguments(arguments)...)
+		return append(code,
+			asm.Mov.Reg(asm.R1, asm.R7),
+			asm.Mov.Imm(asm.R2, ringNoWakeup),
+			asm.FnRingbufSubmit.Call())
 	}
-	const at = -eventSize
 	return asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord),
-		asm.FnGetCurrentPidTgid.Call(),
-		asm.StoreMem(asm.RFP, at+8, asm.R0, asm.Word),
-		asm.Mov.Reg(asm.R1, asm.R6),
-		asm.FnGetAttachCookie.Call(),
-		asm.Or.Imm(asm.R0, flag),
-		asm.StoreMem(asm.RFP, at+12, asm.R0, asm.Word),
-		asm.LoadMem(asm.R1, asm.R6, regsRSP, asm.DWord),
-		asm.Sub.Imm(asm.R1, behind),
-		asm.StoreMem(asm.RFP, at+16, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, ring.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, at),
+		asm.LoadMapPtr(asm.R1, s.results.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, eventAt),
 		asm.Mov.Imm(asm.R3, eventSize),
 		asm.Mov.Imm(asm.R4, ringNoWakeup),
 		asm.FnRingbufOutput.Call(),
-		asm.JEq.Imm(asm.R0, 0, "end"),
+		asm.JNE.Imm(asm.R0, 0, "lost"),
 	}
 }
 
-// countCall adds 1 to the count of the probe.
-func countCall(counts *ebpf.Map) asm.Instructions {
-	return asm.Instructions{
-		asm.FnGetAttachCookie.Call(),
-		asm.StoreMem(asm.RFP, -4, asm.R0, asm.Word),
-		asm.LoadMapPtr(asm.R1, counts.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
+// copyEvent copies an event to where R7 points.
+func copyEvent(from asm.Register, at int16) (code asm.Instructions) {
+	for i := int16(0); i < eventSize; i += 8 {
+		code = append(code, asm.LoadMem(asm.R1, from, at+i, asm.DWord), asm.StoreMem(asm.R7, i, asm.R1, asm.DWord))
+	}
+	return code
+}
+
+// countCall adds 1 to the count of the probe, where only some threads count to that of
+// the probe and the name.
+func (s *Session) countCall() asm.Instructions {
+	if s.named() {
+		return s.countNamed()
+	}
+	return append(append(asm.Instructions{asm.FnGetAttachCookie.Call()}, s.ifOn()...),
+		asm.StoreMem(asm.RFP, keyAt, asm.R0, asm.Word),
+		asm.LoadMapPtr(asm.R1, s.results.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "lost"),
 		asm.Mov.Imm(asm.R1, 1),
-		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-		asm.Ja.Label("end"),
-	}
-}
-
-// countChain walks up the stack and adds 1 to the count of the chain. Loops are
-// written out, for the verifier's sake.
-//
-//	R6 first row of those that may be the right one     R7 return address, rule
-//	R8 stack pointer of the caller, CFA                 R9 its frame pointer
-//
-//	RFP - 8*depth    the chain: the key in the table
-//	   8 lower       first row of those that are too far
-//	   16            what is read
-//	   24            row u32
-//	   32            1
-//	   40            0
-func countChain(table, rows *ebpf.Map, depth, rowCount int) asm.Instructions {
-	chain := int16(-8 * depth)
-	beyond, word, row, one, zero := chain-8, chain-16, chain-24, chain-32, chain-40
-	code := asm.Instructions{
-		asm.LoadMem(asm.R8, asm.R1, regsRSP, asm.DWord),
-		asm.LoadMem(asm.R9, asm.R1, regsRBP, asm.DWord),
-	}
-	code = append(code, asm.Mov.Imm(asm.R1, 0))
-	for i := range int16(depth) {
-		code = append(code, asm.StoreMem(asm.RFP, chain+8*i, asm.R1, asm.DWord))
-	}
-	// read reads the word at R3 of the process to a register.
-	read := func(to asm.Register) {
-		code = append(code,
-			asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(word)),
-			asm.Mov.Imm(asm.R2, 8),
-			asm.FnProbeReadUser.Call(),
-			asm.JNE.Imm(asm.R0, 0, "chain"),
-			asm.LoadMem(to, asm.RFP, word, asm.DWord))
-	}
-	// lookUp looks the row of R1 up.
-	lookUp := func() {
-		code = append(code,
-			asm.StoreMem(asm.RFP, row, asm.R1, asm.Word),
-			asm.LoadMapPtr(asm.R1, rows.FD()),
-			asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, int32(row)),
-			asm.FnMapLookupElem.Call(),
-			asm.JEq.Imm(asm.R0, 0, "chain"))
-	}
-	// The verifier would follow known numbers of rows into every search that there
-	// could be. It does not know that the address of the first row is 0.
-	code = append(code, asm.Mov.Imm(asm.R1, 0))
-	lookUp()
-	code = append(code, asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), asm.StoreMem(asm.RFP, zero, asm.R1, asm.DWord))
-	code = append(code, asm.Mov.Reg(asm.R3, asm.R8))
-	read(asm.R7)
-	code = append(code, asm.StoreMem(asm.RFP, chain, asm.R7, asm.DWord), asm.Add.Imm(asm.R8, 8))
-	for i := 1; i < depth; i++ {
-		// The call may be the last instruction of its function.
-		code = append(code, asm.Sub.Imm(asm.R7, 1), asm.LoadMem(asm.R6, asm.RFP, zero, asm.DWord),
-			asm.Mov.Reg(asm.R1, asm.R6), asm.Add.Imm(asm.R1, int32(rowCount)), asm.StoreMem(asm.RFP, beyond, asm.R1, asm.DWord))
-		for step := range bits.Len(uint(rowCount)) {
-			high, next := fmt.Sprintf("high%d.%d", i, step), fmt.Sprintf("next%d.%d", i, step)
-			code = append(code, asm.LoadMem(asm.R1, asm.RFP, beyond, asm.DWord), asm.Add.Reg(asm.R1, asm.R6), asm.RSh.Imm(asm.R1, 1))
-			lookUp()
-			code = append(code,
-				asm.LoadMem(asm.R2, asm.RFP, row, asm.Word),
-				asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
-				asm.JGT.Reg(asm.R1, asm.R7, high),
-				asm.Mov.Reg(asm.R6, asm.R2),
-				asm.Ja.Label(next),
-				asm.StoreMem(asm.RFP, beyond, asm.R2, asm.DWord).WithSymbol(high),
-				asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(next)) // for lookUp, at last
-		}
-		lookUp()
-		onStack, kept := fmt.Sprintf("stack%d", i), fmt.Sprintf("kept%d", i)
-		code = append(code,
-			asm.LoadMem(asm.R7, asm.R0, 8, asm.DWord),
-			asm.JEq.Imm(asm.R7, 0, "chain"),
-			asm.Mov.Reg(asm.R1, asm.R7), asm.RSh.Imm(asm.R1, 48), asm.And.Imm(asm.R1, 1),
-			asm.JEq.Imm(asm.R1, 0, onStack),
-			asm.Mov.Reg(asm.R8, asm.R9),
-			asm.Mov.Reg(asm.R1, asm.R7).WithSymbol(onStack), asm.LSh.Imm(asm.R1, 32), asm.ArSh.Imm(asm.R1, 32),
-			asm.Add.Reg(asm.R8, asm.R1),
-			asm.Mov.Reg(asm.R3, asm.R7), asm.LSh.Imm(asm.R3, 16), asm.ArSh.Imm(asm.R3, 48),
-			asm.JEq.Imm(asm.R3, 0, kept),
-			asm.Add.Reg(asm.R3, asm.R8))
-		read(asm.R9)
-		code = append(code, asm.Mov.Reg(asm.R3, asm.R8).WithSymbol(kept), asm.Sub.Imm(asm.R3, 8))
-		read(asm.R7)
-		code = append(code, asm.StoreMem(asm.RFP, chain+8*int16(i), asm.R7, asm.DWord))
-	}
-	find := func(label, missing string) asm.Instructions {
-		return asm.Instructions{
-			asm.LoadMapPtr(asm.R1, table.FD()).WithSymbol(label),
-			asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, int32(chain)),
-			asm.FnMapLookupElem.Call(),
-			asm.JEq.Imm(asm.R0, 0, missing),
-			asm.Mov.Imm(asm.R1, 1),
-			asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-			asm.Ja.Label("end"),
-		}
-	}
-	code = append(code, find("chain", "fresh")...)
-	code = append(code,
-		asm.Mov.Imm(asm.R1, 1).WithSymbol("fresh"),
-		asm.StoreMem(asm.RFP, one, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, table.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, int32(chain)),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, int32(one)),
-		asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)),
-		asm.FnMapUpdateElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "end"))
-	// Another thread may have been faster.
-	return append(code, find("again", "lost")...)
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord))
 }
 
 // filtersProcesses tells whether the kernel has probes for many functions at

@@ -40,10 +40,11 @@ type Mode int
 
 // Modes.
 const (
-	Entries Mode = iota // an event
-	Exits               // an event for the entry, and one for the exit
-	Counts              // calls are counted
-	Chains              // chains of callers are counted
+	Entries  Mode = iota // an event
+	Exits                // an event for the entry, and one for the exit
+	Counts               // calls are counted
+	Chains               // chains of callers are counted
+	Filtered             // as Exits, of calls that a Filter lets pass
 )
 
 // MaxChainDepth is the largest number of callers of a chain.
@@ -57,6 +58,20 @@ type Options struct {
 	// of 2, and at least a page.
 	BufferSize int
 	ChainDepth int
+	// Filter is for mode Filtered.
+	Filter Filter
+	// Arguments tells that probes of mode Filtered, or with Newest, may have some.
+	Arguments bool
+	// Newest keeps the newest events of each thread, in memory of BufferSize for each.
+	// They are read after Detach. Rings is for how many threads there is to be so much; if
+	// there are more all have less.
+	Newest bool
+	Rings  int
+	// ThreadNames tells which threads are recorded, by the names that they have when they
+	// call, and ThreadIDs which are whatever their name is. Without both all are. They are
+	// not for Chains.
+	ThreadNames func(string) bool
+	ThreadIDs   []uint32
 	// Rows say, for Chains, how to find callers; their addresses are those of the
 	// process, and ascend.
 	Rows []exe.UnwindRow
@@ -69,6 +84,7 @@ type Probe struct {
 	File   string // the program or library
 	Offset uint64 // of the function's first instruction in the file
 	ID     uint32 // less than MaxID
+	Root   bool   // with Filter.Roots: recording begins here
 	// Arguments are read with each event of an entry.
 	Arguments []Argument
 }
@@ -83,6 +99,8 @@ type Event struct {
 	ID    uint32 // of the probe
 	Exit  bool
 	Stack uint64 // where the return address is
+	// Name is that of the thread, where threads were chosen by names.
+	Name string
 	// Words are the arguments: of an integer one, of a string the pointer, its
 	// length with flags above, and the bytes, as package trace has them.
 	Words []uint64
@@ -99,12 +117,27 @@ type Session struct {
 	options       Options
 	lost, results *ebpf.Map
 	rows          *ebpf.Map
+	flags         *ebpf.Map // of probes
+	on            []byte    // what it has
+	offSince      map[uint32]time.Time
 	reader        *ringbuf.Reader
 	entry, exit   *ebpf.Program
 	entries       map[string]*ebpf.Program // with arguments
 	arguments     map[uint32][]Argument    // by probe
-	links         []link.Link
+	links         []linked
 	multi         bool
+
+	states, fresh, settings *ebpf.Map // of threads
+	names, numbers, ids     *ebpf.Map
+	nameOf                  map[uint32]threadName
+	rings                   rings
+	forgotten               uint64 // threads that ended
+}
+
+// linked are probes that were set together.
+type linked struct {
+	link.Link
+	ids []uint32
 }
 
 // A PermissionError tells what is needed to watch functions.
@@ -121,7 +154,10 @@ func Open(o Options) (*Session, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, errors.New("uprobes are known for x86-64 only")
 	}
-	s := &Session{options: o, entries: make(map[string]*ebpf.Program), arguments: make(map[uint32][]Argument)}
+	if o.Mode == Exits && (o.ThreadNames != nil || len(o.ThreadIDs) > 0) {
+		o.Mode = Filtered // an exit goes by its entry
+	}
+	s := &Session{options: o, entries: make(map[string]*ebpf.Program), arguments: make(map[uint32][]Argument), on: make([]byte, MaxID), offSince: make(map[uint32]time.Time), nameOf: make(map[uint32]threadName)}
 	if err := s.load(); err != nil {
 		s.Close()
 		var refused *ebpf.VerifierError
@@ -148,11 +184,11 @@ func (s *Session) load() (err error) {
 			return err
 		}
 	}
-	if s.entry, err = s.program(false); err != nil {
+	if s.entry, err = s.loadEntry(nil); err != nil {
 		return err
 	}
-	if s.options.Mode == Exits {
-		s.exit, err = s.program(true)
+	if s.options.Mode == Exits || s.options.Mode == Filtered {
+		s.exit, err = s.loadExit()
 	}
 	return err
 }
@@ -237,62 +273,116 @@ func skip(p Probe, err error, skipped map[uint32]error) error {
 
 func (s *Session) attachMany(file *link.Executable, entry *ebpf.Program, probes []Probe) error {
 	o := &link.UprobeMultiOptions{PID: uint32(s.options.PID)}
+	var ids []uint32
 	for _, p := range probes {
 		o.Addresses = append(o.Addresses, p.Offset)
 		o.Cookies = append(o.Cookies, uint64(p.ID))
+		ids = append(ids, p.ID)
 	}
-	entries, err := file.UprobeMulti(nil, entry, o)
-	if err != nil {
-		return err
-	}
-	if s.exit != nil {
-		exits, err := file.UretprobeMulti(nil, s.exit, o)
-		if err != nil {
-			entries.Close()
-			return err
-		}
-		s.links = append(s.links, exits)
-	}
-	s.links = append(s.links, entries)
-	return nil
+	return s.link(ids,
+		func() (link.Link, error) { return file.UprobeMulti(nil, entry, o) },
+		func() (link.Link, error) { return file.UretprobeMulti(nil, s.exit, o) })
 }
 
 func (s *Session) attachOne(file *link.Executable, entry *ebpf.Program, p Probe) error {
 	o := &link.UprobeOptions{Address: p.Offset, PID: s.options.PID, Cookie: uint64(p.ID)}
-	entries, err := file.Uprobe("", entry, o)
-	if err != nil {
-		return err
+	return s.link([]uint32{p.ID},
+		func() (link.Link, error) { return file.Uprobe("", entry, o) },
+		func() (link.Link, error) { return file.Uretprobe("", s.exit, o) })
+}
+
+// link sets probes at entries and, if they are watched, at exits. With a filter those come
+// first: a call that has begun must be seen to end.
+func (s *Session) link(ids []uint32, entry, exit func() (link.Link, error)) error {
+	order := []func() (link.Link, error){entry}
+	switch s.options.Mode {
+	case Exits:
+		order = append(order, exit)
+	case Filtered:
+		order = []func() (link.Link, error){exit, entry}
 	}
-	if s.exit != nil {
-		exit, err := file.Uretprobe("", s.exit, o)
+	var made []linked
+	for _, set := range order {
+		l, err := set()
 		if err != nil {
-			entries.Close()
+			for _, l := range made {
+				l.Close()
+			}
 			return err
 		}
-		s.links = append(s.links, exit)
+		made = append(made, linked{l, ids})
 	}
-	s.links = append(s.links, entries)
+	s.links = append(s.links, made...)
 	return nil
 }
 
+// Switch has the calls of these probes recorded, and of no others. Those that are not
+// attached are recorded once they are.
+func (s *Session) Switch(probes []Probe) error {
+	clear(s.on)
+	for _, p := range probes {
+		if s.on[p.ID] = flagOn; p.Root {
+			s.on[p.ID] |= flagRoot
+		}
+		delete(s.offSince, p.ID)
+	}
+	now := time.Now()
+	for _, l := range s.links {
+		for _, id := range l.ids {
+			if _, known := s.offSince[id]; !known && s.on[id] == 0 {
+				s.offSince[id] = now
+			}
+		}
+	}
+	return s.flags.Put(uint32(0), s.on)
+}
+
+// lingering is how long probes stay that are switched off: for the ends of calls that have
+// begun.
+const lingering = time.Second
+
+// Trim detaches probes that have been switched off for a while, unless others which were
+// attached with them have not.
+func (s *Session) Trim() error {
+	var idle []linked
+	s.links = slices.DeleteFunc(s.links, func(l linked) bool {
+		used := slices.ContainsFunc(l.ids, func(id uint32) bool {
+			since, off := s.offSince[id]
+			return !off || time.Since(since) < lingering
+		})
+		if !used {
+			idle = append(idle, l)
+		}
+		return !used
+	})
+	return closeLinks(idle)
+}
+
+// Attached tells whether a probe is.
+func (s *Session) Attached(id uint32) bool {
+	return slices.ContainsFunc(s.links, func(l linked) bool { return slices.Contains(l.ids, id) })
+}
+
 // Read gives the events that there are to do, those of each thread in order,
-// and returns how many there were. What do gets is used again.
+// and returns how many there were. What do gets is used again. With Newest it gives
+// nothing before Detach.
 func (s *Session) Read(do func([]Event)) (n int) {
+	if s.options.Newest {
+		if s.links != nil || s.decide() != nil {
+			return 0
+		}
+		return s.readNewest(do)
+	}
 	s.reader.SetDeadline(time.Now().Add(-time.Second)) // take what there is
 	var record ringbuf.Record
 	events := make([]Event, 0, 1024)
 	for s.reader.ReadInto(&record) == nil {
-		b := record.RawSample
-		if len(b) < eventSize {
+		if len(record.RawSample) < eventSize {
 			continue
 		}
-		word := binary.NativeEndian.Uint32(b[12:])
-		e := Event{
-			Time: binary.NativeEndian.Uint64(b), TID: int(binary.NativeEndian.Uint32(b[8:])),
-			ID: word &^ exitFlag, Exit: word&exitFlag != 0, Stack: binary.NativeEndian.Uint64(b[16:]),
-		}
-		if !e.Exit {
-			e.Words = argumentWords(b[eventSize:], s.arguments[e.ID])
+		e, wanted := s.event(record.RawSample)
+		if !wanted {
+			continue
 		}
 		events = append(events, e)
 		if n++; len(events) == cap(events) {
@@ -306,15 +396,36 @@ func (s *Session) Read(do func([]Event)) (n int) {
 	return n
 }
 
+// event reads an event, and tells whether its thread is wanted.
+func (s *Session) event(b []byte) (e Event, wanted bool) {
+	word := binary.NativeEndian.Uint32(b[12:])
+	e = Event{
+		Time: binary.NativeEndian.Uint64(b), TID: int(binary.NativeEndian.Uint32(b[8:])),
+		ID: word & (MaxID - 1), Exit: word&exitFlag != 0, Stack: binary.NativeEndian.Uint64(b[16:]),
+	}
+	if !e.Exit {
+		e.Words = argumentWords(b[eventSize:], s.arguments[e.ID])
+	}
+	number := word &^ exitFlag >> nameShift
+	if _, known := s.nameOf[number]; number > 0 && !known {
+		_ = s.decide() // else it is not wanted
+	}
+	e.Name = s.nameOf[number].text
+	return e, s.wantsName(number)
+}
+
 // Counts returns how often the functions were called, by the IDs of probes.
 func (s *Session) Counts() (map[uint32]uint64, error) {
 	counts := make(map[uint32]uint64)
 	var id uint32
 	var n uint64
 	each := s.results.Iterate()
+	if err := s.decide(); err != nil {
+		return nil, err
+	}
 	for each.Next(&id, &n) {
-		if n > 0 {
-			counts[id] = n
+		if n > 0 && s.wantsName(id>>nameShift) {
+			counts[id&(MaxID-1)] += n
 		}
 	}
 	return counts, each.Err()
@@ -349,28 +460,40 @@ func (s *Session) Chains() ([]Chain, error) {
 	return chains, each.Err()
 }
 
-// Lost returns how many events or calls found no room.
-func (s *Session) Lost() uint64 {
-	var n uint64
-	_ = s.lost.Lookup(uint32(0), &n)
-	return n
+// Lost returns how many events or calls found no room, and how many were not recorded
+// because there were too many threads; or, of threads that ended with Newest, how many
+// were forgotten.
+func (s *Session) Lost() (events, threads, forgotten uint64) {
+	missing, _ := s.missing()
+	return missing[lostEvents/8], missing[lostThreads/8], s.forgotten
+}
+
+func (s *Session) missing() (counts [lostSize / 8]uint64, err error) {
+	err = s.lost.Lookup(uint32(0), &counts)
+	return counts, err
 }
 
 // Detach ends the watching; what there is can still be read.
 func (s *Session) Detach() error {
-	// The kernel waits for all CPUs each time: for many at once it waits once.
+	err := closeLinks(s.links)
+	s.links = nil
+	return err
+}
+
+// closeLinks closes links. The kernel waits for all CPUs each time: for many at once it
+// waits once.
+func closeLinks(links []linked) error {
 	var closing sync.WaitGroup
-	failed := make([]error, len(s.links))
+	failed := make([]error, len(links))
 	const atOnce = 64
-	for from := range min(atOnce, len(s.links)) {
+	for from := range min(atOnce, len(links)) {
 		closing.Go(func() {
-			for i := from; i < len(s.links); i += atOnce {
-				failed[i] = s.links[i].Close()
+			for i := from; i < len(links); i += atOnce {
+				failed[i] = links[i].Close()
 			}
 		})
 	}
 	closing.Wait()
-	s.links = nil
 	return errors.Join(failed...)
 }
 
@@ -383,7 +506,7 @@ func (s *Session) Close() error {
 	for _, p := range append(slices.Collect(maps.Values(s.entries)), s.entry, s.exit) {
 		err = errors.Join(err, p.Close())
 	}
-	for _, m := range []*ebpf.Map{s.lost, s.results, s.rows} {
+	for _, m := range []*ebpf.Map{s.lost, s.results, s.rows, s.flags, s.states, s.fresh, s.settings, s.names, s.numbers, s.ids, s.rings.free} {
 		err = errors.Join(err, m.Close())
 	}
 	return err

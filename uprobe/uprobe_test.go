@@ -198,6 +198,12 @@ func (p *program) rows(t *testing.T) []exe.UnwindRow {
 	return rows
 }
 
+// lostOf returns how many events or calls found no room.
+func lostOf(s *Session) uint64 {
+	events, _, _ := s.Lost()
+	return events
+}
+
 func open(t *testing.T, o Options) *Session {
 	t.Helper()
 	s, err := Open(o)
@@ -216,12 +222,22 @@ func open(t *testing.T, o Options) *Session {
 	return s
 }
 
-func (p *program) attach(t *testing.T, s *Session) {
+// attachTo attaches probes that are switched on.
+func (p *program) attachTo(t *testing.T, s *Session, probes []Probe) map[uint32]error {
 	t.Helper()
-	skipped, err := s.Attach(p.probes(t))
+	if err := s.Switch(probes); err != nil {
+		t.Fatal(err)
+	}
+	skipped, err := s.Attach(probes)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return skipped
+}
+
+func (p *program) attach(t *testing.T, s *Session) {
+	t.Helper()
+	skipped := p.attachTo(t, s, p.probes(t))
 	if len(skipped) != 1 || skipped[4] == nil {
 		t.Errorf("skipped %v, want locked only", skipped)
 	}
@@ -263,8 +279,8 @@ func TestCounts(t *testing.T) {
 				t.Errorf("%s: %d calls, want %d", name, counts[uint32(i)], want[i])
 			}
 		}
-		if leafs != 6000 || s.Lost() != 0 {
-			t.Errorf("%d leafs, want 6000; lost %d", leafs, s.Lost())
+		if leafs != 6000 || lostOf(s) != 0 {
+			t.Errorf("%d leafs, want 6000; lost %d", leafs, lostOf(s))
 		}
 	})
 }
@@ -303,8 +319,8 @@ func TestEvents(t *testing.T) {
 				stacks[e.TID] = stack[:len(stack)-1]
 			}
 		})
-		if calls[0] != leafs || calls[1] != outers || calls[2] != tails || uint64(n) != 2*(leafs+outers+tails) || len(stacks) != 4 || s.Lost() != 0 {
-			t.Errorf("got %v, %d events of %d threads, want %d %d %d; lost %d", calls, n, len(stacks), leafs, outers, tails, s.Lost())
+		if calls[0] != leafs || calls[1] != outers || calls[2] != tails || uint64(n) != 2*(leafs+outers+tails) || len(stacks) != 4 || lostOf(s) != 0 {
+			t.Errorf("got %v, %d events of %d threads, want %d %d %d; lost %d", calls, n, len(stacks), leafs, outers, tails, lostOf(s))
 		}
 	})
 }
@@ -320,9 +336,7 @@ func TestArguments(t *testing.T) {
 				probes[i].Arguments = []Argument{{Index: 0}, {Index: 0, String: true}}
 			}
 		}
-		if _, err := s.Attach(probes); err != nil {
-			t.Fatal(err)
-		}
+		p.attachTo(t, s, probes)
 		leafs, _, _ := p.run(t)
 		if err := s.Detach(); err != nil {
 			t.Fatal(err)
@@ -344,8 +358,8 @@ func TestArguments(t *testing.T) {
 			}
 		})
 		// leaf(i), leaf(i + 1) and leaf(i), for i below 500, in 4 threads
-		if want := uint64(4 * (3*(499*500/2) + 500)); calls != leafs || sum != want || s.Lost() != 0 {
-			t.Errorf("%d calls with the sum %d, want %d with %d; lost %d", calls, sum, leafs, want, s.Lost())
+		if want := uint64(4 * (3*(499*500/2) + 500)); calls != leafs || sum != want || lostOf(s) != 0 {
+			t.Errorf("%d calls with the sum %d, want %d with %d; lost %d", calls, sum, leafs, want, lostOf(s))
 		}
 	})
 }
@@ -371,7 +385,7 @@ func TestLost(t *testing.T) {
 	p.attach(t, s)
 	leafs, outers, tails := p.run(t)
 	n := s.Read(func([]Event) {})
-	if lost := s.Lost(); lost == 0 || uint64(n)+lost != leafs+outers+tails {
+	if lost := lostOf(s); lost == 0 || uint64(n)+lost != leafs+outers+tails {
 		t.Errorf("%d events and %d lost, want %d together", n, lost, leafs+outers+tails)
 	}
 }
@@ -382,9 +396,7 @@ func TestChains(t *testing.T) {
 		p := start(t, path)
 		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Chains, BufferSize: 1 << 20, ChainDepth: 3, Rows: p.rows(t), single: single})
 		probes := p.probes(t)
-		if _, err := s.Attach(probes[slices.IndexFunc(probes, func(p Probe) bool { return names[p.ID] == "leaf" }):][:1]); err != nil {
-			t.Fatal(err)
-		}
+		p.attachTo(t, s, probes[slices.IndexFunc(probes, func(p Probe) bool { return names[p.ID] == "leaf" }):][:1])
 		leafs, outers, _ := p.run(t)
 		chains, err := s.Chains()
 		if err != nil {
@@ -398,8 +410,8 @@ func TestChains(t *testing.T) {
 			counts = append(counts, c.Count)
 			total += c.Count
 		}
-		if total != leafs || s.Lost() != 0 || !slices.Equal(counts, []uint64{outers, outers, outers}) {
-			t.Errorf("got %v, want 3 chains of %d, %d in all; lost %d", chains, outers, leafs, s.Lost())
+		if total != leafs || lostOf(s) != 0 || !slices.Equal(counts, []uint64{outers, outers, outers}) {
+			t.Errorf("got %v, want 3 chains of %d, %d in all; lost %d", chains, outers, leafs, lostOf(s))
 		}
 		depths := make(map[int]int)
 		for _, c := range chains {
@@ -428,7 +440,7 @@ func TestFullTable(t *testing.T) {
 	}
 	p.attach(t, s)
 	leafs, outers, tails := p.run(t)
-	if lost := s.Lost(); lost != leafs+outers+tails {
+	if lost := lostOf(s); lost != leafs+outers+tails {
 		t.Errorf("lost %d of %d", lost, leafs+outers+tails)
 	}
 }
