@@ -17,13 +17,13 @@ import (
 
 const nobody = 65534
 
-// letOthersIn lets all users into the directory of the program, if they come as far
-// as the one for temporary files, whose mode is not ours to change.
-func (p *program) letOthersIn() {
+// letOthersIn lets all users run a file in the directory of the program, if they come
+// as far as the one for temporary files, whose mode is not ours to change.
+func (p *program) letOthersIn(file string) {
 	p.t.Helper()
 	temporary := filepath.Clean(os.TempDir())
-	for dir := p.dir; dir != temporary && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
+	for name := filepath.Join(p.dir, file); name != temporary && name != "/"; name = filepath.Dir(name) {
+		if err := os.Chmod(name, 0o755); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func (p *program) letOthersIn() {
 // runAs starts the program again, as another user.
 func (p *program) runAs(t *testing.T, uid uint32) *program {
 	t.Helper()
-	p.letOthersIn()
+	p.letOthersIn("prog")
 	other := &program{t: t, dir: p.dir, cmd: exec.Command("./prog")}
 	other.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	other.begin()
@@ -265,11 +265,11 @@ func TestPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.letOthersIn()
 	copied := filepath.Join(p.dir, "live.test")
 	if err := os.WriteFile(copied, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	p.letOthersIn("live.test")
 	cmd := exec.Command(copied, "-test.run", "^TestPermission$", "-test.v")
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), fmt.Sprintf("FOOTFALL_TEST_PID=%d", p.cmd.Process.Pid))

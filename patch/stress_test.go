@@ -62,7 +62,7 @@ func TestStress(t *testing.T) {
 					t.Fatalf("after %d cycles: %s", i+1, answer)
 				}
 			}
-			t.Logf("%d cycles, %d events, stopped for %v at most; %s", *cycles, events, stopped, g.say("status"))
+			t.Logf("%d cycles, %d events, %d of them late, stopped for %v at most; %s", *cycles, events, late, stopped, g.say("status"))
 			if events == 0 || late > events/1000 {
 				t.Errorf("%d events, %d of calls that an earlier session had begun", events, late)
 			}
