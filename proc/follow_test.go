@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	int sum = 1;
 	if (argc > 2 && !sigismember(&blocked, SIGURG))
 		return 101;
-	alarm(60);
+	alarm(600);
 	if (!*argv[1])
 		return sum;
 	next[0] = argv[0];

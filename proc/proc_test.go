@@ -20,7 +20,7 @@ import (
 // sleeping starts a process that only waits.
 func sleeping(t *testing.T) (*exec.Cmd, *Process) {
 	t.Helper()
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "600")
 	cmd.Env = []string{"FIRST=1", "SECOND=a=b", "FIRST=2", "nothing"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
