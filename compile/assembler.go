@@ -139,8 +139,7 @@ func (o *Orders) Assemble(args []string, selected func(unit, function string) bo
 	}
 	if status, text, err := counted.run(); err == nil && status == 0 {
 		for line := range bytes.Lines(text) {
-			// Clang's sequences for thread-local variables are correct nevertheless.
-			if !bytes.Contains(line, []byte("stand-alone `data16' prefix")) && !bytes.HasSuffix(line, []byte("Assembler messages:\n")) {
+			if !clangOnly(line) && !bytes.HasSuffix(line, []byte("Assembler messages:\n")) {
 				_, _ = os.Stderr.Write(line)
 			}
 		}
@@ -154,6 +153,13 @@ func (o *Orders) Assemble(args []string, selected func(unit, function string) bo
 		fmt.Fprintf(os.Stderr, "footfall: %s: the assembler refuses what was changed; left as it is\n", strings.Join(o.Sources, ", "))
 	}
 	return status
+}
+
+// clangOnly tells whether the assembler warns of what its own of Clang does not: of
+// sequences for thread-local variables, and of sections for LLVM's linker (C++ modules
+// have one). Both are correct.
+func clangOnly(line []byte) bool {
+	return bytes.Contains(line, []byte("stand-alone `data16' prefix")) || bytes.Contains(line, []byte("unrecognized section type"))
 }
 
 // finish returns the exit status of an assembler that ran, or did not.

@@ -20,6 +20,7 @@ type command struct {
 	runtime bool // a runtime can be linked: the C library is
 	lto     bool
 	inputs  []string
+	chosen  bool     // -x says what the inputs are
 	target  []string // flags that choose the target, for the runtime
 	cpu     string   // "" if not known
 }
@@ -82,6 +83,8 @@ func (c *command) argument(a, next string) {
 		c.stops = "everything" // another language: who knows what it does
 	case a == "-x" && strings.HasSuffix(next, "header"):
 		c.stops = "everything"
+	case a == "-x":
+		c.chosen = true
 	case a == "-target" || strings.HasPrefix(a, "--target="):
 		c.target = append(c.target, a)
 		if next != "" {
@@ -155,6 +158,21 @@ func splitWords(s string) []string {
 		words = append(words, word.String())
 	}
 	return words
+}
+
+// headers tells whether there are only headers to compile, for other compilations.
+func (c *command) headers() bool {
+	if c.chosen {
+		return len(c.inputs) == 0
+	}
+	for _, in := range c.inputs {
+		switch path.Ext(in) {
+		case ".h", ".H", ".hh", ".hp", ".hxx", ".hpp", ".HPP", ".h++", ".tcc":
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // sources returns the inputs that are compiled.

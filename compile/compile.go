@@ -78,7 +78,7 @@ func (o *Options) Run(args []string) (int, error) {
 		return 0, err
 	}
 	c := readCommand(args[0], args[1:])
-	if c.stops == "everything" || len(c.inputs) == 0 {
+	if c.stops == "everything" || c.headers() {
 		return 0, become(compiler, args, nil)
 	}
 	extra, after, env, err := o.additions(compiler, c)
