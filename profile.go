@@ -41,8 +41,9 @@ numbers of calls, as far as there are any.
                  shows what was measured before. A SOURCE is a counts file
                  (footfall.PID.counts) of a program that was compiled by footfall
                  cc, also while that runs; a gmon.out together with the program,
-                 built with -pg, that wrote it; or a profile of pprof's format, such
-                 as --output pprof writes. Several are added up. A program
+                 built with -pg, that wrote it; a perf.data of Linux's perf record;
+                 or a profile of pprof's format, such as --output pprof writes.
+                 Several are added up; "-" is standard input. A program
                  alone stands for the counts files and the gmon.out in the working
                  directory, a number for a pid.
   footfall profile --diff A B
@@ -79,6 +80,10 @@ Call counts are exact, samples are not; time that was not sampled with its calle
   # exact numbers of calls, of a program compiled by footfall cc
   footfall profile --output callers footfall.4711.counts
 
+  # what perf has recorded, on this machine or on another
+  perf record --call-graph dwarf ./prog
+  footfall profile perf.data --output callers
+
   # what gprof would say
   gcc -pg -o prog prog.c && ./prog && footfall profile prog gmon.out
 
@@ -97,6 +102,7 @@ Call counts are exact, samples are not; time that was not sampled with its calle
 	f.StringArrayVar(&o.outputs, "output", nil, "write `FORMAT[=FILE]`; may be repeated (default text)")
 	f.StringArrayVar(&o.functions, "function", nil, "show only functions that match `GLOB`; may be repeated")
 	f.IntVar(&o.top, "top", 40, "show at most `N` functions in text, 0 for all")
+	f.StringVar(&o.event, "event", "", "of a perf.data with several events: show `NAME` (default: that of time)")
 	f.BoolVar(&o.diff, "diff", false, "compare two sources")
 	f.StringArrayVar(&o.pathMaps, "path-map", nil, "`OLD=NEW`: sources that were compiled below OLD are now below NEW; the first that fits counts")
 	shareFlags(cmd)
@@ -112,6 +118,7 @@ Call counts are exact, samples are not; time that was not sampled with its calle
 
 type profileOptions struct {
 	pid, top                     int
+	event                        string
 	duration                     time.Duration
 	record                       profile.RecordOptions
 	outputs, functions, pathMaps []string
@@ -179,7 +186,7 @@ func (o *profileOptions) check(args []string, dash int) ([]profileOutput, *repor
 	case dash == 0 && o.pid != 0, len(args) > 0 && o.pid != 0:
 		return nil, nil, errors.New("--pid samples a running process: name nothing else")
 	case len(args) == 0 && o.pid == 0:
-		return nil, nil, errors.New("nothing to show: name a counts file, a gmon.out with its program, --pid PID, or a program to run after --")
+		return nil, nil, errors.New("nothing to show: name a counts file, a gmon.out with its program, a perf.data, --pid PID, or a program to run after --")
 	case o.duration < 0, o.top < 0, o.pid < 0:
 		return nil, nil, errors.New("--duration, --top and --pid cannot be negative")
 	case o.record.Frequency < profile.MinFrequency || o.record.Frequency > profile.MaxFrequency:
@@ -344,7 +351,7 @@ func (o *profileOptions) attach(stderr io.Writer) (*profile.Profile, error) {
 
 // read reads profiles that are in files.
 func (o *profileOptions) read(names []string, stderr io.Writer) (*profile.Profile, error) {
-	files, err := profile.ReadFiles(names)
+	files, err := profile.ReadFiles(names, o.event)
 	if err != nil {
 		return nil, err
 	}
@@ -379,7 +386,10 @@ func (o *profileOptions) compare(args []string, outputs []profileOutput, sources
 		}
 		ps[i], titles[i] = p, strings.Join(names, " ")
 	}
-	r := profile.NewDiff(ps[0], ps[1])
+	r, err := profile.NewDiff(ps[0], ps[1])
+	if err != nil {
+		return err
+	}
 	r.Title, r.Top = titles[0]+" → "+titles[1], o.top
 	o.setUp(r, sources)
 	return writeProfile(r, outputs, stdout)

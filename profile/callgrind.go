@@ -25,7 +25,7 @@ func printCallgrind(w io.Writer, r *Report) error {
 	if r.Title != "" {
 		c.printf("cmd: %s\n", strings.ReplaceAll(r.Title, "\n", " "))
 	}
-	c.printf("positions: line\nevents: Ns Calls\n")
+	c.printf("positions: line\nevents: %s Calls\n", r.Profile.eventName())
 	calls := int64(0)
 	for _, n := range g.Nodes {
 		calls += n.Calls

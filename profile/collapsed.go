@@ -9,7 +9,8 @@ import (
 )
 
 // printCollapsed writes a line for each chain, for flamegraph.pl and its like:
-// the functions, the outermost first, and the time in microseconds.
+// the functions, the outermost first, and the time in microseconds, or the number
+// of events.
 //
 //	main;work;helper 2100000
 func printCollapsed(w io.Writer, r *Report) error {
@@ -27,7 +28,11 @@ func printCollapsed(w io.Writer, r *Report) error {
 		sums[strings.Join(name, ";")] += s.cpu
 	}
 	for _, chain := range slices.Sorted(maps.Keys(sums)) {
-		if _, err := fmt.Fprintf(w, "%s %d\n", chain, (sums[chain]+500)/1000); err != nil {
+		n := sums[chain]
+		if !r.Profile.counts() {
+			n = (n + 500) / 1000
+		}
+		if _, err := fmt.Fprintf(w, "%s %d\n", chain, n); err != nil {
 			return err
 		}
 	}

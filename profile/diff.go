@@ -10,17 +10,21 @@ import (
 	pprof "github.com/google/pprof/profile"
 )
 
-// NewDiff compares two profiles. The report's own one is their difference.
-func NewDiff(before, after *Profile) *Report {
+// NewDiff compares two profiles of the same measure. The report's own one is their
+// difference.
+func NewDiff(before, after *Profile) (*Report, error) {
+	if err := alike([]*Profile{before, after}); err != nil {
+		return nil, err
+	}
 	r := &Report{Graph: NewGraph(after), Before: NewGraph(before)}
 	minus := before.Copy()
 	minus.Scale(-1)
 	p, err := pprof.Merge([]*pprof.Profile{after.Profile, minus})
-	if err != nil { // both have the same values, so they can be added
-		p = &pprof.Profile{}
+	if err != nil {
+		return nil, err
 	}
 	r.Profile = &Profile{Profile: p, Notes: append(slices.Clone(before.Notes), after.Notes...)}
-	return r
+	return r, nil
 }
 
 // A change is a function in both profiles, or in one.
@@ -91,7 +95,7 @@ func printDiff(w io.Writer, r *Report) error {
 	}
 	cpu, calls := r.Graph.CPU || r.Before.CPU, r.Graph.Calls || r.Before.Calls
 	if cpu {
-		fmt.Fprintf(w, "CPU time %s → %s, %+.3fs\n", seconds(r.Before.Total), seconds(r.Graph.Total), float64(r.Graph.Total-r.Before.Total)/1e9)
+		fmt.Fprintf(w, "%s %s → %s, %s\n", r.Profile.measureName(), r.amount(r.Before.Total), r.amount(r.Graph.Total), r.change(r.Graph.Total-r.Before.Total))
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "no difference")
@@ -108,7 +112,7 @@ func printDiff(w io.Writer, r *Report) error {
 	for _, c := range all {
 		if cpu {
 			a, b := c.values(selfOf)
-			t.cells(fmt.Sprintf("%+.3fs", float64(b-a)/1e9), seconds(a), seconds(b))
+			t.cells(r.change(b-a), r.amount(a), r.amount(b))
 		}
 		if calls {
 			a, b := c.values(callsOf)

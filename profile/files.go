@@ -10,6 +10,7 @@ import (
 
 	"footfall/exe"
 	"footfall/instrument"
+	"footfall/perfdata"
 )
 
 // Files are files with profiles, and the program that gmon.out files need.
@@ -20,6 +21,7 @@ type Files struct {
 	program string
 	gmons   []string
 	others  []*Profile
+	event   string
 }
 
 // IsProgram tells whether a file is a program or library, rather than a profile.
@@ -31,10 +33,10 @@ func IsProgram(name string) bool {
 // maxFile is the largest file that is read. Counts files have some MB.
 const maxFile = 4 << 30
 
-// ReadFiles reads files of any kind: counts files, gmon.out, pprof's, and
-// programs.
-func ReadFiles(names []string) (*Files, error) {
-	f := &Files{}
+// ReadFiles reads files of any kind: counts files, gmon.out, perf's, pprof's, and
+// programs. event is the one to show of perf's, "" to choose.
+func ReadFiles(names []string, event string) (*Files, error) {
+	f := &Files{event: event}
 	for _, name := range names {
 		if err := f.add(name); err != nil {
 			return nil, err
@@ -49,11 +51,16 @@ func ReadFiles(names []string) (*Files, error) {
 }
 
 func (f *Files) add(name string) error {
+	if name == "-" {
+		return f.addStandardInput()
+	}
 	b, err := head(name)
 	if err != nil {
 		return err
 	}
 	switch {
+	case f.event != "" && !perfdata.Is(b):
+		return fmt.Errorf("--event is for files of perf, and %s is none", name)
 	case isELF(b):
 		if f.program != "" {
 			return fmt.Errorf("%s and %s are both programs: show one at a time", f.program, name)
@@ -61,7 +68,16 @@ func (f *Files) add(name string) error {
 		f.program = name
 	case IsGmon(b):
 		f.gmons = append(f.gmons, name)
+	case perfdata.Is(b):
+		p, err := readPerfData(name, f.event)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		f.others = append(f.others, p)
 	default:
+		if err := notTooLarge(name); err != nil {
+			return err
+		}
 		b, err := os.ReadFile(name)
 		if err != nil {
 			return err
@@ -71,6 +87,26 @@ func (f *Files) add(name string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		f.others = append(f.others, p)
+	}
+	return nil
+}
+
+// addStandardInput adds what comes from a pipe, such as of "perf record -o -". It is
+// put into a file first: perf's are read twice.
+func (f *Files) addStandardInput() error {
+	file, err := os.CreateTemp("", "footfall-*")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := os.Remove(file.Name()); err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, os.Stdin); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	if err := f.add(fmt.Sprintf("/proc/self/fd/%d", file.Fd())); err != nil {
+		return fmt.Errorf("standard input: %w", err)
 	}
 	return nil
 }
@@ -86,11 +122,8 @@ func head(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case info.IsDir():
+	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory: name the files in it", name)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes: no profile is as large", name, info.Size())
 	}
 	b := make([]byte, 8)
 	n, err := file.Read(b)
@@ -103,7 +136,16 @@ func head(name string) ([]byte, error) {
 	return b[:n], nil
 }
 
-var errUnknownFile = errors.New("no profile: neither a counts file (footfall.PID.counts), nor a gmon.out, nor a profile of pprof's format, nor a program")
+// notTooLarge is for files that are read at once.
+func notTooLarge(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s has %d bytes: no profile is as large", name, info.Size())
+	}
+	return err
+}
+
+var errUnknownFile = errors.New("no profile: neither a counts file (footfall.PID.counts), nor a gmon.out, nor perf's perf.data, nor a profile of pprof's format, nor a program")
 
 // decode reads a counts file or a profile of pprof's format.
 func decode(b []byte) (*Profile, error) {

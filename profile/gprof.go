@@ -14,6 +14,9 @@ import (
 // printGprof writes the flat profile and the call graph as "gprof -b -p -q"
 // does. Both are estimates where callers cost different times: see estimate.
 func printGprof(w io.Writer, r *Report) error {
+	if r.Profile.counts() {
+		return fmt.Errorf("output gprof shows seconds, and this is %s", r.Profile.measured())
+	}
 	g := &gprofPrinter{w: w, graph: r.Graph}
 	for _, n := range g.graph.Nodes {
 		if n.est.cycle == nil { // the profile has no counts

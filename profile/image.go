@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"footfall/exe"
 )
@@ -26,8 +27,10 @@ type image struct {
 	toNext    bool       // functions go on to the next one, as in gprof
 	problem   string     // why names or lines are missing
 	maker     int        // the process that made it at run time
+	gone      bool       // its file, or that build of it, is not here
 	open      []io.Closer
 
+	framesLock sync.Mutex
 	frameRules *exe.CallFrames
 	framesRead bool
 }
@@ -162,11 +165,21 @@ func (i *image) frames(addr uint64) []frame {
 // isELF tells whether b begins as an ELF file does.
 func isELF(b []byte) bool { return len(b) >= 4 && string(b[:4]) == elf.ELFMAG }
 
-// callFrames returns the rules for finding callers, nil if there are none.
-func (i *image) callFrames() *exe.CallFrames {
+// frameRow returns the rules for finding the caller of code, nil if there are none. It
+// may be called from several goroutines.
+func (i *image) frameRow(addr uint64) *exe.FrameRow {
+	i.framesLock.Lock()
+	defer i.framesLock.Unlock()
 	if !i.framesRead && i.file != nil {
 		i.framesRead = true
 		i.frameRules, _ = i.file.CallFrames() // without: frame pointers
 	}
-	return i.frameRules
+	if i.frameRules == nil {
+		return nil
+	}
+	row, ok := i.frameRules.Row(addr)
+	if !ok {
+		return nil
+	}
+	return &row
 }

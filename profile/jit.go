@@ -26,8 +26,10 @@ func generated(pid int) *image {
 
 // nameGenerated gives the code names if its process has written them down, as
 // compilers at run time do for perf.
-func (i *image) nameGenerated() {
-	if f := openGenerated(i.maker); f != nil {
+func (i *image) nameGenerated() { i.nameFrom(openGenerated) }
+
+func (i *image) nameFrom(open func(pid int) *os.File) {
+	if f := open(i.maker); f != nil {
 		defer f.Close()
 		if b, err := io.ReadAll(io.LimitReader(f, mostGenerated)); err == nil {
 			i.functions = generatedFunctions(b)

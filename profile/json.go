@@ -6,7 +6,7 @@ import (
 )
 
 // Document is the JSON of a profile; docs/profile.md tells what it means.
-// Times are nanoseconds of CPU time.
+// Times are nanoseconds of CPU time, unless there is a measure.
 type document struct {
 	Format    string         `json:"format"` // "footfall profile"
 	Version   int            `json:"version"`
@@ -15,8 +15,10 @@ type document struct {
 	Period    int64          `json:"period,omitempty"` // time that one sample stands for
 	HasTime   bool           `json:"hasTime"`
 	HasCalls  bool           `json:"hasCalls"`
-	Estimated bool           `json:"estimated"`          // total times of functions and times of arcs
-	Measure   string         `json:"measure,omitempty"`  // what "time" is, if not CPU time; only in pages
+	Estimated bool           `json:"estimated"`         // total times of functions and times of arcs
+	Measure   string         `json:"measure,omitempty"` // what "time" is, if not CPU time
+	Unit      string         `json:"unit,omitempty"`    // its unit, if not nanoseconds
+	Samples   int64          `json:"samples,omitempty"`
 	Inverted  bool           `json:"inverted,omitempty"` // show stacks from the innermost function on
 	Notes     []string       `json:"notes,omitempty"`
 	Functions []jsonFunction `json:"functions"` // the most costly first
@@ -57,8 +59,14 @@ func newDocument(r *Report) *document {
 	g := r.Graph
 	d := &document{
 		Format: "footfall profile", Version: 1, Title: r.Title, Total: g.Total, Period: r.Profile.Period,
-		HasTime: g.CPU, HasCalls: g.Calls, Estimated: g.CPU && !g.Sampled, Notes: r.Profile.Notes, Measure: r.measure, Inverted: r.inverted,
+		HasTime: g.CPU, HasCalls: g.Calls, Estimated: g.CPU && !g.Sampled, Notes: r.Profile.Notes, Measure: r.measure, Samples: r.Profile.samples, Inverted: r.inverted,
 		Functions: []jsonFunction{}, Arcs: []jsonArc{},
+	}
+	if d.Measure == "" && r.Profile.measured() != "cpu" {
+		d.Measure = r.Profile.measured()
+	}
+	if r.Profile.counts() && r.measure == "" {
+		d.Unit = "count"
 	}
 	numbers := make(map[uint64]int)
 	nodes := g.Ranked()

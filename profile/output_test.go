@@ -133,7 +133,10 @@ func TestOutputs(t *testing.T) {
 			golden(t, name+"-"+format+".golden", printed(t, exampleReport(p), format))
 		}
 	}
-	diff := NewDiff(countedProfile(t, 1), countedProfile(t, 2))
+	diff, err := NewDiff(countedProfile(t, 1), countedProfile(t, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
 	diff.Shown = exampleReport(diff.Profile).Shown
 	golden(t, "diff-text.golden", printed(t, diff, "text"))
 	if err := diff.Print(io.Discard, Outputs[1]); err == nil || !strings.Contains(err.Error(), "difference") {

@@ -18,6 +18,7 @@ package profile
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -44,6 +45,8 @@ type Profile struct {
 	Notes []string
 	// Processes are those that were sampled, if any were.
 	Processes []int
+
+	samples int64 // how many were taken, 0: as many as Period tells
 }
 
 // A builder puts a profile together.
@@ -53,6 +56,7 @@ type builder struct {
 	locations map[locationKey]*pprof.Location
 	mappings  map[string]*pprof.Mapping
 	samples   map[string]*pprof.Sample
+	key       []byte
 }
 
 type functionKey struct {
@@ -85,18 +89,17 @@ func newBuilder() *builder {
 // add adds values to the chain, its leaf first. Values of equal chains and
 // equal threads add up.
 func (b *builder) add(chain []*pprof.Location, thread string, calls, cpu int64) {
-	var key strings.Builder
-	key.WriteString(thread)
+	b.key = append(b.key[:0], thread...)
 	for _, l := range chain {
-		fmt.Fprintf(&key, " %x", l.ID)
+		b.key = binary.LittleEndian.AppendUint64(b.key, l.ID)
 	}
-	s := b.samples[key.String()]
+	s := b.samples[string(b.key)]
 	if s == nil {
 		s = &pprof.Sample{Location: slices.Clone(chain), Value: make([]int64, 2)}
 		if thread != "" {
 			s.Label = map[string][]string{"thread": {thread}}
 		}
-		b.samples[key.String()] = s
+		b.samples[string(b.key)] = s
 		b.p.Sample = append(b.p.Sample, s)
 	}
 	s.Value[callsIndex] += calls
@@ -223,6 +226,7 @@ func FromPprof(data []byte) (*Profile, error) {
 	if len(p.SampleType) == 0 {
 		return nil, errOtherValues
 	}
+	own := newBuilder()
 	calls, cpu, weight := -1, -1, int64(1)
 	for i, t := range p.SampleType {
 		switch {
@@ -231,6 +235,10 @@ func FromPprof(data []byte) (*Profile, error) {
 		case unitOf(t.Unit) != 0:
 			cpu, weight = i, unitOf(t.Unit)
 		}
+	}
+	if last := p.SampleType[len(p.SampleType)-1]; cpu < 0 && calls == 0 && len(p.SampleType) == 2 && last.Unit == "count" {
+		cpu = cpuIndex // as we write perf's events
+		own.measure(last.Type, last.Unit)
 	}
 	if calls < 0 && cpu < 0 {
 		return nil, fmt.Errorf("a profile of %s: %w", p.SampleType[0].Type, errOtherValues)
@@ -246,8 +254,7 @@ func FromPprof(data []byte) (*Profile, error) {
 		s.Value = v
 	}
 	nameAll(p)
-	own := newBuilder().p
-	p.SampleType, p.DefaultSampleType, p.PeriodType = own.SampleType, own.DefaultSampleType, own.PeriodType
+	p.SampleType, p.DefaultSampleType, p.PeriodType = own.p.SampleType, own.p.DefaultSampleType, own.p.PeriodType
 	return &Profile{Profile: p}, nil
 }
 
@@ -297,9 +304,14 @@ func Merge(ps []*Profile) (*Profile, error) {
 	if len(ps) == 1 {
 		return ps[0], nil
 	}
+	if err := alike(ps); err != nil {
+		return nil, err
+	}
 	var all []*pprof.Profile
 	var notes []string
+	samples := int64(0)
 	for _, p := range ps {
+		samples += p.samples
 		all = append(all, p.Profile)
 		for _, note := range p.Notes {
 			if !slices.Contains(notes, note) {
@@ -311,7 +323,7 @@ func Merge(ps []*Profile) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Profile{Profile: merged, Notes: notes}, nil
+	return &Profile{Profile: merged, Notes: notes, samples: samples}, nil
 }
 
 // imageName is the last part of a mapping's path.

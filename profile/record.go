@@ -345,7 +345,7 @@ func (r *recorder) find(s *space, addr uint64) (*image, uint64) {
 // image opens the file of a mapping, once.
 func (r *recorder) image(s *space, m *span) *image {
 	key := m.path
-	made := key == "" || strings.HasPrefix(key, "//anon") || strings.HasPrefix(key, "/memfd:") || strings.HasPrefix(key, "/dev/zero")
+	made := isMade(key)
 	if made {
 		key = fmt.Sprintf("%s %d", generatedKey, s.pid)
 	}

@@ -111,9 +111,9 @@ func baseName(file string) string { return path.Base(file) }
 func (r *Report) summary() string {
 	var parts []string
 	if r.Graph.CPU {
-		s := "CPU time " + r.time(r.Graph.Total)
-		if p := r.Profile.Period; p > 0 {
-			s += fmt.Sprintf(" in %s", plural((r.Graph.Total+p/2)/p, "sample"))
+		s := r.Profile.measureName() + " " + r.time(r.Graph.Total)
+		if n := r.samples(); n > 0 {
+			s += fmt.Sprintf(" in %s", plural(n, "sample"))
 		}
 		parts = append(parts, s)
 	}
@@ -127,6 +127,17 @@ func (r *Report) summary() string {
 	return strings.Join(parts, ", ")
 }
 
+// samples is how many samples there were, 0 if that is not known.
+func (r *Report) samples() int64 {
+	switch p := r.Profile.Period; {
+	case r.Profile.samples > 0:
+		return r.Profile.samples
+	case p > 0:
+		return (r.Graph.Total + p/2) / p
+	}
+	return 0
+}
+
 func plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -137,8 +148,11 @@ func plural(n int64, what string) string {
 // brief is the most time of a profile that is shown in milliseconds.
 const brief = 100_000_000
 
-// time shows nanoseconds, all of a profile in one unit.
+// time shows what was measured, all of a profile in one unit.
 func (r *Report) time(ns int64) string {
+	if r.Profile.counts() {
+		return r.amount(ns)
+	}
 	if r.Graph.Total < brief {
 		return fmt.Sprintf("%.3fms", float64(ns)/1e6)
 	}

@@ -236,7 +236,7 @@ func (r *Report) lineSeconds(ns int64) string {
 	case ns == 0:
 		return ""
 	case r.Before != nil:
-		return fmt.Sprintf("%+.3fs", float64(ns)/1e9)
+		return r.change(ns)
 	}
 	return r.time(ns)
 }

@@ -36,6 +36,9 @@ func printSpeedscope(w io.Writer, r *Report) error {
 		p := threads[s.thread]
 		if p == nil {
 			p = &sampled{Type: "sampled", Name: s.thread, Unit: "nanoseconds"}
+			if r.Profile.counts() {
+				p.Unit = "none"
+			}
 			if s.thread == "" {
 				p.Name = r.Title
 			}

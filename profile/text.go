@@ -17,11 +17,13 @@ func printText(w io.Writer, r *Report) error {
 	t := &textTable{}
 	g := r.Graph
 	if g.CPU {
-		total := "total"
-		if !g.Sampled {
-			total = "total (est.)"
+		t.head("self", "%")
+		switch {
+		case g.Sampled:
+			t.head("total", "%")
+		case g.Calls:
+			t.head("total (est.)", "%")
 		}
-		t.head("self", "%", total, "%")
 	}
 	if g.Calls {
 		t.head("calls")
@@ -30,10 +32,8 @@ func printText(w io.Writer, r *Report) error {
 	for _, n := range nodes {
 		if g.CPU {
 			t.cells(r.time(n.Self), percent(n.Self, g.Total))
-			if g.Sampled || g.Calls {
+			if g.Sampled || g.Calls { // no histogram alone
 				t.cells(r.time(n.Total), percent(n.Total, g.Total))
-			} else {
-				t.cells("", "") // a histogram alone
 			}
 		}
 		if g.Calls {

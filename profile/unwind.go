@@ -117,11 +117,7 @@ func (u *unwinder) row(addr uint64) (*exe.FrameRow, *image) {
 	key := rowKey{image, at}
 	row, ok := u.rows[key]
 	if !ok {
-		if frames := image.callFrames(); frames != nil {
-			if r, ok := frames.Row(at); ok {
-				row = &r
-			}
-		}
+		row = image.frameRow(at)
 		u.rows[key] = row
 	}
 	return row, image

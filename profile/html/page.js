@@ -14,11 +14,12 @@ function make(tag, className, text) {
   return e;
 }
 
-// Of some profiles the value of the stacks is a number of calls, or the time of
-// single calls, which may be short.
-const seconds = { calls: n => count(n), wall: shortTime }[data.measure] ||
+// Of some profiles the value of the stacks is a number of calls or of other events, or
+// the time of single calls, which may be short.
+const counts = data.measure === "calls" || data.unit === "count";
+const seconds = (counts ? n => count(n) : { wall: shortTime }[data.measure]) ||
   (data.total < 1e8 ? ns => (ns / 1e6).toFixed(3) + " ms" : ns => (ns / 1e9).toFixed(3) + " s");
-const measured = total => data.measure === "calls" ? count(total) + " calls" : (data.measure === "wall" ? "wall time " : "CPU time ") + seconds(total);
+const measured = total => counts ? `${count(total)} ${data.measure}` : ({ wall: "wall time" }[data.measure] || data.measure || "CPU time") + " " + seconds(total);
 
 function shortTime(ns) {
   const [unit, size] = [["s", 1e9], ["ms", 1e6], ["us", 1e3]].find(u => ns >= u[1]) || ["ns", 1];
@@ -234,7 +235,7 @@ function search(text) {
         all += s.self;
         if (s.functions.some(f => state.match(functions[f].name))) sum += s.self;
       }
-      part = `, ${share(sum, all)} of the ${data.measure === "calls" ? "calls" : "time"}`;
+      part = `, ${share(sum, all)} of the ${counts ? data.measure : "time"}`;
     }
     byId("found").textContent = `${n} function${n === 1 ? "" : "s"}${part}`;
   }
@@ -482,7 +483,7 @@ function toggleHelp() {
 function start() {
   document.querySelector("h1").textContent = data.title;
   const facts = [];
-  if (data.hasTime) facts.push(measured(data.total) + (data.period ? ` in ${count(Math.round(data.total / data.period))} samples` : ""));
+  if (data.hasTime) facts.push(measured(data.total) + (data.period ? ` in ${count(data.samples || Math.round(data.total / data.period))} samples` : ""));
   if (data.hasCalls) facts.push(`${count(functions.reduce((n, f) => n + f.calls, 0))} calls`);
   facts.push(`${count(functions.length)} functions`);
   byId("summary").textContent = facts.join(", ");

@@ -1,0 +1,458 @@
+//go:build linux
+
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	pprof "github.com/google/pprof/profile"
+
+	"footfall/perfdata"
+	"footfall/proc"
+)
+
+// perfFiles are files of perf, of the program in testdata/perf.
+const perfFiles = "../testdata/perf/"
+
+// perfHome has that program where perf keeps copies, in the directory of a new user.
+func perfHome(t testing.TB) {
+	t.Helper()
+	home := t.TempDir()
+	id := buildID(perfFiles + "program")
+	dir := filepath.Join(home, ".debug", ".build-id", id[:2], id[2:])
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, perfFiles+"program", filepath.Join(dir, "elf"))
+	t.Setenv("HOME", home)
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// perfSamples decodes and unwinds the samples of a file, one by one: whose they are, and
+// "FILE ADDRESS" of each frame.
+func perfSamples(t *testing.T, name string, chains bool) map[string][]string {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	info, _ := file.Stat()
+	f, err := perfdata.Open(file, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &perfReader{file: f}
+	if err := r.scan(); err != nil || r.damage != nil {
+		t.Fatal(err, r.damage)
+	}
+	r.images.history = r.history
+	t.Cleanup(r.close)
+	samples := make(map[string][]string)
+	w := r.newWorker(new(perfTally))
+	err = f.Chunks(func(c perfdata.Chunk) error {
+		w.decoder.Samples(c, func(s *perfdata.Sample) {
+			var frames []string
+			for _, addr := range s.Kernel {
+				frames = append(frames, fmt.Sprintf("kernel %x", addr))
+			}
+			for _, addr := range w.user(s) {
+				i, at := r.images.find(w.space.code, addr)
+				switch {
+				case i != nil && i.file != nil && chains:
+					// perf has offsets in the file.
+					frames = append(frames, fmt.Sprintf("%s %x", filepath.Base(i.path), i.file.FileOffset(at)))
+				case i != nil:
+					frames = append(frames, fmt.Sprintf("%s %x", filepath.Base(i.path), addr))
+				default:
+					frames = append(frames, fmt.Sprintf("[unknown] %x", addr))
+				}
+			}
+			who := fmt.Sprintf("%s %d %d %s %d", r.history.thread(s.TID, s.Time).name, s.TID, s.Time, s.Event.Kind(), s.Period)
+			samples[who] = frames
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return samples
+}
+
+// perfScript has perf print its samples.
+func perfScript(t *testing.T, name string) []byte {
+	t.Helper()
+	cmd := exec.Command("perf", "script", "-i", name, "--no-inline", "--ns", "-F", "comm,tid,time,period,event,ip,sym,dso")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("perf script: %v: %s", err, stderr.Bytes())
+	}
+	return out
+}
+
+// readScript reads what perf script prints, to the form of perfSamples.
+func readScript(out []byte) map[string][]string {
+	// name tid seconds.nanoseconds: period event:
+	header := regexp.MustCompile(`^(.*?) +(\d+) +(\d+)\.(\d+): +(\d+) ([^:]+):`)
+	samples := make(map[string][]string)
+	who := ""
+	s := bufio.NewScanner(bytes.NewReader(out))
+	for s.Scan() {
+		line := s.Text()
+		if m := header.FindStringSubmatch(line); m != nil {
+			seconds, _ := strconv.Atoi(m[3])
+			ns, _ := strconv.Atoi(m[4])
+			who = fmt.Sprintf("%s %s %d %s %s", strings.TrimSpace(m[1]), m[2], seconds*1e9+ns, strings.TrimSpace(m[6]), m[5])
+			samples[who] = nil
+			// Without a chain the place is on the same line.
+			line = strings.TrimLeft(line[len(m[0]):], "pukhPGH: ")
+		}
+		part := strings.Fields(line)
+		if len(part) < 2 {
+			continue
+		}
+		file := filepath.Base(strings.Trim(part[len(part)-1], "()"))
+		if strings.HasPrefix(file, "[kernel") {
+			file = "kernel"
+		}
+		samples[who] = append(samples[who], file+" "+part[0])
+	}
+	return samples
+}
+
+// sameFrames tells whether perf found the same frames. It may have found fewer, but not
+// none, where it knows less about code. By frame pointers it gives the addresses after
+// the calls.
+func sameFrames(ours, perfs []string) bool {
+	for len(perfs) > 0 && strings.HasPrefix(perfs[len(perfs)-1], "[unknown]") {
+		perfs = perfs[:len(perfs)-1] // what it takes for an address
+	}
+	if len(ours) < len(perfs) {
+		return false
+	}
+	for i, p := range perfs {
+		file, addr, _ := strings.Cut(p, " ")
+		n, _ := strconv.ParseUint(addr, 16, 64)
+		if ours[i] != p && !(i > 0 && ours[i] == fmt.Sprintf("%s %x", file, n-1)) {
+			return false
+		}
+	}
+	return len(perfs) > 0 || len(ours) == 0
+}
+
+// comparePerf compares all samples with what perf script printed of them; without
+// chains only with who was where.
+func comparePerf(t *testing.T, name string, script []byte, chains bool) {
+	t.Helper()
+	perfs := readScript(script)
+	ours := perfSamples(t, name, bytes.Contains(script, []byte("\n\t")))
+	if len(ours) != len(perfs) || len(ours) < 5 {
+		t.Errorf("%s: %d samples, perf has %d", name, len(ours), len(perfs))
+	}
+	wrong, whole := 0, 0
+	for who, frames := range perfs {
+		own, ok := ours[who]
+		if !chains {
+			own, frames = own[:min(len(own), 1)], frames[:min(len(frames), 1)]
+		}
+		if !ok || !sameFrames(own, frames) {
+			if wrong++; wrong < 5 {
+				t.Errorf("%s: %s\n perf %v\n ours %v", name, who, frames, own)
+			}
+		}
+		if len(own) == len(frames) {
+			whole++
+		}
+	}
+	if wrong > 0 || whole < len(ours)/4 {
+		t.Errorf("%s: %d of %d samples differ, %d have as many frames", name, wrong, len(perfs), whole)
+	}
+}
+
+// TestPerfScript compares the files in testdata with what perf said of them.
+func TestPerfScript(t *testing.T) {
+	perfHome(t)
+	for _, name := range []string{"pointers", "stacks", "pipe", "events"} {
+		script, err := os.ReadFile(perfFiles + name + ".script")
+		if err != nil {
+			t.Fatal(err)
+		}
+		comparePerf(t, perfFiles+name+".data", script, true)
+	}
+}
+
+// TestConfirmPerfRecord lets perf sample programs here, and compares.
+func TestConfirmPerfRecord(t *testing.T) {
+	if _, err := exec.LookPath("perf"); err != nil {
+		t.Skip("needs perf (Debian: linux-perf)")
+	}
+	if err := proc.MaySample(); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("HOME", t.TempDir()) // perf keeps copies there
+	split := build(t, "gcc-12", "-O2", "-g", "-fno-omit-frame-pointer", "testdata/split.c")
+	threads := build(t, "g++-12", "-O2", "-g", "-pthread", "testdata/perfthreads.cc")
+	dir := t.TempDir()
+	// Of programs without frame pointers or symbols perf unwinds less, or wrongly.
+	for name, command := range map[string][]string{
+		"pointers":  {"--call-graph", "fp", split, "0.2"},
+		"stacks":    {"--call-graph", "dwarf", threads},
+		"threads":   {"-z", "-g", threads},
+		"pipeline":  {"--call-graph", "dwarf,2048", "sh", "-c", "seq 1 300000 | sort -rn | tail -n 1; exec ls -lR /usr/include >/dev/null"},
+		"no-chains": {split, "0.2", "2"},
+	} {
+		file := filepath.Join(dir, name)
+		args := append([]string{"record", "-q", "-F", "499", "-e", "cpu-clock", "-o", file}, command...)
+		if out, err := exec.Command("perf", args...).CombinedOutput(); err != nil {
+			t.Fatalf("perf %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		comparePerf(t, file, perfScript(t, file), name != "pipeline")
+	}
+}
+
+// TestPerfReport compares the sums.
+func TestPerfReport(t *testing.T) {
+	perfHome(t)
+	out, err := os.ReadFile(perfFiles + "pointers.report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := readPerfData(perfFiles+"pointers.data", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGraph(p)
+	found := 0
+	for _, m := range regexp.MustCompile(`(?m)^ +([\d.]+)% +([\d.]+)% +\[\.\] (\w+)`).FindAllStringSubmatch(string(out), -1) {
+		i := slices.IndexFunc(g.Nodes, func(n *Node) bool { return n.Func.Name == m[3] })
+		if i < 0 {
+			t.Errorf("%s is missing", m[3])
+			continue
+		}
+		found++
+		n := g.Nodes[i]
+		if got := fmt.Sprintf("%.2f %.2f", 100*float64(n.Total)/float64(g.Total), 100*float64(n.Self)/float64(g.Total)); got != m[1]+" "+m[2] {
+			t.Errorf("%s: %s, perf has %s %s", m[3], got, m[1], m[2])
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d functions in what perf prints:\n%s", found, out)
+	}
+}
+
+// asCycles makes the samples of a file those of cycles.
+func asCycles(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int(b[24]) | int(b[25])<<8
+	copy(b[at:], make([]byte, 4)) // PERF_TYPE_HARDWARE, 0
+	cycles := filepath.Join(t.TempDir(), "cycles.data")
+	if err := os.WriteFile(cycles, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return cycles
+}
+
+// TestEventsAreNoTime shows cycles, which have no seconds, in all formats.
+func TestEventsAreNoTime(t *testing.T) {
+	perfHome(t)
+	cycles := asCycles(t, perfFiles+"pointers.data")
+	p, err := readPerfData(cycles, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Report{Profile: p, Graph: NewGraph(p), Title: "cycles"}
+	for output, want := range map[string]string{
+		"text":       "cycles 192.000M in 48 samples\n",
+		"callers":    "turn, 192.000M in itself",
+		"source":     "176.000M",
+		"json":       `"measure": "cycles",`,
+		"callgrind":  "events: cycles Calls",
+		"collapsed":  "turn ",
+		"speedscope": `"unit":"none"`,
+		"html":       `"unit":"count"`,
+	} {
+		if got := printed(t, r, output); !strings.Contains(got, want) || strings.Contains(strings.ReplaceAll(got, "data.total", ""), "0.192s") {
+			t.Errorf("%s: no %q in\n%.2000s", output, want, got)
+		}
+	}
+	gprof := Outputs[slices.IndexFunc(Outputs, func(o Output) bool { return o.Name == "gprof" })]
+	if err := r.Print(new(bytes.Buffer), gprof); err == nil || err.Error() != "output gprof shows seconds, and this is cycles" {
+		t.Errorf("gprof: %v", err)
+	}
+	again, err := FromPprof([]byte(printed(t, r, "pprof")))
+	if err != nil || again.measured() != "cycles" || !again.counts() {
+		t.Fatalf("pprof: %v", err)
+	}
+	if a, b := printed(t, r, "collapsed"), printed(t, &Report{Profile: again, Graph: NewGraph(again)}, "collapsed"); a != b {
+		t.Errorf("again:\n%s", b)
+	}
+	diff, err := NewDiff(p, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := printed(t, diff, "text"); got != "cycles 192.000M → 192.000M, +0.000M\nno difference\n" {
+		t.Error(got)
+	}
+	time, err := readPerfData(perfFiles+"pointers.data", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{errOf(NewDiff(p, time)), errOf(Merge([]*Profile{p, time}))} {
+		if fmt.Sprint(err) != "cycles and CPU time cannot be put together: show one at a time" {
+			t.Error(err)
+		}
+	}
+	b := newBuilder()
+	b.add([]*pprof.Location{b.named("counted", "")}, "", 5, 0)
+	counts, err := b.finish(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if both, err := Merge([]*Profile{counts, p}); err != nil || both.measured() != "cycles" {
+		t.Errorf("with counts: %v", err)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// TestOtherBuild has a program that is another one now, and one that is not here.
+func TestOtherBuild(t *testing.T) {
+	perfHome(t)
+	program, err := filepath.Abs(perfFiles + "program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHistory([]perfdata.Change{
+		{Kind: perfdata.Mapped, PID: 1, Addr: 0x1000, Len: 0x1000, Path: program, BuildID: "abcdef"},
+		{Kind: perfdata.Mapped, PID: 1, Addr: 0x3000, Len: 0x1000, Path: "/no/such/program", BuildID: "abcd"},
+		{Kind: perfdata.Mapped, PID: 1, Addr: 0x5000, Len: 0x1000, Offset: 0x1000, Path: program},
+	}, nil)
+	p := &perfImages{history: h}
+	defer p.close()
+	code := h.space(1, 0).code
+	for addr, want := range map[uint64]string{0x1800: "[program]", 0x3800: "[program]", 0x5150: "turn"} {
+		i, at := p.find(code, addr)
+		if got := i.frames(at); got[0].name != want {
+			t.Errorf("%#x: %s, want %s", addr, got[0].name, want)
+		}
+	}
+	want := []string{
+		"built again since it was sampled, so without names: " + program + "; sample it again, or keep builds with perf buildid-cache --add",
+		"not here, so without names: /no/such/program",
+	}
+	if notes := p.notes(); !slices.Equal(notes, want) {
+		t.Errorf("%q", notes)
+	}
+}
+
+// TestRegions compares trees of what is mapped with an array.
+func TestRegions(t *testing.T) {
+	const size = 200
+	r := rand.New(rand.NewPCG(1, 2))
+	var tree *region
+	var plain [size]*mapped
+	var before []*region
+	var plains [][size]*mapped
+	for range 300 {
+		start := r.Uint64N(size - 1)
+		end := start + 1 + r.Uint64N(size-start)
+		end = min(end, start+1+r.Uint64N(40))
+		of := &mapped{start: start}
+		before, plains = append(before, tree), append(plains, plain)
+		tree = tree.with(start, end, of)
+		for i := start; i < min(end, size); i++ {
+			plain[i] = of
+		}
+	}
+	for n, tree := range append(before, tree) {
+		want := plain
+		if n < len(plains) {
+			want = plains[n]
+		}
+		for i, of := range want {
+			if got := tree.at(uint64(i)); got != of {
+				t.Fatalf("tree %d at %d: %v, want %v", n, i, got, of)
+			}
+		}
+	}
+}
+
+// TestHistory follows processes that fork, become other programs, and unmap by mapping.
+func TestHistory(t *testing.T) {
+	change := func(kind perfdata.ChangeKind, pid, parent int, time, addr uint64, path string) perfdata.Change {
+		return perfdata.Change{Kind: kind, PID: pid, TID: pid, Parent: parent, ParentTID: parent, Time: time, Addr: addr, Len: 100, Path: path, Name: path}
+	}
+	h := newHistory([]perfdata.Change{
+		change(perfdata.Forked, 2, 1, 20, 0, ""),
+		change(perfdata.Executed, 2, 0, 30, 0, "new"),
+		change(perfdata.Mapped, 2, 0, 31, 1000, "/new"),
+		change(perfdata.Named, 1, 0, 0, 0, "first"),
+		change(perfdata.Mapped, 1, 0, 10, 1000, "/old"),
+		change(perfdata.Mapped, 1, 0, 25, 1050, "/later"),
+		change(perfdata.Named, 1, 0, 40, 0, "renamed"),
+	}, nil)
+	for _, c := range []struct {
+		pid        int
+		time, addr uint64
+		want       string
+	}{
+		{1, 5, 1000, "first"}, {1, 10, 1000, "first /old"}, {1, 24, 1099, "first /old"}, {1, 25, 1099, "first /later"}, {1, 45, 1049, "renamed /old"},
+		{2, 19, 1000, ""}, {2, 20, 1000, "first /old"}, {2, 29, 1099, "first /old"}, {2, 30, 1000, "new"}, {2, 31, 1000, "new /new"}, {3, 99, 1000, ""},
+	} {
+		got := h.thread(c.pid, c.time).name
+		if m := h.space(c.pid, c.time).code.at(c.addr); m != nil {
+			got += " " + m.file.path
+		}
+		if got != c.want {
+			t.Errorf("process %d at %d: %q, want %q", c.pid, c.time, got, c.want)
+		}
+	}
+}
+
+func FuzzPerfData(f *testing.F) {
+	names, _ := filepath.Glob(perfFiles + "*.data")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := fromPerfData(bytes.NewReader(b), int64(len(b)), "")
+		if err != nil {
+			return
+		}
+		r := &Report{Profile: p, Graph: NewGraph(p)}
+		for _, o := range []string{"text", "json", "collapsed"} {
+			_ = r.Print(new(bytes.Buffer), Outputs[slices.IndexFunc(Outputs, func(out Output) bool { return out.Name == o })])
+		}
+	})
+}
