@@ -4,6 +4,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -59,7 +60,7 @@ func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
 // meanwhile, at the address that args gets, and is read back from there.
 func (h *Held) systemCall(tid int, memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
 	var result uint64
-	err := h.borrow(tid, forSystemCall, func(regs *registers, r *rescue) (func() error, error) {
+	err := h.borrow(tid, forSystemCall, 0, func(regs *registers, r *rescue) (func() error, error) {
 		at := uint64(0)
 		if r != nil {
 			at = h.p.useful.Load().call
@@ -159,12 +160,17 @@ var ErrStuck = errors.New("the call did not return")
 // Call lets a stopped thread call a function, which returns to trap, a
 // breakpoint instruction, or where it does no harm.
 func (h *Held) Call(tid int, function, trap uint64, patience time.Duration, args ...uint64) error {
+	return h.callOn(tid, 0, function, trap, patience, args...)
+}
+
+// callOn is Call on a stack that ends at an address; 0: on that of the thread.
+func (h *Held) callOn(tid int, stack, function, trap uint64, patience time.Duration, args ...uint64) error {
 	if !h.idle(tid) {
 		return ErrBusy
 	}
-	return h.borrow(tid, forFunction, func(regs *registers, r *rescue) (func() error, error) {
+	return h.borrow(tid, forFunction, stack, func(regs *registers, r *rescue) (func() error, error) {
 		if r == nil {
-			*regs.sp() = (*regs.sp() - 1024) &^ 15 // below the red zone
+			*regs.sp() = (cmp.Or(stack, *regs.sp()) - 1024) &^ 15 // below the red zone
 			if err := h.returnTo(regs, trap); err != nil {
 				return nil, err
 			}
@@ -204,8 +210,9 @@ type registerSet struct {
 // borrow lets do change the registers of a thread, lets it run as do says, and
 // puts it back: registers and signals. While it runs no signal is delivered; they
 // wait. Whenever footfall may be killed, the thread is as it was or finds back:
-// the order of the steps matters.
-func (h *Held) borrow(tid int, kind borrowing, do func(*registers, *rescue) (run func() error, err error)) (err error) {
+// the order of the steps matters. What is written down lies below stack, or if that is
+// 0 below the stack of the thread.
+func (h *Held) borrow(tid int, kind borrowing, stack uint64, do func(*registers, *rescue) (run func() error, err error)) (err error) {
 	if err := h.settle(tid); err != nil {
 		return err
 	}
@@ -221,7 +228,7 @@ func (h *Held) borrow(tid int, kind borrowing, do func(*registers, *rescue) (run
 	if err := sigmask(unix.PTRACE_GETSIGMASK, tid, &mask); err != nil {
 		return h.p.failed("read the signal mask", err)
 	}
-	r := h.prepareRescue(tid, &saved, mask)
+	r := h.prepareRescue(tid, &saved, mask, cmp.Or(stack, *saved.sp()))
 	regs := saved.elsewhere()
 	if r != nil {
 		*regs.sp() = r.at

@@ -6,26 +6,47 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // CallSafely calls a function with one argument in a thread that waits in a
 // quiet system call, or runs code of the program that no library can have
-// called. All others run on meanwhile, so that locks are given back.
-func (p *Process) CallSafely(function, trap, arg uint64) error {
+// called. All others run on meanwhile, so that locks are given back. The function has
+// a stack of its own: that of the thread may be a coroutine's, with little room, and
+// what lies below it others'.
+func (p *Process) CallSafely(function, trap, arg uint64) (err error) {
+	const room = 1 << 18
+	stack := uint64(0)
+	defer func() {
+		if stack != 0 {
+			err = errors.Join(err, p.unmap(stack, room))
+		}
+	}()
 	deadline := time.Now().Add(5 * time.Second)
 	for {
-		err := p.WhileHeld(func(h *Held) error {
+		err := p.WhileHeld(func(h *Held) (err error) {
 			for _, tid := range h.Threads() {
-				if !h.quiet(tid) {
+				if !h.idle(tid) || !h.quiet(tid) {
 					continue
+				}
+				if stack == 0 {
+					stack, err = h.systemCall(tid, nil, unix.SYS_MMAP, func(uint64) []uint64 {
+						return []uint64{0, room, unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS, math.MaxUint64, 0}
+					})
+					if err != nil {
+						stack = 0
+						return err
+					}
 				}
 				if err := h.ReleaseOthers(tid); err != nil {
 					return err
 				}
-				return h.Call(tid, function, trap, time.Second, arg)
+				return h.callOn(tid, stack+room, function, trap, time.Second, arg)
 			}
 			return ErrBusy
 		})
@@ -34,6 +55,21 @@ func (p *Process) CallSafely(function, trap, arg uint64) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// unmap gives memory back.
+func (p *Process) unmap(addr, size uint64) (err error) {
+	for range 100 {
+		err = p.WhileHeld(func(h *Held) error {
+			_, err := h.SystemCall(unix.SYS_MUNMAP, addr, size)
+			return err
+		})
+		if !errors.Is(err, ErrBusy) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
 }
 
 // quiet tells whether the thread may be borrowed.

@@ -20,6 +20,9 @@ import (
 //	                   128 bytes that the function may be using (red zone)
 //	before         -->
 //
+// Where others run meanwhile it lies at the top of a stack that was mapped for that
+// (CallSafely).
+//
 // As long as footfall lives it takes the thread back before.
 type rescue struct {
 	at       uint64 // where the stack pointer must be
@@ -59,14 +62,14 @@ func (p *Process) usefulCode() *useful {
 	return nil
 }
 
-// prepareRescue writes down what the thread does; nil if that is not possible here,
+// prepareRescue writes down what the thread does, below an address; nil if that is not possible here,
 // then nothing has been written.
-func (h *Held) prepareRescue(tid int, saved *registers, mask uint64) *rescue {
+func (h *Held) prepareRescue(tid int, saved *registers, mask, below uint64) *rescue {
 	u := h.p.usefulCode()
 	if u == nil {
 		return nil
 	}
-	at, b := rescueFrame(tid, saved, mask, u.restorer)
+	at, b := rescueFrame(tid, saved, mask, u.restorer, below)
 	if b == nil {
 		return nil
 	}

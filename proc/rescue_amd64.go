@@ -32,13 +32,13 @@ const (
 	contextHasAll = 7 // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
 )
 
-// rescueFrame returns what is to be written below the stack, and where; nil if
+// rescueFrame returns what is to be written below an address, and where; nil if
 // the kernel does not say enough. The thread returns into the restorer:
 //
 //	stack pointer -->  address of the restorer
 //	                   struct ucontext: registers, mask of signals
 //	                   registers of floating point
-func rescueFrame(tid int, saved *registers, mask, restorer uint64) (at uint64, frame []byte) {
+func rescueFrame(tid int, saved *registers, mask, restorer, below uint64) (at uint64, frame []byte) {
 	state, err := registersOf(tid, xstateTag, xstateRoom)
 	if err != nil || len(state) < softwareAt+48 {
 		return 0, nil
@@ -50,7 +50,7 @@ func rescueFrame(tid int, saved *registers, mask, restorer uint64) (at uint64, f
 	le.PutUint32(state[softwareAt+16:], uint32(len(state)))
 	state = le.AppendUint32(state, xstateMagic2)
 
-	stateAt := (saved.Rsp - redZone - uint64(len(state))) &^ 63
+	stateAt := (below - redZone - uint64(len(state))) &^ 63
 	at = (stateAt-frameSize)&^15 - 8
 	b := make([]byte, stateAt-at, stateAt-at+uint64(len(state)))
 	le.PutUint64(b, restorer)

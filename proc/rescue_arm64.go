@@ -27,10 +27,10 @@ const (
 	keepStack     = 0x55 // no flags of an alternate stack: it stays as it is
 )
 
-// rescueFrame returns what is to be written below the stack, and where; nil if
+// rescueFrame returns what is to be written below an address, and where; nil if
 // the kernel does not say enough. The thread returns into the restorer, with the
 // stack pointer at the frame.
-func rescueFrame(tid int, saved *registers, mask, _ uint64) (at uint64, frame []byte) {
+func rescueFrame(tid int, saved *registers, mask, _, below uint64) (at uint64, frame []byte) {
 	floating, err := registersOf(tid, setFloating, floatingSize)
 	if err != nil || len(floating) < floatingSize-8 {
 		return 0, nil
@@ -59,10 +59,10 @@ func rescueFrame(tid int, saved *registers, mask, _ uint64) (at uint64, frame []
 	if len(b)+len(vectors)+end <= frameSize {
 		b = append(b, vectors...)
 		b = append(b, make([]byte, frameSize-len(b))...)
-		return (saved.Sp - redZone - frameSize) &^ 15, b
+		return (below - redZone - frameSize) &^ 15, b
 	}
 	// What does not fit follows, after a record that says where and an end.
-	at = (saved.Sp - redZone - uint64(len(b)+extraSize+end+len(vectors)+end)) &^ 15
+	at = (below - redZone - uint64(len(b)+extraSize+end+len(vectors)+end)) &^ 15
 	more := at + uint64(len(b)+extraSize+end)
 	b = le.AppendUint32(b, extraMagic)
 	b = le.AppendUint32(b, extraSize)
