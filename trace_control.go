@@ -167,8 +167,9 @@ func (c *traceChange) filters() bool {
 var errNoFilter = errors.New("filters can be changed where the trace was started with one: --graph-from, --depth, --min-duration or --sample")
 
 // changed returns the options after a change, and whether functions are to be selected anew.
-func (o traceOptions) changed(c *traceChange) (changed traceOptions, given bool, err error) {
-	if c.Args != nil && len(o.args) == 0 {
+// arguments tells whether the trace was started with some.
+func (o traceOptions) changed(c *traceChange, arguments bool) (changed traceOptions, given bool, err error) {
+	if c.Args != nil && !arguments {
 		return o, false, errors.New("arguments can be changed where the trace was started with --args")
 	}
 	for _, list := range []struct {
@@ -193,7 +194,7 @@ func (o traceOptions) changed(c *traceChange) (changed traceOptions, given bool,
 }
 
 func (r *recorder) tryChange(c *traceChange) (string, error) {
-	o, given, err := r.o.changed(c)
+	o, given, err := r.o.changed(c, r.options.Arguments)
 	if err != nil {
 		return "", err
 	}

@@ -315,7 +315,7 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
 	defer cancel()
 	r := &probeRecorder{probes: w, names: make(map[int]string), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}}
-	r.mode, r.try = options.Mode, r.tryChange
+	r.options, r.try = options, r.tryChange
 	if err := w.open(o.probeOptions(p, options), r.stderr); err != nil {
 		w.modules.Close()
 		return fmt.Errorf("%w; %w", none, err)
@@ -416,7 +416,7 @@ func (r *probeRecorder) sayMissing() {
 
 // tryChange makes a change that --set asks for.
 func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
-	o, given, err := r.o.changed(c)
+	o, given, err := r.o.changed(c, r.options.Arguments)
 	if err != nil {
 		return "", err
 	}
@@ -425,7 +425,7 @@ func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
 		return "", err
 	}
 	if c.filters() {
-		if r.mode != patch.Filtered {
+		if r.options.Mode != patch.Filtered {
 			return "", errNoFilter
 		}
 		if err := r.probes.session.SetFilter(probeFilter(&o, options.Filter)); err != nil {
@@ -456,7 +456,6 @@ type probeRecorder struct {
 	numbers []int32        // of functions, by their ids
 	from    uint64         // when it began
 	names   map[int]string // of threads
-	mode    patch.Mode     // that code in the process would have
 }
 
 // monotonic is the time of the kernel's events.
@@ -504,7 +503,7 @@ func (r *probeRecorder) look() error {
 // nameThreads notes the names of threads, and gives the places of those that have ended to
 // others, where they have places.
 func (r *probeRecorder) nameThreads() error {
-	if r.mode != patch.Filtered && !r.o.newest && len(r.o.threads) == 0 {
+	if r.options.Mode != patch.Filtered && !r.o.newest && len(r.o.threads) == 0 {
 		return nil
 	}
 	threads, err := r.p.Threads()
