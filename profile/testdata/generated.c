@@ -15,6 +15,10 @@ int main(void)
 	char name[64];
 	snprintf(name, sizeof name, "/tmp/perf-%d.map", (int)getpid());
 	FILE *map = fopen(name, "w");
+	if (!map) {
+		perror(name);
+		return 1;
+	}
 	fprintf(map, "%lx 40 replaced\n%lx %zx hot loop of query 7\n", (long)at + 64, (long)at + 64, sizeof code);
 	fclose(map);
 	puts(name);
