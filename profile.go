@@ -185,6 +185,8 @@ func (o *profileOptions) check(args []string, dash int) ([]profileOutput, *repor
 		return nil, nil, errors.New("no program after --")
 	case dash == 0 && o.pid != 0, len(args) > 0 && o.pid != 0:
 		return nil, nil, errors.New("--pid samples a running process: name nothing else")
+	case o.event != "" && (o.pid != 0 || dash >= 0):
+		return nil, nil, errors.New("--event is for files that perf wrote")
 	case len(args) == 0 && o.pid == 0:
 		return nil, nil, errors.New("nothing to show: name a counts file, a gmon.out with its program, a perf.data, --pid PID, or a program to run after --")
 	case o.duration < 0, o.top < 0, o.pid < 0:

@@ -239,11 +239,18 @@ func (w *perfWorker) sample(s *perfdata.Sample) {
 	w.count(s, w.user(s))
 }
 
+// lowest is below all code: the kernel lets nobody map the first page.
+const lowest = 1 << 12
+
 // user returns the chain of the program's code; addresses of callers lie within the
 // call.
 func (w *perfWorker) user(s *perfdata.Sample) []uint64 {
 	w.space = w.reader.history.space(s.PID, s.Time)
 	for i := range s.User {
+		if i > 0 && s.User[i] < lowest {
+			s.User = s.User[:i] // frame pointers of code that has none
+			break
+		}
 		if i > 0 {
 			s.User[i]--
 		}
@@ -294,7 +301,7 @@ func (w *perfWorker) count(s *perfdata.Sample, user []uint64) {
 	}
 	c.first = min(c.first, s.Time)
 	c.samples++
-	c.value += int64(min(s.Period, 1<<56)) // damaged ones cannot make the sum negative
+	c.value += int64(min(s.Period, 1<<44)) // more is damage
 }
 
 func (r *perfReader) close() { r.images.close() }

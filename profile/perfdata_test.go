@@ -372,6 +372,45 @@ func TestOtherBuild(t *testing.T) {
 	}
 }
 
+// TestMadeCode names code that a process made at run time by what it wrote for perf.
+func TestMadeCode(t *testing.T) {
+	pid := os.Getpid() // so that the name is ours
+	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
+	if err := os.WriteFile(name, []byte("70001000 80 made_function\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(name)
+	h := newHistory([]perfdata.Change{
+		{Kind: perfdata.Mapped, PID: pid, Addr: 0x70001000, Len: 0x1000, Path: "//anon"},
+		{Kind: perfdata.Forked, PID: pid + 1, Parent: pid, Time: 1},
+	}, nil)
+	p := &perfImages{history: h}
+	defer p.close()
+	for _, process := range []int{pid, pid + 1} {
+		i, at := p.find(h.space(process, 2).code, 0x70001010)
+		p.nameMade()
+		if got := i.frames(at)[0].name; got != "made_function" {
+			t.Errorf("process %d: %s", process, got)
+		}
+	}
+}
+
+func TestPerfNotes(t *testing.T) {
+	r := &perfReader{file: &perfdata.File{Killed: true}, history: newHistory(nil, nil), lost: 3, throttled: 2, damage: &perfdata.FormatError{Offset: 64, Text: "damaged"}}
+	r.images.history = r.history
+	r.perfTally = perfTally{samples: 10, unwound: 9, torn: 1, idle: 4, deferred: 5, damaged: 6, foreign: 7}
+	notes := strings.Join(r.notes(), "\n")
+	for _, want := range []string{
+		"damaged, what comes before is shown: offset 0x40: damaged", "did not get to the end of the file", "3 records were lost while perf sampled (10 samples are there)",
+		"paused sampling 2 times", "4 samples of CPUs without work (swapper) are left out", "6 samples are damaged", "1 of 9 call chains end early", "7 call chains have no callers",
+		"5 samples have their callers in later records",
+	} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in\n%s", want, notes)
+		}
+	}
+}
+
 // TestRegions compares trees of what is mapped with an array.
 func TestRegions(t *testing.T) {
 	const size = 200
