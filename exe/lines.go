@@ -3,6 +3,7 @@ package exe
 import (
 	"cmp"
 	"debug/dwarf"
+	"debug/elf"
 	"errors"
 	"slices"
 	"sort"
@@ -13,6 +14,7 @@ import (
 // goroutines at the same time.
 type Lines struct {
 	data   *dwarf.Data
+	arm64  bool
 	ranges []unitRange // by ascending address
 	units  []*unit     // by ascending offset
 	names  map[dwarf.Offset]*origin
@@ -79,7 +81,7 @@ func (f *File) Lines() (*Lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lines{data: data, names: make(map[dwarf.Offset]*origin), within: make(map[dwarf.Offset]string)}
+	l := &Lines{data: data, arm64: f.Machine == elf.EM_AARCH64, names: make(map[dwarf.Offset]*origin), within: make(map[dwarf.Offset]string)}
 	r := data.Reader()
 	for {
 		e, err := r.Next()

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A Parameter of a function, and where the caller of x86-64 code puts it: by
-// the System V calling convention, section 3.2.3 of its document.
+// A Parameter of a function, and where the caller puts it: on x86-64 by the System V
+// calling convention, section 3.2.3 of its document, on arm64 as aapcs64.go has it.
 type Parameter struct {
 	Name string
 	Kind ParameterKind
 	Bits int // of Integer, Unsigned, Enum and FloatingPoint
 	// Index counts from 0: the registers for floating point of those, else the
-	// registers for integers, up to 5, and then words on the stack.
+	// registers for integers, up to 5 (arm64: 7), and then words on the stack.
 	Index int
 	// Values are the names of an Enum's.
 	Values map[int64]string
@@ -151,7 +151,6 @@ type passing struct {
 	integers int // used registers
 	floats   int
 	stack    int // used words
-
 }
 
 const (
@@ -161,7 +160,7 @@ const (
 
 // result takes the register for the address of the result, if it has one.
 func (p *passing) result(function *dwarf.Entry) error {
-	if function.Val(dwarf.AttrType) == nil {
+	if function.Val(dwarf.AttrType) == nil || p.lines.arm64 { // which has one more for it
 		return nil
 	}
 	t, err := p.typeOf(function)
@@ -219,6 +218,7 @@ type class struct {
 	memory           bool // on the stack
 	x87              bool // as a result in its register
 	reference        bool // by its address
+	aligned          bool // to two words; of arm64
 	size             int64
 }
 
@@ -244,14 +244,21 @@ func (p *passing) classify(t dwarf.Type, e *dwarf.Entry) (class, error) {
 		switch {
 		case t.ByteSize <= 8:
 			return class{floats: 1}, nil
+		case p.lines.arm64 && t.ByteSize == 16:
+			return class{floats: 1, aligned: true, size: 16}, nil
 		case t.Name == "long double":
 			return class{memory: true, x87: true, size: 16}, nil
 		}
 		return class{}, unknownPassing(t)
 	case *dwarf.IntType, *dwarf.UintType, *dwarf.CharType, *dwarf.UcharType, *dwarf.BoolType:
-		return class{integers: int(t.Size()+7) / 8}, nil
+		return class{integers: int(t.Size()+7) / 8, aligned: t.Size() > 8}, nil
 	case *dwarf.UnspecifiedType: // std::nullptr_t
 		return class{integers: 1}, nil
+	case *dwarf.ComplexType:
+		if p.lines.arm64 {
+			return class{floats: 2, aligned: t.ByteSize > 16, size: t.ByteSize}, nil
+		}
+		return class{}, unknownPassing(t)
 	case *dwarf.StructType:
 		return p.structure(t, e)
 	default:
@@ -278,6 +285,9 @@ func (p *passing) structure(t *dwarf.StructType, e *dwarf.Entry) (class, error) 
 		case convention != passByValue || derived:
 			return class{}, unknownPassing(t)
 		}
+	}
+	if p.lines.arm64 {
+		return structureARM64(t)
 	}
 	if t.ByteSize > 16 {
 		return class{memory: true, size: t.ByteSize}, nil
@@ -449,6 +459,11 @@ func (p *passing) place(e *dwarf.Entry) (parameter Parameter, shown bool, err er
 	}
 	parameter = describe(t)
 	shown = parameter.Kind != 0
+	if p.lines.arm64 {
+		place, stacked := p.allocate(how)
+		parameter.Index = place
+		return parameter, shown && (!stacked || how.integers == 1), nil
+	}
 	fits := !how.memory && p.integers+how.integers <= integerRegisters && p.floats+how.floats <= floatRegisters
 	switch {
 	case !fits:
@@ -488,7 +503,9 @@ func describe(t dwarf.Type) Parameter {
 	case *dwarf.BoolType:
 		return Parameter{Kind: Boolean}
 	case *dwarf.FloatType:
-		return Parameter{Kind: FloatingPoint, Bits: bits}
+		if bits == 32 || bits == 64 {
+			return Parameter{Kind: FloatingPoint, Bits: bits}
+		}
 	case *dwarf.CharType, *dwarf.UcharType:
 		if isCharacter(t) {
 			return Parameter{Kind: Character}

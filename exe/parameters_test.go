@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -131,4 +133,151 @@ unknown: a:1:32:0 parameter b: it is not known how a complex double is passed`},
 			}
 		}
 	}
+}
+
+// Each function returns its last parameter, so that its code says where that is.
+const parametersARM64 = `
+struct small { int a, b; };
+struct three { char a[3]; };
+struct pair { long a, b; };
+struct big { long a[3]; };
+struct wide { __int128 a; };
+struct floats { float a, b, c; };
+struct point { double x, y, z; };
+struct lines { struct point a[1]; double b; };
+struct mixed { double a; long b; };
+struct mixed2 { double a; float b; };
+struct many { float a[5]; };
+struct quad { long double a, b; };
+union either { float a; float b[2]; };
+union other { float a; int b; };
+#define F(name, type, ...) type name(__VA_ARGS__, type last) { return last; }
+F(integers, int, int a, char b, long c, void *d)
+F(eight, int, int a, int b, int c, int d, int e, int f, int g)
+F(nine, int, int a, int b, int c, int d, int e, int f, int g, int h)
+F(eleven, int, int a, int b, int c, int d, int e, int f, int g, int h, char i, long j)
+F(doubles, double, double a, float b, int c, long double d)
+F(between, int, double a, int b, float c, double d)
+F(manyfloats, int, double a, double b, double c, double d, double e, double f, double g, double h, float i, double j)
+F(takesmall, int, struct small a)
+F(takethree, int, struct three a)
+F(takepair, int, int a, struct pair b)
+F(takepairs, int, struct pair a, struct pair b, struct pair c, int x, struct pair d)
+F(afterpair, int, struct pair a, struct pair b, struct pair c, int x, struct pair d, int e)
+F(takebig, int, struct big a, int b)
+F(takebigs, int, int a, int b, int c, int d, int e, int f, int g, int h, struct big i, struct big j)
+F(takewide, int, int a, __int128 b)
+F(takewidestruct, int, int a, struct wide b)
+F(widestack, int, int a, int b, int c, int d, int e, int f, int g, __int128 h)
+F(widestack2, int, int a, int b, int c, int d, int e, int f, int g, int h, int i, __int128 j)
+F(takefloats, double, struct floats a)
+F(takepoint, double, float a, struct point b)
+F(takelines, double, struct lines b)
+F(takepoints, int, struct point a, struct point b, struct point c)
+F(pointstack, int, struct point a, struct point b, struct point c, int d, int e, int f, int g, int h, int i, int j, int k)
+F(takemixed, int, struct mixed a, double b)
+F(takemixed2, int, struct mixed2 a)
+F(takemany, int, struct many a)
+F(takequad, double, struct quad a)
+F(quadstack, int, double a, double b, double c, double d, double e, double f, double g, struct quad h, int i, int j, int k, int l, int m, int n, int o, int p)
+F(takeeither, double, union either a)
+F(takeother, int, union other a)
+F(complex, double, _Complex double a)
+struct big returnsbig(int a, int last) { struct big b = {{last}}; return b; }
+`
+
+const parametersARM64CC = `
+struct empty { };
+struct point { double x, y; };
+struct copies { int a; copies(const copies &); };
+struct thing { int a; int method(int b, int last); };
+#define F(name, type, ...) type name(__VA_ARGS__, type last) { return last; }
+F(takeempty, int, empty a)
+F(takepoint, double, point a)
+F(takecopies, int, int a, copies b)
+F(reference, int, int &a, point &&b)
+int thing::method(int b, int last) { return last; }
+copies::copies(const copies &) { }
+`
+
+// TestParametersARM64 compares places with those where compilers look.
+func TestParametersARM64(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct {
+		compiler, source, text string
+		functions              int
+	}{
+		{"aarch64-linux-gnu-gcc", "p.c", parametersARM64, 24}, // it does more at the beginning of the others
+		{"clang-16 --target=aarch64-linux-gnu", "p.c", parametersARM64, 30},
+		{"clang++-16 --target=aarch64-linux-gnu", "p.cc", parametersARM64CC, 5},
+	} {
+		source, object := filepath.Join(dir, test.source), filepath.Join(dir, "p.so")
+		if err := os.WriteFile(source, []byte(test.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		command := append(strings.Fields(test.compiler), "-O2", "-g", "-w", "-shared", "-nostdlib", "-fpic", "-o", object, source)
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		f, err := os.Open(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		file, err := Open(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		functions, err := file.Functions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := file.Lines()
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared := 0
+		for _, fn := range functions {
+			want, ok := returnedPlace(t, object, fn)
+			if !ok || strings.HasPrefix(fn.Name, "_ZN6copiesC") {
+				continue
+			}
+			parameters, err := lines.Parameters(fn.Addr)
+			if err != nil || len(parameters) == 0 || parameters[len(parameters)-1].Name != "last" {
+				t.Errorf("%s: %s: parameters %v, error %v", test.compiler, fn.Name, parameters, err)
+				continue
+			}
+			if got := parameters[len(parameters)-1].Index; got != want {
+				t.Errorf("%s: %s: at %d, want %d", test.compiler, fn.Name, got, want)
+			}
+			compared++
+		}
+		if compared < test.functions {
+			t.Errorf("%s: %d functions compared, want %d", test.compiler, compared, test.functions)
+		}
+	}
+}
+
+var returnedText = regexp.MustCompile(`^(?:f?mov\s+[wd]0, [wd](\d)|ldr\s+w0, \[sp(?:, #(\d+))?\]|ret)(?:\s|$)`)
+
+// returnedPlace returns where the function on arm64 has what it returns, by its first
+// instruction.
+func returnedPlace(t *testing.T, object string, fn Function) (place int, ok bool) {
+	t.Helper()
+	out, err := exec.Command("aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", fmt.Sprintf("--start-address=%#x", fn.Addr), fmt.Sprintf("--stop-address=%#x", fn.Addr+fn.Size), object).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		_, text, found := strings.Cut(line, fmt.Sprintf("%x:\t", fn.Addr))
+		if m := returnedText.FindStringSubmatch(text); found && m != nil {
+			register, _ := strconv.Atoi(m[1])
+			offset, _ := strconv.Atoi(m[2])
+			if strings.HasPrefix(text, "ldr") {
+				return registersARM64 + offset/8, true
+			}
+			return register, true
+		}
+	}
+	return 0, false
 }

@@ -27,7 +27,6 @@ var amd64 = &cpu{
 		leads:    {entryCallerRoutine, exitCallerRoutine},
 		notices:  {noticeRoutine},
 	},
-	arguments:  true,
 	jumpSize:   5,
 	jump:       func(at, target uint64) []byte { return relative(0xe9, at, target) },
 	reach:      0x70000000,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +125,7 @@ func TestSupports(t *testing.T) {
 		{"arm64 exits", arm64, Options{Mode: Exits}, false},
 		{"arm64 filtered", arm64, Options{Mode: Filtered}, false},
 		{"arm64 chains", arm64, Options{Mode: Chains}, false},
-		{"arm64 arguments", arm64, Options{Mode: Entries, Arguments: true}, true},
+		{"arm64 arguments", arm64, Options{Mode: Entries, Arguments: true}, false},
 		{"another", new(cpu), Options{Mode: Counts}, true},
 	} {
 		if err := test.cpu.supports(p, &test.options); errors.Is(err, ErrNotSupported) != test.refused {
@@ -165,16 +166,13 @@ func emulate(t *testing.T, flags ...string) *emulated {
 		t.Fatalf("threads have their ids at %d, error %v", place, err)
 	}
 	code := arm64.code(emulatedShadow, uint64(place), [2]uint64{emulatedStacks, emulatedSize}, e.s.blocks)
+	code[sveAt] = 1
 	e.block = e.file("block", blockSize)
 	e.writeBlock(codeAt, code)
 	e.writeBlock(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
 	for _, site := range arm64Sites(t, program) {
-		for _, mode := range []Mode{Counts, Entries, Exits} {
-			st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode}
-			b.add(st)
-			e.s.stubs[st.id()] = site
-			e.stubs[mode] = append(e.stubs[mode], st)
-			e.writeBlock(int64(st.addr()-b.addr), arm64.stubAt(mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: st.id()}))
+		for _, mode := range []Mode{Counts, Entries, Exits, Filtered} {
+			e.addStub(site, mode)
 		}
 	}
 	if e.say("code %s %x %x", e.block.Name(), emulatedBlock, blockSize) != "1" {
@@ -182,6 +180,22 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	}
 	e.say("unwind %x", emulatedBlock+unwindAt)
 	return e
+}
+
+// addStub writes a stub, which records the arguments of the site.
+func (e *emulated) addStub(site *Site, mode Mode) {
+	b := e.s.blocks[0]
+	session := Session{options: Options{Mode: mode, Arguments: true}}
+	st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode, arguments: session.description(site)}
+	b.add(st)
+	e.s.stubs[st.id()] = site
+	e.stubs[mode] = append(e.stubs[mode], st)
+	id := st.id()
+	if st.arguments != 0 {
+		id |= argumentsFlag
+	}
+	e.writeBlock(int64(st.addr()-b.addr), arm64.stubAt(mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: id, description: st.arguments}))
+	e.writeBlock(int64(recordsAt+st.index*recordSize), st.record())
 }
 
 func (e *emulated) file(name string, size int64) *os.File {
@@ -248,6 +262,11 @@ func arm64Sites(t *testing.T, program string) []*Site {
 			sites = append(sites, &Site{Site: s, Addr: s.Addr, Image: image})
 		}
 	}
+	for _, s := range sites {
+		if s.Function.Name == "told" {
+			s.Arguments = []Argument{{Value, 0}, {Value, 4}, {Value, 6}, {String, 7}, {Float, 7}, {Value, 8}, {String, 9}, {Float, 1}}
+		}
+	}
 	if len(sites) != len(callsOfRound)+len(furtherFunctions) {
 		t.Fatalf("sites of %d functions, want %d", len(sites), len(callsOfRound)+len(furtherFunctions))
 	}
@@ -301,7 +320,7 @@ var callsOfRound = map[string]int{
 	"leaf": 3, "middle": 1, "fib": 177, "tail": 1, "tailed": 1, "many": 1, "jumped": 1, "jumper": 1, "handled": 1, "empty": 1,
 }
 
-var furtherFunctions = []string{"walk", "walked", "ender", "ended", "interrupted"}
+var furtherFunctions = []string{"told", "walk", "walked", "ender", "ended", "interrupted"}
 
 // TestARM64 runs the trampoline under emulation: on several threads, with signals
 // and longjmp, counts and events are exact, and the program works as before.
@@ -364,6 +383,53 @@ func TestARM64(t *testing.T) {
 				t.Errorf("lost %d and %d", lost, noThread)
 			}
 		})
+	}
+}
+
+// TestARM64Arguments compares arguments with those that the program passes. qemu-user
+// cannot read strings as the kernel does.
+func TestARM64Arguments(t *testing.T) {
+	e := emulate(t, "-fpatchable-function-entry=2")
+	const threads, rounds = 3, 200
+	from := Mode(0)
+	for _, test := range []struct {
+		mode   Mode
+		filter Filter
+	}{{Entries, Filter{}}, {Filtered, Filter{}}, {Filtered, Filter{MinTime: 1}}} {
+		e.s.region.filter(test.filter)
+		e.switchTo(from, test.mode)
+		from = test.mode
+		if got := e.say("tell %d %d", threads, rounds); got != "bad 0" {
+			t.Errorf("it says %q", got)
+		}
+		calls := make(map[string]int)
+		for e.s.Read(func(_ proc.Thread, events []Event) {
+			for i := 0; i < len(events); i++ {
+				site := e.s.Site(events[i].ID)
+				var words []uint64
+				for ; i+1 < len(events) && events[i+1].ID == WordFlag; i++ {
+					words = append(words, events[i+1].Time)
+				}
+				if site.Function.Name == "told" && events[i-len(words)].ID&ExitFlag == 0 {
+					words[0] &= 0xff // a char, and what else the register has
+					words[1], words[6] = uint64(int64(int32(words[1]))), uint64(int64(int32(words[6])))
+					calls[called(site, words)]++
+				}
+			}
+		}) > 0 {
+		}
+		want := map[string]int{fmt.Sprintf(`told(120, -5, 7, ""!, %x, -9, ""!, %x)`, math.Float32bits(8.5), math.Float32bits(-0.25)): threads * rounds}
+		if test.filter.MinTime > 0 { // those that took long enough
+			for call := range want {
+				want[call] = min(want[call], max(calls[call], 1))
+			}
+		}
+		if diff := cmp.Diff(want, calls); diff != "" {
+			t.Errorf("mode %d %+v: -want +got:\n%s", test.mode, test.filter, diff)
+		}
+	}
+	if lost, noThread := e.s.Lost(); lost != 0 || noThread != 0 {
+		t.Errorf("lost %d and %d", lost, noThread)
 	}
 }
 

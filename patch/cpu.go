@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 
+	features "golang.org/x/sys/cpu"
+
 	"footfall/proc"
 )
 
@@ -18,7 +20,6 @@ type cpu struct {
 	machine    elf.Machine         // of programs
 	trampoline []byte              // the code that runs in the target
 	routines   map[Mode][2]routine // of the modes that there are; the second is 0 if exits are not seen
-	arguments  bool                // they can be recorded
 
 	jumpSize    int                            // of what is written at a site
 	jump        func(at, target uint64) []byte // encodes that
@@ -55,8 +56,6 @@ func (c *cpu) supports(p *proc.Process, o *Options) error {
 		return fmt.Errorf("process %d: calls are recorded on x86-64 and arm64 only: %w", p.PID, ErrNotSupported)
 	case os.Getpagesize() != pageSize:
 		return fmt.Errorf("process %d: calls are recorded where memory has pages of %d bytes, not %d: %w", p.PID, pageSize, os.Getpagesize(), ErrNotSupported)
-	case o.Arguments && !c.arguments:
-		return fmt.Errorf("process %d: arguments are not recorded on %s: %w", p.PID, runtime.GOARCH, ErrNotSupported)
 	}
 	return nil
 }
@@ -72,6 +71,7 @@ const (
 	rangesAt       = 24 // 8 pairs of u64
 	maxBlocks      = 8
 	stacksAt       = rangesAt + 16*maxBlocks // address and size u64; amd64 knows them
+	sveAt          = stacksAt + 16           // u64, not 0: there is SVE; of arm64
 	routineTable   = 0x100                   // u32 each, in the order of routine
 )
 
@@ -110,6 +110,9 @@ func (c *cpu) code(shadow, idPlace uint64, stacks [2]uint64, blocks []*block) []
 	}
 	word(code[stacksAt:], stacks[0])
 	word(code[stacksAt+8:], stacks[1])
+	if features.ARM64.HasSVE {
+		code[sveAt] = 1
+	}
 	return code
 }
 

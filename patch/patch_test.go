@@ -117,9 +117,6 @@ func (g *target) open(sites []*Site, o Options) *Session {
 	if o.RingSize == 0 {
 		o.RingSize = 16 << 20 // so that nothing is lost however late we read
 	}
-	if o.Arguments && !native.arguments {
-		g.t.Skipf("arguments are not recorded on %s", runtime.GOARCH)
-	}
 	s, err := Open(g.p, sites, o)
 	if skipForbidden(g.t, err); err != nil {
 		g.t.Fatal(err)

@@ -49,6 +49,14 @@ NOINLINE struct big many(int a, long b, double c, int d, double e, long f, int g
 	return (struct big){{a + b + c, d + e, f + g, h + i, j + k, l}};
 }
 
+/* Arguments in all registers and on the stack. */
+NOINLINE double told(char a, long b, unsigned short c, long d, int e, long f, long g, const char *h, double s, float t, int i, const char *j,
+		     double u, double v, double w, double x, double y, float z)
+{
+	sink = a + b + c + d + e + f + g + i;
+	return s + t + u + v + w + x + y + z + (h != 0) + (j != 0);
+}
+
 NOINLINE void jumper(jmp_buf where) { sink = 1; longjmp(where, 1); }
 NOINLINE int jumped(int x)
 {
@@ -122,6 +130,16 @@ static void *runner(void *arg)
 	long bad = 0;
 	for (int i = 0; i < rounds; i++)
 		bad += round_of(i);
+	return (void *)(bad + (long)arg);
+}
+
+static void *teller(void *arg)
+{
+	long bad = 0;
+	for (int i = 0; i < rounds; i++) {
+		bad += told('x', i, 65535, 1L << 40, -5, -6, 7, 0, 2.5, -0.25, -9, (const char *)16, 3, 4, 5, 6, 7, 8.5) != 35.75 + 1;
+		bad += !preserved();
+	}
 	return (void *)(bad + (long)arg);
 }
 
@@ -245,6 +263,8 @@ int main(void)
 			interruptions = rounds_made = 0;
 			long bad = threads(n, runner_in_storm);
 			printf("bad %ld %d %d\n", bad, rounds_made, interruptions);
+		} else if (sscanf(line, "tell %d %d", &n, &rounds) == 2) {
+			printf("bad %ld\n", threads(n, teller));
 		} else if (sscanf(line, "main %d", &rounds) == 1) {
 			printf("bad %ld\n", (long)runner(NULL));
 		} else if (strcmp(line, "walk\n") == 0) {

@@ -1,7 +1,7 @@
 // The code that runs inside the watched program on arm64: what happens between
 // a site and the function behind it, and after the function. It is to amd64.S
 // what arm64.go is to amd64.go: the block of memory in which it lies, the table
-// of threads and the rings are the same, and drawn there. It has no arguments.
+// of threads and the rings are the same, and drawn there.
 //
 // The site, a nop, becomes a branch to a stub, which is one of these
 // (patch/arm64.go writes them):
@@ -53,7 +53,8 @@
         .set    THREAD_TOP, 88
         .set    THREAD_ASKS, 96         // an address in its stack, if that is to be known
         .set    THREAD_POINTERS, 104    // chains that frame pointers led on
-        .set    MAX_DEPTH, -64          // before the table
+        .set    PID, -80                // u32, before the table
+        .set    MAX_DEPTH, -64
         .set    MIN_TIME, -56
         .set    PERIOD, -48
         .set    ROOTS, -40              // not 0: record below roots only
@@ -62,6 +63,9 @@
         .set    CHAIN_SHIFT, -20        // u32; log2 of a chain's size
         .set    EXIT, 0x80000000        // in an event's id
         .set    ROOT, 30                // bit of a stub's id
+        .set    ARGUMENTS, 29           // bit of it: there is a description of them
+        .set    WORD, 0x10000000        // in an event's id: it is a word of the one before
+        .set    WORDS_SHIFT, 20         // in an event's id: how many words follow
         .set    WRITTEN, 0              // bits of frames
         .set    MUTED, 1
         .set    FRAME, 64
@@ -69,6 +73,7 @@
         .set    ENTRY_ID, 44 - 8        // from x30 on
         .set    EXIT_ID, 44 - 28
 
+        .arch   armv8-a+sve             // used where the processor has it
         .text
 start:
 shadow: .quad   0
@@ -76,10 +81,12 @@ tid_at: .quad   0                       // where tpidr_el0 has the thread's id
 nranges:.quad   0
 ranges: .fill   16, 8, 0                // of all stubs: address, size
 stacks: .quad   0, 0                    // that have a shadow: lowest address, size
+sve:    .quad   0                       // not 0: the processor has it
         .org    0x100
         .long   entry - start, exit - start
         .long   entry_only - start, count - start, chain - start
         .long   entry_filtered - start, exit_filtered - start
+        .long   entry_arguments - start
         .org    0x140
 
 // increment adds 1 to the word at \at. It is not for other threads: a signal
@@ -232,9 +239,12 @@ count:
         increment x2
         done
 
-// write writes the event of time x0, id w4 and A x5. Changes x2, x3, x16, x17.
+// write writes the event of time x0, id w4 and A x5; where the id says so with the
+// arguments of the frame x7. Changes x2, x3, x11, x16, x17.
 write:
-        add     x2, x1, #THREAD_HEAD
+        tbz     w4, #ARGUMENTS, 3f
+        tbz     w4, #31, write_frame    // no exit
+3:      add     x2, x1, #THREAD_HEAD
         ldr     x3, [x2]
         ldr     x16, [x1, #THREAD_LIMIT]
         cmp     x3, x16
@@ -262,22 +272,287 @@ write:
         increment x2
         ret
 
+// buffer_of_frame sets x11 to the buffer of the frame x7. Changes x16.
+        .macro  buffer_of_frame
+        ldr     x11, [x1, #THREAD_FRAMES]
+        sub     x16, x7, x11
+        add     x11, x11, x16, lsl #4   // of 32 bytes 512
+        add     x11, x11, #0x8000
+        .endm
+
+write_frame:
+        str     x30, [sp, #-16]!
+        buffer_of_frame
+        bl      write_arguments
+        ldr     x30, [sp], #16
+        ret
+
         .set    MORE, 64
         .macro  save_more
         sub     sp, sp, #MORE
         stp     x5, x6, [sp]
         stp     x7, x8, [sp, #16]
         stp     x9, x10, [sp, #32]
-        str     x30, [sp, #48]
+        stp     x30, x11, [sp, #48]
         .endm
 
         .macro  restore_more
         ldp     x5, x6, [sp]
         ldp     x7, x8, [sp, #16]
         ldp     x9, x10, [sp, #32]
-        ldr     x30, [sp, #48]
+        ldp     x30, x11, [sp, #48]
         add     sp, sp, #MORE
         .endm
+
+// Arguments are recorded as amd64.S has it: in words of 64 bits, each in the place
+// of an event after the one of the call, which has their number.
+//
+// entry_arguments is entry_only with arguments.
+        .p2align 4
+entry_arguments:
+        save
+        find_thread nothing
+        save_more
+        mov     x10, x17
+        add     x5, sp, #MORE + FRAME   // A
+        ldr     w4, [x30, #ENTRY_ID]
+        bl      record_arguments
+        restore_more
+        done
+
+// record_arguments writes the event of a call of id w4 with its arguments. x10 is the
+// table, x5 is A; save and save_more have the registers of the caller below it.
+//
+//   A - 128 ... -112   x5, x6, x7
+//   A - 40 ... -8      x0, x1, x2, x3, x4
+//   A                  the arguments that have no register
+//
+// Changes x0, x2, x3, x11, x16, x17.
+record_arguments:
+        str     x30, [sp, #-16]!
+        sub     sp, sp, #BUFFER
+        mov     x11, sp
+        bl      capture
+        mrs     x0, cntvct_el0
+        bl      write_arguments
+        add     sp, sp, #BUFFER
+        ldr     x30, [sp], #16
+        ret
+
+// write_arguments writes the event of time x0, id w4 and A x5 with the words of the
+// buffer x11. Changes x2, x3, x16, x17. There must be room for several such: those of
+// signal handlers which come before it.
+        .set    ROOM, 512
+write_arguments:
+        stp     x12, x13, [sp, #-32]!
+        str     x14, [sp, #16]
+        ldr     w12, [x11]
+        and     w12, w12, #63
+        add     x2, x1, #THREAD_HEAD
+        ldr     x3, [x2]
+        add     x3, x3, #ROOM
+        ldr     x16, [x1, #THREAD_LIMIT]
+        cmp     x3, x16
+        b.hs    4f
+1:      ldxr    x3, [x2]
+        add     x16, x3, x12
+        add     x16, x16, #1
+        stxr    w17, x16, [x2]
+        cbnz    w17, 1b
+        ldr     w16, [x1, #THREAD_MASK]
+        ldr     x17, [x1, #THREAD_RING]
+        mov     w13, #0
+2:      cmp     w13, w12
+        b.hs    3f
+        add     w13, w13, #1
+        add     w2, w3, w13
+        and     w2, w2, w16
+        add     x2, x17, x2, lsl #4
+        ldr     x14, [x11, x13, lsl #3]
+        str     x14, [x2]
+        mov     w14, #WORD
+        str     w14, [x2, #8]
+        b       2b
+3:      and     w3, w3, w16
+        add     x3, x17, x3, lsl #4
+        and     w14, w4, #1 << ROOT
+        bfi     w14, w4, #0, #WORDS_SHIFT
+        orr     w14, w14, w12, lsl #WORDS_SHIFT
+        stp     w14, w5, [x3, #8]
+        stlr    x0, [x3]
+        b       5f
+4:      ldr     w16, [x1, #THREAD_MASK]
+        add     x17, x1, #THREAD_TAIL
+        ldar    x17, [x17]
+        add     x16, x16, x17
+        sub     x16, x16, #63
+        str     x16, [x1, #THREAD_LIMIT]
+        cmp     x3, x16
+        b.lo    1b
+        add     x2, x1, #THREAD_LOST
+        increment x2
+5:      ldr     x14, [sp, #16]
+        ldp     x12, x13, [sp], #32
+        ret
+
+// capture writes the arguments of the stub of id w4 to the buffer x11: the number of
+// words u64, then the words. What there is to write says the record of the stub
+// (patch/block.go), in a byte for each, up to one of 0: what it is, and in the low half
+// which (from 0 on).
+//
+//   VALUE    integers and pointers as they are passed, 8 in registers, the others
+//            on the stack: a word
+//   STRING   the same, and where it points: the pointer, the length in the low
+//            half of a word with flags above, and as many words as it takes
+//   FLOAT    d0 to d7
+//
+// x5 and x10 are as for record_arguments. Changes x0, x2, x3, x16, x17.
+        .set    RECORDS, 0x304000 - 0x2000
+        .set    RECORD, 40
+        .set    DESCRIPTION, 32
+        .set    VALUE, 0x10
+        .set    STRING, 0x20
+        .set    FLOAT, 0x30
+        .set    STRING_SIZE, 48
+        .set    BUFFER, 16 + 8 * 64
+        .set    CUT, 1 << 32            // the string is longer
+        .set    BAD, 1 << 33            // there is no memory where it goes on
+places: .byte   -5, -4, -3, -2, -1, -16, -15, -14 // x0 to x7, in words from A on
+        .byte   0, 1, 2, 3, 4, 5, 6, 7
+        .p2align 4
+capture:
+        stp     x30, x12, [sp, #-32]!
+        stp     x13, x14, [sp, #16]
+        adr     x16, start
+        add     x16, x16, #RECORDS
+        and     w2, w4, #0xffff
+        mov     w3, #RECORD
+        umaddl  x16, w2, w3, x16
+        ldr     x12, [x16, #DESCRIPTION]
+        add     x13, x11, #8
+1:      ands    w0, w12, #0xff
+        b.eq    3f
+        lsr     x12, x12, #8
+        and     w2, w0, #15
+        cmp     w0, #FLOAT
+        b.hs    2f
+        adr     x16, places
+        ldrsb   x16, [x16, x2]
+        ldr     x14, [x5, x16, lsl #3]
+        str     x14, [x13], #8
+        cmp     w0, #STRING
+        b.lo    1b
+        bl      string
+        b       1b
+2:      adr     x16, floats
+        add     x16, x16, x2, lsl #3
+        blr     x16
+        b       1b
+3:      sub     x13, x13, x11
+        lsr     x13, x13, #3
+        sub     x13, x13, #1
+        str     x13, [x11]
+        ldp     x13, x14, [sp, #16]
+        ldp     x30, x12, [sp], #32
+        ret
+
+floats:
+        .irp    n, 0, 1, 2, 3, 4, 5, 6, 7
+        str     d\n, [x13], #8
+        ret
+        .endr
+
+// string writes the string at x14 to x13, which it moves. The kernel copies it,
+// from this process to itself: a pointer to nowhere is an error there, and no
+// signal here. It is asked for the rest of a page and the next one apart. x1 is the
+// thread, x10 the table. Changes x0, x2, x3, x16, x17.
+        .set    SYS_process_vm_readv, 270
+string:
+        mov     x2, #0
+        cbz     x14, 4f
+        sub     sp, sp, #96
+        stp     x1, x4, [sp, #48]
+        stp     x5, x8, [sp, #64]
+        str     x30, [sp, #80]
+        add     x0, x13, #8
+        mov     x3, #STRING_SIZE
+        stp     x0, x3, [sp]            // to
+        and     x0, x14, #4095
+        mov     x2, #4096
+        sub     x0, x2, x0
+        cmp     x0, x3
+        csel    x0, x3, x0, hi
+        stp     x14, x0, [sp, #16]      // from
+        add     x2, x14, x0
+        sub     x3, x3, x0
+        stp     x2, x3, [sp, #32]       // and from
+        ldur    w0, [x10, #PID]
+        ldr     x2, tid_at
+        cbz     x2, 1f
+        ldr     w0, [x1]                // in a child that of the child
+1:      mov     x1, sp
+        mov     x2, #1
+        add     x3, sp, #16
+        mov     x4, #2
+        mov     x5, #0
+        mov     x8, #SYS_process_vm_readv
+        bl      kernel
+        ldp     x1, x4, [sp, #48]
+        ldp     x5, x8, [sp, #64]
+        ldr     x30, [sp, #80]
+        add     sp, sp, #96
+        mov     x2, #0
+        cmp     x0, #0
+        b.le    4f
+        add     x3, x13, #8
+3:      ldrb    w16, [x3, x2]
+        cbz     w16, 5f
+        add     x2, x2, #1
+        cmp     x2, x0
+        b.lo    3b
+        orr     x2, x2, #CUT
+        cmp     x0, #STRING_SIZE
+        b.eq    5f
+        and     x2, x2, #~CUT
+4:      orr     x2, x2, #BAD
+5:      add     w3, w2, #7
+        and     w3, w3, #~7
+        str     x2, [x13], #8
+        add     x13, x13, x3
+        ret
+
+// kernel makes the system call of x8, which keeps all that is said not to be its
+// result, but in the kernel not what SVE has more than other vectors have. Changes x0,
+// x16.
+kernel:
+        ldr     x16, sve
+        cbnz    x16, 1f
+        svc     #0
+        ret
+1:      addvl   sp, sp, #-30
+        addvl   sp, sp, #-5             // 32 vectors; 17 predicates have an eighth of one
+        .irp    n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        str     p\n, [sp, #\n, mul vl]
+        str     z\n, [sp, #(\n + 3), mul vl]
+        .endr
+        .irp    n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+        str     z\n, [sp, #(\n + 3), mul vl]
+        .endr
+        rdffr   p0.b
+        str     p0, [sp, #16, mul vl]
+        svc     #0
+        ldr     p0, [sp, #16, mul vl]
+        wrffr   p0.b
+        .irp    n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        ldr     p\n, [sp, #\n, mul vl]
+        ldr     z\n, [sp, #(\n + 3), mul vl]
+        .endr
+        .irp    n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+        ldr     z\n, [sp, #(\n + 3), mul vl]
+        .endr
+        addvl   sp, sp, #5
+        addvl   sp, sp, #30
+        ret
 
 // With filters each thread has a stack of its open calls, frames of 32 bytes as
 // amd64.S has them: A u64, time u64, id u32, flags u32.
@@ -347,6 +622,8 @@ entry_filtered:
         str     x8, [x1, #THREAD_DEPTH]
         str     x5, [x7]                // a handler may just have been here
         str     w4, [x7, #16]
+        tbnz    w4, #ARGUMENTS, frame_arguments
+captured:
         mrs     x0, cntvct_el0
         str     x0, [x7, #8]
         cbnz    w9, 9f
@@ -362,6 +639,17 @@ entry_filtered:
         restore_more
         mov     x16, #1
         done
+// The arguments are kept with the frame, until it is known whether the call is
+// recorded.
+frame_arguments:
+        cbnz    w9, captured
+        buffer_of_frame
+        str     xzr, [x11]              // as long as a handler may see the frame
+        mrs     x0, cntvct_el0
+        str     x0, [x7, #8]
+        str     w9, [x7, #20]
+        bl      capture
+        b       captured
 multiplier:
         .long   747796405
 addend:
@@ -370,7 +658,10 @@ addend:
 unreturned:
         ldur    x2, [x10, #MIN_TIME]
         cbnz    x2, unrecorded
-        mrs     x0, cntvct_el0
+        tbz     w4, #ARGUMENTS, 1f
+        bl      record_arguments
+        b       unrecorded
+1:      mrs     x0, cntvct_el0
         bl      write
 unrecorded:
         restore_more
@@ -552,11 +843,13 @@ probe:
         cbnz    w2, 3f
         stlxr   w2, w0, [x1]
         cbnz    w2, 2b
-        stp     x0, x8, [sp, #-16]!
+        stp     x0, x8, [sp, #-32]!
+        str     x30, [sp, #16]
         mov     x8, #172                // getpid
-        svc     #0
+        bl      kernel
         str     w0, [x1, #THREAD_PID]
-        ldp     x0, x8, [sp], #16
+        ldr     x30, [sp, #16]
+        ldp     x0, x8, [sp], #32
 9:      ret
 3:      clrex
         cmp     w2, w0                  // a signal handler of this thread was faster
