@@ -21,6 +21,7 @@ import (
 type CallFrames struct {
 	order  binary.ByteOrder
 	wide   bool
+	first  uint64 // register that rows have
 	addr   uint64 // of the section
 	data   []byte
 	codes  []codeFrames // by ascending address
@@ -66,8 +67,10 @@ type Rule struct {
 }
 
 // FrameRegisters is the number of registers that rules know, by their numbers
-// in DWARF.
+// in DWARF; of arm64 they are those from firstARM64 on.
 const FrameRegisters = 17
+
+const firstARM64 = 16
 
 // A FrameRow has the rules for code.
 type FrameRow struct {
@@ -92,6 +95,9 @@ func (f *File) CallFrames() (*CallFrames, error) {
 		return nil, err
 	}
 	c := &CallFrames{order: f.Order, wide: f.Class == elf.ELFCLASS64, addr: s.Addr, data: b, common: make(map[uint64]*commonFrames)}
+	if f.Machine == elf.EM_AARCH64 {
+		c.first = firstARM64
+	}
 	c.index()
 	slices.SortFunc(c.codes, func(a, b codeFrames) int { return cmp.Compare(a.low, b.low) })
 	return c, nil
@@ -302,6 +308,10 @@ func (m *frameMachine) run(rules []byte, loc, addr uint64) error {
 		case 0x16: // val_expression
 			reg := r.uleb()
 			m.set(reg, Rule{Kind: RuleComputed, Expression: r.block()})
+		case 0x2d: // AARCH64_negate_ra_state: the return address is signed, or no longer
+			if m.c.first != firstARM64 {
+				return errFrames
+			}
 		case 0x2e: // GNU_args_size
 			r.uleb()
 		default:
@@ -329,14 +339,14 @@ func (m *frameMachine) advance(from, to uint64) uint64 {
 }
 
 func (m *frameMachine) set(register uint64, rule Rule) {
-	if register < FrameRegisters {
-		m.row.Registers[register] = rule
+	if i := register - m.c.first; i < FrameRegisters {
+		m.row.Registers[i] = rule
 	}
 }
 
 func (m *frameMachine) restore(register uint64) {
-	if register < FrameRegisters {
-		m.row.Registers[register] = m.initial.Registers[register]
+	if i := register - m.c.first; i < FrameRegisters {
+		m.row.Registers[i] = m.initial.Registers[i]
 	}
 }
 

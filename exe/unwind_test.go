@@ -22,15 +22,22 @@ int main(int argc, char **argv) { (void)argv; return saves(argc, 2, 3) + array(a
 
 // TestUnwindRows compares rows with those that readelf interprets.
 func TestUnwindRows(t *testing.T) {
-	for _, compiler := range []string{"gcc-12", "clang-16"} {
-		for _, level := range []string{"-O0", "-O2"} {
+	for compiler, registers := range map[string][2]string{
+		"gcc-12": {"rsp", "rbp"}, "clang-16": {"rsp", "rbp"},
+		"aarch64-linux-gnu-gcc": {"sp", "x29"}, "clang-16 --target=aarch64-linux-gnu": {"sp", "x29"},
+	} {
+		for _, level := range []string{"-O0", "-O2", "-O2 -fomit-frame-pointer", "-O1 -mbranch-protection=standard"} {
+			if strings.Contains(level, "protection") && registers[0] != "sp" {
+				continue
+			}
 			t.Run(compiler+level, func(t *testing.T) {
 				dir := t.TempDir()
 				source, program := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
 				if err := os.WriteFile(source, []byte(unwindProgram), 0o666); err != nil {
 					t.Fatal(err)
 				}
-				if out, err := exec.Command(compiler, level, "-o", program, source).CombinedOutput(); err != nil {
+				command := append(strings.Fields(compiler+" "+level), "-o", program, source)
+				if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 				out, err := exec.Command("readelf", "--debug-dump=frames-interp", "--wide", program).Output()
@@ -51,15 +58,18 @@ func TestUnwindRows(t *testing.T) {
 					t.Fatal(err)
 				}
 				compared := 0
-				for addr, want := range readelfRows(string(out)) {
+				for addr, want := range readelfRows(string(out), registers[1]) {
 					i := sort.Search(len(rows), func(i int) bool { return rows[i].Addr > addr }) - 1
 					if i < 0 {
 						t.Errorf("%x: no row", addr)
 						continue
 					}
 					r := rows[i]
-					register := map[bool]string{false: "rsp", true: "rbp"}[r.FromFramePointer]
-					got := fmt.Sprintf("%s+%d rbp %d", register, r.CFA, r.FramePointer)
+					register := registers[0]
+					if r.FromFramePointer {
+						register = registers[1]
+					}
+					got := fmt.Sprintf("%s+%d fp %d ra c%d", register, r.CFA, r.FramePointer, r.Return)
 					if !r.Known {
 						got = "unknown"
 					}
@@ -85,7 +95,7 @@ var (
 //
 //	   LOC           CFA      rbx   rbp   ra
 //	0000000000001130 rsp+8    u     u     c-8
-func readelfRows(text string) map[uint64]string {
+func readelfRows(text, framePointer string) map[uint64]string {
 	rows := make(map[uint64]string)
 	var columns []string
 	function := false
@@ -107,14 +117,14 @@ func readelfRows(text string) map[uint64]string {
 		}
 		addr, _ := strconv.ParseUint(m[1], 16, 64)
 		values := strings.Fields(m[2])
-		rbp, ra := 0, ""
+		fp, ra := 0, ""
 		for i, column := range columns {
 			if i+1 >= len(values) {
 				break
 			}
 			value := values[i+1]
-			if column == "rbp" && strings.HasPrefix(value, "c") {
-				rbp, _ = strconv.Atoi(value[1:])
+			if column == framePointer && strings.HasPrefix(value, "c") {
+				fp, _ = strconv.Atoi(value[1:])
 			}
 			if column == "ra" {
 				ra = value
@@ -123,7 +133,7 @@ func readelfRows(text string) map[uint64]string {
 		if values[0] == "exp" {
 			continue // of stubs of the linker; readelf may leave out the next function's row
 		}
-		if rows[addr] = fmt.Sprintf("%s rbp %d", values[0], rbp); ra != "c-8" {
+		if rows[addr] = fmt.Sprintf("%s fp %d ra %s", values[0], fp, ra); !strings.HasPrefix(ra, "c") {
 			rows[addr] = "unknown"
 		}
 	}
@@ -134,12 +144,14 @@ func FuzzUnwindRows(f *testing.F) {
 	f.Add([]byte("\x14\x00\x00\x00\x00\x00\x00\x00\x01zR\x00\x01x\x10\x01\x1b\x0c\x07\x08\x90\x01\x00\x00" +
 		"\x18\x00\x00\x00\x1c\x00\x00\x00\x00\x10\x00\x00\x20\x00\x00\x00\x00A\x0e\x10\x86\x02C\x0d\x06\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c := &CallFrames{order: binary.LittleEndian, wide: true, addr: 0x400000, data: b, common: make(map[uint64]*commonFrames)}
-		c.index()
-		rows := c.unwindRows()
-		for i := 1; i < len(rows); i++ {
-			if rows[i].Addr < rows[i-1].Addr {
-				t.Fatal("rows are not in order")
+		for _, first := range []uint64{0, firstARM64} {
+			c := &CallFrames{order: binary.LittleEndian, wide: true, first: first, addr: 0x400000, data: b, common: make(map[uint64]*commonFrames)}
+			c.index()
+			rows := c.unwindRows()
+			for i := 1; i < len(rows); i++ {
+				if rows[i].Addr < rows[i-1].Addr {
+					t.Fatal("rows are not in order")
+				}
 			}
 		}
 	})

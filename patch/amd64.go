@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"fmt"
+
+	"footfall/exe"
 )
 
 // The trampoline is trampoline/amd64.S, by
@@ -31,7 +33,10 @@ var amd64 = &cpu{
 	jump:       func(at, target uint64) []byte { return relative(0xe9, at, target) },
 	reach:      0x70000000,
 	stub:       stubAMD64,
+	described:  describedAMD64,
 	breakpoint: []byte{0xcc},
+	landing:    []byte{0xf3, 0x0f, 0x1e, 0xfa}, // endbr64
+	ret:        []byte{0xc3},
 	stacksFrom: 0x7e0000000000,
 	idPlaces:   []uint64{0x2d0, 0x38}, // glibc, musl
 
@@ -79,4 +84,9 @@ func stubAMD64(s stubCode) []byte {
 		put(0xcc)
 	}
 	return binary.LittleEndian.AppendUint64(b, s.description)
+}
+
+// describedAMD64 encodes a row as trampoline/amd64.S has it.
+func describedAMD64(row exe.UnwindRow) uint64 {
+	return uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | ruleDescribed
 }

@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"fmt"
+
+	"footfall/exe"
 )
 
 // The trampoline is trampoline/arm64.S, by
@@ -29,6 +31,9 @@ var arm64 = &cpu{
 		Counts:   {countRoutine},
 		Chains:   {chainRoutine},
 		Filtered: {entryFilteredRoutine, exitFilteredRoutine},
+		chainsOn: {chainRoutine, exitCallerRoutine},
+		leads:    {entryCallerRoutine, exitCallerRoutine},
+		notices:  {noticeRoutine},
 	},
 	jumpSize: 4,
 	jump: func(at, target uint64) []byte {
@@ -36,7 +41,10 @@ var arm64 = &cpu{
 	},
 	reach:       1<<27 - blockSize - 1<<16,
 	stub:        stubARM64,
+	described:   describedARM64,
 	breakpoint:  []byte{0x00, 0x00, 0x20, 0xd4}, // brk #0
+	landing:     []byte{0x5f, 0x24, 0x03, 0xd5}, // bti c
+	ret:         []byte{0xc0, 0x03, 0x5f, 0xd6},
 	stacksFrom:  0xfe0000000000,
 	threadBlock: -2048, // before the thread pointer
 
@@ -75,7 +83,11 @@ func stubARM64(s stubCode) []byte {
 	branch(arm64BL, s.entry)
 	if s.exit == 0 {
 		put(arm64Pop)
-		branch(arm64B, s.resume)
+		if s.resume != 0 {
+			branch(arm64B, s.resume)
+		} else {
+			put(arm64Ret) // the function was empty
+		}
 	} else {
 		put(arm64CBZ | (36-8)/4<<5)
 		put(arm64Drop)
@@ -92,4 +104,31 @@ func stubARM64(s stubCode) []byte {
 	}
 	put(s.id)
 	return code
+}
+
+// describedARM64 encodes a row as trampoline/arm64.S has it. Compilers store registers
+// near the CFA, below which are the variables, or near the stack pointer.
+func describedARM64(row exe.UnwindRow) uint64 {
+	fromBase := row.CFA + 8
+	for _, from := range []struct {
+		offset int32
+		flag   uint64
+	}{{0, 0}, {fromBase, 1 << 47}} {
+		fp, ret := int64(row.FramePointer)+int64(from.offset), int64(row.Return)+int64(from.offset)
+		if row.FramePointer == 0 {
+			fp = 0
+		} else if fp == 0 {
+			continue // that is for one that is not stored
+		}
+		if words(fp, 15) && words(ret, 14) {
+			return uint64(uint32(row.CFA)) | uint64(fp/8)&(1<<15-1)<<32 | from.flag | ruleDescribed | uint64(ret/8)<<50
+		}
+	}
+	return ruleEnd
+}
+
+// words tells whether n bytes are words whose number has so many bits.
+func words(n int64, bits int) bool {
+	limit := int64(8) << (bits - 1)
+	return n%8 == 0 && -limit <= n && n < limit
 }

@@ -156,7 +156,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	program := build(t, "aarch64-linux-gnu-gcc", "arm64.c", append(flags, "-static", "-fexceptions")...)
 	e := &emulated{target: start(t, "qemu-aarch64", program), stubs: make(map[Mode][]*stub)}
 	e.s = &Session{p: e.p, ownPID: e.p.PID, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread)}
-	e.s.options.RingSize = 1 << 20
+	e.s.options.RingSize, e.s.options.ChainDepth = 1<<20, 5
 	b := &block{addr: emulatedBlock, byKey: make(map[stubKey][]*stub)}
 	e.s.blocks = []*block{b}
 	e.mapRegion()
@@ -171,7 +171,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	e.writeBlock(codeAt, code)
 	e.writeBlock(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
 	for _, site := range arm64Sites(t, program) {
-		for _, mode := range []Mode{Counts, Entries, Exits, Filtered} {
+		for _, mode := range []Mode{Counts, Entries, Exits, Filtered, Chains, leads} {
 			e.addStub(site, mode)
 		}
 	}
@@ -214,7 +214,7 @@ func (e *emulated) file(name string, size int64) *os.File {
 func (e *emulated) mapRegion() {
 	e.t.Helper()
 	r := &region{addr: emulatedRegion, ringSize: uint64(e.s.options.RingSize)}
-	size := int(ringsAt + maxThreads*r.ringSize)
+	size := int(r.rowsAt() + rowsSize)
 	r.file = e.file("region", int64(size))
 	var err error
 	if r.memory, err = unix.Mmap(int(r.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
@@ -431,6 +431,137 @@ func TestARM64Arguments(t *testing.T) {
 	if lost, noThread := e.s.Lost(); lost != 0 || noThread != 0 {
 		t.Errorf("lost %d and %d", lost, noThread)
 	}
+}
+
+// TestARM64Chains compares counted chains with the known ones, found by the tables that
+// the program has, by frame pointers, and by traced callers.
+func TestARM64Chains(t *testing.T) {
+	const threads, rounds = 3, 100
+	want := map[string]uint64{
+		"leaf middle round_of runner":   3 * threads * rounds,
+		"tailed round_of runner":        threads * rounds,
+		"jumper jumped round_of runner": threads * rounds,
+		"many round_of runner":          threads * rounds,
+	}
+	counted := map[string]Mode{"leaf": Chains, "tailed": Chains, "jumper": Chains, "many": Chains}
+	for _, test := range []struct {
+		flags    string
+		pointers bool
+		traced   []string
+	}{
+		{flags: "-fomit-frame-pointer"},
+		{flags: "-fno-omit-frame-pointer"},
+		{flags: "-fomit-frame-pointer -mbranch-protection=standard"},
+		{flags: "-fno-omit-frame-pointer", pointers: true},
+		{flags: "-mbranch-protection=standard", pointers: true},
+		{flags: "-fomit-frame-pointer", traced: []string{"middle", "tail", "jumped"}},
+	} {
+		t.Run(fmt.Sprintf("%s %v %v", test.flags, test.pointers, test.traced), func(t *testing.T) {
+			e := emulate(t, append(strings.Fields(test.flags), "-fpatchable-function-entry=2")...)
+			modes := maps.Clone(counted)
+			for _, name := range test.traced {
+				modes[name] = leads
+			}
+			e.writeChainRows(test.pointers, test.traced)
+			on := e.switchSome(modes)
+			if got := e.say("run %d %d", threads, rounds); got != "bad 0" {
+				t.Errorf("it says %q", got)
+			}
+			got := make(map[string]uint64)
+			for _, c := range e.s.Chains() {
+				names := []string{""}
+				for _, a := range c.Addresses {
+					name := fmt.Sprintf("%#x", a)
+					for _, fn := range on[0].Image.names {
+						if fn.Addr < a && a <= fn.Addr+fn.Size {
+							name = fn.Name
+						}
+					}
+					if names = append(names, name); name == "runner" {
+						break
+					}
+				}
+				// Which function was counted does not belong to the chain.
+				for chain := range want {
+					if _, callers, _ := strings.Cut(chain, " "); callers == strings.Join(names[1:], " ") && callers != "round_of runner" {
+						names[0] = strings.Fields(chain)[0]
+					}
+				}
+				got[strings.TrimSpace(strings.Join(names, " "))] += c.Count
+			}
+			together := maps.Clone(want)
+			delete(together, "tailed round_of runner")
+			delete(together, "many round_of runner")
+			together["round_of runner"] = 2 * threads * rounds
+			if diff := cmp.Diff(together, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if lost, noThread := e.s.Lost(); lost != 0 || noThread != 0 {
+				t.Errorf("lost %d and %d", lost, noThread)
+			}
+			steps, traced := uint64(0), uint64(0)
+			for i := range maxThreads {
+				steps += e.s.region.thread(i).byFP
+				traced += e.s.region.thread(i).byTrace
+			}
+			if (steps > 0) != test.pointers || (traced > 0) != (test.traced != nil) {
+				t.Errorf("%d steps by frame pointers, %d by traced callers", steps, traced)
+			}
+		})
+	}
+}
+
+// writeChainRows gives the trampoline the program's rows, or, for frame pointers, none;
+// traced functions have none of their own.
+func (e *emulated) writeChainRows(pointers bool, traced []string) {
+	e.t.Helper()
+	rows := []chainRow{{0, rulePointer}}
+	image := e.stubs[Chains][0].image(e)
+	own, err := image.file.UnwindRows()
+	if err != nil || len(own) < 100 {
+		e.t.Fatalf("%d rows, error %v", len(own), err)
+	}
+	for _, row := range own {
+		if !pointers {
+			rows = append(rows, chainRow{row.Addr, arm64.rule(row)})
+		}
+	}
+	for _, st := range e.stubs[leads] {
+		fn := e.s.Site(st.id()).Function
+		if slices.Contains(traced, fn.Name) {
+			low, high := fn.Addr, fn.Addr+fn.Size
+			rows = slices.DeleteFunc(rows, func(r chainRow) bool { return low <= r.addr && r.addr < high })
+			rows = append(rows, chainRow{low, ruleTraced | uint64(st.id())<<8})
+		}
+	}
+	slices.SortFunc(rows, func(a, b chainRow) int { return int(int64(a.addr) - int64(b.addr)) })
+	e.s.region.writeRows(e.s.region.rowsAt(), rows)
+	e.s.region.settings().rowCount = uint64(len(rows))
+	if pointers {
+		for i := range maxThreads {
+			e.s.region.thread(i).low, e.s.region.thread(i).top = emulatedStacks, emulatedStacks+emulatedSize
+		}
+	}
+}
+
+func (st *stub) image(e *emulated) *Image { return e.s.Site(st.id()).Image }
+
+// switchSome switches functions on, each with a mode.
+func (e *emulated) switchSome(modes map[string]Mode) (on []*Site) {
+	e.t.Helper()
+	for mode, stubs := range e.stubs {
+		for _, st := range stubs {
+			if site := e.s.Site(st.id()); modes[site.Function.Name] == mode {
+				e.say("change %x %x", st.site, binary.LittleEndian.Uint32(arm64.jump(st.site, st.addr())))
+				on = append(on, site)
+			}
+		}
+	}
+	if len(on) != len(modes) {
+		e.t.Fatalf("%d functions are switched on, want %d", len(on), len(modes))
+	}
+	e.writeBlock(0, binary.LittleEndian.AppendUint64(nil, e.s.region.table()))
+	return on
 }
 
 // TestARM64Signals counts calls while signals come at any time, whose handlers make

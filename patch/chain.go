@@ -18,7 +18,7 @@ import (
 // A chainRow is what the trampoline knows of the code from an address on.
 type chainRow struct{ addr, rule uint64 }
 
-// Rules, as trampoline/amd64.S has them.
+// Rules, as trampoline/amd64.S and arm64.S have them.
 const (
 	ruleEnd       = 0       // chains end
 	rulePointer   = 1       // by frame pointers
@@ -47,7 +47,7 @@ func (s *Session) unwindRows(stubs []*stub) error {
 		}
 		r.rows[image.Key()] = own
 		for _, row := range own {
-			rows = append(rows, chainRow{row.Addr, rule(row)})
+			rows = append(rows, chainRow{row.Addr, native.rule(row)})
 		}
 	}
 	s.bare = slices.DeleteFunc(s.bare, func(u Undescribed) bool { _, there := r.rows[u.Image.image.Key()]; return !there })
@@ -66,13 +66,7 @@ func (s *Session) unwindRows(stubs []*stub) error {
 	if err := unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), rowsSize); err != nil {
 		return os.NewSyscallError("fallocate", err)
 	}
-	at := r.memory[offset:]
-	for _, row := range append(rows, chainRow{addr: math.MaxUint64}) {
-		binary.LittleEndian.PutUint64(at, row.addr)
-		binary.LittleEndian.PutUint64(at[8:], row.rule)
-		at = at[16:]
-	}
-	r.sorted = rows
+	r.writeRows(offset, rows)
 	use := func() error {
 		r.settings().rows, r.settings().rowCount = r.addr+offset, uint64(len(rows))
 		return nil
@@ -81,6 +75,17 @@ func (s *Session) unwindRows(stubs []*stub) error {
 		return use() // nothing is switched on
 	}
 	return p.WhileStopped(use)
+}
+
+// writeRows writes a table, which ends with a row that no address is in.
+func (r *region) writeRows(offset uint64, rows []chainRow) {
+	at := r.memory[offset:]
+	for _, row := range append(rows, chainRow{addr: math.MaxUint64}) {
+		binary.LittleEndian.PutUint64(at, row.addr)
+		binary.LittleEndian.PutUint64(at[8:], row.rule)
+		at = at[16:]
+	}
+	r.sorted = rows
 }
 
 // known orders rows of one address: the last one counts.
@@ -171,16 +176,16 @@ func imageRows(image *proc.Image) []exe.UnwindRow {
 	return rows
 }
 
-// rule encodes a row as trampoline/amd64.S wants it.
-func rule(row exe.UnwindRow) uint64 {
+// rule encodes a row as the trampoline wants it.
+func (c *cpu) rule(row exe.UnwindRow) uint64 {
 	switch {
 	case row.Missing:
 		return rulePointer
 	case !row.Known:
 		return ruleEnd
 	}
-	v := uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | ruleDescribed
-	if row.FromFramePointer {
+	v := c.described(row)
+	if v != ruleEnd && row.FromFramePointer {
 		v |= 1 << 48
 	}
 	return v

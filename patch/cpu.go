@@ -11,6 +11,7 @@ import (
 
 	features "golang.org/x/sys/cpu"
 
+	"footfall/exe"
 	"footfall/proc"
 )
 
@@ -25,7 +26,10 @@ type cpu struct {
 	jump        func(at, target uint64) []byte // encodes that
 	reach       int64                          // of jumps, from a block to its sites
 	stub        func(stubCode) []byte          // encodes a stub, of stubSize bytes
+	described   func(exe.UnwindRow) uint64     // encodes a row that is known, but for where the CFA is from; or ruleEnd
 	breakpoint  []byte                         // an instruction
+	landing     []byte                         // one where branches may lead, of no effect
+	ret         []byte                         // one
 	stacksFrom  uint64                         // the lowest address of stacks whose exits are seen
 	threadBlock int64                          // where libc keeps what it knows of a thread, from the thread pointer on
 	idPlaces    []uint64                       // where its id is in that of some libc

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"sync/atomic"
@@ -37,7 +38,6 @@ var patience = 500 * time.Millisecond
 type notifier struct {
 	site  uint64
 	old   [8]byte
-	body  uint64 // of it: up to and with the ret
 	state uint64 // where the linker keeps r_state
 	stub  *stub
 
@@ -128,29 +128,35 @@ func openFile(i *proc.Image) (file *exe.File, done func()) {
 // functionAlignment is that of functions, where there are nops between them.
 const functionAlignment = 16
 
-// hasRoom tells whether nothing but nops lies behind the function, for a jump.
+// hasRoom tells whether there is room for a jump: nothing but nops may lie behind the
+// ret, if that is not long enough itself. Then only the ret becomes one.
 func (n *notifier) hasRoom(p *proc.Process, i *proc.Image) bool {
-	const landing, ret = "\xf3\x0f\x1e\xfa", 0xc3 // endbr64
 	code := make([]byte, functionAlignment)
 	if _, err := p.ReadAt(code, int64(n.site)); err != nil {
 		return false
 	}
-	copy(n.old[:], code)
-	if string(code[:len(landing)]) == landing {
-		n.body = uint64(len(landing))
+	body := 0
+	if bytes.HasPrefix(code, native.landing) {
+		body = len(native.landing)
 	}
-	if code[n.body] != ret {
+	if !bytes.HasPrefix(code[body:], native.ret) {
 		return false
 	}
-	n.body++
+	if len(native.ret) >= native.jumpSize {
+		n.site += uint64(body)
+		copy(n.old[:], code[body:])
+		return true
+	}
+	copy(n.old[:], code)
+	body += len(native.ret)
 	end := n.site + uint64(native.jumpSize)
 	file, done := openFile(i)
 	if file == nil {
 		return false
 	}
 	defer done()
-	room := n.body + uint64(file.Nops(code[n.body:], native.jumpSize-int(n.body)))
-	if n.site+room < end || end > (n.site+n.body+functionAlignment-1)&^(functionAlignment-1) {
+	room := uint64(body + file.Nops(code[body:], native.jumpSize-body))
+	if n.site+room < end || end > (n.site+uint64(body)+functionAlignment-1)&^(functionAlignment-1) {
 		return false
 	}
 	rows, err := file.UnwindRows() // those of another function, which begins with nops?
@@ -160,7 +166,8 @@ func (n *notifier) hasRoom(p *proc.Process, i *proc.Image) bool {
 	})
 }
 
-// noticeReturn is where in its stub the ret is.
+// noticeReturn is where in its stub the ret is, on amd64: elsewhere no thread can be
+// within the site.
 const noticeReturn = 15
 
 // Notices tells of libraries that are loaded or unloaded, if Options.Notices is set

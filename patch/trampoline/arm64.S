@@ -52,8 +52,17 @@
         .set    THREAD_LOW, 80          // its stack, as far as it is known
         .set    THREAD_TOP, 88
         .set    THREAD_ASKS, 96         // an address in its stack, if that is to be known
-        .set    THREAD_POINTERS, 104    // chains that frame pointers led on
-        .set    PID, -80                // u32, before the table
+        .set    THREAD_POINTERS, 104    // steps by frame pointers
+        .set    THREAD_TRACED, 112      // steps by traced callers
+        .set    UNANSWERED, -116        // u32; here and below: before the table, as in amd64.S
+        .set    STATE, -112
+        .set    PATIENCE, -104
+        .set    NOTICES, -96            // u32
+        .set    ANSWERED, -92           // u32
+        .set    BEAT, -88               // u32
+        .set    ANSWERING, -84          // u32
+        .set    PID, -80                // u32
+        .set    CACHE, -72              // of the rows
         .set    MAX_DEPTH, -64
         .set    MIN_TIME, -56
         .set    PERIOD, -48
@@ -61,6 +70,8 @@
         .set    NO_THREAD, -32          // calls for which the table was full
         .set    CHAIN_DEPTH, -24        // u32
         .set    CHAIN_SHIFT, -20        // u32; log2 of a chain's size
+        .set    ROWS, -16               // address of the unwind rows
+        .set    ROW_COUNT, -8
         .set    EXIT, 0x80000000        // in an event's id
         .set    ROOT, 30                // bit of a stub's id
         .set    ARGUMENTS, 29           // bit of it: there is a description of them
@@ -87,6 +98,8 @@ sve:    .quad   0                       // not 0: the processor has it
         .long   entry_only - start, count - start, chain - start
         .long   entry_filtered - start, exit_filtered - start
         .long   entry_arguments - start
+        .long   entry_caller - start, exit_caller - start
+        .long   notice - start, notice_end - start
         .org    0x140
 
 // increment adds 1 to the word at \at. It is not for other threads: a signal
@@ -466,6 +479,7 @@ floats:
 // from this process to itself: a pointer to nowhere is an error there, and no
 // signal here. It is asked for the rest of a page and the next one apart. x1 is the
 // thread, x10 the table. Changes x0, x2, x3, x16, x17.
+        .set    SYS_getpid, 172
         .set    SYS_process_vm_readv, 270
 string:
         mov     x2, #0
@@ -715,19 +729,48 @@ exit_filtered:
         restore_more
         b       restore
 
-// chain counts the chain of return addresses: where the function returns to, and
-// what the frame pointers lead to, as all code for arm64 keeps them: each points to
-// that of the caller, and above it lies where the function returns to, which may be
-// signed. One is followed only within the thread's stack, and upwards. The ring's
-// memory is a hash table of chains: count u64, number of addresses u32 (0: free, -1:
-// being written), u32, addresses u64.
+// chain counts the chain of return addresses, as amd64.S does. The ring's memory is a
+// hash table of chains: count u64, number of addresses u32 (0: free, -1: being
+// written), u32, addresses u64. Rows are {address u64, rule u64} by ascending address,
+// the rule of a row goes up to the next; one of 0 ends the chain:
+//
+//   bits 0-31    CFA, the stack pointer before the call, less sp or x29
+//   bits 32-46   where the caller's x29 is, in words from the CFA on; 0: in x29
+//   bit 47       from 8 bytes below that sp or x29 on
+//   bit 48       the CFA is from x29
+//   bit 49       set; else nothing describes the code, and
+//   bit 0        there may be a frame pointer
+//   bit 1        there is none: by traced callers. Without bit 0 the function itself
+//                is one, and bits 8-39 are its stub's id
+//   bits 50-63   where the return address is, as in bits 32-46
+//
+//   x1, x17   thread, table                 x9        multiplier of hashes
+//   x5        addresses that are wanted     x10, x11  addresses so far, their hash
+//   x6        the CFA                       x12, x13  rows, cache of rows
+//   x7        where its function returns    x14       the call before that
+//   x8        x29 there
         .set    CHAIN, 256              // addresses
         .set    CHAIN_SAVED, CHAIN + 80
-        .set    ADDRESS_BITS, 48
+        .set    ADDRESS_BITS, 48        // above them is a signature
+        .set    MAX_CALLERS, 32768      // frames of 32 bytes
+        .set    LARGEST_FRAME, 0x1000000
+        .set    FROM_BASE, 47
+        .set    FROM_X29, 48
+        .set    DESCRIBED, 49
+
+        .macro  append
+        str     x7, [sp, x10, lsl #3]
+        add     w10, w10, #1
+        eor     x11, x11, x7
+        mul     x11, x11, x9
+        cmp     w10, w5
+        b.hs    chain_count
+        .endm
+
         .p2align 4
 chain:
         save
-        find_thread nothing
+        find_thread chain_left
         sub     sp, sp, #CHAIN_SAVED
         stp     x5, x6, [sp, #CHAIN]
         stp     x7, x8, [sp, #CHAIN + 16]
@@ -744,37 +787,150 @@ chain:
         movk    x9, #0x7f4a, lsl #16
         movk    x9, #0x79b9, lsl #32
         movk    x9, #0x9e37, lsl #48
-        mov     x11, #0                 // hash
-        mov     w10, #0                 // addresses so far
-        ldp     x13, x12, [x1, #THREAD_LOW]
-        sub     x12, x12, #16
-1:      str     x7, [sp, x10, lsl #3]
-        add     w10, w10, #1
-        eor     x11, x11, x7
-        mul     x11, x11, x9
-        cmp     w10, w5
-        b.hs    2f
-        cmp     x6, x13
-        b.lo    3f
-        cmp     x6, x12
-        b.hi    3f
-        cmp     x8, x6
-        b.lo    2f
-        cmp     x8, x12
-        b.hi    2f
-        tst     x8, #7
-        b.ne    2f
-        add     x6, x8, #16
-        ldp     x8, x7, [x8]
+        mov     x11, #0
+        mov     w10, #0
+        ldur    x12, [x17, #ROWS]
+        ldur    x13, [x17, #CACHE]
+
+// If the function returns into a stub it is a traced call, or its tail call: the
+// caller's address is in the shadow.
+returned:
         ubfx    x7, x7, #0, #ADDRESS_BITS
-        cbnz    x7, 1b
-        b       2f
-3:      str     x6, [x1, #THREAD_ASKS]
-2:      cmp     w10, #1
-        b.ls    4f
+        cbz     x7, chain_count
+        adr     x16, start
+        ldr     w3, [x16, #nranges - start]
+        add     x4, x16, #ranges - start
+1:      ldp     x0, x2, [x4], #16
+        sub     x0, x7, x0
+        cmp     x0, x2
+        b.lo    2f
+        subs    w3, w3, #1
+        b.ne    1b
+        b       next_caller
+2:      ldr     x0, [x16]               // shadow
+        ldr     x7, [x6, x0]
+        ubfx    x7, x7, #0, #ADDRESS_BITS
+        cbz     x7, chain_count
+next_caller:
+        append
+        sub     x14, x7, #1
+        mul     x2, x14, x9
+        lsr     x2, x2, #50
+        add     x2, x13, x2, lsl #2     // the cache's place
+        ldr     w3, [x2]
+        add     x3, x12, x3, lsl #4
+        ldr     x0, [x3]
+        cmp     x14, x0
+        b.lo    find_row
+        ldr     x0, [x3, #16]
+        cmp     x14, x0
+        b.hs    find_row
+row_found:
+        ldr     x2, [x3, #8]
+        tbz     x2, #DESCRIBED, undescribed
+        mov     x4, x6
+        tbz     x2, #FROM_X29, 1f
+        mov     x4, x8
+1:      add     x3, x4, w2, sxtw
+        sub     x0, x3, x6              // the stack grows by a positive, small number
+        sub     x0, x0, #1
+        mov     x16, #LARGEST_FRAME
+        cmp     x0, x16
+        b.hs    chain_count
+        mov     x6, x3
+        tbz     x2, #FROM_BASE, 2f
+        sub     x3, x4, #8
+2:      sbfx    x0, x2, #32, #15
+        cbz     x0, 3f
+        ldr     x8, [x3, x0, lsl #3]
+3:      asr     x0, x2, #50
+        ldr     x7, [x3, x0, lsl #3]
+        b       returned
+
+// Without a description the traced callers tell where the function was called, if
+// it is one of them: see amd64.S. A callee's A is where the caller's stack ends.
+undescribed:
+        tbz     x2, #1, by_pointer
+        ldr     x3, [x1, #THREAD_DEPTH]
+        cmp     x3, #MAX_CALLERS
+        b.hs    chain_count
+        ldr     x4, [x1, #THREAD_FRAMES]
+        add     x3, x4, x3, lsl #5
+        mov     x16, #LARGEST_FRAME
+2:      cmp     x3, x4
+        b.eq    4f
+        sub     x3, x3, #32
+        ldr     x0, [x3]
+        subs    x0, x0, x6
+        b.ls    2b
+        cmp     x0, x16
+        b.hi    4f                      // of another stack
+        tbnz    x2, #0, 3f
+        ubfx    x0, x2, #8, #32
+        ldr     w14, [x3, #16]
+        cmp     w14, w0
+        b.ne    2b                      // left by longjmp
+        b       5f
+3:      ldr     x7, [x3, #24]
+        append
+5:      add     x2, x1, #THREAD_TRACED
+        ldp     x6, x8, [x3]
+        ldr     x0, shadow
+        ldr     x7, [x6, x0]
+        ubfx    x7, x7, #0, #ADDRESS_BITS
+        increment x2
+        b       next_caller
+4:      tbz     x2, #0, chain_count
+
+// Without a description a frame pointer is tried, as compilers for arm64 keep it: it
+// points to that of the caller, and above it lies where the function returns to. It is
+// followed only within the thread's stack, and upwards. One that is none may skip
+// callers, but does no harm.
+by_pointer:
+        tbz     x2, #0, chain_count
+        ldp     x3, x4, [x1, #THREAD_LOW]
+        cbz     x4, 7f
+        sub     x4, x4, #16
+        cmp     x6, x3
+        b.lo    7f
+        cmp     x6, x4
+        b.hi    7f
+        cmp     x8, x6
+        b.lo    chain_count
+        cmp     x8, x4
+        b.hi    chain_count
+        tst     x8, #7
+        b.ne    chain_count
         add     x2, x1, #THREAD_POINTERS
         increment x2
-4:      lsr     x11, x11, #20
+        add     x6, x8, #16
+        ldp     x8, x7, [x8]
+        b       returned
+7:      str     x6, [x1, #THREAD_ASKS]
+        b       chain_count
+
+find_row:                               // of x14; the cache's place is x2
+        mov     x3, #0                  // rows[x3] <= x14 < rows[x4]
+        ldur    x4, [x17, #ROW_COUNT]
+1:      add     x0, x3, x4
+        lsr     x0, x0, #1
+        cmp     x0, x3
+        b.eq    3f
+        lsl     x16, x0, #4
+        ldr     x16, [x12, x16]
+        cmp     x14, x16
+        b.lo    2f
+        mov     x3, x0
+        b       1b
+2:      mov     x4, x0
+        b       1b
+3:      str     w3, [x2]
+        add     x3, x12, x3, lsl #4
+        b       row_found
+
+chain_count:
+        cbz     w10, chain_done
+        lsr     x11, x11, #20
         ldur    w2, [x17, #CHAIN_SHIFT]
         ldr     w4, [x1, #THREAD_MASK]
         add     x4, x4, #1
@@ -828,7 +984,183 @@ chain_done:
         ldp     x11, x12, [sp, #CHAIN + 48]
         ldp     x13, x14, [sp, #CHAIN + 64]
         add     sp, sp, #CHAIN_SAVED
+chain_left:
+        ldr     w16, [x30, #ENTRY_ID]
+        tbnz    w16, #ROOT, caller_saved // it is a caller, too
         done
+
+// entry_caller notes a call in the thread's frames: A u64, x29 u64, id u32, u32, where
+// the function begins behind its site u64. exit_caller forgets it. What lies below the
+// A of a new call was left by longjmp; at A is one whose tail call this is: its frame
+// becomes that of the new one.
+        .p2align 4
+entry_caller:
+        save
+caller_saved:
+        find_thread plain
+        save_more
+        add     x5, sp, #MORE + FRAME   // A
+        ldr     x6, [sp, #MORE + RETURN]
+        adr     x16, start
+        ldp     x2, x3, [x16, #stacks - start]
+        sub     x2, x5, x2
+        cmp     x2, x3
+        b.hs    unrecorded
+        ldr     w2, [x30, #8]           // the stub's bl, at 16
+        sbfx    x2, x2, #0, #26
+        add     x10, x30, #8
+        add     x10, x10, x2, lsl #2
+        ldr     w4, [x30, #ENTRY_ID]
+        ubfx    w4, w4, #0, #WORDS_SHIFT
+        mov     w9, #1                  // a tail call
+        ldr     w3, [x16, #nranges - start]
+        add     x11, x16, #ranges - start
+1:      ldp     x0, x2, [x11], #16
+        sub     x0, x6, x0
+        cmp     x0, x2
+        b.lo    2f
+        subs    w3, w3, #1
+        b.ne    1b
+        mov     w9, #0                  // it is none
+2:      ldp     x7, x8, [x1, #THREAD_FRAMES]
+3:      cbz     x8, 5f
+        add     x0, x7, x8, lsl #5
+        ldur    x2, [x0, #-32]
+        cmp     x2, x5
+        b.hi    5f
+        b.lo    4f
+        cbnz    w9, 7f
+4:      sub     x8, x8, #1
+        b       3b
+5:      str     x8, [x1, #THREAD_DEPTH]
+        cbnz    w9, unrecorded
+        cmp     x8, #MAX_CALLERS
+        b.hs    unrecorded
+        add     x7, x7, x8, lsl #5
+        add     x8, x8, #1
+6:      stp     x5, x29, [x7]
+        str     w4, [x7, #16]
+        str     x10, [x7, #24]
+        str     x8, [x1, #THREAD_DEPTH]
+        ldr     x0, [x7]
+        cmp     x0, x5
+        b.ne    6b                      // a signal handler was here
+        ldr     x2, shadow
+        str     x6, [x5, x2]
+        restore_more
+        mov     x16, #1
+        done
+7:      str     x8, [x1, #THREAD_DEPTH]
+        stur    w4, [x0, #16 - 32]
+        stur    x10, [x0, #24 - 32]
+        b       unrecorded
+
+        .p2align 4
+exit_caller:
+        save
+        find_thread restore
+        add     x0, sp, #FRAME          // A
+        ldp     x2, x3, [x1, #THREAD_FRAMES]
+1:      cbz     x3, 2f
+        add     x4, x2, x3, lsl #5
+        ldur    x4, [x4, #-32]
+        cmp     x4, x0
+        b.hi    2f
+        sub     x3, x3, #1
+        b       1b
+2:      str     x3, [x1, #THREAD_DEPTH]
+        b       restore
+
+// notice is called by the function that the dynamic linker calls before and after its
+// list of libraries changes: see amd64.S.
+        .set    EXTENSIONS, 3
+        .set    SYS_futex, 98
+        .set    SYS_clock_gettime, 113
+        .set    CLOCK_MONOTONIC, 1
+        .set    FUTEX_WAKE, 1
+        .set    FUTEX_WAIT_BITSET, 9    // with a time, not a duration
+        .set    EINTR, 4
+        .set    EAGAIN, 11
+        .p2align 4
+notice:
+        save
+        sub     sp, sp, #64
+        stp     x5, x6, [sp, #16]       // below: struct timespec
+        stp     x7, x8, [sp, #32]
+        stp     x9, x10, [sp, #48]
+        adr     x6, start
+        sub     x6, x6, #0x2000
+        ldr     x6, [x6]
+        cbz     x6, 9f
+        ldur    x0, [x6, #STATE]
+        ldr     w0, [x0]
+        cbnz    w0, 9f                  // not RT_CONSISTENT of <link.h>
+        mov     x8, #SYS_getpid
+        svc     #0
+        ldur    w1, [x6, #PID]
+        cmp     w0, w1
+        b.ne    9f
+        sub     x0, x6, #-NOTICES
+1:      ldaxr   w7, [x0]
+        add     w7, w7, #1              // the number of this notice
+        stlxr   w1, w7, [x0]
+        cbnz    w1, 1b
+        mov     x1, #FUTEX_WAKE
+        mov     w2, #0x7fffffff
+        mov     x8, #SYS_futex
+        svc     #0
+        ldur    w0, [x6, #ANSWERING]
+        cbz     w0, 8f
+        mov     x0, #CLOCK_MONOTONIC
+        mov     x1, sp
+        mov     x8, #SYS_clock_gettime
+        svc     #0
+        cbnz    x0, 8f
+        mov     x8, #SYS_futex
+        mov     w9, #EXTENSIONS
+2:      ldur    w10, [x6, #BEAT]
+        ldp     x1, x0, [sp]
+        ldur    x2, [x6, #PATIENCE]
+        add     x0, x0, x2
+        mov     w2, #0xca00             // 1000000000
+        movk    w2, #0x3b9a, lsl #16
+3:      cmp     x0, x2
+        b.lo    4f
+        sub     x0, x0, x2
+        add     x1, x1, #1
+        b       3b
+4:      stp     x1, x0, [sp]
+5:      sub     x0, x6, #-ANSWERED
+        ldar    w2, [x0]
+        subs    w1, w2, w7
+        b.pl    9f
+        mov     x1, #FUTEX_WAIT_BITSET
+        mov     x3, sp
+        mov     x4, #0
+        mov     w5, #-1
+        svc     #0
+        cbz     x0, 5b
+        cmn     x0, #EINTR
+        b.eq    5b
+        cmn     x0, #EAGAIN
+        b.eq    5b
+        subs    w9, w9, #1              // ETIMEDOUT
+        b.eq    8f
+        ldur    w0, [x6, #BEAT]
+        cmp     w0, w10
+        b.ne    2b
+8:      stur    wzr, [x6, #ANSWERING]
+        sub     x0, x6, #-UNANSWERED
+7:      ldxr    w1, [x0]
+        add     w1, w1, #1
+        stxr    w2, w1, [x0]
+        cbnz    w2, 7b
+9:      ldp     x5, x6, [sp, #16]
+        ldp     x7, x8, [sp, #32]
+        ldp     x9, x10, [sp, #48]
+        add     sp, sp, #64
+        done
+notice_end:
 
 // probe looks further for the thread of id w0, from x1 on in the table x17, and
 // takes a free place. x1: the thread, or 0. Changes x2, x3, x16.
@@ -845,7 +1177,7 @@ probe:
         cbnz    w2, 2b
         stp     x0, x8, [sp, #-32]!
         str     x30, [sp, #16]
-        mov     x8, #172                // getpid
+        mov     x8, #SYS_getpid
         bl      kernel
         str     w0, [x1, #THREAD_PID]
         ldr     x30, [sp, #16]
