@@ -38,7 +38,10 @@ var amd64 = &cpu{
 	landing:    []byte{0xf3, 0x0f, 0x1e, 0xfa}, // endbr64
 	ret:        []byte{0xc3},
 	stacksFrom: 0x7e0000000000,
+	calls:      callsAMD64,
 	idPlaces:   []uint64{0x2d0, 0x38}, // glibc, musl
+
+	keepsFramePointer: keepsFramePointerAMD64,
 
 	stackColumn: 7, returnColumn: 16, slot: -7,
 }

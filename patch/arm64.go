@@ -47,6 +47,9 @@ var arm64 = &cpu{
 	ret:         []byte{0xc0, 0x03, 0x5f, 0xd6},
 	stacksFrom:  0xfe0000000000,
 	threadBlock: -2048, // before the thread pointer
+	calls:       callsARM64,
+
+	keepsFramePointer: keepsFramePointerARM64,
 
 	stackColumn: 31, returnColumn: 30, slot: 1,
 }

@@ -34,6 +34,8 @@ type cpu struct {
 	threadBlock int64                          // where libc keeps what it knows of a thread, from the thread pointer on
 	idPlaces    []uint64                       // where its id is in that of some libc
 
+	keepsFramePointer, calls func(code []byte) bool // a function does
+
 	// Of stubs, for unwinding: the numbers of the stack pointer and the return
 	// address, and where the slot of that is, less the CFA.
 	stackColumn, returnColumn byte

@@ -3,7 +3,7 @@ package patch
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,10 +26,9 @@ type Undescribed struct {
 	Site      *Site  // by which it is traced; nil: there is none, chains leave its callers out
 }
 
-// Undescribed returns those functions of the image that may call others. Only
-// x86-64 is known.
+// Undescribed returns those functions of the image that may call others.
 func (i *Image) Undescribed(p *proc.Process) ([]Undescribed, error) {
-	if native.machine != elf.EM_X86_64 || i.file.Machine != native.machine {
+	if i.file.Machine != native.machine {
 		return nil, nil
 	}
 	rows, err := i.file.UnwindRows()
@@ -59,7 +58,7 @@ func (i *Image) Undescribed(p *proc.Process) ([]Undescribed, error) {
 			continue
 		}
 		code := make([]byte, fn.Size)
-		if _, err := p.ReadAt(code, int64(fn.Addr+i.bias)); err != nil || keepsFramePointer(code) || !calls(code) {
+		if _, err := p.ReadAt(code, int64(fn.Addr+i.bias)); err != nil || native.keepsFramePointer(code) || !native.calls(code) {
 			continue
 		}
 		// A part that the compiler has moved apart has the frame of the whole.
@@ -83,9 +82,9 @@ func described(rows []exe.UnwindRow, fn exe.Function) bool {
 	return false
 }
 
-// keepsFramePointer tells whether the code of a function on x86-64 makes %rbp point
-// to where the caller's was pushed.
-func keepsFramePointer(code []byte) bool {
+// keepsFramePointerAMD64 tells whether the code of a function makes %rbp point to where
+// the caller's was pushed.
+func keepsFramePointerAMD64(code []byte) bool {
 	if !bytes.Contains(code, []byte{0x48, 0x89, 0xe5}) && !bytes.Contains(code, []byte{0x48, 0x8b, 0xec}) {
 		return false // mov %rsp,%rbp, in both forms
 	}
@@ -108,15 +107,44 @@ func keepsFramePointer(code []byte) bool {
 	return false
 }
 
-// calls tells whether there may be a call in the code of a function on x86-64:
-// others are never callers.
-func calls(code []byte) bool {
+// callsAMD64 tells whether there may be a call in the code of a function: others are
+// never callers.
+func callsAMD64(code []byte) bool {
 	for len(code) > 0 {
 		i, err := x86asm.Decode(code, 64)
 		if err != nil || i.Op == x86asm.CALL {
 			return true
 		}
 		code = code[i.Len:]
+	}
+	return false
+}
+
+// keepsFramePointerARM64 tells whether the code of a function makes x29 point to where
+// it and x30 were stored.
+func keepsFramePointerARM64(code []byte) bool {
+	const (
+		store, storeFirst, storeMask = 0xa9007bfd, 0xa9807bfd, 0xffc07fff // stp x29, x30, [sp, ...] and [sp, ...]!
+		point, pointMask             = 0x910003fd, 0xffc003ff             // add x29, sp, ...
+	)
+	stored := false
+	for ; len(code) >= 4; code = code[4:] {
+		i := binary.LittleEndian.Uint32(code)
+		stored = stored || i&storeMask == store || i&storeMask == storeFirst
+		if stored && i&pointMask == point {
+			return true
+		}
+	}
+	return false
+}
+
+// callsARM64 tells whether there is a call in the code of a function.
+func callsARM64(code []byte) bool {
+	for ; len(code) >= 4; code = code[4:] {
+		i := binary.LittleEndian.Uint32(code)
+		if i&0xfc000000 == arm64BL || i&0xfeff0000 == 0xd63f0000 { // blr, blraa and so on
+			return true
+		}
 	}
 	return false
 }

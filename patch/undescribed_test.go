@@ -221,10 +221,10 @@ func FuzzUndescribed(f *testing.F) {
 	f.Add([]byte("\x55\x48\x89\xe5\xe8\x00\x00\x00\x00\x5d\xc3"))
 	f.Add([]byte("\x55\x53\x48\x89\xe5\xc3"))
 	f.Fuzz(func(t *testing.T, code []byte) {
-		if keepsFramePointer(code) && len(code) < 4 {
+		if (keepsFramePointerAMD64(code) && len(code) < 4) || keepsFramePointerARM64(code) && len(code) < 8 {
 			t.Errorf("% x: a frame pointer", code)
 		}
-		if !calls(code) && keepsFramePointer(append([]byte{0x55, 0x48, 0x89, 0xe5}, code...)) != true {
+		if !callsAMD64(code) && keepsFramePointerAMD64(append([]byte{0x55, 0x48, 0x89, 0xe5}, code...)) != true {
 			t.Errorf("% x: no frame pointer", code)
 		}
 	})
@@ -238,8 +238,28 @@ func TestKeepsFramePointer(t *testing.T) {
 		"\x55\x48\x83\xec\x18\x48\x89\xe5": false, // sub $24,%rsp between
 		"\x53\xc3":                         false,
 	} {
-		if got := keepsFramePointer([]byte(code)); got != want {
+		if got := keepsFramePointerAMD64([]byte(code)); got != want {
 			t.Errorf("% x: %v", code, got)
+		}
+	}
+}
+
+// TestARM64Function compares what is said of functions with what is written.
+func TestARM64Function(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		"stp x29, x30, [sp, #-32]!; mov x29, sp; bl .":                    {true, true},
+		"sub sp, sp, #48; stp x29, x30, [sp, #32]; add x29, sp, #32; ret": {true, false},
+		"paciasp; stp x29, x30, [sp, #-512]!; mov x29, sp; blr x3":        {true, true},
+		"stp x29, x30, [sp, #-32]!; mov x29, x0; blr x30":                 {false, true},
+		"mov x29, sp; stp x29, x30, [sp, #-32]!; blraaz x2":               {false, true},
+		"str x30, [sp, #-16]!; bl .-64":                                   {false, true},
+		"stp x28, x30, [sp, #-16]!; add x29, sp, #16; br x3; b .":         {false, false},
+		"blraa x1, sp": {false, true},
+		"ret":          {false, false},
+	} {
+		code := []byte(assemble(t, ".arch armv8.3-a; "+text))
+		if got := [2]bool{keepsFramePointerARM64(code), callsARM64(code)}; got != want {
+			t.Errorf("%s: keeps a frame pointer, calls: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -14,9 +14,9 @@ NOINLINE long six(char a, unsigned short b, int c, long d, void *e, const char *
 {
 	return sink = a + b + c + d + (e != 0) + (f != 0);
 }
-NOINLINE long many(long a, long b, long c, long d, long e, long f, int g, const char *h)
+NOINLINE long many(long a, long b, long c, long d, long e, long f, int g, const char *h, long i, const char *j)
 {
-	return sink = a + b + c + d + e + f + g + (h != 0);
+	return sink = a + b + c + d + e + f + g + (h != 0) + i + (j != 0);
 }
 NOINLINE double mixed(double x, int n, float y, const char *s)
 {
@@ -38,7 +38,7 @@ int main(void)
 			double r = 0;
 			for (int i = 0; i < n; i++) {
 				r += six('x', 65535, -5, 1L << 40, line, "hello");
-				r += many(1, 2, 3, 4, 5, 6, -7, "on the stack");
+				r += many(1, 2, 3, 4, 5, 6, -7, "on the stack", 8, "further");
 				r += mixed(2.5, -9, -0.25f, "");
 			}
 			printf("ok %d\n", r != 0 ? n : -1);
@@ -61,7 +61,7 @@ int main(void)
 				pid_t child = fork();
 				if (child == 0) {
 					for (int j = 0; j < 1000; j++)
-						many(j, getpid(), 3, 4, 5, 6, 7, "child");
+						many(j, getpid(), 3, 4, 5, 6, 7, "child", 8, "the same");
 					_exit(i % 100);
 				}
 				waitpid(child, &status, 0);

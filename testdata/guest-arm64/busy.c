@@ -10,7 +10,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-static atomic_long leaves, inners, outers, fibs, bad;
+static atomic_long leaves, inners, outers, fibs, names, bad;
 static long rounds;
 static const char *file;
 static volatile int last;
@@ -42,11 +42,23 @@ NOINLINE int fib(int n)
 	return a + b;
 }
 
+NOINLINE int named(double half, const char *text, long big, int a, int b, int c, int d, int e, int f, int on_stack)
+{
+	names++;
+	return half * 2 == on_stack && big == on_stack * 10000000000L && text[0] == 'n' && a + b + c + d + e + f == 21;
+}
+
 static void *work(void *p)
 {
+	char text[20];
 	for (long i = 0; i < rounds && (!file || i % 1024 || access(file, F_OK) == 0); i++)
 		if (outer(i % 1000) != 3 * (i % 1000) + 4 || fib(5) != 5)
 			bad++;
+	for (int i = 0; i < rounds && !file; i++) {
+		snprintf(text, sizeof text, "number %d", i);
+		if (!named(i / 2.0, text, i * 10000000000L, 1, 2, 3, 4, 5, 6, i))
+			bad++;
+	}
 	return p;
 }
 
@@ -61,7 +73,7 @@ int main(int argc, char **argv)
 		pthread_create(&threads[i], NULL, work, NULL);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	printf("leaf %ld\ninner %ld\nouter %ld\nfib %ld\nbad %ld\n", leaves, inners, outers, fibs, bad);
+	printf("leaf %ld\ninner %ld\nouter %ld\nfib %ld\nnamed %ld\nbad %ld\n", leaves, inners, outers, fibs, names, bad);
 	fflush(stdout);
 	if (argc > 3) {
 		struct timespec begin, end, duration = {atol(argv[3])};
