@@ -450,7 +450,9 @@ func (f *Follower) tryPlant(t *followed) error {
 		if entry = p.open.initCode(entry); entry == 0 {
 			return fmt.Errorf("process %d: a static program without .init: %w", p.pid, errors.ErrUnsupported)
 		}
-		hint = entry&^0xfff + 1<<30 // far from the heap, and within reach
+		if hint, err = p.open.nearEntry(entry); err != nil {
+			return err
+		}
 	}
 	p.code, err = h.SystemCall(unix.SYS_MMAP, hint, uint64(os.Getpagesize()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, math.MaxUint64, 0)
 	if err != nil {
@@ -490,6 +492,23 @@ func (p *followedProcess) plantJump(init uint64) error {
 	}
 	_, err := p.open.WriteAt(jump, int64(init))
 	return err
+}
+
+// nearEntry returns where memory for entryCode is asked for.
+func (p *Process) nearEntry(entry uint64) (uint64, error) {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return 0, err
+	}
+	begin := entry
+	if code := maps.At(entry); code != nil {
+		for _, m := range maps {
+			if m.Path == code.Path {
+				begin = min(begin, m.Start)
+			}
+		}
+	}
+	return nearEntry(begin, entry), nil
 }
 
 // heldBy is a process of which this thread only may be used.

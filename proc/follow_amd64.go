@@ -43,6 +43,10 @@ func entryCode(displaced []byte, next uint64) []byte {
 	return binary.LittleEndian.AppendUint64(code, next)
 }
 
+// nearEntry returns where entryCode is to be: within reach of the entry, and far from the
+// heap.
+func nearEntry(_, entry uint64) uint64 { return entry&^0xfff + 1<<30 }
+
 // entryJump is a jump to entryCode that takes the place of the first instructions of
 // libc's function _init, which lies at that address. Those are returned as they work
 // elsewhere. jump is nil if they are none that are known, or code is too far.

@@ -43,9 +43,41 @@ func entryCode(displaced []byte, next uint64) []byte {
 	}
 	code = append(code, displaced...)
 	code = binary.LittleEndian.AppendUint32(code, 0x58000050) // ldr x16, .+8
-	code = binary.LittleEndian.AppendUint32(code, 0xd61f0200) // br x16
+	if displaced == nil {
+		code = binary.LittleEndian.AppendUint32(code, 0xd61f0200) // br x16
+	} else {
+		// The middle of a function is not where branches may lead (bti).
+		code = binary.LittleEndian.AppendUint32(code, 0xd65f0200) // ret x16
+	}
 	return binary.LittleEndian.AppendUint64(code, next)
 }
 
-// entryJump is nil: the beginning of static programs is not known here.
-func entryJump([]byte, uint64, uint64) (jump, displaced []byte) { return nil, nil }
+// nearEntry returns where entryCode is to be of a program that lies from begin on: it is
+// reached from there, and the heap is on the other side.
+func nearEntry(begin, _ uint64) uint64 {
+	const below = 1 << 16
+	return max(begin&^0xfff, 2*below) - below
+}
+
+// entryJump is a branch to entryCode that takes the place of the first instruction of
+// libc's function _init, which lies at that address. That is returned. jump is nil if it
+// is none that is known, or code is too far.
+func entryJump(init []byte, at, code uint64) (jump, displaced []byte) {
+	if len(init) < 4 {
+		return nil, nil
+	}
+	switch binary.LittleEndian.Uint32(init) {
+	case 0xd503201f: // nop
+	case 0xd503245f: // bti c
+	case 0xd503233f: // paciasp
+	case 0xa9bf7bfd: // stp x29, x30, [sp, #-16]!
+	default:
+		return nil, nil
+	}
+	distance := int64(code - at)
+	if distance%4 != 0 || distance < -1<<27 || distance >= 1<<27 {
+		return nil, nil
+	}
+	jump = binary.LittleEndian.AppendUint32(nil, 0x14000000|uint32(distance/4)&(1<<26-1)) // b
+	return jump, init[:4:4]
+}

@@ -145,8 +145,8 @@ func follow(t *testing.T, f *Follower, began func(*Process)) string {
 // makes a system call for us before its own code.
 func TestFollow(t *testing.T) {
 	builds := [][]string{nil, {"-static"}, {"-static-pie"}, {"-static", "-fcf-protection"}, {"-no-pie"}}
-	if runtime.GOARCH == "arm64" { // where static programs are not followed
-		builds = [][]string{nil, {"-mbranch-protection=standard"}, {"-no-pie"}}
+	if runtime.GOARCH == "arm64" {
+		builds = [][]string{nil, {"-mbranch-protection=standard"}, {"-no-pie"}, {"-static"}, {"-static-pie"}, {"-static", "-mbranch-protection=standard"}}
 	}
 	for _, flags := range builds {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
@@ -293,6 +293,7 @@ func FuzzEntryJump(f *testing.F) {
 		"\x48\x83\xec\x08\x48\xc7\xc0\x00\x00\x00\x00\x48\x85\xc0\x74",
 		"\x48\x83\xec\x08\x48\x8b\x05\xc5\x2f\x00\x00\x48\x85\xc0\x74",
 		"\xf3\x0f\x1e\xfa\x48\x83\xec\x08\x48\xc7\xc0\x00\x00\x00\x00",
+		"\x1f\x20\x03\xd5\xfd\x7b\xbf\xa9\xfd\x03\x00\x91\x00\x00\x00",
 		"\x50\x58\xc3\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90",
 	} {
 		f.Add([]byte(init), uint64(0x401000), uint64(0x40401000))
