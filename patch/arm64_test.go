@@ -134,6 +134,26 @@ func TestSupports(t *testing.T) {
 	}
 }
 
+// TestStackRange compares where stacks are with maps as kernels make them.
+func TestStackRange(t *testing.T) {
+	amd64Maps := proc.Maps{{Start: 0x555555554000, End: 0x555555555000}, {Start: 0x7ffffffde000, End: 0x7ffffffff000}, {Start: 0xffffffffff600000, End: 0xffffffffff601000}}
+	small := proc.Maps{{Start: 0x400000, End: 0x401000}, {Start: 0x7ffffde000, End: 0x7ffffff000}}
+	for _, test := range []struct {
+		cpu  *cpu
+		maps proc.Maps
+		want [2]uint64
+	}{
+		{amd64, amd64Maps, [2]uint64{0x7e0000000000, 1 << 41}},
+		{amd64, small, [2]uint64{0x7e0000000000, 1 << 41}},
+		{arm64, proc.Maps{{Start: 0xaaaaaaaa0000, End: 0xaaaaaaaa1000}, {Start: 0xfffffffdf000, End: 0x1000000000000}}, [2]uint64{0xfe0000000000, 1 << 41}},
+		{arm64, small, [2]uint64{0x6000000000, 0x2000000000}},
+	} {
+		if got := test.cpu.stackRange(test.maps); got != test.want {
+			t.Errorf("%x: %x, want %x", test.maps, got, test.want)
+		}
+	}
+}
+
 // emulated is a program that qemu runs, with a block and a region that it has
 // mapped from files: what the kernel would do for footfall, it does itself.
 type emulated struct {

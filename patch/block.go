@@ -2,6 +2,7 @@ package patch
 
 import (
 	"cmp"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -260,7 +261,7 @@ func (s *Session) unmap(h *proc.Held, before int) error {
 	}
 	s.blocks = s.blocks[:before]
 	if s.shadow != 0 && !slices.ContainsFunc(s.blocks, func(b *block) bool { return b.shadow == s.shadow }) {
-		failed = append(failed, unmap(h, s.shadow+native.stacksFrom-shadowColour, shadowSize))
+		failed = append(failed, unmap(h, s.shadow+s.stacks[0]-shadowColour, s.stacks[1]))
 		s.shadow = 0
 	}
 	return errors.Join(failed...)
@@ -297,6 +298,7 @@ func (s *Session) place(sites []*Site) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.stacks = native.stackRange(maps)
 	var needed []uint64
 	reached := func(site uint64) bool {
 		return s.blockFor(site) != nil || slices.ContainsFunc(needed, func(addr uint64) bool { return reaches(addr, site) })
@@ -431,7 +433,7 @@ func (b *block) write(s *Session) error {
 	if err != nil {
 		return err
 	}
-	code := native.code(s.shadow, s.idPlace, [2]uint64{native.stacksFrom, shadowSize}, s.blocks)
+	code := native.code(s.shadow, s.idPlace, s.stacks, s.blocks)
 	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
 		return err
 	}
@@ -555,15 +557,34 @@ const (
 	// In a slot with the same low 12 bits of the address, the processor takes a load
 	// from one for a load from the other, which costs some 10 ns a call.
 	shadowColour = 0x7c0
+
+	// Where there are 39 bits of addresses: the upper quarter has stacks and libraries,
+	// at half of them are programs.
+	narrow           = 1 << 39
+	narrowShadowSize = narrow / 4
+	narrowShadowHint = narrow / 4
 )
 
-func (s *Session) newShadow(h *proc.Held) error {
-	at, err := h.SystemCall(unix.SYS_MMAP, shadowHint, shadowSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, math.MaxUint64, 0)
-	if err != nil {
-		return fmt.Errorf("exits need 2 TB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only, without --exits", err)
+// stackRange returns the lowest address of stacks whose exits are seen in a process, and
+// the size of the part from there on. On arm64 it depends on the kernel.
+func (c *cpu) stackRange(maps proc.Maps) [2]uint64 {
+	if c.machine == elf.EM_AARCH64 && len(maps) > 0 && maps[len(maps)-1].End <= narrow {
+		return [2]uint64{narrow - narrowShadowSize, narrowShadowSize}
 	}
-	s.shadow = at - native.stacksFrom + shadowColour
-	_, err = h.SystemCall(unix.SYS_MADVISE, at, shadowSize, unix.MADV_DONTDUMP)
+	return [2]uint64{c.stacksFrom, shadowSize}
+}
+
+func (s *Session) newShadow(h *proc.Held) error {
+	hint, size := uint64(shadowHint), s.stacks[1]
+	if size != shadowSize {
+		hint = narrowShadowHint
+	}
+	at, err := h.SystemCall(unix.SYS_MMAP, hint, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, math.MaxUint64, 0)
+	if err != nil {
+		return fmt.Errorf("exits need %d GB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only, without --exits", size>>30, err)
+	}
+	s.shadow = at - s.stacks[0] + shadowColour
+	_, err = h.SystemCall(unix.SYS_MADVISE, at, size, unix.MADV_DONTDUMP)
 	return err
 }
 

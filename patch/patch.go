@@ -113,6 +113,7 @@ type Session struct {
 	blocks  []*block
 	region  *region
 	shadow  uint64
+	stacks  [2]uint64 // what it is for: the lowest address, size
 	on      []*stub
 	stubs   map[uint32]*Site // by id
 	threads map[uint32]proc.Thread
