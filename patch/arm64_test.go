@@ -149,7 +149,7 @@ func TestStackRange(t *testing.T) {
 		{arm64, small, [2]uint64{0x6000000000, 0x2000000000}},
 	} {
 		if got := test.cpu.stackRange(test.maps); got != test.want {
-			t.Errorf("%x: %x, want %x", test.maps, got, test.want)
+			t.Errorf("%+v: %#x, want %#x", test.maps, got, test.want)
 		}
 	}
 }
