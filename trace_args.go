@@ -192,7 +192,7 @@ func (s *selection) describe(p *proc.Process, site *patch.Site, stderr io.Writer
 		if !a.pattern.Matches(p, site) {
 			continue
 		}
-		declared, err := site.Image.Parameters(p, site.Addr)
+		declared, err := site.Parameters(p)
 		if changed.MatchString(site.Function.Name) {
 			declared, err = nil, errors.New("the compiler has changed its parameters")
 		}

@@ -308,6 +308,12 @@ func TestARM64Source(t *testing.T) {
 			if filepath.Base(file) != "arm64.c" || line < 1 || line > len(lines) || !strings.Contains(lines[line-1], " "+site.Name()+"(") {
 				t.Errorf("%s is said to be at %s:%d", site.Name(), file, line)
 			}
+			if site.Function.Name != "tailed" {
+				continue
+			}
+			if parameters, err := site.Parameters(nil); err != nil || len(parameters) != 1 || parameters[0].Name != "x" {
+				t.Errorf("%s is said to have the parameters %+v, error %v", site.Name(), parameters, err)
+			}
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 // TestChains compares counted chains with the known ones, in programs without
 // and with frame pointers.
 func TestChains(t *testing.T) {
-	builds := []string{"-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-omit-frame-pointer -fno-asynchronous-unwind-tables"}
+	builds := []string{"-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fno-unwind-tables"}
 	if native == arm64 {
-		builds = append(builds, "-fomit-frame-pointer -mbranch-protection=standard", "-mbranch-protection=standard -fno-asynchronous-unwind-tables")
+		builds = append(builds, "-fomit-frame-pointer -mbranch-protection=standard", "-mbranch-protection=standard -fno-asynchronous-unwind-tables -fno-unwind-tables")
 	}
 	for _, flags := range builds {
 		t.Run(flags, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestChains(t *testing.T) {
 // TestChainsNewThread checks that a thread that is made meanwhile learns where its
 // stack is, and follows frame pointers.
 func TestChainsNewThread(t *testing.T) {
-	g := start(t, build(t, "gcc-12", "newthread.c", "-fpatchable-function-entry=5", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-ipa-cp"))
+	g := start(t, build(t, "gcc-12", "newthread.c", "-fpatchable-function-entry=5", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-ipa-cp"))
 	s := g.open(g.sites("leaf"), Options{Mode: Chains, ChainDepth: 2})
 	defer s.Close()
 	g.say("thread")

@@ -222,21 +222,24 @@ func (i *Image) loadLines(p *proc.Process) {
 	i.lines, _ = file.Lines()
 }
 
-// Parameters returns those of the function at an address of the process, as
-// exe.Lines does.
-func (i *Image) Parameters(p *proc.Process, addr uint64) ([]exe.Parameter, error) {
+// Parameters returns those of the function of a site, as exe.Lines does.
+func (s *Site) Parameters(p *proc.Process) ([]exe.Parameter, error) {
+	i := s.Image
 	i.loadLines(p)
 	if i.lines == nil {
 		return nil, exe.ErrNoLines
 	}
-	return i.lines.Parameters(addr - i.bias)
+	return i.lines.Parameters(s.behind() - i.bias)
 }
+
+// behind is where the function goes on: GCC's debug information of one on arm64 begins
+// behind the nops.
+func (s *Site) behind() uint64 { return s.Addr + uint64(s.Size) }
 
 // Source returns where the function of a site begins in the source; "" if that
 // is not known.
 func (s *Site) Source(p *proc.Process) (file string, line int) {
-	// GCC's debug information of a function on arm64 begins behind the nops.
-	frames := s.Image.Frames(p, s.Addr+uint64(s.Size))
+	frames := s.Image.Frames(p, s.behind())
 	if len(frames) == 0 {
 		return "", 0
 	}

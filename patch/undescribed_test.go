@@ -11,7 +11,7 @@ import (
 )
 
 // bareFlags leave nothing by which callers are found on the stack.
-var bareFlags = []string{"-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fpatchable-function-entry=5"}
+var bareFlags = []string{"-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fpatchable-function-entry=5"}
 
 // undescribed returns those of all images of the target.
 func (g *target) undescribed() (all []Undescribed) {
