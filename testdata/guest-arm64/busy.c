@@ -51,14 +51,14 @@ NOINLINE int named(double half, const char *text, long big, int a, int b, int c,
 static void *work(void *p)
 {
 	char text[20];
-	for (long i = 0; i < rounds && (!file || i % 1024 || access(file, F_OK) == 0); i++)
-		if (outer(i % 1000) != 3 * (i % 1000) + 4 || fib(5) != 5)
-			bad++;
-	for (int i = 0; i < rounds && !file; i++) {
+	for (int i = 0; i < (file ? 1 : rounds); i++) {
 		snprintf(text, sizeof text, "number %d", i);
 		if (!named(i / 2.0, text, i * 10000000000L, 1, 2, 3, 4, 5, 6, i))
 			bad++;
 	}
+	for (long i = 0; i < rounds && (!file || i % 1024 || access(file, F_OK) == 0); i++)
+		if (outer(i % 1000) != 3 * (i % 1000) + 4 || fib(5) != 5)
+			bad++;
 	return p;
 }
 
