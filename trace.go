@@ -70,7 +70,7 @@ Events that come faster than they are read are dropped, counted and said;
 
 With --args the arguments of a function are recorded with its calls: all that the
 debug information tells of, or those that are named, argN for the Nth integer or
-pointer (1 to 6 are in registers), farg1 for floating point:
+pointer (1 to 6 are in registers, on arm64 1 to 8), farg1 for floating point:
 
   --args open_file --args 'log_line:arg1/d,arg3/s,farg1'
 
