@@ -343,12 +343,7 @@ func (o *profileOptions) attach(stderr io.Writer) (*profile.Profile, error) {
 	} else if f, ok := stderr.(*os.File); ok && terminalWidth(f) > 0 {
 		fmt.Fprintf(stderr, "footfall: sampling process %d, Ctrl-C ends it\n", o.pid)
 	}
-	counting := profile.StartCounting(o.pid)
-	p, err := profile.Record(ctx, o.pid, o.record)
-	if err != nil {
-		return nil, err
-	}
-	return counting.AddTo(p)
+	return profile.Record(ctx, o.pid, o.record)
 }
 
 // read reads profiles that are in files.

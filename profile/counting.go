@@ -16,21 +16,16 @@ import (
 	"footfall/proc"
 )
 
-// A Counting adds the exact counts of a process, as far as it keeps any, to
-// samples of it.
-type Counting struct {
-	name   string
-	before *Profile
+// A counting is the counts file of a running process as it was, as far as there is one.
+type counting struct {
+	name          string
+	before, after []byte
 }
 
-// StartCounting notes what the process has counted so far.
-func StartCounting(pid int) *Counting {
-	c := &Counting{name: countsOf(pid)}
-	if b, err := readRegular(c.name); err == nil {
-		c.before, _ = decode(b)
-	}
-	return c
-}
+// begin and end read the file. What makes functions of it takes long, and the process goes
+// on counting: that is done later.
+func (c *counting) begin() { c.before, _ = readRegular(c.name) }
+func (c *counting) end()   { c.after, _ = readRegular(c.name) }
 
 // openRegular opens a file that others may have put there: what is no regular file
 // might keep us waiting.
@@ -102,18 +97,18 @@ func beginsAsCounts(f *os.File) bool {
 	return IsCounts(b[:n])
 }
 
-// AddTo adds to p what was counted since. A process without a file, or with one
+// addTo adds to p what was counted in between. A process without a file, or with one
 // that cannot be read, counts nothing.
-func (c *Counting) AddTo(p *Profile) (*Profile, error) {
+func (c *counting) addTo(p *Profile) (*Profile, error) {
 	all := []*Profile{p}
-	if all = addCounts(all, c.name); len(all) == 1 {
+	if all = addCounts(all, c.after); len(all) == 1 {
 		return p, nil
 	}
-	if c.before != nil {
-		adoptSources(p, c.before)
-		c.before.Scale(-1)
-		c.before.Notes = nil
-		all = append(all, c.before)
+	if before, err := decode(c.before); err == nil {
+		adoptSources(p, before)
+		before.Scale(-1)
+		before.Notes = nil
+		all = append(all, before)
 	}
 	return Merge(all)
 }
@@ -127,11 +122,11 @@ func AddCounts(p *Profile, pattern string, since time.Time) (*Profile, error) {
 		return err == nil && info.Mode().IsRegular() && info.ModTime().After(since)
 	}
 	if pattern != "" && !strings.Contains(pattern, "%p") && fresh(pattern) {
-		all = addCounts(all, pattern) // whoever came first has it
+		all = addCountsOf(all, pattern) // whoever came first has it
 	}
 	for _, pid := range p.Processes {
 		for n := 1; fresh(countsName(pattern, pid, n)); n++ {
-			all = addCounts(all, countsName(pattern, pid, n))
+			all = addCountsOf(all, countsName(pattern, pid, n))
 		}
 	}
 	return Merge(all)
@@ -153,13 +148,15 @@ func countsName(pattern string, pid, n int) string {
 	return fmt.Sprintf("%s.%d%s", pattern, pid, number)
 }
 
-// addCounts appends what is in a counts file, and has the first profile name
-// functions as that does.
-func addCounts(all []*Profile, name string) []*Profile {
-	b, err := readRegular(name)
-	if err != nil {
-		return all
-	}
+// addCountsOf is addCounts of a file by its name.
+func addCountsOf(all []*Profile, name string) []*Profile {
+	b, _ := readRegular(name)
+	return addCounts(all, b)
+}
+
+// addCounts appends what is in a counts file, nothing if it is none, and has the first
+// profile name functions as that does.
+func addCounts(all []*Profile, b []byte) []*Profile {
 	counts, err := decode(b)
 	if err != nil {
 		return all

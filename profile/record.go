@@ -86,16 +86,19 @@ type codeAt struct {
 	addr  uint64
 }
 
-// Record samples a running process until it ends or ctx does.
+// Record samples a running process until it ends or ctx does. If the process counts its
+// calls, the profile has those of the same time.
 func Record(ctx context.Context, pid int, o RecordOptions) (*Profile, error) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("no process %d", pid)
 	}
 	r := newRecorder(o)
+	calls := counting{name: countsOf(pid)}
 	if err := r.attach(pid); err != nil {
 		return nil, err
 	}
 	defer r.close()
+	calls.begin()
 	r.pid = pid
 	ended := make(chan struct{})
 	go func() {
@@ -103,9 +106,14 @@ func Record(ctx context.Context, pid int, o RecordOptions) (*Profile, error) {
 		for ctx.Err() == nil && proc.Alive(pid) {
 			time.Sleep(20 * time.Millisecond)
 		}
+		calls.end()
 	}()
 	r.until(ended)
-	return r.profile()
+	p, err := r.profile()
+	if err != nil {
+		return nil, err
+	}
+	return calls.addTo(p)
 }
 
 // RecordCommand starts the program, samples it until it ends, and returns the
