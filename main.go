@@ -65,6 +65,13 @@ func main() {
 		c := choice{only: orders.Only, not: orders.Not}
 		os.Exit(orders.Assemble(os.Args[1:], c.selector()))
 	}
+	if orders, err := compile.ReadLink(os.Args); err != nil {
+		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		os.Exit(statusFailed)
+	} else if orders != nil {
+		c := choice{only: orders.Only, not: orders.Not}
+		os.Exit(orders.Link(os.Args, c.selector()))
+	}
 	if argv := compile.ByName(os.Args); argv != nil {
 		os.Exit(run(argv))
 	}

@@ -26,6 +26,10 @@ type Orders struct {
 	Sources   []string // of the compiler's command line
 	CPU       string
 	Verbose   bool
+	// Compiler and Target are those whose linker is to be run; Linker is its name
+	// if the user gave one with a path.
+	Compiler, Linker string
+	Target           []string
 	// Calls: insert what counts calls. Sites: tie sites to their functions.
 	Calls, Sites bool
 }
@@ -59,6 +63,11 @@ func (o *Orders) String() string {
 	add("not", o.Not...)
 	add("source", o.Sources...)
 	add("cpu", o.CPU)
+	if o.Compiler != "" {
+		add("compiler", o.Compiler)
+		add("linker", o.Linker)
+		add("target", o.Target...)
+	}
 	for word, set := range map[string]bool{"verbose": o.Verbose, "calls": o.Calls, "sites": o.Sites} {
 		if set {
 			add(word, "")
@@ -92,6 +101,12 @@ func (o *Orders) parse(text string) bool {
 			o.Sources = append(o.Sources, value)
 		case "cpu":
 			o.CPU = value
+		case "compiler":
+			o.Compiler = value
+		case "linker":
+			o.Linker = value
+		case "target":
+			o.Target = append(o.Target, value)
 		case "verbose":
 			o.Verbose = true
 		case "calls":

@@ -14,6 +14,7 @@ func TestOrders(t *testing.T) {
 		{
 			Assembler: "as \"of\" \\mine\n", Update: instrument.Thread, Only: []string{"a*", ""}, Not: []string{"\xff"},
 			Sources: []string{"x.c", "ä\x00.c"}, CPU: "386", Verbose: true, Calls: true, Sites: true,
+			Compiler: "/usr/bin/clang", Linker: "/opt/ld", Target: []string{"-m32", "--sysroot=/"},
 		},
 	} {
 		var got Orders

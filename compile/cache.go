@@ -14,32 +14,32 @@ import (
 	"footfall/instrument"
 )
 
-// assembler finds the one that the compiler would run. To ask takes as long as
-// assembling a small file: the answer is kept.
-func assembler(compiler string, target []string) (string, error) {
-	kept, err := keptFor(compiler, "assembler", append([]string{os.Getenv("PATH"), os.Getenv("GCC_EXEC_PREFIX"), os.Getenv("COMPILER_PATH")}, target...))
+// tool finds the assembler or linker that the compiler would run by a name. To ask
+// takes as long as assembling a small file: the answer is kept.
+func tool(compiler, name string, target []string) (string, error) {
+	kept, err := keptFor(compiler, name, append([]string{os.Getenv("PATH"), os.Getenv("GCC_EXEC_PREFIX"), os.Getenv("COMPILER_PATH")}, target...))
 	if err != nil {
 		return "", err
 	}
-	if name, err := os.Readlink(kept); err == nil {
-		if _, err := os.Stat(name); err == nil {
-			return name, nil
+	if file, err := os.Readlink(kept); err == nil {
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
 		}
 		_ = os.Remove(kept)
 	}
-	args := slices.Concat([]string{compiler}, target, []string{"-print-prog-name=as"})
+	args := slices.Concat([]string{compiler}, target, []string{"-print-prog-name=" + name})
 	status, out, err := program{path: compiler, args: args, env: os.Environ(), catch: []int{1}}.run()
 	if err != nil {
 		return "", err
 	}
 	if status != 0 {
-		return "", fmt.Errorf("%s -print-prog-name=as: exit status %d", compiler, status)
+		return "", fmt.Errorf("%s -print-prog-name=%s: exit status %d", compiler, name, status)
 	}
-	name, err := lookPath(strings.TrimSpace(string(out)))
-	if err == nil && path.IsAbs(name) {
-		_ = os.Symlink(name, kept) // without, the next one asks again
+	file, err := lookPath(strings.TrimSpace(string(out)))
+	if err == nil && path.IsAbs(file) {
+		_ = os.Symlink(file, kept) // without, the next one asks again
 	}
-	return name, err
+	return file, err
 }
 
 // keptFor returns the path in the cache of what is kept of a compiler, until that
@@ -80,8 +80,8 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// hookDir returns a directory in which as is footfall.
-func hookDir() (string, error) {
+// hookDir returns a directory in which programs of some names are footfall.
+func hookDir(names ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -90,16 +90,18 @@ func hookDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := path.Join(cache, "as-"+digest(self))
-	link := path.Join(dir, "as")
-	if to, err := os.Readlink(link); err == nil && to == self {
-		return dir, nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	if err := os.Symlink(self, link); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", err
+	dir := path.Join(cache, names[0]+"-"+digest(self))
+	for _, name := range names {
+		link := path.Join(dir, name)
+		if to, err := os.Readlink(link); err == nil && to == self {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		if err := os.Symlink(self, link); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
 	}
 	return dir, nil
 }

@@ -13,16 +13,21 @@ type command struct {
 	clang    bool
 	// stops names the step after which the compiler stops: "everything" (before
 	// an assembler would run), "assembling", or "" if it links.
-	stops   string
-	shared  bool
-	static  bool
-	pic     bool // -fPIC: code that may become part of a library
-	runtime bool // a runtime can be linked: the C library is
-	lto     bool
-	inputs  []string
-	chosen  bool     // -x says what the inputs are
-	target  []string // flags that choose the target, for the runtime
-	cpu     string   // "" if not known
+	stops      string
+	shared     bool
+	static     bool
+	pic        bool // -fPIC: code that may become part of a library
+	runtime    bool // a runtime can be linked: the C library is
+	lto        bool
+	fat        bool     // -ffat-lto-objects: code beside what the linker compiles
+	linker     string   // the name after -fuse-ld=
+	linkerPath string   // of --ld-path, or -fuse-ld with a path
+	prefixes   []string // -B
+	output     string
+	inputs     []string
+	chosen     bool     // -x says what the inputs are
+	target     []string // flags that choose the target, for the runtime
+	cpu        string   // "" if not known
 }
 
 // withArgument are the options whose argument is the next word.
@@ -38,7 +43,7 @@ var withArgument = map[string]bool{
 // readCommand looks through a compiler's arguments.
 func readCommand(compiler string, args []string) *command {
 	base := path.Base(compiler)
-	c := &command{compiler: compiler, clang: strings.Contains(base, "clang"), runtime: true}
+	c := &command{compiler: compiler, clang: strings.Contains(base, "clang"), runtime: true, output: "a.out"}
 	if strings.HasPrefix(base, "aarch64-") {
 		c.cpu = "arm64"
 	}
@@ -61,6 +66,8 @@ func (c *command) argument(a, next string) {
 		strings.HasPrefix(a, "-print-") || strings.HasPrefix(a, "--print-") || strings.HasPrefix(a, "-dump") && next == "" ||
 		a == "--version" || strings.HasPrefix(a, "--help") || a == "-emit-llvm" || a == "-emit-ast":
 		c.stops = "everything"
+	case a == "-o":
+		c.output = next
 	case a == "-c":
 		if c.stops == "" {
 			c.stops = "assembling"
@@ -79,6 +86,17 @@ func (c *command) argument(a, next string) {
 		c.lto = true
 	case a == "-fno-lto":
 		c.lto = false
+	case a == "-ffat-lto-objects" || a == "-fno-fat-lto-objects":
+		c.fat = a == "-ffat-lto-objects"
+	case strings.HasPrefix(a, "-fuse-ld="):
+		c.linker = strings.TrimPrefix(a, "-fuse-ld=")
+		if strings.Contains(c.linker, "/") && c.linkerPath == "" {
+			c.linkerPath = c.linker
+		}
+	case strings.HasPrefix(a, "--ld-path="):
+		c.linkerPath = strings.TrimPrefix(a, "--ld-path=")
+	case strings.HasPrefix(a, "-B"):
+		c.prefixes = append(c.prefixes, a+next)
 	case a == "-x" && next != "none" && !slices.Contains([]string{"c", "c++", "c-header", "c++-header", "cpp-output", "c++-cpp-output", "assembler", "assembler-with-cpp"}, next):
 		c.stops = "everything" // another language: who knows what it does
 	case a == "-x" && strings.HasSuffix(next, "header"):

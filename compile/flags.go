@@ -1,8 +1,8 @@
 package compile
 
 import (
-	"errors"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,11 +25,11 @@ func (o *Options) additions(compiler string, c *command) (extra, after, env []st
 			orders.Sites = !c.clang && majorVersion(compiler) < 14
 		case purpose == "calls":
 			orders.Calls = true
-			flags, err := counting(c, sources)
-			if err != nil {
-				return nil, nil, nil, err
+			if c.clang && c.lto && !c.fat && c.stops == "assembling" {
+				orders.Calls = false // that is left to the linker
+				continue
 			}
-			extra = append(extra, flags...)
+			extra = append(extra, counting(c)...)
 			if c.stops != "" || !c.runtime {
 				continue
 			}
@@ -46,6 +46,9 @@ func (o *Options) additions(compiler string, c *command) (extra, after, env []st
 		flags, variable, err := o.hook(compiler, c, orders)
 		if err != nil {
 			return nil, nil, nil, err
+		}
+		if orders.Calls && c.linkerPath != "" && c.links() {
+			after = append(after, "--ld-path="+path.Join(flags[1], linkerName(c.linkerPath)))
 		}
 		// The compiler may be ccache by another name: see withoutLauncher. The step
 		// has work for one thread; Go would start more.
@@ -76,31 +79,59 @@ func (o *Options) threads(c *command) (macros, libraries []string) {
 
 // counting returns the flags that make the compiler write assembly in which calls
 // can be counted.
-func counting(c *command, sources []string) ([]string, error) {
+func counting(c *command) []string {
 	switch {
-	case c.clang && c.lto && len(sources) > 0:
-		return nil, errors.New("clang -flto makes no assembly")
-	case c.clang && c.stops == "":
-		return []string{"-fno-integrated-as", "-Qunused-arguments"}, nil
+	case c.links() && c.lto && !c.fat:
+		return []string{"-Qunused-arguments"}
+	case c.links():
+		return []string{"-fno-integrated-as", "-Qunused-arguments"}
 	case c.clang:
-		return []string{"-fno-integrated-as"}, nil
+		return []string{"-fno-integrated-as"}
 	case c.cpu == "arm64":
 		// GCC keeps values in x16 and x17 across calls of functions that it knows.
-		return []string{"-fno-ipa-ra"}, nil
+		return []string{"-fno-ipa-ra"}
 	}
-	return []string{"-dp"}, nil // tells indirect tail calls from switches
+	return []string{"-dp"} // tells indirect tail calls from switches
+}
+
+// links tells whether clang runs a linker, which may have to compile.
+func (c *command) links() bool { return c.clang && c.stops == "" }
+
+// linkerName returns the name for footfall as a linker that is called otherwise.
+func linkerName(name string) string {
+	base := path.Base(name)
+	if base == "ld" || strings.HasPrefix(base, "ld.") {
+		return base
+	}
+	return "ld." + base
 }
 
 // hook returns the flags that put our step before the assembler, and its orders.
 func (o *Options) hook(compiler string, c *command, orders Orders) (flags []string, env string, err error) {
-	dir, err := hookDir()
+	names := []string{"as"}
+	if c.links() && orders.Calls {
+		names = []string{"ld", "as", "ld.lld", "ld.bfd", "ld.gold"}
+		if c.linkerPath != "" {
+			names = append(names, linkerName(c.linkerPath))
+			if orders.Linker, err = lookPath(c.linkerPath); err != nil {
+				return nil, "", err
+			}
+		} else if c.linker != "" {
+			names = append(names, linkerName("ld."+c.linker))
+		}
+		orders.Compiler, orders.Target = compiler, append(c.target, c.prefixes...)
+		if len(orders.Sources) == 0 {
+			orders.Sources = []string{c.output}
+		}
+	}
+	dir, err := hookDir(names...)
 	if err != nil {
 		return nil, "", err
 	}
 	if o.Update == instrument.Thread && (c.pic || c.shared) {
 		orders.Update = instrument.Atomic // only a program has copies of its counters
 	}
-	if orders.Assembler, err = assembler(compiler, c.target); err != nil {
+	if orders.Assembler, err = tool(compiler, "as", c.target); err != nil {
 		return nil, "", err
 	}
 	return []string{"-B", dir + "/"}, ordersVariable + "=" + orders.String(), nil

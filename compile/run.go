@@ -18,6 +18,8 @@ type program struct {
 	env   []string
 	input []byte // for its standard input, nil: it has ours
 	catch []int  // descriptors whose output is caught; others are ours
+	// output is standard output, nil: see catch.
+	output *os.File
 }
 
 // run returns the exit status and what was caught. Its error means that the
@@ -42,6 +44,9 @@ func (p program) run() (status int, caught []byte, err error) {
 		for _, fd := range p.catch {
 			files[fd] = uintptr(out.write)
 		}
+	}
+	if p.output != nil {
+		files[1] = p.output.Fd()
 	}
 	pid, err := syscall.ForkExec(p.path, p.args, &syscall.ProcAttr{Env: p.env, Files: files})
 	if err != nil {

@@ -24,6 +24,9 @@ func init() {
 	if orders, err := compile.ReadOrders(os.Args); orders != nil && err == nil && len(orders.Only)+len(orders.Not) == 0 {
 		os.Exit(orders.Assemble(os.Args[1:], nil))
 	}
+	if orders, err := compile.ReadLink(os.Args); orders != nil && err == nil && len(orders.Only)+len(orders.Not) == 0 {
+		os.Exit(orders.Link(os.Args, nil))
+	}
 	if o, args := command(os.Args); args != nil {
 		status, err := o.Run(args)
 		if err != nil {
