@@ -43,8 +43,9 @@ footfall-clang-19 to footfall, whose flags stand in FOOTFALL_CC. With CMake set
 CMAKE_C_COMPILER_LAUNCHER and CMAKE_C_LINKER_LAUNCHER (and CXX) to "footfall;cc;--".
 
 What cannot be counted is compiled as it would be without footfall, with a warning
-if that is a whole file: assembly in Intel's syntax, clang -flto. Assembly
-that no compiler made is left alone. The exit status is the compiler's.`,
+if that is a whole file: assembly in Intel's syntax. Assembly that no compiler
+made is left alone. With -flto, what is compiled when a program is linked counts
+like the rest. The exit status is the compiler's.`,
 		Example: `  # a whole build
   make CC="footfall cc -- gcc" CXX="footfall cc -- g++"
 

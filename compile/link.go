@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -111,6 +112,8 @@ type twoSteps struct {
 	original map[string]string
 	// loaded are the members of archives that were linked in the first step.
 	loaded []string
+	// trace is what the user asked for by -t.
+	trace []string
 }
 
 // run runs the linker and returns what it says on standard error, and the
@@ -192,6 +195,9 @@ func (t *twoSteps) emit() (said []byte, files []string, err error) {
 		return nil, files, err
 	}
 	t.loaded = t.members(trace)
+	if t.line.trace {
+		t.trace = trace
+	}
 	if len(files) == 0 {
 		err = errors.New("the linker wrote no assembly")
 	}
@@ -261,8 +267,9 @@ func (t *twoSteps) members(trace []string) []string {
 		if known, ok := t.original[file]; ok {
 			file = known
 		}
+		file = path.Clean(file) // ld.bfd says ./libx.a for -L.
 		for _, in := range t.line.inputs {
-			if in.archive && in.file == file && !slices.ContainsFunc(in.native, func(m member) bool { return path.Base(m.name) == path.Base(name) }) {
+			if in.archive && path.Clean(in.file) == file && !slices.ContainsFunc(in.native, func(m member) bool { return path.Base(m.name) == path.Base(name) }) {
 				name = ""
 			}
 		}
@@ -317,7 +324,10 @@ func (t *twoSteps) assemble(src []byte, object string) error {
 	out, problems, ok := t.rewrite(nil, src, t.selected)
 	t.rewriting.Unlock()
 	if !ok {
-		return run(src)
+		out = src
+	}
+	if t.last() {
+		out = lastArrays.ReplaceAll(out, []byte("${1}.65537,"))
 	}
 	if err := run(out); err != nil {
 		return err
@@ -326,6 +336,16 @@ func (t *twoSteps) assemble(src []byte, object string) error {
 		fmt.Fprintf(os.Stderr, "footfall: %s\n", p)
 	}
 	return nil
+}
+
+// lastArrays matches the directives for arrays of constructors without a priority.
+var lastArrays = regexp.MustCompile(`(?m)^(\t\.section\t\.(?:init|fini)_array),`)
+
+// last tells whether the linker puts what it compiles behind all else, so that its
+// constructors run last: ld.lld does, which sorts them by a number in the section's
+// name, 65536 without one. The others put it where the first bitcode is.
+func (t *twoSteps) last() bool {
+	return strings.HasPrefix(path.Base(t.linker), "ld.lld") && !t.line.relocatable
 }
 
 // replace returns what stands in the place of inputs: what they have besides bitcode.
@@ -386,7 +406,7 @@ func (t *twoSteps) link(objects []string, replaced map[int][]string, said []byte
 		}
 	}
 	_, _ = os.Stderr.Write(again)
-	for _, line := range other {
+	for _, line := range slices.Concat(t.trace, other) {
 		fmt.Println(line)
 	}
 	return nil

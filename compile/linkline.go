@@ -21,8 +21,9 @@ type linkLine struct {
 	// optimization than a program.
 	own string
 	// excludes: symbols of archives are hidden by the archive's name.
-	excludes bool
-	fat      bool // objects may have bitcode beside their code
+	excludes           bool
+	relocatable, trace bool
+	fat                bool // objects may have bitcode beside their code
 }
 
 // A linkInput is an object or archive of which some is bitcode.
@@ -53,6 +54,10 @@ func readLinkLine(args []string) *linkLine {
 			l.fat = true
 		case "no-fat-lto-objects":
 			l.fat = false
+		case "r", "i", "relocatable":
+			l.relocatable = true
+		case "t", "trace":
+			l.trace = true
 		case "plugin-opt":
 			l.ownOption(value)
 		default:

@@ -7,6 +7,7 @@ var i386 = &cpu{
 	pointer:  "4",
 	frame:    4,
 	pushes:   true,
+	none:     "R_386_NONE",
 	align:    4096,
 	branches: &x86Branches,
 	landing:  x86Landing,

@@ -6,6 +6,7 @@ var amd64 = &cpu{
 	name:     "amd64",
 	pointer:  "7",
 	frame:    8,
+	none:     "R_X86_64_NONE",
 	align:    4096,
 	branches: &x86Branches,
 	landing:  x86Landing,

@@ -6,6 +6,7 @@ var arm64 = &cpu{
 	name:     "arm64",
 	pointer:  "31",
 	frame:    0,
+	none:     "R_AARCH64_NONE",
 	slash:    true,
 	align:    65536, // the largest page that kernels are built with
 	branches: &[256]string{'b': "*"},

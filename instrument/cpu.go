@@ -10,6 +10,7 @@ import (
 // A cpu is what rewriting must know of an instruction set.
 type cpu struct {
 	name     string
+	none     string       // relocation that changes nothing
 	slash    bool         // comments begin with //
 	align    int          // of the counters: they need pages of their own
 	branches *[256]string // initials of branches and of prefixes, with the letters that may follow; * is any

@@ -57,6 +57,7 @@ type rewriter struct {
 	labels   int
 	misses   bool // some indirect call needs the cpu's function
 	frames   frameReader
+	kept     bool // some section refers to the table
 	report   Report
 }
 
@@ -310,6 +311,11 @@ func (w *rewriter) begin(name string, at int) {
 	w.labels++
 	w.insertAt(at)
 	w.out = append(appendNumber(w.out, ".Lff", f.label), ":\n"...)
+	if !sec.kept && tableHead(f) == commonTable {
+		// With --gc-sections ld.lld keeps of the table only what something refers to.
+		w.out = appendf(w.out, "\t.reloc\t.Lff%d, %s, .Lft\n", f.label, w.cpu.none)
+		sec.kept, w.kept = true, true
+	}
 	sec.fn = f
 	w.done = append(w.done, f)
 	if !part {

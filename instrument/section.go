@@ -8,6 +8,7 @@ type section struct {
 	group string    // of a COMDAT section, "" for none
 	exec  bool      // holds code
 	fn    *function // whose code it is at the moment
+	kept  bool      // it refers to the table of its functions
 }
 
 // sections follows the directives that switch between sections.

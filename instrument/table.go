@@ -100,6 +100,10 @@ func (w *rewriter) table() {
 	}
 	b = appendf(b, ".Lfc:\n\t.zero\t%d\n", 8*w.counters)
 	last := ""
+	if w.kept {
+		last = commonTable
+		b = append(append(b, last...), ".Lft:\n"...)
+	}
 	for _, f := range w.done {
 		head := tableHead(f)
 		if head != last {
@@ -157,8 +161,11 @@ func tableHead(f *function) string {
 		// -ffunction-sections
 		return fmt.Sprintf("\t.section\tfootfall_table,\"ao\",@progbits,.Lff%d\n\t.balign\t4\n", f.label)
 	}
-	return "\t.section\tfootfall_table,\"a\",@progbits\n\t.balign\t4\n"
+	return commonTable
 }
+
+// commonTable is the section of the blocks of functions that share a section.
+const commonTable = "\t.section\tfootfall_table,\"a\",@progbits\n\t.balign\t4\n"
 
 func (w *rewriter) block(b []byte, f *function, n *names) []byte {
 	word := 8

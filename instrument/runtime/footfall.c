@@ -46,14 +46,18 @@
 #define ROUND(n) (((n) + PAGE - 1) / PAGE * PAGE)
 
 /* The counters start a page, and a page of padding follows: nothing else of the
- * program may lie in a page that is mapped, since fork would share it. */
-__asm__(".pushsection footfall_counts,\"aw\",%nobits\n.balign " PAGES "\n.popsection\n"
-        ".pushsection footfall_padding,\"aw\",%nobits\n.balign " PAGES "\n.zero " PAGES "\n.popsection\n");
+ * program may lie in a page that is mapped, since fork would share it. They have
+ * names because ld.lld --gc-sections does not keep a section for its __start_. */
+__asm__(".pushsection footfall_counts,\"aw\",%nobits\n.balign " PAGES "\n"
+        ".globl __footfall_page\n.hidden __footfall_page\n__footfall_page:\n.popsection\n"
+        ".pushsection footfall_padding,\"aw\",%nobits\n.balign " PAGES "\n"
+        ".globl __footfall_padding\n.hidden __footfall_padding\n__footfall_padding:\n.zero " PAGES "\n.popsection\n");
+extern char __footfall_page[] __attribute__((visibility("hidden")));
+extern char __footfall_padding[] __attribute__((visibility("hidden")));
 
 #define BOUND(name) extern char name[] __attribute__((weak, visibility("hidden")))
 BOUND(__start_footfall_counts);
 BOUND(__stop_footfall_counts);
-BOUND(__start_footfall_padding);
 BOUND(__start_footfall_table);
 BOUND(__stop_footfall_table);
 BOUND(__start_footfall_names);
@@ -370,7 +374,7 @@ static int write_part(int fd, const struct part *p, const char *maps)
 static int map_part(int fd, const struct part *p)
 {
 	uint64_t at = S.offset + p->counts_offset, size = ROUND(p->counts_size);
-	if (address(__start_footfall_padding) != address(__start_footfall_counts) + size || getauxval(AT_PAGESZ) > PAGE)
+	if (address(__footfall_page) % PAGE || address(__footfall_padding) != address(__start_footfall_counts) + size || getauxval(AT_PAGESZ) > PAGE)
 		return 0;
 	return mmap(__start_footfall_counts, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) != MAP_FAILED;
 }
