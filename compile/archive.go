@@ -2,7 +2,6 @@ package compile
 
 import (
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -210,23 +209,4 @@ func writeArchive(w io.Writer, list []member) error {
 		offset += len(path.Base(m.name)) + 2
 	}
 	return err
-}
-
-// definitions returns the symbols of an object file that others can use.
-func definitions(r io.ReaderAt) []string {
-	f, err := elf.NewFile(r)
-	if err != nil {
-		return nil
-	}
-	symbols, err := f.Symbols()
-	if err != nil {
-		return nil
-	}
-	var list []string
-	for _, s := range symbols {
-		if bind := elf.ST_BIND(s.Info); s.Section != elf.SHN_UNDEF && bind != elf.STB_LOCAL && s.Name != "" {
-			list = append(list, s.Name)
-		}
-	}
-	return list
 }

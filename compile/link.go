@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -327,7 +326,9 @@ func (t *twoSteps) assemble(src []byte, object string) error {
 		out = src
 	}
 	if t.last() {
-		out = lastArrays.ReplaceAll(out, []byte("${1}.65537,"))
+		for _, array := range []string{"\n\t.section\t.init_array", "\n\t.section\t.fini_array"} {
+			out = bytes.ReplaceAll(out, []byte(array+","), []byte(array+".65537,"))
+		}
 	}
 	if err := run(out); err != nil {
 		return err
@@ -337,9 +338,6 @@ func (t *twoSteps) assemble(src []byte, object string) error {
 	}
 	return nil
 }
-
-// lastArrays matches the directives for arrays of constructors without a priority.
-var lastArrays = regexp.MustCompile(`(?m)^(\t\.section\t\.(?:init|fini)_array),`)
 
 // last tells whether the linker puts what it compiles behind all else, so that its
 // constructors run last: ld.lld does, which sorts them by a number in the section's
