@@ -4,7 +4,8 @@
 // A compiler is told by -B to look for its assembler in a directory in which
 // there is a link to footfall by the name as. So footfall runs once more, as
 // the step before the assembler (assembler.go), and has its orders in a
-// variable of the environment. What must be asked of a compiler or compiled by it is kept
+// variable of the environment. Clang's linker is footfall likewise, because it may
+// have to compile (link.go). What must be asked of a compiler or compiled by it is kept
 // in the user's cache (cache.go).
 //
 // How assembly is rewritten is package instrument's knowledge.
