@@ -44,6 +44,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C")
+			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home")) // for what is kept of compilers
 			testdata, err := filepath.Abs("testdata")
 			env.Setenv("TESTDATA", testdata)
 			return err
