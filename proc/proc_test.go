@@ -44,6 +44,15 @@ func sleeping(t *testing.T) (*exec.Cmd, *Process) {
 	return cmd, p
 }
 
+// needStopping skips where the system does not let us stop the process.
+func needStopping(t *testing.T, p *Process) {
+	t.Helper()
+	var access *AccessError
+	if err := p.WhileStopped(func() error { return nil }); errors.As(err, &access) {
+		t.Skipf("ptrace is not permitted here: %v", err)
+	}
+}
+
 func TestParseMaps(t *testing.T) {
 	maps, err := parseMaps([]byte(`5600-5700 r-xp 00001000 fd:01 12   /bin/a b (deleted)
 7000-8000 rw-p 00000000 00:00 0
@@ -145,6 +154,7 @@ func TestFind(t *testing.T) {
 
 func TestWhileStopped(t *testing.T) {
 	cmd, p := sleeping(t)
+	needStopping(t, p)
 	state := func() byte {
 		st, err := p.stat()
 		if err != nil {
@@ -236,6 +246,7 @@ func TestWhileStoppedChurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	needStopping(t, p)
 	for i := range 300 {
 		if err := p.WhileStopped(func() error { return nil }); err != nil {
 			t.Fatalf("after %d times: %v", i, err)
@@ -246,6 +257,7 @@ func TestWhileStoppedChurn(t *testing.T) {
 // TestStopped stops a process that is stopped already: it stays so.
 func TestStopped(t *testing.T) {
 	cmd, p := sleeping(t)
+	needStopping(t, p)
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -150,6 +150,7 @@ func TestWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	needStopping(t, p)
 	allWait(t, p)
 	const signals = 20
 	for range signals {
