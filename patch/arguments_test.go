@@ -126,6 +126,9 @@ func TestArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Arguments = true
+			own := *g
+			g := &own
+			g.t = t
 			s := g.open(sites, o)
 			defer s.Close()
 			got := g.calls(s, "run 1000")
