@@ -1,6 +1,7 @@
 package perfdata
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -42,49 +43,68 @@ const (
 
 // Chunks calls visit with all records, some MB at a time. An error of visit ends it.
 func (f *File) Chunks(visit func(Chunk) error) error {
-	outer := &chunker{f: f, r: io.NewSectionReader(f.r, f.begin, f.end-f.begin), at: f.begin}
-	in := &inflater{outer: outer}
-	var inner *chunker
+	var damage error
 	order := uint64(0)
-	show := func(c Chunk) error {
-		c.Order = order
-		order += uint64(len(c.b))
-		return visit(c)
+	for _, p := range f.parts {
+		outer := &chunker{f: f, r: io.NewSectionReader(p.r, p.begin, p.end-p.begin), at: p.begin, end: p.end}
+		err := f.chunks(outer, func(c Chunk) error {
+			c.Order = order
+			order += uint64(len(c.b))
+			return visit(c)
+		})
+		var damaged *FormatError
+		switch {
+		case errors.As(err, &damaged):
+			damaged.Part = p.name
+			damage = cmp.Or(damage, err)
+		case err != nil:
+			return err
+		}
 	}
-	for inner == nil {
+	return damage
+}
+
+// chunks reads a part, up to where compressed records begin.
+func (f *File) chunks(outer *chunker, visit func(Chunk) error) error {
+	for {
 		c, err := outer.next()
 		if len(c.b) > 0 {
-			if err := show(c); err != nil {
+			if err := visit(c); err != nil {
 				return err
 			}
 			if f.hasCompressed(c) {
-				in.chunk = c.b
-				z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(mostWindow))
-				if err != nil {
-					return &FormatError{c.offset, fmt.Sprintf("compressed records: %v", err)}
-				}
-				defer z.Close()
-				inner = &chunker{f: f, r: z, inflate: true}
+				return f.inflate(&inflater{outer: outer, chunk: c.b, err: err, at: c.offset}, visit)
 			}
 		}
-		if err != nil && inner == nil {
-			return end(err)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
+}
+
+// inflate reads a part on, with what was compressed.
+func (f *File) inflate(in *inflater, visit func(Chunk) error) error {
+	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(mostWindow))
+	if err != nil {
+		return &FormatError{Offset: in.at, Text: fmt.Sprintf("compressed records: %v", err)}
+	}
+	defer z.Close()
+	inner := &chunker{f: f, r: z, inflate: true}
 	for {
 		c, err := inner.next()
 		c.offset = in.at
-		for _, other := range in.passed {
-			if err := show(other); err != nil {
+		for _, c := range append(in.passed, c) {
+			if len(c.b) == 0 {
+				continue
+			}
+			if err := visit(c); err != nil {
 				return err
 			}
 		}
 		in.passed = nil
-		if len(c.b) > 0 {
-			if err := show(c); err != nil {
-				return err
-			}
-		}
 		var damaged *FormatError
 		switch {
 		case err == nil:
@@ -93,22 +113,15 @@ func (f *File) Chunks(visit func(Chunk) error) error {
 		case errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF:
 			return nil // perf does not end its last frame
 		case errors.As(err, &damaged):
-			return &FormatError{in.at, "compressed records: " + damaged.Text}
+			return &FormatError{Offset: in.at, Text: "compressed records: " + damaged.Text}
 		default:
-			return &FormatError{in.at, fmt.Sprintf("compressed records: %v", err)}
+			return &FormatError{Offset: in.at, Text: fmt.Sprintf("compressed records: %v", err)}
 		}
 	}
 }
 
 // mostWindow is what zstd's highest level needs.
 const mostWindow = 128 << 20
-
-func end(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
-}
 
 func (f *File) hasCompressed(c Chunk) (found bool) {
 	f.records(c, func(r record) { found = found || r.kind == recordCompressed || r.kind == recordCompressed2 })
@@ -119,7 +132,7 @@ func (f *File) hasCompressed(c Chunk) (found bool) {
 type chunker struct {
 	f       *File
 	r       io.Reader
-	at      int64 // of the next byte to read
+	at, end int64 // of the next byte to read, and of the last
 	rest    []byte
 	skip    uint64 // bytes that belong to the last record, but are not in it
 	err     error
@@ -152,7 +165,7 @@ func (c *chunker) next() (Chunk, error) {
 			c.rest, c.err = nil, err
 		} else if c.err != nil && c.skip == 0 && len(c.rest) > 0 {
 			if c.err == io.EOF {
-				c.err = &FormatError{begin + int64(k), fmt.Sprintf("the file ends amid a record: %d bytes of it are there", len(c.rest))}
+				c.err = &FormatError{Offset: begin + int64(k), Text: fmt.Sprintf("the file ends amid a record: %d bytes of it are there", len(c.rest))}
 			}
 			c.rest = nil
 		}
@@ -171,7 +184,7 @@ func (c *chunker) left() int64 {
 	if c.inflate {
 		return chunkSize
 	}
-	return min(max(c.f.end-c.at, 1), chunkSize)
+	return min(max(c.end-c.at, 1), chunkSize)
 }
 
 // pass goes on by what is to be skipped.
@@ -186,7 +199,7 @@ func (c *chunker) pass() bool {
 	}
 	if c.skip > 0 {
 		if c.err == io.EOF {
-			c.err = &FormatError{c.at, fmt.Sprintf("the file ends %d bytes before its last record does", c.skip)}
+			c.err = &FormatError{Offset: c.at, Text: fmt.Sprintf("the file ends %d bytes before its last record does", c.skip)}
 		}
 		c.rest = nil
 		return false
@@ -203,7 +216,7 @@ func (c *chunker) whole(b []byte) (int, *FormatError) {
 		}
 		n := int(c.f.Order.Uint16(b[k+6:]))
 		if n < recordHeader {
-			return k, &FormatError{0, fmt.Sprintf("a record of %d bytes, expected at least %d", n, recordHeader)}
+			return k, &FormatError{Text: fmt.Sprintf("a record of %d bytes, expected at least %d", n, recordHeader)}
 		}
 		if len(b)-k < n {
 			return k, nil

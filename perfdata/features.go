@@ -13,10 +13,9 @@ const (
 	featureEvents   = 12
 )
 
-// readFeatures reads what the header's bits say there is: after the records is the
-// place of each.
-func (f *File) readFeatures(flags []byte, size int64) {
-	at := f.end
+// readFeatures reads what the header's bits say there is: at, after the records, is
+// the place of each.
+func (f *File) readFeatures(flags []byte, at, size int64) {
 	for bit := range 256 {
 		if f.Order.Uint64(flags[bit/64*8:])>>(bit%64)&1 == 0 {
 			continue

@@ -41,9 +41,22 @@ type File struct {
 	// Release is the kernel's (uname -r), Arch its CPU (uname -m); "" if not known.
 	Release, Arch string
 
+	r     io.ReaderAt
+	parts []part
+	byID  map[uint64]*Event
+}
+
+// A part has records.
+type part struct {
+	name       string // if it is a file of its own
 	r          io.ReaderAt
-	begin, end int64 // of the records
-	byID       map[uint64]*Event
+	begin, end int64
+}
+
+// Add adds a file of records alone: one of data.0, data.1, ... beside the file data,
+// as perf record --threads writes.
+func (f *File) Add(name string, r io.ReaderAt, size int64) {
+	f.parts = append(f.parts, part{name, r, 0, size})
 }
 
 // An Event is what was sampled, such as cycles.
@@ -68,11 +81,17 @@ type BuildID struct {
 
 // A FormatError tells where a file is damaged.
 type FormatError struct {
+	Part   string // a file that was added, "": the one that was opened
 	Offset int64
 	Text   string
 }
 
-func (e *FormatError) Error() string { return fmt.Sprintf("offset %#x: %s", e.Offset, e.Text) }
+func (e *FormatError) Error() string {
+	if e.Part != "" {
+		return fmt.Sprintf("%s: offset %#x: %s", e.Part, e.Offset, e.Text)
+	}
+	return fmt.Sprintf("offset %#x: %s", e.Offset, e.Text)
+}
 
 const (
 	magic        = "PERFILE2"
@@ -102,7 +121,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	n, err := r.ReadAt(b, 0)
 	if n < pipeHeader {
 		if err == nil || err == io.EOF {
-			err = &FormatError{int64(n), fmt.Sprintf("the file ends amid its header of %d bytes", pipeHeader)}
+			err = &FormatError{Offset: int64(n), Text: fmt.Sprintf("the file ends amid its header of %d bytes", pipeHeader)}
 		}
 		return nil, err
 	}
@@ -112,34 +131,35 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	case magicSwapped:
 		f.Order = binary.BigEndian
 	default:
-		return nil, &FormatError{0, fmt.Sprintf("%q is not %q: files of perf before Linux 3.0 are not read", b[:8], magic)}
+		return nil, &FormatError{Offset: 0, Text: fmt.Sprintf("%q is not %q: files of perf before Linux 3.0 are not read", b[:8], magic)}
 	}
 	switch s := f.Order.Uint64(b[8:]); {
 	case s == pipeHeader:
-		f.Pipe, f.begin, f.end = true, pipeHeader, size
+		f.Pipe, f.parts = true, []part{{"", r, pipeHeader, size}}
 		return f, nil
 	case s != headerSize:
-		return nil, &FormatError{8, fmt.Sprintf("a header of %d bytes, expected %d or %d", s, headerSize, pipeHeader)}
+		return nil, &FormatError{Offset: 8, Text: fmt.Sprintf("a header of %d bytes, expected %d or %d", s, headerSize, pipeHeader)}
 	case n < headerSize:
-		return nil, &FormatError{int64(n), fmt.Sprintf("the file ends amid its header of %d bytes", headerSize)}
+		return nil, &FormatError{Offset: int64(n), Text: fmt.Sprintf("the file ends amid its header of %d bytes", headerSize)}
 	}
 	if err := f.readEvents(b, size); err != nil {
 		return nil, err
 	}
 	begin, length := f.Order.Uint64(b[40:]), f.Order.Uint64(b[48:])
 	if begin > uint64(size) {
-		return nil, &FormatError{40, fmt.Sprintf("records begin at %#x, the file has %#x bytes", begin, size)}
+		return nil, &FormatError{Offset: 40, Text: fmt.Sprintf("records begin at %#x, the file has %#x bytes", begin, size)}
 	}
-	f.begin, f.end = int64(begin), size
+	records := part{"", r, int64(begin), size}
 	switch {
 	case length == 0:
 		f.Killed = true
 	case length <= uint64(size)-begin:
-		f.end = int64(begin + length)
-		f.readFeatures(b[72:headerSize], size)
+		records.end = int64(begin + length)
+		f.readFeatures(b[72:headerSize], records.end, size)
 	default:
 		f.Killed = true // or the file was cut: its last record tells
 	}
+	f.parts = []part{records}
 	return f, nil
 }
 
@@ -166,12 +186,12 @@ func (f *File) readEvents(header []byte, size int64) error {
 	stride := f.Order.Uint64(header[16:])
 	b := f.section(header[24:], size)
 	if b == nil || stride < leastAttribute+16 || uint64(len(b)) < stride {
-		return &FormatError{16, fmt.Sprintf("no events: they have %d bytes each, at %#x, %d in all", stride, f.Order.Uint64(header[24:]), f.Order.Uint64(header[32:]))}
+		return &FormatError{Offset: 16, Text: fmt.Sprintf("no events: they have %d bytes each, at %#x, %d in all", stride, f.Order.Uint64(header[24:]), f.Order.Uint64(header[32:]))}
 	}
 	for ; uint64(len(b)) >= stride; b = b[stride:] {
 		e := f.event(b[:stride-16])
 		if e == nil {
-			return &FormatError{int64(f.Order.Uint64(header[24:])), "a damaged event"}
+			return &FormatError{Offset: int64(f.Order.Uint64(header[24:])), Text: "a damaged event"}
 		}
 		f.addEvent(e, f.section(b[stride-16:], size))
 	}

@@ -373,6 +373,36 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestParts has records in files of their own, of which one is damaged.
+func TestParts(t *testing.T) {
+	example := fullExample(binary.LittleEndian)
+	records := example.records
+	example.records = nil
+	example.record(68, 0, nil)
+	b := example.bytes()
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := [][]byte{records[:len(records)-3], compressed(t, &testFile{order: example.order, records: records}, recordCompressed).records}
+	for i, part := range parts {
+		f.Add(fmt.Sprintf("data.%d", i), bytes.NewReader(part), int64(len(part)))
+	}
+	changes, samples := 0, 0
+	err = f.Scan(func(Change) { changes++ })
+	if want := fmt.Sprintf("data.0: offset %#x: the file ends amid a record: 61 bytes of it are there", len(records)-64); fmt.Sprint(err) != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	d := f.NewDecoder()
+	_ = f.Chunks(func(c Chunk) error {
+		d.Samples(c, func(*Sample) { samples++ })
+		return nil
+	})
+	if changes != 2*9 || samples != 1+2 {
+		t.Errorf("%d changes, %d samples", changes, samples)
+	}
+}
+
 // TestFollowedBy has records that are followed by more than their size tells.
 func TestFollowedBy(t *testing.T) {
 	for _, kind := range []uint32{recordAuxTrace, recordTracing} {

@@ -83,7 +83,7 @@ func (f *File) Scan(visit func(Change)) error {
 		return nil
 	})
 	if err == nil && len(f.Events) == 0 {
-		return &FormatError{f.begin, "no events"}
+		return &FormatError{Offset: f.parts[0].begin, Text: "no events"}
 	}
 	return err
 }

@@ -30,6 +30,11 @@ func IsProgram(name string) bool {
 	return err == nil && isELF(b)
 }
 
+func isPerfData(name string) bool {
+	b, err := head(name)
+	return err == nil && perfdata.Is(b)
+}
+
 // maxFile is the largest file that is read. Counts files have some MB.
 const maxFile = 4 << 30
 
@@ -53,6 +58,9 @@ func ReadFiles(names []string, event string) (*Files, error) {
 func (f *Files) add(name string) error {
 	if name == "-" {
 		return f.addStandardInput()
+	}
+	if member := filepath.Join(name, perfMember); isPerfData(member) {
+		name = member
 	}
 	b, err := head(name)
 	if err != nil {

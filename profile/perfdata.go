@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,23 +59,48 @@ type perfChain struct {
 // readPerfData reads a file that "perf record" wrote. kind is the event to show, "" to
 // choose one.
 func readPerfData(name, kind string) (*Profile, error) {
-	file, err := os.Open(name)
+	file, size, err := openSized(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return fromPerfData(file, info.Size(), kind)
-}
-
-func fromPerfData(file io.ReaderAt, size int64, kind string) (*Profile, error) {
 	f, err := perfdata.Open(file, size)
 	if err != nil {
 		return nil, err
 	}
+	// What was written by several threads (perf record --threads) is in files beside it.
+	for n := 0; filepath.Base(name) == perfMember; n++ {
+		part := fmt.Sprintf("%s.%d", name, n)
+		file, size, err := openSized(part)
+		if errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		f.Add(filepath.Base(part), file, size)
+	}
+	return fromPerfData(f, kind)
+}
+
+// perfMember is the file that perf record writes into a directory, if it writes one.
+const perfMember = "data"
+
+func openSized(name string) (*os.File, int64, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return nil, 0, err
+	}
+	return file, info.Size(), nil
+}
+
+func fromPerfData(f *perfdata.File, kind string) (*Profile, error) {
 	r := &perfReader{file: f}
 	defer r.close()
 	if err := r.scan(); err != nil {

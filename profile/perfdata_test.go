@@ -485,7 +485,11 @@ func FuzzPerfData(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := fromPerfData(bytes.NewReader(b), int64(len(b)), "")
+		file, err := perfdata.Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return
+		}
+		p, err := fromPerfData(file, "")
 		if err != nil {
 			return
 		}
