@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -150,6 +151,42 @@ func TestStackRange(t *testing.T) {
 	} {
 		if got := test.cpu.stackRange(test.maps); got != test.want {
 			t.Errorf("%+v: %#x, want %#x", test.maps, got, test.want)
+		}
+	}
+}
+
+// TestNotifierRoomARM64 compares where the jump goes in functions like that of dynamic
+// linkers.
+func TestNotifierRoomARM64(t *testing.T) {
+	p, err := proc.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	before := native
+	native = arm64
+	defer func() { native = before }()
+	for text, want := range map[string]int{
+		"ret; nop; nop; nop":           0,
+		"ret; b .; b .; b .":           0,
+		"bti c; ret; nop; nop":         4,
+		"nop; ret; nop; nop":           -1,
+		"bti c; bti c; ret; nop":       -1,
+		"mov x0, x1; ret; nop; nop":    -1,
+		"ret x1; ret; nop; nop":        -1,
+		"bti j; ret; .word 0; .word 0": -1,
+	} {
+		code := []byte(assemble(t, ".arch armv8.5-a; "+text))
+		begin := uint64(uintptr(unsafe.Pointer(&code[0])))
+		n := &notifier{site: begin}
+		got := -1
+		if n.hasRoom(p, nil) {
+			got = int(n.site - begin)
+		}
+		if got != want {
+			t.Errorf("%s: at %d, want %d", text, got, want)
+		} else if got >= 0 && string(n.old[:4]) != string(code[got:got+4]) {
+			t.Errorf("%s: % x is to be put back", text, n.old)
 		}
 	}
 }
