@@ -308,7 +308,7 @@ func (m *frameMachine) run(rules []byte, loc, addr uint64) error {
 		case 0x16: // val_expression
 			reg := r.uleb()
 			m.set(reg, Rule{Kind: RuleComputed, Expression: r.block()})
-		case 0x2d: // AARCH64_negate_ra_state: the return address is signed, or no longer
+		case 0x2c, 0x2d: // AARCH64_negate_ra_state_with_pc, and without: the return address is signed, or no longer
 			if m.c.first != firstARM64 {
 				return errFrames
 			}
