@@ -3,6 +3,7 @@ package patch
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -45,7 +46,11 @@ func (g *target) chains(s *Session) map[string]uint64 {
 		for _, a := range c.Addresses {
 			name := fmt.Sprintf("%#x", a)
 			for _, i := range images {
-				if fn, _ := i.Function(a - 1); fn != nil && i.Contains(a-1) {
+				if !i.Contains(a - 1) {
+					continue
+				}
+				name = filepath.Base(i.Path) // where nothing has names
+				if fn, _ := i.Function(a - 1); fn != nil {
 					name = fn.Name
 				}
 			}
