@@ -450,7 +450,7 @@ func (c *callers) printText(w io.Writer) error {
 	if c.duration > 0 {
 		when = "in " + c.duration.Round(100*time.Millisecond).String()
 	}
-	fmt.Fprintf(b, "%s: %d calls by %s %s", c.function, total, counted(len(c.chains), "chain", "chains"), when)
+	fmt.Fprintf(b, "%s: %s by %s %s", c.function, counted(int(total), "call", "calls"), counted(len(c.chains), "chain", "chains"), when)
 	if c.way != "" {
 		fmt.Fprintf(b, ", %s", c.way)
 	}

@@ -412,7 +412,10 @@ func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err e
 	if r.o.count {
 		for _, t := range r.programs {
 			r.addCounts(t)
+			r.addLost(t)
 		}
+		r.sayPlaceless()
+		r.sayWhy(ended)
 		return r.printCounts(cmd.OutOrStdout(), r.counts)
 	}
 	r.read(true)

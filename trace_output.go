@@ -119,7 +119,7 @@ func (r *recorder) closeBuilder(lost uint64) error {
 		fmt.Fprintf(r.stderr, "footfall: %d exits had no entry: of calls that were dropped, or on other stacks\n", s.Unmatched)
 	}
 	if s.Cut > 0 {
-		fmt.Fprintf(r.stderr, "footfall: of %d calls the exit was not seen: longjmp, exceptions, still running, or dropped; they count without time\n", s.Cut)
+		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not seen: longjmp, exceptions, still running, or dropped; no time is counted\n", counted(int(s.Cut), "call", "calls"))
 	}
 	return err
 }

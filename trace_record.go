@@ -441,11 +441,16 @@ func (r *recorder) end(why string) error {
 	for _, t := range r.programs {
 		r.addLost(t)
 	}
-	if threads := r.lost[1]; threads > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more than 1024 threads at once, or more that ended than could be read\n", threads)
-	}
+	r.sayPlaceless()
 	r.sayWhy(why)
 	return r.close(r.lost[0])
+}
+
+// sayPlaceless says what is missing since its threads found no place.
+func (r *recorder) sayPlaceless() {
+	if calls := r.lost[1]; calls > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %s not recorded: more than 1024 threads at once, or more that ended than could be read\n", counted(int(calls), "call was", "calls were"))
+	}
 }
 
 func (r *recorder) addLost(t *traced) {
