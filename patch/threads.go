@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -101,6 +102,11 @@ func (s *Session) Followed() int { return len(s.follows) }
 // Recycle gives the places of threads that have ended to new ones. It is to be
 // called now and then, after Read.
 func (s *Session) Recycle() error {
+	// Threads that are not on the list, because they have begun since, have no place yet here.
+	var before [maxThreads]uint32
+	for i := range before {
+		before[i], _ = s.region.thread(i).occupant()
+	}
 	alive, err := s.p.Threads()
 	if err != nil {
 		return err
@@ -123,10 +129,14 @@ func (s *Session) Recycle() error {
 		id, _ := t.occupant()
 		pid := int(atomic.LoadUint32(&t.pid))
 		unread := s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail
-		if id == 0 || living[id] || unread && s.wants(i) {
+		if id == 0 || id != before[i] || living[id] || unread && s.wants(i) {
 			continue
 		}
-		if pid != s.ownPID && !s.childThreadEnded(pid, int(id)) {
+		if pid == s.ownPID {
+			if ended, err := s.threadEnded(id); err != nil || !ended {
+				continue
+			}
+		} else if !s.childThreadEnded(pid, int(id)) {
 			continue
 		}
 		if err := s.settle(i, id); err != nil {
@@ -139,6 +149,16 @@ func (s *Session) Recycle() error {
 		atomic.StoreUint32(&t.id, 0)
 	}
 	return nil
+}
+
+// threadEnded looks once more for a thread of the process: the kernel may leave threads
+// out of a list while others end.
+func (s *Session) threadEnded(id uint32) (bool, error) {
+	if s.ownPID == s.p.PID {
+		return s.childThreadEnded(s.ownPID, int(id)), nil
+	}
+	alive, err := s.p.Threads()
+	return !slices.ContainsFunc(alive, func(t proc.Thread) bool { return uint32(t.OwnID) == id }), err
 }
 
 // childThreadEnded tells whether a thread of a child is known to have ended.
