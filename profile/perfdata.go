@@ -29,7 +29,6 @@ type perfReader struct {
 
 	lost, throttled int64
 	damage          error // where reading ended, nil: at the end
-	begin, end      uint64
 	perfTally
 }
 
@@ -39,7 +38,7 @@ type perfTally struct {
 	// others are the samples of events that are not shown, by kind.
 	others                                                   map[string]int64
 	samples, torn, unwound, idle, deferred, damaged, foreign int64
-	begin, end                                               uint64
+	begin, end                                               uint64 // times of the first and of the last
 }
 
 // A perfChain is a chain of addresses, of a thread with a name in a process with
@@ -346,7 +345,7 @@ func (r *perfReader) profile() (*Profile, error) {
 	} else if event.Kind() == "offcpu-time" {
 		b.measure(event.Kind(), "nanoseconds")
 	}
-	b.p.DurationNanos = int64(r.end - r.begin)
+	b.p.DurationNanos = int64(min(r.end-r.begin, 1<<62))
 	total := int64(0)
 	chains := make([]*perfChain, 0, len(r.chains))
 	for _, c := range r.chains {

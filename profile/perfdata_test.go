@@ -18,7 +18,9 @@ import (
 	"testing"
 
 	pprof "github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
 
+	"footfall/exe"
 	"footfall/perfdata"
 	"footfall/proc"
 )
@@ -257,6 +259,9 @@ func TestPerfReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d := p.DurationNanos; d < 50e6 || d > 60e9 { // of 0.2 s of CPU time
+		t.Errorf("it took %d ns", d)
+	}
 	g := NewGraph(p)
 	found := 0
 	for _, m := range regexp.MustCompile(`(?m)^ +([\d.]+)% +([\d.]+)% +\[\.\] (\w+)`).FindAllStringSubmatch(string(out), -1) {
@@ -404,6 +409,42 @@ func TestMadeCode(t *testing.T) {
 		p.nameMade()
 		if got := i.frames(at)[0].name; got != "made_function" {
 			t.Errorf("process %d: %s", process, got)
+		}
+	}
+}
+
+// TestKernelElsewhere has samples of this kernel when it had another place, as it has at
+// each start, and of another kernel.
+func TestKernelElsewhere(t *testing.T) {
+	all := kernelFunctions()
+	named := func(name string) uint64 {
+		i := slices.IndexFunc(all, func(f exe.Function) bool { return f.Name == name })
+		if i < 0 {
+			t.Skipf("needs /proc/kallsyms with %s", name)
+		}
+		return all[i].Addr
+	}
+	text, fork, _ := named("_text"), named("kernel_clone"), named("_etext")
+	var uname unix.Utsname
+	if err := unix.Uname(&uname); err != nil {
+		t.Fatal(err)
+	}
+	release := unix.ByteSliceToString(uname.Release[:])
+	for _, c := range []struct {
+		release string
+		shift   uint64
+		want    string
+	}{{release, 0, "kernel_clone"}, {release, 0x1200000, "kernel_clone"}, {release + "x", 0, "[kernel]"}} {
+		p := &perfImages{history: newHistory([]perfdata.Change{
+			{Kind: perfdata.Mapped, PID: -1, Addr: 0xffffffffc0000000, Len: 0x1000, Kernel: true, Path: "[a_module]"},
+			{Kind: perfdata.Mapped, PID: -1, Addr: text - c.shift, Len: 1 << 24, Offset: text - c.shift, Kernel: true, Path: "[kernel.kallsyms]_text"},
+		}, nil)}
+		i := p.kernelImage(&perfdata.File{Release: c.release})
+		if got := i.frames(p.kernelAddr(fork - c.shift + 4))[0].name; got != c.want {
+			t.Errorf("%s, %#x: %s, want %s", c.release, c.shift, got, c.want)
+		}
+		if got := i.frames(p.kernelAddr(0xffffffffc0000010))[0].name; c.shift != 0 && got != "[kernel]" {
+			t.Errorf("a module, elsewhere: %s", got)
 		}
 	}
 }

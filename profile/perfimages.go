@@ -185,13 +185,15 @@ func (p *perfImages) kernelImage(f *perfdata.File) *image {
 		}
 		was := p.history.kernel
 		begin, end := named(strings.TrimPrefix(was.Path, kernelMap)), named("_etext")
-		if begin >= 0 && end > begin && was.Offset != 0 {
-			if p.shift = all[begin].Addr - was.Offset; p.shift != 0 {
-				// It has another place at each start (KASLR); that of modules is not known.
-				all = all[begin:end:end]
-				p.core = [2]uint64{all[0].Addr, all[len(all)-1].Addr + 1<<12}
-			}
+		switch {
+		case begin < 0 || was.Offset == 0: // hidden, here or there
+		case all[begin].Addr == was.Offset:
 			p.kernel.functions = all
+		case end > begin:
+			// It has another place at each start (KASLR); that of modules is not known.
+			p.shift, p.core = all[begin].Addr-was.Offset, [2]uint64{all[begin].Addr, all[end].Addr}
+			all[end-1].Size = max(1, all[end].Addr-all[end-1].Addr) // it does not go on to modules
+			p.kernel.functions = all[begin:end:end]
 		}
 	}
 	for _, c := range p.history.made {
