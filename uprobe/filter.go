@@ -248,7 +248,9 @@ func (s *Session) exitFiltered() asm.Instructions {
 		asm.Sub.Imm(asm.R9, 1),
 		asm.JEq.Reg(asm.R2, asm.R8, "last"),
 		asm.Add.Imm(asm.R9, 1))
-	code = append(append(code, search()...), labelled("last", frame(asm.R8))...)
+	code = append(append(code, search()...),
+		asm.JGE.Imm(asm.R9, maxFrames, "end").WithSymbol("last")) // older verifiers take it for less than 0
+	code = append(code, frame(asm.R8)...)
 	code = append(code,
 		asm.LoadMem(asm.R1, asm.R8, frameStack, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, stackAt, asm.DWord),
