@@ -184,7 +184,7 @@ func (f *RawReader) Read(do func(Thread, []Event)) (lost uint64, err error) {
 				return 0, &FormatError{f.at, "thread: " + err.Error()}
 			}
 		case rawEvents:
-			var events []Event
+			events := make([]Event, 0, len(b)/rawEventSize)
 			for ; len(b) >= rawEventSize; b = b[rawEventSize:] {
 				function := binary.LittleEndian.Uint32(b[8:])
 				events = append(events, Event{
