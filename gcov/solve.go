@@ -53,6 +53,19 @@ func (a *flowArc) falls() bool { return a.flags&ArcFallthrough != 0 }
 // succs are the indices in arcs of the arcs out of block b.
 func (g *flow) succs(b int) []int32 { return g.lists[g.blocks[b].succ:g.blocks[b].succEnd] }
 
+// called is how often the function was. Of the ways out of its entry those that are
+// not real lead to where GCC's flow graph misses ways within: labels that computed gotos
+// arrive at, and second returns of setjmp. gcov takes these arrivals for calls.
+func (g *flow) called() int64 {
+	count := g.blocks[0].count
+	for _, i := range g.succs(0) {
+		if a := &g.arcs[i]; a.fake() {
+			count -= a.count
+		}
+	}
+	return max(count, 0)
+}
+
 // preds are the indices in arcs of the arcs into block b.
 func (g *flow) preds(b int) []int32 { return g.lists[g.blocks[b].pred:g.blocks[b].predEnd] }
 

@@ -316,7 +316,7 @@ func (t *tally) declare() *functionTally {
 		}
 	}
 	if len(g.blocks) > 0 {
-		in.Count = g.blocks[0].count
+		in.Count = g.called()
 	}
 	return t.instance(key, fn.EndLine, fn.EndColumn, in)
 }
