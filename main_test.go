@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite expected output in testdata/scr
 // TestMain puts footfall into the PATH of scripts, by its own name and by
 // names that make it the gcov of a compiler (the real ones stay reachable).
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "as" {
+	if name := filepath.Base(os.Args[0]); name == "as" || name == "ld" || strings.HasPrefix(name, "ld.") {
 		main() // called by a compiler that footfall cc runs; no script may find it
 	}
 	testscript.Main(m, map[string]func(){

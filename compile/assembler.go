@@ -248,6 +248,9 @@ func (o *Orders) count(args []string, src []byte, selected func(unit, function s
 		}
 		return nil, nil, false
 	}
+	if selected != nil && instrument.Merged(r.Unit) && !bytes.Contains(src, []byte("\t.loc\t")) && !bytes.Contains(src, []byte("\t.loc ")) {
+		fmt.Fprintf(os.Stderr, "footfall: %s: --only and --not of sources need -g where -flto makes one of several\n", strings.Join(o.Sources, ", "))
+	}
 	if o.Verbose {
 		for _, p := range r.Problems {
 			problems = append(problems, fmt.Sprintf("%s: %s", r.Unit, p.Msg))

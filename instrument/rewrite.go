@@ -301,7 +301,7 @@ func (w *rewriter) begin(name string, at int) {
 	}
 	sec.fn = nil
 	whole, part := partOf(name)
-	if helper([]byte(name)) || w.o.Select != nil && !w.o.Select(w.unit, whole) {
+	if helper([]byte(name)) || w.o.Select != nil && !w.o.Select(w.unitOf(at), whole) {
 		return
 	}
 	f := &function{name: whole, part: part, label: w.labels, section: sec, first: w.counters}
@@ -323,6 +323,26 @@ func (w *rewriter) begin(name string, at int) {
 		w.pending = f
 	}
 }
+
+// unitOf returns the source of the function at an offset. What is compiled when a program
+// is linked has functions of several.
+func (w *rewriter) unitOf(at int) string {
+	if !Merged(w.unit) {
+		return w.unit
+	}
+	source := w.sourceOf(w.src[at:])
+	if source == "" {
+		return w.unit
+	}
+	if w.o.Unit != nil {
+		source = w.o.Unit(source)
+	}
+	return source
+}
+
+// Merged tells whether a unit's name is the one that compilers give to several
+// sources which they compile as one: GCC and LLVM with -flto.
+func Merged(unit string) bool { return unit == "<artificial>" || unit == "ld-temp.o" }
 
 // partOf tells of which function a cold or split part is.
 func partOf(name string) (whole string, part bool) {

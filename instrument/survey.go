@@ -3,7 +3,9 @@ package instrument
 import (
 	"bytes"
 	"fmt"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,13 +20,14 @@ type survey struct {
 	chosen    map[string]bool     // indirect functions, which are chosen when the program starts
 	alias     map[string]string   // names set to another
 	aliases   map[string][]string // the names of a function besides its label
+	files     map[string]string   // sources, by their numbers in .loc
 	dotted    bool                // some name of a function begins with a dot
 }
 
 func newSurvey() *survey {
 	return &survey{
 		functions: make(map[string]bool), global: make(map[string]bool), weak: make(map[string]bool), plain: make(map[string]bool),
-		chosen: make(map[string]bool), alias: make(map[string]string), aliases: make(map[string][]string),
+		chosen: make(map[string]bool), files: make(map[string]string), alias: make(map[string]string), aliases: make(map[string][]string),
 	}
 }
 
@@ -105,6 +108,8 @@ func (s *survey) see(st statement, compiled *bool) error {
 	case ".file":
 		if name := arguments(st.operands)[0]; s.unit == "" && len(name) > 2 && name[0] == '"' {
 			s.unit = string(name[1 : len(name)-1])
+		} else if number, names, ok := bytes.Cut(st.operands, []byte(" ")); ok {
+			s.files[string(number)] = sourceName(names)
 		}
 	case ".ident":
 		if bytes.Contains(st.operands, []byte("GCC: ")) || bytes.Contains(st.operands, []byte("clang version")) {
@@ -118,6 +123,40 @@ func (s *survey) see(st statement, compiled *bool) error {
 		}
 	}
 	return nil
+}
+
+// sourceName returns the path that .file gives a source, behind its number: "name",
+// or "directory" "name", and more.
+func sourceName(operands []byte) string {
+	var names []string
+	for rest := string(operands); len(names) < 2; {
+		rest = strings.TrimLeft(rest, " \t")
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			break
+		}
+		rest = rest[len(quoted):]
+		names = append(names, strings.Trim(quoted, `"`))
+	}
+	return path.Join(names...)
+}
+
+// sourceOf returns the source of the function whose label is at the beginning of code,
+// by its debug information; "" if there is none.
+func (s *survey) sourceOf(code []byte) string {
+	for line := range bytes.Lines(code) {
+		fields := bytes.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		switch string(fields[0]) {
+		case ".loc":
+			return s.files[string(fields[1])]
+		case ".size", ".cfi_endproc":
+			return ""
+		}
+	}
+	return ""
 }
 
 // symbolAnd splits the operands of .type: NAME, @function. The kind may also be
