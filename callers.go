@@ -269,7 +269,7 @@ func (c *callers) sayLost(lost uint64, stderr io.Writer) {
 		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", lost)
 	}
 	if len(c.chains) == 0 {
-		fmt.Fprintf(stderr, "footfall: %s was not called\n", c.function)
+		fmt.Fprintf(stderr, "footfall: %s was not called%s\n", c.function, whySilent(c.p))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/patch"
+	"footfall/proc"
 	"footfall/profile"
 	"footfall/trace"
 )
@@ -105,12 +106,20 @@ func (r *recorder) close(lost uint64) error {
 	return err
 }
 
+// whySilent says why a process calls nothing, if that is known.
+func whySilent(p *proc.Process) string {
+	if p == nil || !p.Suspended() {
+		return ""
+	}
+	return fmt.Sprintf(": process %d is stopped by a signal; kill -CONT %d lets it run", p.PID, p.PID)
+}
+
 // closeBuilder ends the outputs and says what is missing.
 func (r *recorder) closeBuilder(lost uint64) error {
 	s, err := r.builder.Close(lost)
 	r.screen.sayUnseen(r.stderr)
 	if s.Calls == 0 && !r.recorded {
-		fmt.Fprintln(r.stderr, "footfall: no calls")
+		fmt.Fprintf(r.stderr, "footfall: no calls%s\n", whySilent(r.p))
 	}
 	if s.Lost > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %d events were dropped: they came faster than they could be read; select fewer functions, use --sample, or a larger --buffer\n", s.Lost)

@@ -49,7 +49,7 @@ func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr 
 		}
 		if errors.Is(problem, proc.ErrExited) {
 			l.Close()
-			return nil, nil, fmt.Errorf("process %d: it has no memory: a thread of the kernel, or a process that has ended", p.PID)
+			return nil, nil, fmt.Errorf("process %d: it has no memory: a thread of the kernel, or a process that has ended, or whose first thread has", p.PID)
 		}
 	}
 	l.Close()

@@ -168,6 +168,12 @@ func (p *Process) Check() error {
 	return nil
 }
 
+// Suspended tells whether the process is stopped by a signal, as by SIGSTOP.
+func (p *Process) Suspended() bool {
+	st, err := p.stat()
+	return err == nil && st.state == 'T'
+}
+
 type status struct {
 	name  string
 	state byte

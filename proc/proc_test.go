@@ -277,6 +277,9 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	waitFor('T')
+	if !p.Suspended() {
+		t.Error("it does not seem to be stopped")
+	}
 	if err := p.WhileStopped(func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
