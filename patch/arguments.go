@@ -19,8 +19,8 @@ const (
 type Argument struct {
 	Kind ArgumentKind
 	// Index counts from 0: integers and pointers those that are in registers,
-	// up to 5, then the words on the stack, up to 15; floats those in registers,
-	// up to 7.
+	// up to 5 (arm64: 7), then the words on the stack, up to 15; floats those in
+	// registers, up to 7.
 	Index int
 }
 
@@ -53,7 +53,7 @@ func CheckArguments(arguments []Argument) error {
 	return nil
 }
 
-// description encodes the arguments of a site as trampoline/amd64.S wants it.
+// description encodes the arguments of a site as trampoline/amd64.S and arm64.S want it.
 func (s *Session) description(site *Site) uint64 {
 	if !s.options.Arguments || CheckArguments(site.Arguments) != nil || s.options.Mode != Entries && s.options.Mode != Filtered {
 		return 0
