@@ -284,8 +284,15 @@ func (d *decoder) arcs(fn *Function, r *reader) {
 	if r.err == nil && src >= uint32(fn.Blocks) {
 		r.fail(0, "arcs of block %d, but %q has %d blocks", src, fn.Name, fn.Blocks)
 	}
-	if k := len(fn.Arcs); r.err == nil && k > 0 && fn.Arcs[k-1].Src >= src {
-		r.fail(0, "arcs of block %d after those of block %d", src, fn.Arcs[k-1].Src)
+	last, some := uint32(0), false
+	if k := len(fn.Arcs); k > 0 {
+		last, some = fn.Arcs[k-1].Src, true
+	}
+	if k := len(fn.arcless); k > 0 {
+		last, some = max(last, fn.arcless[k-1]), true
+	}
+	if r.err == nil && some && last >= src {
+		r.fail(0, "arcs of block %d after those of block %d", src, last)
 	}
 	if r.err == nil && r.pos == len(r.b) {
 		fn.arcless = append(fn.arcless, src)
