@@ -1,6 +1,7 @@
 package gcov
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -97,9 +98,9 @@ type Stats struct {
 // are added (solving is linear, so the sums come out the same), and each
 // distinct one is decoded and solved once, see distinct.go.
 func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats) {
-	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source)}
+	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source), objs: largestFirst(objs), units: make([][]distinctID, len(objs))}
 	workers := min(runtime.GOMAXPROCS(0), max(1, len(objs)))
-	c.read(objs, workers)
+	c.read(workers)
 	if c.stats.Bytes > 1<<24 {
 		runtime.GC() // the files' buffers are far larger than what was kept of them
 	}
@@ -112,6 +113,8 @@ type collector struct {
 	opt     CollectOptions
 	pool    *pool
 	sources *sources
+	objs    []Object       // in the order in which they are read
+	units   [][]distinctID // the functions of each
 
 	mu       sync.Mutex
 	done     int
@@ -154,8 +157,7 @@ func largestFirst(objs []Object) []Object {
 }
 
 // read takes all functions of all objects into the pool.
-func (c *collector) read(objs []Object, workers int) {
-	objs = largestFirst(objs)
+func (c *collector) read(workers int) {
 	var next atomic.Int32
 	var wg sync.WaitGroup
 	for range workers {
@@ -164,14 +166,15 @@ func (c *collector) read(objs []Object, workers int) {
 			r.packer.names = &r.names
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(objs) {
+				if i >= len(c.objs) {
 					break
 				}
-				r.object(objs[i])
+				r.object(int32(i))
+				c.units[i] = slices.Clone(r.ids)
 				c.mu.Lock()
 				c.done++
 				if c.opt.Progress != nil {
-					c.opt.Progress(c.done, len(objs))
+					c.opt.Progress(c.done, len(c.objs))
 				}
 				c.mu.Unlock()
 			}
@@ -186,17 +189,21 @@ func (c *collector) read(objs []Object, workers int) {
 	wg.Wait()
 }
 
-// An objectReader is one goroutine's state in collector.read.
+// An objectReader is one goroutine's state while objects are read.
 type objectReader struct {
 	c           *collector
+	origin      origin // of the counters under way
 	names       sourceCache
 	packer      packer
 	notes, data []byte // the files, the memory used again
 	counts      dataFunctions
+	ids         []distinctID // of the functions of the notes
 	stats       Stats
 }
 
-func (o *objectReader) object(obj Object) {
+func (o *objectReader) object(unit int32) {
+	o.origin, o.ids = origin{unit: unit}, o.ids[:0]
+	obj := o.c.objs[unit]
 	var err error
 	if strings.HasSuffix(obj.Notes, LegacySuffix) {
 		var ok bool
@@ -219,7 +226,8 @@ func (o *objectReader) object(obj Object) {
 	}
 	o.names.setDir(cmp.Or(head.Cwd, obj.Dir))
 	ran := false
-	for _, file := range obj.Data {
+	for i, file := range obj.Data {
+		o.origin.data = int32(i)
 		if o.data, err = readFile(file, o.data); err != nil {
 			o.c.bad(Unreadable, file, err)
 		} else if o.index(Image{file, o.data}, head) {
@@ -227,7 +235,8 @@ func (o *objectReader) object(obj Object) {
 			ran = true
 		}
 	}
-	for _, image := range obj.Images {
+	for i, image := range obj.Images {
+		o.origin.data = int32(len(obj.Data) + i)
 		if o.index(image, head) {
 			o.functions(obj, head, r, image.Bytes, !ran)
 			ran = true
@@ -245,8 +254,9 @@ func (o *objectReader) object(obj Object) {
 // was indexed last, into the pool. first is false when the same
 // notes went in before. It returns the number of functions.
 func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte, first bool) int {
-	s := skimmer{r: &r, version: notes.Version, names: &o.names}
+	s := skimmer{r: &r, version: notes.Version, clang: endsAsClangs(o.notes), names: &o.names}
 	n, mismatched := 0, 0
+	o.ids = o.ids[:0]
 	for s.next() {
 		n++
 		if s.artificial || !s.keep {
@@ -257,9 +267,12 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 			mismatched++
 			d = nil
 		}
-		matches, err := o.c.pool.add(&s, &o.packer, d, data)
+		id, matches, err := o.c.pool.add(&s, &o.packer, o.origin, d, data)
 		if !matches {
 			mismatched++
+		}
+		if err == nil {
+			o.ids = append(o.ids, id)
 		}
 		if err != nil && first {
 			o.c.problem(Damaged, obj.Notes, err.Offset, "%s; this function is left out, build the object anew", err.Msg)
@@ -304,6 +317,12 @@ func (o *objectReader) index(data Image, notes *Notes) bool {
 		o.c.problem(Damaged, file, r.err.Offset, "%s; counts from there on are missing", r.err.Msg)
 	}
 	return true
+}
+
+// endsAsClangs tells Clang's notes, which end with eight zero bytes behind the last
+// record. That may end with as many, of GCC's at most with those.
+func endsAsClangs(notes []byte) bool {
+	return bytes.HasSuffix(notes, make([]byte, 12))
 }
 
 // readFile reads a whole file into the memory of buf.

@@ -19,6 +19,7 @@ import (
 type skimmer struct {
 	r       *reader // at the next function
 	version Version
+	clang   bool // wrote the notes
 	names   *sourceCache
 
 	raw  []byte // the records of the current function
@@ -121,7 +122,10 @@ func (s span) counter(data []byte, i int, big bool) int64 {
 	if s.at == 0 {
 		return 0
 	}
-	p := data[int(s.at)+8*i:][:8]
+	return readCounter(data[int(s.at)+8*i:][:8], big)
+}
+
+func readCounter(p []byte, big bool) int64 {
 	if big {
 		return int64(binary.BigEndian.Uint32(p)) | int64(binary.BigEndian.Uint32(p[4:]))<<32
 	}
@@ -204,8 +208,10 @@ func (d *dataFunctions) find(ident uint32) *dataFunction {
 // hash, so that goroutines rarely meet.
 type pool struct {
 	seeds  [2]maphash.Seed
-	shards [64]shard
+	shards [shardCount]shard
 }
+
+const shardCount = 64
 
 // A shard of the pool. The functions lie packed one behind the other, and so do
 // their counters: many functions are few objects for the garbage collector.
@@ -215,6 +221,21 @@ type shard struct {
 	list     []distinct
 	packed   [][]byte // blocks of packed functions
 	counters []int64
+	runs     []run
+}
+
+// A run says where counters of a function are that are not all zero.
+type run struct {
+	origin
+	at   int32 // their offset in the data
+	big  bool
+	next int32 // index in shard.runs of another one, -1 at the end
+}
+
+// An origin is a data file or image of an object.
+type origin struct {
+	unit int32 // number of the object
+	data int32 // index in its Data, then in its Images
 }
 
 // A distinct is a function unlike all others.
@@ -226,7 +247,34 @@ type distinct struct {
 	counters   int32  // index in shard.counters of those of arcs, those of conditions follow
 	arcs       int32
 	conditions int32
-	executed   bool // some counter is not zero
+	runs       int32  // index in shard.runs, -1 when no counter is other than zero
+	line       uint32 // where it begins
+}
+
+func (d *distinct) executed() bool { return d.runs >= 0 }
+
+// A distinctID is the number of a distinct function in its shard, and the shard.
+type distinctID int32
+
+func makeDistinctID(shard, number int32) distinctID {
+	return distinctID(number*shardCount + shard)
+}
+
+func (id distinctID) shard() int  { return int(id) % shardCount }
+func (id distinctID) number() int { return int(id) / shardCount }
+
+func (p *pool) at(id distinctID) *distinct { return &p.shards[id.shard()].list[id.number()] }
+
+// bytes are those of the packed function.
+func (p *pool) bytes(id distinctID) []byte {
+	d := p.at(id)
+	return p.shards[id.shard()].packed[d.block][d.at : d.at+d.size]
+}
+
+// counts are the sums of the counters of the function's arcs.
+func (p *pool) counts(id distinctID) []int64 {
+	d := p.at(id)
+	return p.shards[id.shard()].counters[d.counters:][:d.arcs]
 }
 
 func newPool() *pool {
@@ -262,42 +310,49 @@ func (p *pool) key(s *skimmer) [2]uint64 {
 // add puts the skimmer's function into the pool, or adds its counters to those
 // of its like. counts is nil for a function that did not run. matches is false
 // when the data has another number of counters than the notes.
-func (p *pool) add(s *skimmer, pk *packer, counts *dataFunction, data []byte) (matches bool, err *FormatError) {
+func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, data []byte) (id distinctID, matches bool, err *FormatError) {
 	key := p.key(s)
-	sh := &p.shards[key[0]%uint64(len(p.shards))]
+	at := key[0] % shardCount
+	sh := &p.shards[at]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	i, ok := sh.index[key]
 	if !ok {
 		f, err := sh.keep(s, pk)
 		if err != nil {
-			return true, err
+			return -1, true, err
 		}
 		i = int32(len(sh.list))
 		sh.index[key] = i
 		sh.list = append(sh.list, f)
 	}
+	id = makeDistinctID(int32(at), i)
 	if counts == nil {
-		return true, nil
+		return id, true, nil
 	}
 	f := &sh.list[i]
 	if counts.arcs.n != f.arcs {
-		return counts.arcs.n == 0, nil // Clang leaves out the counters of a function that has none
+		return id, counts.arcs.n == 0, nil // Clang leaves out the counters of a function that has none
 	}
 	c := sh.counters[f.counters:][:f.arcs+f.conditions]
+	ran := false
 	if counts.arcs.at != 0 {
 		for k := range c[:f.arcs] {
 			n := counts.arcs.counter(data, k, counts.big)
 			c[k] += n
-			f.executed = f.executed || n != 0
+			ran = ran || n != 0
 		}
+	}
+	if ran {
+		sh.runs = append(sh.runs, run{from, counts.arcs.at, counts.big, f.runs})
+		f.runs = int32(len(sh.runs) - 1)
 	}
 	if counts.conditions.n == f.conditions {
 		for k := range c[f.arcs:] {
 			c[int(f.arcs)+k] |= counts.conditions.counter(data, k, counts.big)
 		}
 	}
-	return true, nil
+	return id, true, nil
 }
 
 // keep packs the function and makes room for its counters.
@@ -315,7 +370,7 @@ func (sh *shard) keep(s *skimmer, pk *packer) (distinct, *FormatError) {
 	sh.packed[last] = append(sh.packed[last], b...)
 	f := distinct{
 		file: pk.file, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: int32(last), at: int32(at), size: int32(len(b)),
-		counters: int32(len(sh.counters)), arcs: int32(pk.fn.counters()), conditions: int32(2 * len(pk.fn.Conditions)),
+		counters: int32(len(sh.counters)), arcs: int32(pk.fn.counters()), conditions: int32(2 * len(pk.fn.Conditions)), runs: -1, line: pk.fn.StartLine,
 	}
 	n := len(sh.counters) + int(f.arcs+f.conditions)
 	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]

@@ -9,9 +9,9 @@ import (
 // the many of the notes, most of which are the names of sources, block after
 // block. All numbers are varints; lines are differences to the line before.
 //
-//	version file name start-line start-column end-line end-column blocks
-//	arcs:       n, then n times source (difference), target, flags
+//	version (twice, plus 1 for Clang) file name start-line start-column end-line end-column blocks
 //	locations:  n, then n times block (difference), file, m, m lines
+//	arcs:       n, then n times source (difference), target, flags
 //	conditions: n, then n times block, terms
 
 // A packer packs functions, in one goroutine.
@@ -41,15 +41,19 @@ func (p *packer) pack(s *skimmer) ([]byte, *FormatError) {
 	}
 	p.file, _ = p.names.id([]byte(fn.Source))
 	p.buf = p.buf[:0]
-	p.add(uint64(s.version))
+	compiler := uint64(s.version) << 1
+	if s.clang {
+		compiler++
+	}
+	p.add(compiler)
 	p.signed(int64(p.file))
 	p.add(uint64(len(fn.Name)))
 	p.buf = append(p.buf, fn.Name...)
 	for _, n := range [...]uint32{fn.StartLine, fn.StartColumn, fn.EndLine, fn.EndColumn, uint32(fn.Blocks)} {
 		p.add(uint64(n))
 	}
-	p.arcs()
 	p.locations()
+	p.arcs()
 	p.add(uint64(len(fn.Conditions)))
 	for _, c := range fn.Conditions {
 		p.add(uint64(c.Block))
@@ -95,7 +99,9 @@ func (p *packer) signed(x int64) { p.buf = binary.AppendVarint(p.buf, x) }
 // An unpacked is a function out of the pool.
 type unpacked struct {
 	version Version
+	clang   bool
 	file    int32
+	name    []byte
 	fn      Function // Locations are in places
 	places  []place
 	lines   []uint32 // of all places
@@ -128,22 +134,34 @@ func (u *unpacker) signed() int64 {
 
 // unpack sets f from packed bytes, its slices being used again.
 func (f *unpacked) unpack(b []byte) {
-	u := unpacker(b)
+	u := f.unpackLines(b)
 	fn := &f.fn
-	f.version = Version(u.next())
-	f.file = int32(u.signed())
-	n := u.next()
-	fn.Name = string(u[:n])
-	u = u[n:]
-	fn.StartLine, fn.StartColumn = uint32(u.next()), uint32(u.next())
-	fn.EndLine, fn.EndColumn = uint32(u.next()), uint32(u.next())
-	fn.Blocks = int(u.next())
+	fn.Name = string(f.name)
 	fn.Arcs = fn.Arcs[:0]
 	src := uint32(0)
 	for range u.next() {
 		src += uint32(u.next())
 		fn.Arcs = append(fn.Arcs, Arc{src, uint32(u.next()), uint32(u.next())})
 	}
+	fn.Conditions = fn.Conditions[:0]
+	for range u.next() {
+		fn.Conditions = append(fn.Conditions, Condition{uint32(u.next()), uint32(u.next())})
+	}
+}
+
+// unpackLines sets all of f but the name, the arcs and the conditions, and returns the
+// bytes behind.
+func (f *unpacked) unpackLines(b []byte) unpacker {
+	u := unpacker(b)
+	fn := &f.fn
+	compiler := u.next()
+	f.version, f.clang = Version(compiler>>1), compiler&1 != 0
+	f.file = int32(u.signed())
+	n := u.next()
+	f.name, u = u[:n], u[n:]
+	fn.StartLine, fn.StartColumn = uint32(u.next()), uint32(u.next())
+	fn.EndLine, fn.EndColumn = uint32(u.next()), uint32(u.next())
+	fn.Blocks = int(u.next())
 	f.places, f.lines = f.places[:0], f.lines[:0]
 	block, line := int64(0), int64(0)
 	for range u.next() {
@@ -156,8 +174,5 @@ func (f *unpacked) unpack(b []byte) {
 		p.last = int32(len(f.lines))
 		f.places = append(f.places, p)
 	}
-	fn.Conditions = fn.Conditions[:0]
-	for range u.next() {
-		fn.Conditions = append(fn.Conditions, Condition{uint32(u.next()), uint32(u.next())})
-	}
+	return u
 }

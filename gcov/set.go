@@ -65,6 +65,9 @@ func (f *functionTally) merged() *functionTally {
 func (t *tally) mergeLine(l, from *lineTally) {
 	l.exists = true
 	l.count += from.count
+	l.passed += from.passed
+	l.attached = l.attached || from.attached
+	l.ran = l.ran || from.ran
 	l.reached = l.reached || from.reached
 	l.unexecuted = l.unexecuted || from.unexecuted
 	l.inlined = l.inlined || from.inlined
@@ -143,6 +146,9 @@ func (f *fileTally) list() []coverage.Line {
 				continue
 			}
 			out := coverage.Line{Number: int32(k<<pageBits | uint32(i)), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
+			if l.denied() {
+				out.Count, out.Unexecuted = 0, false
+			}
 			l.ways(&out)
 			lines = append(lines, out)
 		}
@@ -163,7 +169,7 @@ func (f *fileTally) countInlined(functions []*coverage.Function) {
 		end = max(end, fn.EndLine)
 		for n := first; fn.Count == 0 && n <= min(fn.EndLine, fn.StartLine+maxInlined); n++ {
 			if p := f.pages[uint32(n)>>pageBits]; p != nil {
-				if l := &p[n&(1<<pageBits-1)]; l.inlined {
+				if l := &p[n&(1<<pageBits-1)]; l.inlined && !l.denied() {
 					fn.Count = l.count
 					fn.Instances[0].Count = l.count
 				}

@@ -11,10 +11,11 @@ import (
 
 // This file solves the distinct functions and adds them up by source line.
 //
-// The count of a line is, for each function, that of the block on it which ran
+// A line ran if gcov says so, see verdict.go. Its count is, for each function,
+// that of the block on it which ran
 // most, summed over the functions: a line ran as often as it was entered, not
-// as often as control came back to it from a call in its middle. Where gcov
-// differs, docs/rationale.md says why.
+// as often as control came back to it from a call in its middle. Where gcov's
+// number differs, docs/rationale.md says why.
 
 // tally solves all functions of the pool and returns their coverage.
 func (c *collector) tally(workers int) *coverage.Set {
@@ -31,11 +32,12 @@ func (c *collector) tally(workers int) *coverage.Set {
 		})
 	}
 	wg.Wait()
-	c.pool.shards = [64]shard{} // no longer needed, and large
 	sum := tallies[0]
 	for _, t := range tallies[1:] {
 		sum.merge(t)
 	}
+	c.settleDisputes(sum, work, workers)
+	c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
 	c.stats.Distinct = len(work)
 	c.stats.Inconsistent = sum.inconsistent
 	return sum.set(workers)
@@ -106,7 +108,9 @@ type tally struct {
 	callRoom   []coverage.Call
 	conditions map[conditionKey][]coverage.Term
 
-	current      int32   // number of the function under way, from 1
+	current      int32 // number of the function under way, from 1
+	torn         bool  // its counters contradict each other
+	evidence     evidence
 	ends         []int32 // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
 }
@@ -121,6 +125,8 @@ type fileTally struct {
 	pages map[uint32]*page
 	last  *page // the page asked for last, mostly asked for again
 	lastN uint32
+
+	disputes []uint64 // a bit for each line in dispute
 }
 
 const (
@@ -160,8 +166,13 @@ type lineTally struct {
 	count      int64
 	most       int64  // of the blocks of the current function
 	current    int32  // that function
+	passed     int32  // functions of which blocks ran that name the line, and none ends there
 	group      *group // the first of the line
 	exists     bool
+	attached   bool // some block ends there
+	ran        bool // and ran
+	ends       bool // of the current function some block ends there
+	passing    bool // it counts in passed
 	reached    bool // not by exceptions alone
 	unexecuted bool // in a function in which it ran, a block of it did not
 	idle       bool // in the current function, a block of it did not run
@@ -217,9 +228,11 @@ func (t *tally) function(sh *shard, number int32) {
 	t.unpack(sh.packed[d.block][d.at : d.at+d.size])
 	g := &t.flow
 	g.build(&t.fn, t.version)
-	if d.executed {
-		if !g.solve(counters[:d.arcs]) {
+	t.torn = false
+	if d.executed() {
+		if t.torn = !g.solve(counters[:d.arcs]); t.torn {
 			t.inconsistent++
+			t.evidence.note(&t.unpacked, g)
 		}
 		g.settle()
 	}
@@ -231,6 +244,7 @@ func (t *tally) function(sh *shard, number int32) {
 	t.lastLines(len(g.blocks))
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
+		attaches := t.attaches(block)
 		// What the block decides belongs to the last of its lines, as with gcov. An
 		// inlined function may stand further down in the notes: they mention a
 		// line once a block, so their order does not tell where the block ends.
@@ -239,10 +253,11 @@ func (t *tally) function(sh *shard, number int32) {
 		own := false // the line stands in the function
 		for ; i < len(t.places) && t.places[i].block == block; i++ {
 			last := uint32(0)
+			end := t.end(&t.places[i])
 			for _, n := range t.lines[t.places[i].line:t.places[i].last] {
 				file := t.places[i].file
 				within := file == t.file && n >= t.fn.StartLine && (n <= t.fn.EndLine || t.fn.EndLine == 0)
-				l := t.line(file, n, &g.blocks[block], within)
+				l := t.line(file, n, block, within, attaches && n == end || t.mentions())
 				if n >= last {
 					last, line, own = n, l, within
 					at.file, at.line = file, n
@@ -331,22 +346,24 @@ func (t *tally) instance(key functionKey, endLine, endColumn uint32, in ...cover
 	return f
 }
 
-// line adds a block to a line, and returns the line; nil when its file is left
-// out.
-func (t *tally) line(file int32, n uint32, b *flowBlock, own bool) *lineTally {
+// line adds a block to a line, on which it ends or not, and returns the line; nil
+// when its file is left out.
+func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 	if file == dropped {
 		return nil
 	}
+	b := &t.flow.blocks[block]
 	l := t.source(file).at(n)
 	if l.current != t.current {
-		l.current, l.most, l.idle = t.current, 0, false
+		l.current, l.most, l.idle, l.ends, l.passing = t.current, 0, false, false, false
 	}
 	l.exists = true
 	if !b.exceptional {
 		l.reached = true
 		l.idle = l.idle || b.count == 0
 	}
-	if b.count > l.most {
+	l.verdict(ends, t.blockRan(position{file, n}, block, ends))
+	if b.count > l.most && ends == l.ends {
 		l.inlined = l.inlined || !own
 		l.count += b.count - l.most
 		l.most = b.count

@@ -1,0 +1,263 @@
+package gcov
+
+import (
+	"os"
+	"slices"
+)
+
+// A line is in dispute if blocks that name it in passing ran, while none of those
+// ran that are attached to it in some unit. Did it run? It depends on which functions
+// were in one unit: where none is attached, those that pass decide.
+
+// findDisputes lists the lines in dispute. It reports whether there are any.
+func (t *tally) findDisputes() bool {
+	some := false
+	for _, f := range t.files {
+		if f == nil {
+			continue
+		}
+		for k, p := range f.pages {
+			for i := range p {
+				if l := &p[i]; l.attached && !l.ran && l.passed > 0 {
+					n := int(k<<pageBits) + i
+					for n/64 >= len(f.disputes) {
+						f.disputes = append(f.disputes, 0)
+					}
+					f.disputes[n/64] |= 1 << (n % 64)
+					some = true
+				}
+			}
+		}
+	}
+	return some
+}
+
+// disputed tells whether the line is in dispute.
+func (t *tally) disputed(file int32, n uint32) bool {
+	if file == dropped || int(file) >= len(t.files) || t.files[file] == nil {
+		return false
+	}
+	list := t.files[file].disputes
+	return int(n/64) < len(list) && list[n/64]>>(n%64)&1 != 0
+}
+
+// A claim is what a function says of a line in dispute.
+type claim struct {
+	line *lineTally
+	own  bool    // it is within the function
+	ends bool    // some block of it ends there
+	pass []int32 // the blocks that name it and ran, if none ends there
+	// In how many units these may have run and decide, and in how many they do not.
+	heard, unheard int
+}
+
+// claims are those of the distinct functions that have any.
+type claims map[distinctID][]claim
+
+// A runOf is one of a function that has claims.
+type runOf struct {
+	id distinctID
+	run
+}
+
+// settleDisputes decides about the lines in dispute.
+func (c *collector) settleDisputes(t *tally, work []ref, workers int) {
+	if !t.findDisputes() {
+		return
+	}
+	all, ran := c.claims(t, work, workers)
+	for unit, runs := range ran {
+		ran[unit] = c.hear(all, int32(unit), runs)
+	}
+	for _, list := range all {
+		for i := range list {
+			if cl := &list[i]; cl.heard > 0 && cl.unheard == 0 {
+				cl.line.ran = true
+			}
+		}
+	}
+	for unit, runs := range ran {
+		c.hearAgain(all, int32(unit), runs)
+	}
+}
+
+// claims collects what functions say of lines in dispute, and by unit where those ran that
+// pass one.
+func (c *collector) claims(t *tally, work []ref, workers int) (all claims, ran [][]runOf) {
+	parts := split(work, workers)
+	found := make([]claims, len(parts))
+	parallel(len(parts), func(i int) {
+		found[i] = make(claims)
+		var w witness
+		for _, ref := range parts[i] {
+			id := makeDistinctID(ref.shard, ref.number)
+			w.unpackLines(c.pool.bytes(id))
+			list := w.claims(t)
+			if len(list) == 0 {
+				continue
+			}
+			w.unpack(c.pool.bytes(id))
+			w.solve(c.pool.counts(id))
+			for k := range list {
+				list[k].pass = slices.DeleteFunc(list[k].pass, func(b int32) bool { return w.flow.blocks[b].count <= 0 })
+			}
+			found[i][id] = list
+		}
+	})
+	all, ran = make(claims), make([][]runOf, len(c.objs))
+	for _, part := range found {
+		for id, list := range part {
+			all[id] = list
+			if !slices.ContainsFunc(list, func(cl claim) bool { return len(cl.pass) > 0 }) {
+				continue
+			}
+			sh := &c.pool.shards[id.shard()]
+			for r := c.pool.at(id).runs; r >= 0; r = sh.runs[r].next {
+				unit := sh.runs[r].unit
+				ran[unit] = append(ran[unit], runOf{id, sh.runs[r]})
+			}
+		}
+	}
+	return all, ran
+}
+
+// A witness tells what a function says.
+type witness struct {
+	unpacked
+	flow flow
+}
+
+// claims are those of the function, with all blocks that pass a line.
+func (w *witness) claims(t *tally) []claim {
+	var list []claim
+	for i := range w.places {
+		p := &w.places[i]
+		end := w.end(p)
+		for _, n := range w.lines[p.line:p.last] {
+			if !t.disputed(p.file, n) {
+				continue
+			}
+			l := &t.files[p.file].pages[n>>pageBits][n&(1<<pageBits-1)]
+			k := slices.IndexFunc(list, func(cl claim) bool { return cl.line == l })
+			if k < 0 {
+				k = len(list)
+				own := p.file == w.file && n >= w.fn.StartLine && n <= w.fn.EndLine
+				list = append(list, claim{line: l, own: own})
+			}
+			if cl := &list[k]; w.mentions() || w.attaches(p.block) && n == end {
+				cl.ends, cl.pass = true, nil
+			} else if !cl.ends {
+				cl.pass = append(cl.pass, int32(p.block))
+			}
+		}
+	}
+	return list
+}
+
+func (w *witness) solve(counters []int64) {
+	w.flow.build(&w.fn, w.version)
+	w.flow.solve(counters)
+}
+
+// decides returns what tells whether a claim of a function decides in a unit.
+func (c *collector) decides(all claims, unit int32) func(id distinctID, cl *claim) bool {
+	begin := make(map[position]int) // how many functions of the unit begin there
+	for _, id := range c.units[unit] {
+		d := c.pool.at(id)
+		begin[position{d.file, d.line}]++
+	}
+	private := func(id distinctID, cl *claim) bool {
+		d := c.pool.at(id)
+		return cl.own && begin[position{d.file, d.line}] > 1
+	}
+	attached := make(map[*lineTally]bool)
+	for _, id := range c.units[unit] {
+		for i := range all[id] {
+			if cl := &all[id][i]; cl.ends && !private(id, cl) {
+				attached[cl.line] = true
+			}
+		}
+	}
+	return func(id distinctID, cl *claim) bool { return private(id, cl) || !attached[cl.line] }
+}
+
+// hear says which of the claims decide in a unit, of the functions that ran there. It
+// returns the runs of those that have any.
+func (c *collector) hear(all claims, unit int32, ran []runOf) []runOf {
+	if len(ran) == 0 {
+		return nil
+	}
+	decides := c.decides(all, unit)
+	heard := ran[:0]
+	for _, r := range ran {
+		some := false
+		for i := range all[r.id] {
+			switch cl := &all[r.id][i]; {
+			case len(cl.pass) == 0:
+			case decides(r.id, cl):
+				cl.heard++
+				some = true
+			default:
+				cl.unheard++
+			}
+		}
+		if some {
+			heard = append(heard, r)
+		}
+	}
+	return heard
+}
+
+// hearAgain looks at claims that decide in this unit and not in others: the counters in
+// this one tell.
+func (c *collector) hearAgain(all claims, unit int32, ran []runOf) {
+	var decides func(id distinctID, cl *claim) bool
+	var w witness
+	for _, r := range ran {
+		solved := false
+		for i := range all[r.id] {
+			cl := &all[r.id][i]
+			if len(cl.pass) == 0 || cl.line.ran {
+				continue
+			}
+			if decides == nil {
+				decides = c.decides(all, unit)
+			}
+			if !decides(r.id, cl) {
+				continue
+			}
+			if !solved {
+				counters, ok := c.counters(r)
+				if !ok {
+					break // the file has changed meanwhile
+				}
+				w.unpack(c.pool.bytes(r.id))
+				w.solve(counters)
+				solved = true
+			}
+			cl.line.ran = slices.ContainsFunc(cl.pass, func(b int32) bool { return w.flow.blocks[b].count > 0 })
+		}
+	}
+}
+
+// counters reads those of one run again.
+func (c *collector) counters(r runOf) (counters []int64, ok bool) {
+	obj := c.objs[r.unit]
+	b := make([]byte, 8*c.pool.at(r.id).arcs)
+	if i := int(r.data) - len(obj.Data); i >= 0 {
+		copy(b, obj.Images[i].Bytes[r.at:])
+	} else {
+		f, err := os.Open(obj.Data[r.data])
+		if err != nil {
+			return nil, false
+		}
+		defer f.Close()
+		if _, err := f.ReadAt(b, int64(r.at)); err != nil {
+			return nil, false
+		}
+	}
+	for ; len(b) > 0; b = b[8:] {
+		counters = append(counters, readCounter(b[:8], r.big))
+	}
+	return counters, true
+}
