@@ -60,6 +60,9 @@ type Instance struct {
 	Name                   string
 	Count                  int64
 	Blocks, BlocksExecuted int32
+	// Lines are those of the function in this instance, with 0 for what did not
+	// run. They are known where a function has several instances.
+	Lines Hits
 }
 
 // A Line is a source line that has code.

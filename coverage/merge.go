@@ -174,6 +174,7 @@ func (f *Function) Merge(other *Function) {
 		func(a, b Instance) Instance {
 			a.Count = addCounts(a.Count, b.Count)
 			a.BlocksExecuted, a.Blocks = later(a.BlocksExecuted, a.Blocks, b.BlocksExecuted, b.Blocks)
+			a.Lines = a.Lines.Merge(b.Lines)
 			return a
 		})
 	f.Name = min(f.Name, other.Name)

@@ -17,7 +17,7 @@ type Test struct {
 // the same hundred thousand lines are a few hundred megabytes at most. For each
 // line, ascending, there are two numbers as of encoding/binary.AppendUvarint:
 // the distance from the line before (from 0 for the first), and the count. Both
-// are more than 0.
+// are more than 0, but for the counts of an instance's lines that did not run.
 type Hits []byte
 
 // AppendHits appends the lines that ran to h, which must be empty or end before
@@ -26,13 +26,14 @@ func AppendHits(h Hits, lines []Line) Hits {
 	last := h.last()
 	for i := range lines {
 		if l := &lines[i]; l.Count > 0 && l.Number > last {
-			h = h.add(&last, l.Number, l.Count)
+			h = h.Add(&last, l.Number, l.Count)
 		}
 	}
 	return h
 }
 
-func (h Hits) add(last *int32, line int32, count int64) Hits {
+// Add appends a line behind the last one, and sets that.
+func (h Hits) Add(last *int32, line int32, count int64) Hits {
 	h = binary.AppendUvarint(h, uint64(line-*last))
 	*last = line
 	return binary.AppendUvarint(h, uint64(count))
@@ -60,10 +61,13 @@ func (h Hits) All() iter.Seq2[int32, int64] {
 
 // Keep returns the hits of lines that keep wants.
 func (h Hits) Keep(keep func(line int32) bool) Hits {
+	if len(h) == 0 {
+		return nil
+	}
 	kept, last := make(Hits, 0, len(h)), int32(0)
 	for line, count := range h.All() {
 		if keep(line) {
-			kept = kept.add(&last, line, count)
+			kept = kept.Add(&last, line, count)
 		}
 	}
 	return kept
@@ -88,8 +92,8 @@ func (c *hitsCursor) next() bool {
 	return true
 }
 
-// merge returns both together.
-func (h Hits) merge(other Hits) Hits {
+// Merge returns both together.
+func (h Hits) Merge(other Hits) Hits {
 	switch {
 	case len(h) == 0:
 		return slices.Clone(other)
@@ -104,13 +108,13 @@ func (h Hits) merge(other Hits) Hits {
 	for a.line > 0 || b.line > 0 {
 		switch {
 		case b.line == 0 || a.line > 0 && a.line < b.line:
-			out = out.add(&last, a.line, a.count)
+			out = out.Add(&last, a.line, a.count)
 			a.next()
 		case a.line == 0 || b.line < a.line:
-			out = out.add(&last, b.line, b.count)
+			out = out.Add(&last, b.line, b.count)
 			b.next()
 		default:
-			out = out.add(&last, a.line, addCounts(a.count, b.count))
+			out = out.Add(&last, a.line, addCounts(a.count, b.count))
 			a.next()
 			b.next()
 		}
@@ -123,7 +127,7 @@ func (h Hits) merge(other Hits) Hits {
 func (f *File) mergeTest(t Test) {
 	i, found := slices.BinarySearchFunc(f.Tests, t.Name, func(t Test, name string) int { return cmp.Compare(t.Name, name) })
 	if found {
-		f.Tests[i].Hits = f.Tests[i].Hits.merge(t.Hits)
+		f.Tests[i].Hits = f.Tests[i].Hits.Merge(t.Hits)
 		return
 	}
 	f.Tests = slices.Insert(f.Tests, i, Test{t.Name, slices.Clone(t.Hits)})

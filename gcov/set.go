@@ -243,9 +243,13 @@ func (f *functionTally) function() *coverage.Function {
 			list[n-1].Count += in.Count
 			list[n-1].BlocksExecuted = max(list[n-1].BlocksExecuted, in.BlocksExecuted)
 			list[n-1].Blocks = max(list[n-1].Blocks, in.Blocks)
+			list[n-1].Lines = list[n-1].Lines.Merge(in.Lines)
 			continue
 		}
 		list = append(list, in)
+	}
+	if len(list) == 1 {
+		list[0].Lines = nil
 	}
 	out.Instances = list
 	out.Name = list[0].Name

@@ -111,7 +111,9 @@ type tally struct {
 	current      int32 // number of the function under way, from 1
 	torn         bool  // its counters contradict each other
 	evidence     evidence
-	ends         []int32 // of its blocks: the last line, 0 if that is in another file
+	own          []uint32 // lines, see ownLines
+	hitRoom      []byte   // of lines of instances, with room for more
+	ends         []int32  // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
 }
 
@@ -274,6 +276,50 @@ func (t *tally) function(sh *shard, number int32) {
 		t.branches(line, at.function, int(block))
 		t.terms(at, block, counters[d.arcs:])
 	}
+	if declared != nil && strings.HasPrefix(t.fn.Name, "_Z") {
+		declared.instances[len(declared.instances)-1].Lines = t.ownLines()
+	}
+}
+
+// ownLines are the lines within the current function, all blocks of which were added, and
+// what it added to their counts.
+func (t *tally) ownLines() coverage.Hits {
+	t.own = t.own[:0]
+	for i := range t.places {
+		p := &t.places[i]
+		if p.file != t.file {
+			continue
+		}
+		for _, n := range t.lines[p.line:p.last] {
+			if n >= t.fn.StartLine && n <= t.fn.EndLine {
+				t.own = append(t.own, n)
+			}
+		}
+	}
+	slices.Sort(t.own)
+	lines := t.source(t.file)
+	last := int32(0)
+	hits := coverage.Hits(t.hitRoom[len(t.hitRoom):])
+	for _, n := range slices.Compact(t.own) {
+		hits = hits.Add(&last, int32(n), lines.at(n).most)
+	}
+	return t.keepHits(hits)
+}
+
+// keepHits keeps hits that were appended to t.hitRoom: most are short, and there are
+// many, so they share blocks of memory.
+func (t *tally) keepHits(hits coverage.Hits) coverage.Hits {
+	if cap(t.hitRoom)-len(t.hitRoom) < len(hits) {
+		t.hitRoom = make([]byte, 0, 1<<16)
+		if len(hits) > 1<<12 {
+			return hits
+		}
+		t.hitRoom = append(t.hitRoom, hits...)
+		return coverage.Hits(t.hitRoom[:len(hits):len(hits)])
+	}
+	begin := len(t.hitRoom)
+	t.hitRoom = t.hitRoom[:begin+len(hits)]
+	return coverage.Hits(t.hitRoom[begin:len(t.hitRoom):len(t.hitRoom)])
 }
 
 // lastLines notes where the blocks of the current function end.

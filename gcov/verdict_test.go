@@ -1,11 +1,8 @@
 package gcov
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -74,6 +71,51 @@ func build(t *testing.T, dir string, compilers, flags []string) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v\n%s", c, err, out)
 			}
+		}
+	}
+}
+
+// TestInstanceLines compares the lines of instances of templates with those that gcov lists for
+// each function of a group.
+func TestInstanceLines(t *testing.T) {
+	for _, flags := range []string{"", "-O1 -g"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS("testdata/verdict")); err != nil {
+			t.Fatal(err)
+		}
+		build(t, dir, []string{"gcc-12", "g++-12"}, strings.Fields(flags))
+		o := Object{Notes: filepath.Join(dir, "prog.cc-templates.gcno"), Data: []string{filepath.Join(dir, "prog.cc-templates.gcda")}}
+		set, _, _ := Collect([]Object{o}, CollectOptions{})
+		doc, err := readJSON(o, "gcov-12")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make(map[string]map[int]bool) // by function and line
+		for _, f := range doc.Files {
+			for _, l := range f.Lines {
+				if want[l.Function] == nil {
+					want[l.Function] = make(map[int]bool)
+				}
+				want[l.Function][l.Number] = l.Count > 0
+			}
+		}
+		checked := 0
+		for _, f := range set.Files {
+			for _, fn := range f.Functions {
+				for _, in := range fn.Instances {
+					got := make(map[int]bool)
+					for line, count := range in.Lines.All() {
+						got[int(line)] = count > 0
+						checked++
+					}
+					if len(fn.Instances) > 1 && !maps.Equal(got, want[in.Name]) || len(fn.Instances) == 1 && len(got) > 0 {
+						t.Errorf("%s %s: lines %v, by gcov-12 %v", flags, in.Name, got, want[in.Name])
+					}
+				}
+			}
+		}
+		if checked < 10 {
+			t.Errorf("%s: only %d lines", flags, checked)
 		}
 	}
 }
@@ -188,33 +230,33 @@ func askGcov(t *testing.T, objs []Object, tool string) (ran, torn map[lineOf]boo
 	return ran, torn
 }
 
-func jsonLines(o Object, tool string) (map[lineOf]bool, error) {
+// A gcovDocument is gcov's JSON.
+type gcovDocument struct {
+	Cwd   string `json:"current_working_directory"`
+	Files []struct {
+		File  string
+		Lines []struct {
+			Number   int    `json:"line_number"`
+			Function string `json:"function_name"`
+			Count    int64
+		}
+	}
+}
+
+func readJSON(o Object, tool string) (*gcovDocument, error) {
 	cmd := exec.Command(tool, "-i", "-t", o.Notes)
 	cmd.Dir = filepath.Dir(o.Notes)
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(out, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(out))
-		if err != nil {
-			return nil, err
-		}
-		if out, err = io.ReadAll(z); err != nil {
-			return nil, err
-		}
-	}
-	var doc struct {
-		Cwd   string `json:"current_working_directory"`
-		Files []struct {
-			File  string
-			Lines []struct {
-				Number int `json:"line_number"`
-				Count  int64
-			}
-		}
-	}
-	if err := json.Unmarshal(out, &doc); err != nil {
+	doc := new(gcovDocument)
+	return doc, json.Unmarshal(out, doc)
+}
+
+func jsonLines(o Object, tool string) (map[lineOf]bool, error) {
+	doc, err := readJSON(o, tool)
+	if err != nil {
 		return nil, err
 	}
 	lines := make(map[lineOf]bool)

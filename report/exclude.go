@@ -593,9 +593,16 @@ func (x *exclusion) remove(named map[*coverage.Function]bool) {
 		_, nonCode := slices.BinarySearch(x.rules.nonCode, l.Number)
 		return whole.has(l.Number) || unreachable.has(l.Number) || nonCode && l.Count <= 0
 	})
+	kept := func(n int32) bool { return x.line(n) != nil }
 	for i := range x.file.Tests {
 		t := &x.file.Tests[i]
-		t.Hits = t.Hits.Keep(func(n int32) bool { return x.line(n) != nil })
+		t.Hits = t.Hits.Keep(kept)
+	}
+	for _, f := range x.file.Functions {
+		for i := range f.Instances {
+			in := &f.Instances[i]
+			in.Lines = in.Lines.Keep(kept)
+		}
 	}
 	x.file.Tests = slices.DeleteFunc(x.file.Tests, func(t coverage.Test) bool { return len(t.Hits) == 0 })
 	for i := range x.file.Lines {

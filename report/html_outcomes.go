@@ -239,7 +239,7 @@ func (w *pageWriter) instanceList(f *coverage.Function) {
 	}
 	begin := len(w.buf)
 	if shown > 0 {
-		w.text("<table><tr><th>calls<th>blocks<th>instance")
+		w.text("<table><tr><th>calls<th>lines<th>blocks<th>instance")
 		last := ""
 		for _, in := range list[:shown] {
 			name := demangle.Filter(in.Name, demangle.NoParams)
@@ -276,9 +276,70 @@ func (w *pageWriter) instance(in coverage.Instance, name string) {
 		w.buf = appendGrouped(w.buf, in.Count)
 	}
 	w.text("<td>")
+	if len(in.Lines) > 0 {
+		ran, all := 0, 0
+		for _, count := range in.Lines.All() {
+			all++
+			if count > 0 {
+				ran++
+			}
+		}
+		w.ratio("", ran, all)
+	}
+	w.text("<td>")
 	w.ratio("", int(in.BlocksExecuted), int(in.Blocks))
 	w.text("<td>")
 	w.buf = appendName(w.buf, name)
+	if in.Count > 0 {
+		w.missed(in.Lines)
+	}
+}
+
+// mostMissedRanges is how many ranges of lines are named that an instance never ran.
+const mostMissedRanges = 12
+
+// missed appends the lines that an instance never ran, if others of it did.
+func (w *pageWriter) missed(lines coverage.Hits) {
+	type lineRange struct{ first, last int32 }
+	var list []lineRange
+	ran := true
+	for line, count := range lines.All() {
+		switch {
+		case count > 0:
+		case ran:
+			list = append(list, lineRange{line, line})
+		default:
+			list[len(list)-1].last = line
+		}
+		ran = count > 0
+	}
+	for i, r := range list {
+		switch i {
+		case 0:
+			w.text("<br><small>never ran: ")
+		case mostMissedRanges:
+			w.text(" and ")
+			w.number(int64(len(list) - i))
+			w.text(" more</small>")
+			return
+		default:
+			w.text(", ")
+		}
+		w.text(`<a href="#`)
+		w.text(w.prefix)
+		w.text("L")
+		w.number(int64(r.first))
+		w.text(`">`)
+		w.number(int64(r.first))
+		w.text("</a>")
+		if r.last > r.first {
+			w.text("–")
+			w.number(int64(r.last))
+		}
+	}
+	if len(list) > 0 {
+		w.text("</small>")
+	}
 }
 
 // appendName appends a name of a function, shortened in its middle if it is

@@ -103,17 +103,22 @@ func (j *jsonWriter) file(f *coverage.File, shown string) {
 	j.raw("}")
 }
 
-// test writes line, count, line, count ...
 func (j *jsonWriter) test(t *coverage.Test) {
 	j.raw(`{"name":`)
 	j.text(t.Name)
+	j.hits(t.Hits)
+	j.raw("}")
+}
+
+// hits writes line, count, line, count ...
+func (j *jsonWriter) hits(hits coverage.Hits) {
 	before := `,"lines":[`
-	for line, count := range t.Hits.All() {
+	for line, count := range hits.All() {
 		j.number(before, int64(line))
 		j.number(",", count)
 		before = ","
 	}
-	j.raw("]}")
+	j.raw("]")
 }
 
 func (j *jsonWriter) function(f *coverage.Function) {
@@ -130,6 +135,9 @@ func (j *jsonWriter) function(f *coverage.Function) {
 			j.raw(`{"name":`)
 			j.text(in.Name)
 			j.counts(in.Count, in.Blocks, in.BlocksExecuted)
+			if len(in.Lines) > 0 {
+				j.hits(in.Lines)
+			}
 			j.raw("}")
 		})
 	}

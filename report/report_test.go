@@ -28,6 +28,11 @@ func example() *Report {
 				in.Count, in.BlocksExecuted = count, 3
 				fn.BlocksExecuted = 3
 			}
+			if len(instances) > 1 {
+				last := int32(0)
+				in.Lines = in.Lines.Add(&last, line, in.Count)
+				in.Lines = in.Lines.Add(&last, line+1, 0)
+			}
 			fn.Instances = append(fn.Instances, in)
 		}
 		return fn

@@ -140,6 +140,7 @@ func (b *builder) function(f coverage.Function) {
 	for _, in := range f.Instances {
 		if n := len(merged); n > 0 && merged[n-1].Name == in.Name {
 			merged[n-1].Count = add(merged[n-1].Count, in.Count)
+			merged[n-1].Lines = merged[n-1].Lines.Merge(in.Lines)
 			continue
 		}
 		merged = append(merged, in)

@@ -224,6 +224,13 @@ func (j *jsonReader) instance() (in coverage.Instance) {
 			in.Blocks = j.s.line()
 		case "blocks_executed":
 			in.BlocksExecuted = j.s.line()
+		case "lines":
+			last := int32(0)
+			for _, l := range j.hits() {
+				if l.Number > last {
+					in.Lines = in.Lines.Add(&last, l.Number, l.Count)
+				}
+			}
 		default:
 			j.s.skip()
 		}
@@ -476,14 +483,7 @@ func (j *jsonReader) testHits() {
 		case "name":
 			name = j.intern(j.s.string())
 		case "lines":
-			for j.s.begin('['); j.s.more(']'); {
-				l := coverage.Line{Number: j.s.line()}
-				if !j.s.more(']') {
-					break
-				}
-				l.Count = j.count()
-				lines = append(lines, l)
-			}
+			lines = j.hits()
 		default:
 			j.s.skip()
 		}
@@ -491,6 +491,19 @@ func (j *jsonReader) testHits() {
 	if hits := coverage.AppendHits(nil, lines); name != "" && len(hits) > 0 {
 		j.tests = append(j.tests, coverage.Test{Name: name, Hits: hits})
 	}
+}
+
+// hits reads [line, count, line, count ...].
+func (j *jsonReader) hits() (lines []coverage.Line) {
+	for j.s.begin('['); j.s.more(']'); {
+		l := coverage.Line{Number: j.s.line()}
+		if !j.s.more(']') {
+			break
+		}
+		l.Count = j.count()
+		lines = append(lines, l)
+	}
+	return lines
 }
 
 // unite makes lines of the entries: the instances of a function are merged,
