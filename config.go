@@ -327,6 +327,10 @@ func (c *config) set(f *pflag.Flag, s setting) error {
 		err = errors.New("wants a value")
 	case !isList && len(values) != 1:
 		err = errors.New("wants one value")
+	case slices.Contains(values, ""):
+		if _, wants := f.Annotations[wantsValue]; wants {
+			err = errors.New("is empty")
+		}
 	}
 	if err != nil {
 		return c.errorf(s, "%s %v", s.key, err)

@@ -71,6 +71,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count branches that only an exception decides")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
 	shareFlags(cmd)
+	wantValues(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
@@ -122,8 +123,9 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if len(excluded.List) > 0 {
 		fmt.Fprintf(stderr, "footfall: %v in NEW\n", excluded)
 	}
-	c := report.Compare(sets[0], sets[1], changes, sources)
+	c := report.Compare(sets[0], sets[1], changes, excluded, sources)
 	c.ExceptionBranches = o.exceptionBranches
+	report.PrintProblems(stderr, c.Problems(), o.verbose)
 	if n := c.Included(); changes == nil && n > 0 {
 		fmt.Fprintf(stderr, "footfall: other lines than before have code in %d sources, which are taken as unchanged: --source-diff tells how they differ\n", n)
 	}

@@ -12,9 +12,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"footfall/compile"
 	_ "footfall/early" // compiles, where that is all there is to do
@@ -154,6 +156,9 @@ wrong, and 3 if a threshold was missed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkValues(cmd); err != nil {
+				return err
+			}
 			if configurable(cmd) {
 				if _, err := applyConfig(cmd); err != nil {
 					return err
@@ -178,6 +183,29 @@ wrong, and 3 if a threshold was missed.`,
 		root.AddCommand(newCommand())
 	}
 	return root, started
+}
+
+// wantsValue marks flags for which an empty text is a mistake: in a script it is
+// a variable that is not set, and what it should ask for must not be forgotten.
+const wantsValue = "footfall_wants_value"
+
+// wantValues marks all flags of cmd so.
+func wantValues(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { _ = cmd.Flags().SetAnnotation(f.Name, wantsValue, nil) })
+}
+
+// checkValues finds marked flags that were given an empty text.
+func checkValues(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if _, wants := f.Annotations[wantsValue]; wants && (len(values) == 0 || slices.Contains(values, "")) {
+			err = fmt.Errorf("--%s is empty: is a variable not set?", f.Name)
+		}
+	})
+	return err
 }
 
 // plainly says what cobra says of flags that exclude each other.

@@ -154,6 +154,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.StringVar(&o.testsFor, "tests-for", "", "show which tests ran `FILE[:LINE[-LINE]]`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
 	shareFlags(cmd)
+	wantValues(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
@@ -287,7 +288,7 @@ func (p *printer) print(set *coverage.Set) error {
 	}
 	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: p.made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
 	if p.diff != nil {
-		r.Patch = report.NewPatch(p.diff, set, p.sources)
+		r.Patch = report.NewPatch(p.diff, set, p.excluded, p.sources)
 		patchNotes(p.stderr, r, p.verbose)
 	}
 	r.Width, r.Color = textStyle(p.stdout)
@@ -364,7 +365,7 @@ func openDiff(stderr io.Writer, base string, sources *report.Sources) (*report.S
 // patchNotes says what is not known of a patch.
 func patchNotes(w io.Writer, r *report.Report, all bool) {
 	report.PrintProblems(w, r.Patch.Problems(), all)
-	if r.Patch.Totals(r.Set).Lines.Total == 0 {
+	if r.Patch.Clear() && r.Patch.Totals(r.Set).Lines.Total == 0 {
 		fmt.Fprintf(w, "footfall: no changed line has code: thresholds of the patch are not judged\n")
 	}
 }

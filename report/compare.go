@@ -19,38 +19,29 @@ type Comparison struct {
 	// others.
 	ExceptionBranches bool
 
-	pairs *pairs
+	pairs    *pairs
+	problems []Problem
+	doubts   int // see Patch
 }
 
 // Compare compares the coverage of two versions. d tells how the sources
-// differ; nil: they are taken as equal.
-func Compare(old, new *coverage.Set, d *SourceDiff, sources *Sources) *Comparison {
+// differ; nil: they are taken as equal. excluded is what was taken out of new.
+func Compare(old, new *coverage.Set, d *SourceDiff, excluded Excluded, sources *Sources) *Comparison {
 	c := &Comparison{Shown: sources.Shown, pairs: newPairs(old, new)}
-	edits := make(map[string]*FileDiff) // by the name of the new version
-	gone := make(map[string]*FileDiff)  // deleted ones, by that of the old version
+	changes := &placement{}
+	gone := make(map[string]*FileDiff) // deleted ones, by the name of the old version
 	if d != nil {
-		inNew, inOld := newPlaces(new, sources), newPlaces(old, sources)
-		for i := range d.Files {
-			f := &d.Files[i]
-			if f.New != "" {
-				if path, _ := inNew.find(d.Top, f.New, f); path != "" {
-					edits[path] = f
-				}
-			} else if path, _ := inOld.find(d.Top, f.Old, nil); path != "" {
-				gone[path] = f
-			}
-		}
+		changes = newPlaces(new, excluded, sources).place(d)
+		c.problems, c.doubts = changes.problems, changes.doubts
+		gone = c.deleted(d, changes.base, newPlaces(old, Excluded{}, sources))
 	}
 	compared := make(map[string]bool)
 	for _, f := range new.Files {
-		before, change := f.Name, edits[f.Name]
+		before, change := f.Name, changes.files[f.Name]
 		if change == nil {
 			change = &FileDiff{}
-		} else if dir, ok := strings.CutSuffix(before, change.New); ok && change.Old != change.New {
-			before = dir + change.Old
-			if change.Old == "" {
-				before = ""
-			}
+		} else if change.Old != change.New {
+			before = changes.before(f.Name, change)
 		}
 		was := c.pairs.old(before)
 		if was != nil {
@@ -70,6 +61,40 @@ func Compare(old, new *coverage.Set, d *SourceDiff, sources *Sources) *Compariso
 	}
 	slices.SortFunc(c.Files, func(a, b *coverage.FileComparison) int { return cmp.Compare(c.name(a), c.name(b)) })
 	return c
+}
+
+// Problems are changed sources without coverage data, and all that leaves in
+// doubt which lines were changed.
+func (c *Comparison) Problems() []Problem { return c.problems }
+
+// deleted finds the deleted files of the diff, by the names that they have in
+// the old version.
+func (c *Comparison) deleted(d *SourceDiff, b base, old *places) map[string]*FileDiff {
+	gone := make(map[string]*FileDiff)
+	for i := range d.Files {
+		f := &d.Files[i]
+		if f.New != "" {
+			continue
+		}
+		path := b.path(f.Old)
+		for _, name := range old.lookup(b, path) {
+			gone[name] = f
+		}
+		if was := c.pairs.old(path); was != nil {
+			gone[was.Name] = f
+		}
+	}
+	return gone
+}
+
+// before returns the name that a file with another one in the old version had
+// there, in the set that the file is in; "" if it is new.
+func (r *placement) before(name string, f *FileDiff) string {
+	cut := func(s string) string { return strings.TrimPrefix(strings.TrimPrefix(s, r.from), "/") }
+	if dir, ok := strings.CutSuffix(name, cut(f.New)); ok && f.Old != "" {
+		return dir + cut(f.Old)
+	}
+	return r.path(f.Old)
 }
 
 func (c *Comparison) add(f *coverage.FileComparison) {

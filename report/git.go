@@ -2,21 +2,26 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // OpenDiff reads the diff that base names: "-" is standard input, the name of a
-// file that file, anything else a revision that git knows, see GitDiff.
+// file that file, anything else a revision that git knows, see GitDiff. So is a
+// file that has no diff in it, such as a program called main.
 func OpenDiff(base, dir string) (*SourceDiff, error) {
 	if base == "-" {
 		return ReadDiff("standard input", os.Stdin)
 	}
 	info, err := os.Stat(base)
-	if err != nil && (strings.HasSuffix(base, ".patch") || strings.HasSuffix(base, ".diff")) {
+	called := strings.HasSuffix(base, ".patch") || strings.HasSuffix(base, ".diff")
+	if err != nil && called {
 		return nil, err
 	}
 	if err != nil || info.IsDir() {
@@ -31,19 +36,28 @@ func OpenDiff(base, dir string) (*SourceDiff, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadDiff(base, f)
+	d, err := ReadDiff(base, f)
+	if !called && (errors.Is(err, errNoDiff) || err == nil && len(d.Files) == 0) {
+		if d, err := GitDiff(base, dir); err == nil {
+			return d, nil
+		}
+	}
+	return d, err
 }
 
 // GitDiff asks git how the checkout that dir is in differs from a revision.
 // Of a revision that went on by itself, such as main seen from a branch, what
 // counts is where the two parted. REV..REV compares these two.
 func GitDiff(rev, dir string) (*SourceDiff, error) {
-	top, err := git(dir, "rev-parse", "--show-toplevel")
+	top, err := topOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(rev, "-") {
+	switch {
+	case strings.HasPrefix(rev, "-"):
 		return nil, errors.New("a revision does not begin with -")
+	case strings.HasPrefix(rev, ".."): // HEAD..., but rather a variable that is not set
+		return nil, errors.New("REV..REV needs the first revision")
 	}
 	base, warning := rev, ""
 	if !strings.Contains(rev, "..") {
@@ -52,7 +66,7 @@ func GitDiff(rev, dir string) (*SourceDiff, error) {
 			if shallow, err := git(dir, "rev-parse", "--is-shallow-repository"); err == nil && strings.HasPrefix(string(shallow), "true") {
 				hint = ", a shallow clone: git fetch brings it"
 			}
-			return nil, fmt.Errorf("git knows no such commit in %s%s", strings.TrimSuffix(string(top), "\n"), hint)
+			return nil, fmt.Errorf("git knows no such commit in %s%s", top, hint)
 		}
 		// In a shallow clone there may be no common commit; the revision
 		// itself is then the best there is.
@@ -62,22 +76,134 @@ func GitDiff(rev, dir string) (*SourceDiff, error) {
 			warning = fmt.Sprintf("git knows no commit where HEAD and %s parted (a shallow clone?): changes are those from %s itself", rev, rev)
 		}
 	}
-	text, err := git(dir, "diff", "--unified=0", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv",
-		"--no-relative", "--src-prefix=a/", "--dst-prefix=b/", base, "--")
+	d, err := gitChanges("git diff "+rev, top, base)
+	if err == nil {
+		d.Warning, d.Here = warning, !strings.Contains(rev, "..")
+	}
+	return d, err
+}
+
+// gitChanges returns how two revisions differ, or one from the sources in the
+// checkout at top, whatever the user's settings and the attributes of files.
+func gitChanges(name, top string, revs ...string) (*SourceDiff, error) {
+	changes := func(options []string, files ...string) (*SourceDiff, error) {
+		args := append([]string{"diff", "--unified=0", "--find-renames", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
+			"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=untracked"}, options...)
+		text, err := git(top, slices.Concat(args, revs, []string{"--"}, files)...)
+		if err != nil {
+			return nil, err
+		}
+		return ReadDiff(name, bytes.NewReader(text))
+	}
+	d, err := changes(nil)
 	if err != nil {
 		return nil, err
 	}
-	d, err := ReadDiff("git diff "+rev, bytes.NewReader(text))
-	if err == nil {
-		d.Top, d.Warning = strings.TrimSuffix(string(top), "\n"), warning
+	d.Top = top
+
+	// Sources may be taken for binary, for a byte or by an attribute. Only they
+	// are asked for as text: true binaries can be large.
+	var binary []string
+	for _, f := range d.Files {
+		if f.untold == asBinary && isSource(cmp.Or(f.New, f.Old)) {
+			binary = append(binary, f.Old, f.New)
+		}
 	}
-	return d, err
+	if binary = slices.DeleteFunc(binary, func(name string) bool { return name == "" }); len(binary) > 0 {
+		asText, err := changes([]string{"--text"}, binary...)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range asText.Files {
+			if i := slices.IndexFunc(d.Files, func(o FileDiff) bool { return o.New == f.New && o.New != "" }); i >= 0 {
+				d.Files[i] = f
+			}
+		}
+	}
+	for _, m := range d.Files {
+		if m.untold == asSubmodule && m.New != "" {
+			d.addSubmodule(name, m, len(revs) == 1 && !strings.Contains(revs[0], ".."))
+		}
+	}
+	return d, nil
+}
+
+// addSubmodule puts the files of a submodule that changed in its place, if git
+// knows them here.
+func (d *SourceDiff) addSubmodule(name string, m FileDiff, here bool) {
+	dir := filepath.Join(d.Top, m.New)
+	if top, err := topOf(dir); err != nil || !sameFile(top, dir) {
+		return
+	}
+	revs := []string{m.module[0], m.module[1]}
+	if strings.Trim(revs[0], "0") == "" { // it is new: so are its files
+		empty, err := git(dir, "hash-object", "-t", "tree", os.DevNull)
+		if err != nil {
+			return
+		}
+		revs[0] = strings.TrimSpace(string(empty))
+	}
+	if here {
+		revs = revs[:1]
+	}
+	inside, err := gitChanges(name, dir, revs...)
+	if err != nil {
+		return
+	}
+	d.Files = slices.DeleteFunc(d.Files, func(f FileDiff) bool { return f.untold == asSubmodule && f.New == m.New })
+	for _, f := range inside.Files {
+		for _, name := range []*string{&f.Old, &f.New} {
+			if *name != "" {
+				*name = m.New + "/" + *name
+			}
+		}
+		d.Files = append(d.Files, f)
+	}
+}
+
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// topOf returns the top directory of the checkout that dir is in.
+func topOf(dir string) (string, error) {
+	top, err := git(dir, "rev-parse", "--show-toplevel")
+	return strings.TrimSuffix(string(top), "\n"), err
+}
+
+// ofThePlace are the variables by which git tells its hooks which repository
+// they are of. They are not of the place where footfall looks: relative ones are
+// seen from elsewhere, and a GIT_DIR without a GIT_WORK_TREE makes any directory
+// the top of the checkout.
+var ofThePlace = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_IMPLICIT_WORK_TREE"}
+
+// gitEnviron returns the environment for a git that is to look at dir. A user
+// may have set both GIT_DIR and GIT_WORK_TREE, of a checkout without a .git: they
+// are kept if dir is in it.
+func gitEnviron(dir string) []string {
+	drop := []string{"GIT_DIFF_OPTS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"} // what would change the output
+	repository, err1 := filepath.Abs(os.Getenv("GIT_DIR"))
+	tree, err2 := filepath.Abs(os.Getenv("GIT_WORK_TREE"))
+	var keep []string
+	if path, err := filepath.Abs(dir); os.Getenv("GIT_DIR") != "" && os.Getenv("GIT_WORK_TREE") != "" && cmp.Or(err, err1, err2) == nil {
+		if _, in := below(path, tree); in {
+			keep = []string{"GIT_DIR=" + repository, "GIT_WORK_TREE=" + tree}
+		}
+	}
+	drop = append(drop, ofThePlace...)
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool {
+		name, _, _ := strings.Cut(s, "=")
+		return slices.Contains(drop, name)
+	})
+	return append(append(env, keep...), "GIT_LITERAL_PATHSPECS=1", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
 }
 
 func git(dir string, args ...string) ([]byte, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	cmd.Env = gitEnviron(dir)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

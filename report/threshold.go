@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 type Threshold struct {
 	metric  string
 	patch   bool // only of the changed lines
-	percent float64
+	percent *big.Rat
 	text    string // the percentage as it was given
 	total   func(*Report, coverage.Totals) coverage.Ratio
 }
@@ -47,8 +48,8 @@ func ParseThreshold(s string) (Threshold, error) {
 		if m.name != metric {
 			continue
 		}
-		percent, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(percent >= 0 && percent <= 100) { // also not a number
+		percent, ok := new(big.Rat).SetString(value)
+		if !ok || strings.Contains(value, "/") || percent.Sign() < 0 || percent.Cmp(big.NewRat(100, 1)) > 0 {
 			return Threshold{}, fmt.Errorf("threshold %q: %q is not a percentage from 0 to 100", s, value)
 		}
 		return Threshold{metric, patch, percent, value, m.total}, nil
@@ -58,23 +59,42 @@ func ParseThreshold(s string) (Threshold, error) {
 
 // Missed returns what to say if the report does not reach the threshold, else
 // "". Where nothing was measured, only a threshold of 0 is reached; but a patch
-// that changed nothing of the kind needs no tests.
+// that changed nothing of the kind needs no tests. If it is not known which
+// lines it changed it does not reach any other.
 func (r *Report) Missed(t Threshold) string {
-	if t.patch {
-		got := t.total(r, r.Patch.Totals(r.Set))
-		if got.Total == 0 || got.Percent() >= t.percent {
+	whole := t.total(r, r.Set.Totals())
+	none := fmt.Sprintf("there are no %s in the coverage data, %s%% of them are required", t.metric, t.text)
+	if !t.patch {
+		switch {
+		case t.reached(whole):
 			return ""
+		case whole.Total == 0:
+			return none
 		}
+		return fmt.Sprintf("%s of %s are covered (%d of %d), %s%% are required", percent(whole), t.metric, whole.Covered, whole.Total, t.text)
+	}
+	changed := r.Patch.Totals(r.Set)
+	switch got := t.total(r, changed); {
+	case t.percent.Sign() == 0:
+		return ""
+	case r.Patch.doubts > 0:
+		return fmt.Sprintf("it is not certain which lines were changed, %s%% of changed %s cannot be said to be covered", t.text, t.metric)
+	case changed.Lines.Total == 0 && r.Patch.unseen > 0:
+		return fmt.Sprintf("no changed source has coverage data, %s%% of changed %s cannot be said to be covered: --exclude leaves out what needs none", t.text, t.metric)
+	case whole.Total == 0 && changed.Lines.Total > 0:
+		return none
+	case got.Total > 0 && !t.reached(got):
 		return fmt.Sprintf("%s of changed %s are covered (%d of %d), %s%% are required", percent(got), t.metric, got.Covered, got.Total, t.text)
 	}
-	got := t.total(r, r.Set.Totals())
-	switch {
-	case got.Percent() >= t.percent:
-		return ""
-	case got.Total == 0:
-		return fmt.Sprintf("there are no %s in the coverage data, %s%% of them are required", t.metric, t.text)
+	return ""
+}
+
+// reached compares without rounding.
+func (t Threshold) reached(r coverage.Ratio) bool {
+	if r.Total == 0 {
+		return t.percent.Sign() == 0
 	}
-	return fmt.Sprintf("%s of %s are covered (%d of %d), %s%% are required", percent(got), t.metric, got.Covered, got.Total, t.text)
+	return t.percent.Cmp(big.NewRat(100*int64(r.Covered), int64(r.Total))) <= 0
 }
 
 // percent prints a ratio. It rounds down, so that neither 100% nor a threshold
@@ -134,6 +154,8 @@ func ParseLimit(s string) (Limit, error) {
 func (c *Comparison) Exceeded(l Limit) string {
 	n := l.tally(c, &c.Tallies)[l.category]
 	switch {
+	case c.doubts > 0:
+		return fmt.Sprintf("it is not certain which lines were changed, how many %s are %s cannot be said, at most %d may be", l.metric, map[coverage.Category]string{coverage.LBC: "lost", coverage.UNC: "new"}[l.category], l.most)
 	case n <= l.most:
 		return ""
 	case l.category == coverage.LBC:

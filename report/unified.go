@@ -2,10 +2,13 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +22,8 @@ type SourceDiff struct {
 	// known.
 	Top   string
 	Files []FileDiff
+	// Here tells that the new version is the one in the directory Top.
+	Here bool
 	// Warning is what to say of where the diff comes from, mostly "".
 	Warning string
 }
@@ -32,6 +37,23 @@ type FileDiff struct {
 	// that was only renamed.
 	coverage.Edits
 	inserted [][]string // lines, for each edit
+	untold   string     // why the diff does not have the lines that changed; mostly ""
+	module   [2]string  // commits of a submodule, "" for none
+}
+
+// Why a diff may not have the lines of a file.
+const (
+	asBinary    = "taken for binary, so that its lines are not in the diff; --text of git diff and of diff shows them"
+	asSubmodule = "a submodule, the lines of which are not in the diff; git diff --submodule=diff shows them"
+	asLink      = "a symbolic link: how what it leads to differs is not in the diff"
+	asOnlyIn    = "only in one of two directories, so that its lines are not in the diff; diff -N shows them"
+	asUnmerged  = "not merged yet, so that its lines are not in the diff"
+)
+
+// inserts tells whether the new version has lines that the old one had not, or
+// may have some.
+func (f *FileDiff) inserts() bool {
+	return f.untold != "" || slices.ContainsFunc(f.Edits, func(e coverage.Edit) bool { return e.Inserted > 0 })
 }
 
 // ReadDiff reads a unified diff, as git, GNU diff, Subversion and Mercurial
@@ -45,29 +67,36 @@ type FileDiff struct {
 //	\ No newline at end of file
 //
 // Git quotes names with odd bytes as C does. All else is text between files,
-// of mails for example. Lines may end in CR LF. Errors begin with name and
-// the line.
+// of mails for example. Lines may end in CR LF. A diff that ends where lines
+// have to follow is an error. Errors begin with name and the line.
 func ReadDiff(name string, r io.Reader) (*SourceDiff, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
-	d := &diffReader{rest: text, diff: &SourceDiff{}, seen: make(map[string]bool)}
-	if err := d.read(); err != nil {
+	d := &diffReader{rest: text, diff: &SourceDiff{}}
+	err = d.read()
+	if err == nil {
+		err = d.settle()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, d.number, err)
 	}
 	if len(d.diff.Files) == 0 && len(bytes.TrimSpace(text)) > 0 && !d.known {
-		return nil, fmt.Errorf("%s: this is not a unified diff; git diff and diff -u write them", name)
+		return nil, fmt.Errorf("%s: %w; git diff and diff -u write them", name, errNoDiff)
 	}
 	return d.diff, nil
 }
 
+var errNoDiff = errors.New("this is not a unified diff")
+
 type diffReader struct {
-	rest   []byte
-	number int // of the last line
-	diff   *SourceDiff
-	seen   map[string]bool // new names
-	known  bool            // there was a header of git, though maybe no lines
+	rest    []byte
+	number  int // of the last line
+	diff    *SourceDiff
+	headers []fileHeader // of the files of diff
+	header  fileHeader
+	known   bool // there was a header of git, though maybe no lines
 }
 
 // next returns the next line without its end.
@@ -81,52 +110,118 @@ func (d *diffReader) next() (line string, ok bool) {
 	return strings.TrimSuffix(string(text), "\r"), true
 }
 
+var (
+	// The line before a file of "hg diff".
+	mercurialHeader = regexp.MustCompile(`^diff (?:-r [0-9a-f]{12,40} ){1,2}(.+)$`)
+	// A line of "git diff --submodule".
+	submoduleHeader = regexp.MustCompile(`^Submodule (.+) (?:[0-9a-f]{7,}\.{2,3}[0-9a-f]{7,}|contains modified content)`)
+)
+
 func (d *diffReader) read() error {
-	var renamed string // from
 	for {
 		line, ok := d.next()
 		if !ok {
+			if d.header.lacksLines() {
+				return fmt.Errorf("the lines of %s have to follow: is the diff cut?", d.header.git)
+			}
+			d.endHeader()
 			return nil
 		}
 		switch {
-		case strings.HasPrefix(line, "diff --git "), strings.HasPrefix(line, "Index: "):
-			renamed, d.known = "", true
+		case strings.HasPrefix(line, "diff --git "):
+			d.endHeader()
+			d.known, d.header.git = true, line[len("diff --git "):]
+		case strings.HasPrefix(line, "Index: "):
+			d.endHeader()
+			d.header.index = line[len("Index: "):]
+		case mercurialHeader.MatchString(line):
+			d.endHeader()
+			d.header.index = mercurialHeader.FindStringSubmatch(line)[1]
 		case strings.HasPrefix(line, "diff --cc "), strings.HasPrefix(line, "diff --combined "), strings.HasPrefix(line, "@@@ "):
 			return errors.New("a combined diff, of a merge, has several old versions: compare with one of them, as git diff BASE does")
-		case strings.HasPrefix(line, "rename from "):
-			renamed = unquote(line[len("rename from "):])
-		case strings.HasPrefix(line, "rename to ") && renamed != "":
-			// If it was also changed, names and lines follow.
-			d.diff.Files = append(d.diff.Files, FileDiff{Old: renamed, New: unquote(line[len("rename to "):])})
+		case strings.HasPrefix(line, "@@ -"):
+			return errors.New("a hunk of a file whose name is not before it: is a part of the diff missing?")
 		case strings.HasPrefix(line, "--- ") && bytes.HasPrefix(d.rest, []byte("+++ ")):
 			if err := d.file(line); err != nil {
 				return err
 			}
+		case !d.untold(line):
+			d.header.read(line)
 		}
 	}
 }
 
-// file reads the part about one file; header is its first line.
-func (d *diffReader) file(header string) error {
-	line, _ := d.next()
-	old, new := diffNames(header[len("--- "):], line[len("+++ "):])
-	f := FileDiff{Old: old, New: new}
+// endHeader ends what is known of a file. One without lines counts if it was
+// renamed, or if its lines are not told.
+func (d *diffReader) endHeader() {
+	if h := &d.header; !h.done && (h.to != "" || h.untold != "") {
+		d.add(FileDiff{untold: h.untold})
+	}
+	d.header = fileHeader{}
+}
+
+func (d *diffReader) add(f FileDiff) {
+	d.header.done, d.header.end = true, d.number
+	d.diff.Files = append(d.diff.Files, f)
+	d.headers = append(d.headers, d.header)
+}
+
+// untold takes up a line that says that the lines of a file are not in the
+// diff, and tells whether it is one.
+func (d *diffReader) untold(line string) bool {
+	file := func(name, why string) {
+		d.endHeader()
+		d.known, d.header.new, d.header.untold = true, name, why
+		d.endHeader()
+	}
+	binary := strings.HasPrefix(line, "Binary file") || line == "GIT binary patch" || strings.HasPrefix(line, "Cannot display: ")
+	if binary && (d.header.git != "" || d.header.index != "") {
+		d.known, d.header.untold = true, asBinary
+		return true
+	}
+	if names, ok := strings.CutPrefix(line, "Binary files "); ok {
+		if _, name, ok := strings.Cut(strings.TrimSuffix(names, " differ"), " and "); ok {
+			file(name, asBinary)
+		}
+	} else if rest, ok := strings.CutPrefix(line, "Only in "); ok {
+		if dir, name, ok := strings.Cut(rest, ": "); ok {
+			file(dir+"/"+name, asOnlyIn)
+		}
+	} else if name, ok := strings.CutPrefix(line, "* Unmerged path "); ok {
+		file(name, asUnmerged)
+	} else if m := submoduleHeader.FindStringSubmatch(line); m != nil {
+		file(m[1], asSubmodule)
+	} else {
+		return false
+	}
+	return true
+}
+
+// file reads the part about one file; old is its first line.
+func (d *diffReader) file(old string) error {
+	new, _ := d.next()
+	if d.header.done {
+		d.endHeader()
+	}
+	h := &d.header
+	h.old, h.new = withoutTime(old[len("--- "):]), withoutTime(new[len("+++ "):])
+	var f FileDiff
 	for bytes.HasPrefix(d.rest, []byte("@@ ")) {
 		if err := d.hunk(&f); err != nil {
 			return err
 		}
 	}
-	if n := len(d.diff.Files); n > 0 {
-		if last := &d.diff.Files[n-1]; last.New == f.New && last.Old == f.Old && last.Edits == nil {
-			*last = f // of a file that was renamed and changed
-			return nil
-		}
+	if f.Edits == nil && !bytes.HasPrefix(bytes.TrimLeft(d.rest, "\r\n"), []byte("Property changes on: ")) {
+		return fmt.Errorf("the lines of %s have to follow: is the diff cut?", cmp.Or(headerName(h.new), headerName(h.old)))
 	}
-	if f.New != "" && d.seen[f.New] {
-		return fmt.Errorf("%s is changed a second time: of a series of patches, give one diff of all, as git diff BASE writes it", f.New)
+	switch h.mode {
+	case "120000":
+		f.untold = asLink
+	case "160000":
+		f.untold = asSubmodule
+		f.module[0], f.module[1], _ = strings.Cut(h.blobs, "..")
 	}
-	d.seen[f.New] = true
-	d.diff.Files = append(d.diff.Files, f)
+	d.add(f)
 	return nil
 }
 
@@ -191,6 +286,9 @@ func (d *diffReader) hunk(f *FileDiff) error {
 	for bytes.HasPrefix(d.rest, []byte(`\`)) {
 		d.next()
 	}
+	if bytes.HasPrefix(d.rest, []byte("+")) || bytes.HasPrefix(d.rest, []byte("-")) && !bytes.HasPrefix(d.rest, []byte("--")) {
+		return fmt.Errorf("there are more lines than %q says", header)
+	}
 	return nil
 }
 
@@ -210,61 +308,4 @@ func parseRange(s, sign string) (line, count int32, ok bool) {
 		return 0, 0, false
 	}
 	return int32(a), int32(b), true
-}
-
-// diffNames returns the names of the two headers of a file, without what git
-// puts before them: a/ and b/, or other letters on request.
-func diffNames(old, new string) (string, string) {
-	old, new = headerName(old), headerName(new)
-	a, restOfOld, ok1 := strings.Cut(old, "/")
-	b, restOfNew, ok2 := strings.Cut(new, "/")
-	prefix := func(s string) bool { return len(s) == 1 && strings.Contains("abciow", s) }
-	switch {
-	case old == "" && ok2 && prefix(b):
-		new = restOfNew
-	case new == "" && ok1 && prefix(a):
-		old = restOfOld
-	case ok1 && ok2 && prefix(a) && prefix(b) && a != b:
-		old, new = restOfOld, restOfNew
-	}
-	return old, new
-}
-
-// headerName returns the name in a header, "" for none.
-func headerName(s string) string {
-	if !strings.HasPrefix(s, `"`) {
-		s, _, _ = strings.Cut(s, "\t") // what follows is a time
-	}
-	if s = unquote(s); s == "/dev/null" {
-		return ""
-	}
-	return strings.TrimPrefix(s, "./")
-}
-
-// unquote returns a name that git may have put in quotes, with octal and C's
-// escapes in it.
-func unquote(s string) string {
-	if len(s) < 2 || s[0] != '"' {
-		return s
-	}
-	var name []byte
-	for i := 1; i < len(s) && s[i] != '"'; i++ {
-		c := s[i]
-		if c != '\\' || i+1 == len(s) {
-			name = append(name, c)
-			continue
-		}
-		if n, err := strconv.ParseUint(s[i+1:min(i+4, len(s))], 8, 8); err == nil {
-			name = append(name, byte(n))
-			i += 3
-			continue
-		}
-		i++
-		if k := strings.IndexByte("abfnrtv", s[i]); k >= 0 {
-			name = append(name, "\a\b\f\n\r\t\v"[k])
-		} else {
-			name = append(name, s[i])
-		}
-	}
-	return string(name)
 }

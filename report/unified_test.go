@@ -22,6 +22,9 @@ func plainDiff(d *SourceDiff) []string {
 		for _, e := range f.Edits {
 			s += fmt.Sprintf(" -%d,%d+%d,%d", e.Old, e.Deleted, e.New, e.Inserted)
 		}
+		if why, _, _ := strings.Cut(f.untold, ","); why != "" {
+			s += " " + why
+		}
 		out = append(out, s)
 	}
 	return out
@@ -40,7 +43,7 @@ var diffs = []struct {
 		"new, deleted, binary, mode, empty",
 		"diff --git a/n.c b/n.c\nnew file mode 100644\n--- /dev/null\n+++ b/n.c\n@@ -0,0 +1,2 @@\n+a\n+b\ndiff --git a/d.c b/d.c\n--- a/d.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n" +
 			"diff --git a/p.png b/p.png\nBinary files a/p.png and b/p.png differ\ndiff --git a/m b/m\nold mode 100644\nnew mode 100755\ndiff --git a/e b/e\nnew file mode 100644\nindex 000..e69\n",
-		[]string{`"" "n.c" -1,0+1,2`, `"d.c" "" -1,1+1,0`},
+		[]string{`"" "n.c" -1,0+1,2`, `"d.c" "" -1,1+1,0`, `"p.png" "p.png" taken for binary`},
 	},
 	{
 		"renamed, renamed and changed, copied",

@@ -1,0 +1,506 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/coverage"
+)
+
+// places finds the sources of a set by the names in a diff, which are relative
+// to a directory that need not be known.
+//
+// There is one such directory for the whole diff. Where it is follows from what
+// is there: of all directories that come into question it is the one below which
+// the files of the diff are, with the lines that it inserted. What remains
+// uncertain is a doubt, not a guess: no file is taken for another that only has
+// its name.
+type places struct {
+	sources  *Sources
+	top      string // of the diff, see SourceDiff.Top
+	set      map[string]bool
+	paths    []string            // the names of the set
+	byBase   map[string][]string // by their last part
+	byFile   map[fileID][]string // by what they are, whatever they are called
+	excluded map[string]bool
+	moved    map[string]string // see relocated
+	fits     map[fitKey]fit
+}
+
+type fileID struct{ dev, ino uint64 }
+
+type fitKey struct {
+	f    *FileDiff
+	path string
+}
+
+func newPlaces(set *coverage.Set, excluded Excluded, sources *Sources) *places {
+	p := &places{
+		sources: sources, set: make(map[string]bool), byBase: make(map[string][]string), byFile: make(map[fileID][]string),
+		excluded: make(map[string]bool), moved: make(map[string]string), fits: make(map[fitKey]fit),
+	}
+	for _, f := range set.Files {
+		p.set[f.Name] = true
+		p.paths = append(p.paths, f.Name)
+		base := filepath.Base(f.Name)
+		p.byBase[base] = append(p.byBase[base], f.Name)
+		if id, ok := identify(f.Name); ok {
+			p.byFile[id] = append(p.byFile[id], f.Name)
+		}
+	}
+	for _, e := range excluded.List {
+		p.excluded[e.File] = true
+	}
+	return p
+}
+
+// identify returns what tells a file from others, links followed.
+func identify(path string) (id fileID, ok bool) {
+	var s unix.Stat_t
+	if unix.Stat(path, &s) != nil {
+		return fileID{}, false
+	}
+	return fileID{uint64(s.Dev), s.Ino}, true
+}
+
+// A base says where the names in a diff begin: those below from are below dir.
+type base struct {
+	from string // "": all
+	dir  string
+}
+
+// path returns where a name of the diff is, "" if that is outside of the base.
+func (b base) path(name string) string {
+	if name == "" {
+		return ""
+	}
+	if filepath.IsAbs(name) && b.from == "" {
+		return filepath.Clean(name)
+	}
+	if b.from == "" {
+		return filepath.Join(b.dir, name)
+	}
+	rest, ok := below(name, b.from)
+	if !ok || rest == "" {
+		return ""
+	}
+	return filepath.Join(b.dir, rest)
+}
+
+// A placement is which sources of a set the files of a diff are.
+type placement struct {
+	base
+	files    map[string]*FileDiff // by the name in the set
+	problems []Problem
+	doubts   int
+	unseen   int
+}
+
+// Kinds of problems of a diff.
+const (
+	noCoverage   = "changed files without coverage data"
+	otherVersion = "sources that are not what the diff says"
+	noPlace      = "changed files that cannot be told from others"
+	untoldLines  = "changed files whose lines are not in the diff"
+)
+
+// place finds the files of the diff in the set, by their new names.
+func (p *places) place(d *SourceDiff) *placement {
+	p.top = d.Top
+	b, doubt := p.begin(d)
+	r := &placement{base: b, files: make(map[string]*FileDiff)}
+	if doubt != nil {
+		r.doubt(noPlace, "the diff", doubt)
+	}
+	var missing []*FileDiff
+	for i := range d.Files {
+		f := &d.Files[i]
+		if f.New == "" {
+			continue // deleted
+		}
+		path := b.path(f.New)
+		found := p.lookup(b, path)
+		if f.untold != "" && f.untold != asBinary {
+			if found = p.under(path); len(found) > 0 {
+				r.doubt(untoldLines, f.New, errors.New(f.untold))
+			}
+			continue
+		}
+		if len(found) == 0 {
+			missing = append(missing, f)
+			continue
+		}
+		switch {
+		case f.untold != "":
+			r.doubt(untoldLines, f.New, errors.New(f.untold))
+		case !d.Here && p.compare(f, found[0]) == differs:
+			r.doubt(otherVersion, found[0], errors.New("not what the diff says: it was changed since, and lines may be taken for others"))
+		}
+		for _, path := range found {
+			r.files[path] = f
+		}
+	}
+	around := p.around()
+	for _, f := range missing {
+		if f.inserts() {
+			p.missing(d, r, f, around)
+		}
+	}
+	if len(r.files) == 0 && len(r.problems) > 0 && r.doubts == 0 && !p.hasSources(b.dir) {
+		r.doubt(noPlace, b.dir, errors.New("none of the sources of the report is where those of the diff are: --path-map or --root brings them together"))
+	}
+	return r
+}
+
+func (r *placement) doubt(kind, name string, err error) {
+	r.problems = append(r.problems, newProblem(kind, name, err))
+	r.doubts++
+}
+
+// missing looks for a changed file that is not where the diff begins: in the
+// directory of another part of a diff, or where another version was checked out.
+func (p *places) missing(d *SourceDiff, r *placement, f *FileDiff, around string) {
+	path := r.path(f.New)
+	var others []string
+	if path == "" || !isThere(path) {
+		for _, c := range p.byBase[filepath.Base(f.New)] {
+			_, own := below(c, d.Top)
+			if r.files[c] == nil && !(own && d.Top != "") && p.compare(f, c) != differs {
+				others = append(others, c)
+			}
+		}
+	}
+	path = cmp.Or(path, filepath.Join(p.sources.root, f.New))
+	switch {
+	case len(others) == 1 && p.compare(f, others[0]) == fits:
+		r.files[others[0]] = f
+		return
+	case len(others) > 0:
+		r.doubt(noPlace, f.New, fmt.Errorf("perhaps %s, perhaps a file without coverage data: --path-map or --root tells where it is, --exclude that it does not matter", p.sources.Shown(others[0])))
+		return
+	}
+	if _, wanted := p.sources.Resolve("/", path); !wanted || !isSource(f.New) || p.excluded[path] {
+		return
+	}
+	r.problems = append(r.problems, newProblem(noCoverage, f.New, errors.New("no coverage data of this changed file: it was not compiled with coverage, or is left out of the report")))
+	if _, in := below(path, around); in && isUnit(f.New) {
+		r.unseen++
+	}
+}
+
+// around returns the directory in which code without coverage data would be
+// missed in the report: the root, or where all its sources are if that is
+// elsewhere.
+func (p *places) around() string {
+	for _, path := range p.paths {
+		if _, in := below(path, p.sources.root); in {
+			return p.sources.root
+		}
+	}
+	return commonDir(p.paths)
+}
+
+// commonDir returns the directory that has all the paths in it.
+func commonDir(paths []string) string {
+	if len(paths) == 0 {
+		return "/"
+	}
+	dir := filepath.Dir(paths[0])
+	for _, path := range paths {
+		for {
+			if _, in := below(path, dir); in {
+				break
+			}
+			dir = filepath.Dir(dir)
+		}
+	}
+	return dir
+}
+
+// lookup returns the names that the set has for a path: its own, those of links
+// to the same file, and where it was when the set was made elsewhere.
+func (p *places) lookup(b base, path string) []string {
+	if path == "" {
+		return nil
+	}
+	var found []string
+	if p.set[path] {
+		found = append(found, path)
+	}
+	if id, ok := identify(path); ok {
+		for _, other := range p.byFile[id] {
+			if other != path {
+				found = append(found, other)
+			}
+		}
+	}
+	if rest, ok := below(path, b.dir); ok && len(found) == 0 && b.from == "" && (b.dir == p.top || b.dir == p.sources.root) {
+		if dir := p.relocated(b.dir); dir != "" && p.set[filepath.Join(dir, rest)] {
+			found = append(found, filepath.Join(dir, rest))
+		}
+	}
+	return found
+}
+
+// under returns the names of the set that are a path or below it.
+func (p *places) under(path string) []string {
+	if path == "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.paths), func(name string) bool {
+		_, in := below(name, path)
+		return !in
+	})
+}
+
+// relocated returns the directory that stands for dir in the names of a set that
+// was made elsewhere, "" if there is none: no source of the set is in dir, but
+// most have the names of files in it.
+func (p *places) relocated(dir string) string {
+	if found, ok := p.moved[dir]; ok {
+		return found
+	}
+	p.moved[dir] = ""
+	if p.hasSources(dir) {
+		return ""
+	}
+	votes := make(map[string]int)
+	best := ""
+	for _, path := range p.paths {
+		for _, above := range slices.Backward(ancestors(filepath.Dir(path))) { // the longest rest first
+			if rest, _ := below(path, above); isFile(filepath.Join(dir, rest)) {
+				if votes[above]++; votes[above] > votes[best] {
+					best = above
+				}
+				break
+			}
+		}
+	}
+	if 2*votes[best] > len(p.paths) {
+		p.moved[dir] = best
+	}
+	return p.moved[dir]
+}
+
+// ancestors returns an absolute directory and those above it.
+func ancestors(dir string) []string {
+	dirs := []string{dir}
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// hasSources tells whether a source of the set is in a directory.
+func (p *places) hasSources(dir string) bool {
+	in := func(path string) bool { _, in := below(path, dir); return in }
+	if slices.ContainsFunc(p.paths, in) {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	seen := make(map[string]bool)
+	for _, path := range p.paths {
+		d := filepath.Dir(path)
+		if seen[d] {
+			continue
+		}
+		seen[d] = true
+		if d, err := filepath.EvalSymlinks(d); err == nil {
+			if _, in := below(d, real); in {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// begin returns where the names in the diff begin, and what is uncertain about
+// that.
+func (p *places) begin(d *SourceDiff) (base, error) {
+	if d.Top != "" {
+		return base{dir: d.Top}, nil
+	}
+	var files []*FileDiff
+	for i := range d.Files {
+		if d.Files[i].New != "" {
+			files = append(files, &d.Files[i])
+		}
+	}
+	best := standing{base: base{dir: p.sources.root}}
+	var equal []standing // to the best one
+	for _, b := range p.bases(files) {
+		s := p.stand(b, files)
+		if s.there == 0 || b.from != "" && b.dir != p.sources.root && s.fits == 0 {
+			continue
+		}
+		switch n := s.compare(best); {
+		case n > 0:
+			best, equal = s, nil
+		case n == 0:
+			equal = append(equal, s)
+		}
+	}
+	home := best.base == base{dir: p.sources.root}
+	for _, other := range equal {
+		if a, b, ok := p.differ(best.base, other.base, files); ok && !(home && best.known > 0) {
+			return best.base, fmt.Errorf("perhaps %s, perhaps %s: --root tells where the names in a diff begin", p.sources.Shown(a), p.sources.Shown(b))
+		}
+	}
+	if best.known == 0 || home || best.fits > 0 || best.from == "" && (best.onDisk == len(files) || !slices.ContainsFunc(p.paths, func(path string) bool {
+		_, in := below(path, best.dir)
+		return !in
+	})) {
+		return best.base, nil
+	}
+	return best.base, fmt.Errorf("perhaps below %s, of which nothing but the name tells: --path-map %s=DIR says where its sources are", best.dir, best.dir)
+}
+
+// A standing is what speaks for a base.
+type standing struct {
+	base
+	complete bool // all files of the diff are there,
+	there    int  // or so many
+	onDisk   int
+	agree    int // which do not differ from the diff
+	fits     int // which have lines that the diff inserted
+	known    int // which are in the set
+}
+
+func (s *standing) compare(o standing) int {
+	rank := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(rank(s.complete), rank(o.complete)), cmp.Compare(s.agree, o.agree), cmp.Compare(s.fits, o.fits), cmp.Compare(s.there, o.there))
+}
+
+func (p *places) stand(b base, files []*FileDiff) standing {
+	s := standing{base: b}
+	for _, f := range files {
+		path := b.path(f.New)
+		found, onDisk := p.lookup(b, path), path != "" && isThere(path)
+		if len(found) == 0 && !onDisk {
+			continue
+		}
+		s.there++
+		if onDisk {
+			s.onDisk++
+		}
+		if len(found) > 0 {
+			s.known++
+		}
+		if fit := p.compare(f, path); fit != differs {
+			s.agree++
+			if fit == fits {
+				s.fits++
+			}
+		}
+	}
+	s.complete = s.there == len(files)
+	return s
+}
+
+// mostBases limits how many are looked at.
+const mostBases = 32
+
+// bases returns those that come into question: the root, the directories above
+// it, and those where names of the diff and of the set end alike.
+func (p *places) bases(files []*FileDiff) []base {
+	var all []base
+	for _, dir := range ancestors(p.sources.root) {
+		all = append(all, base{dir: dir})
+	}
+	votes := make(map[base]int)
+	for _, f := range files {
+		for _, c := range p.byBase[filepath.Base(f.New)] {
+			n := commonSuffix(f.New, c)
+			votes[base{withoutLast(f.New, n), cmp.Or(withoutLast(c, n), "/")}]++
+		}
+	}
+	var voted []base
+	for b := range votes {
+		if !slices.Contains(all, b) {
+			voted = append(voted, b)
+		}
+	}
+	slices.SortFunc(voted, func(a, b base) int {
+		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a.from, b.from), cmp.Compare(a.dir, b.dir))
+	})
+	return append(all, voted[:min(len(voted), mostBases)]...)
+}
+
+// differ tells whether two bases make a file of the diff two sources, and which.
+func (p *places) differ(a, b base, files []*FileDiff) (x, y string, ok bool) {
+	for _, f := range files {
+		x, y := a.path(f.New), b.path(f.New)
+		inX, inY := p.lookup(a, x), p.lookup(b, y)
+		slices.Sort(inX)
+		slices.Sort(inY)
+		if f.inserts() && !slices.Equal(inX, inY) {
+			return x, y, true
+		}
+	}
+	return "", "", false
+}
+
+// A fit tells whether a source has the lines that a diff inserted.
+type fit int
+
+const (
+	differs fit = iota
+	unknown     // it cannot be read, or there is nothing to see
+	fits
+)
+
+// compare looks for the inserted lines in a source.
+func (p *places) compare(f *FileDiff, path string) fit {
+	key := fitKey{f, path}
+	found, ok := p.fits[key]
+	if !ok {
+		found = f.compare(path)
+		p.fits[key] = found
+	}
+	return found
+}
+
+func (f *FileDiff) compare(path string) fit {
+	if !isFile(path) {
+		return unknown
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return unknown
+	}
+	lines := strings.Split(string(text), "\n")
+	result := unknown
+	for k, e := range f.Edits {
+		for i, want := range f.inserted[k] {
+			n := int(e.New) - 1 + i
+			if n >= len(lines) || strings.TrimRight(lines[n], "\r") != strings.TrimRight(want, "\r") {
+				return differs
+			}
+			if len(strings.TrimSpace(want)) > len("} //") {
+				result = fits
+			}
+		}
+	}
+	return result
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
