@@ -121,6 +121,9 @@ func printTable(w io.Writer, cmd *cobra.Command, origins map[*pflag.Flag]string)
 			err = e
 		}
 		line := strings.TrimSpace(text.String())
+		if _, wants := f.Annotations[wantsValue]; wants && valueOf(f) == "" {
+			line = "# " + line // not to be given so
+		}
 		width = max(width, len(line))
 		lines = append(lines, line)
 		switch origin := origins[f]; {
