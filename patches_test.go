@@ -131,7 +131,9 @@ func newPatchWorld(t *testing.T) *patchWorld {
 	}
 	w.files["README"] = "read\n"
 	for _, name := range patchNames {
-		w.add(name)
+		if !*patchOthers || !strings.Contains(name, "\t") { // Subversion takes no such name
+			w.add(name)
+		}
 	}
 	w.write()
 	command(t, w.top, "git", "commit", "-q", "-m", "first")
@@ -454,7 +456,9 @@ type patchStyle struct {
 	cwd     string // where footfall runs; from w.dir
 	hook    bool   // as in a hook
 	within  string // only files below it are in the diff
-	plain   bool   // GNU diff says which lines were changed
+	// one makes the diff of one file only, where it is not git that says which
+	// lines were changed.
+	one func(w *patchWorld, name string) string
 }
 
 var hostile = []string{
@@ -496,20 +500,20 @@ var patchStyles = []patchStyle{
 	{name: "git diff --relative", options: []string{"--relative"}, within: "lib/"},
 	{name: "git format-patch", make: func(w *patchWorld) string { return w.git("format-patch", "-1", "--stdout") }},
 	{name: "git show --stat -p -U5", make: func(w *patchWorld) string { return w.git("show", "--stat", "-p", "-U5") }},
-	{name: "diff -ruN", plain: true, same: []string{"--no-renames"}, make: func(w *patchWorld) string {
+	{name: "diff -ruN", one: (*patchWorld).diffOne, make: func(w *patchWorld) string {
 		return w.diff("-ruN", "--exclude=.git", "before", "work")
 	}},
-	{name: "diff -ruN, seen from above", cwd: ".", plain: true, same: []string{"--no-renames"}, make: func(w *patchWorld) string {
+	{name: "diff -ruN, seen from above", cwd: ".", one: (*patchWorld).diffOne, make: func(w *patchWorld) string {
 		return w.diff("-ruN", "--exclude=.git", "before", "work")
 	}},
-	{name: "diff -u of each file, absolute names", plain: true, same: []string{"--no-renames"}, make: func(w *patchWorld) string {
+	{name: "diff -u of each file, absolute names", one: (*patchWorld).diffOne, make: func(w *patchWorld) string {
 		text := ""
 		for _, name := range w.changedNames() {
-			text += w.diff("-uN", filepath.Join(w.dir, "before", name), filepath.Join(w.top, name))
+			text += w.diffOne(name)
 		}
 		return text
 	}},
-	{name: "diff -u of each file, no names but one", plain: true, same: []string{"--no-renames"}, make: func(w *patchWorld) string {
+	{name: "diff -u of each file, no names but one", one: (*patchWorld).diffOne, make: func(w *patchWorld) string {
 		text := ""
 		for _, name := range w.changedNames() {
 			label := strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\t", "\\t").Replace(name)
@@ -538,12 +542,16 @@ func (w *patchWorld) output(dir, name string, args ...string) string {
 	return string(out)
 }
 
+func (w *patchWorld) diffOne(name string) string {
+	return w.diff("-uN", filepath.Join(w.dir, "before", name), filepath.Join(w.top, name))
+}
+
 // A changedFile is a file in two versions, "" if it is not in one.
 type changedFile struct{ old, new, oldBlob, newBlob string }
 
 // changedFiles asks git, in its form for programs.
-func (w *patchWorld) changedFiles(options []string) (files []changedFile) {
-	fields := strings.Split(w.git(slices.Concat([]string{"diff", "--raw", "-z", "--no-abbrev", "-M"}, options, []string{"HEAD~1", "HEAD"})...), "\x00")
+func (w *patchWorld) changedFiles(within string, options ...string) (files []changedFile) {
+	fields := strings.Split(w.output(filepath.Join(w.top, within), "git", slices.Concat([]string{"diff", "--raw", "-z", "--no-abbrev", "--relative", "-M"}, options, []string{"HEAD~1", "HEAD"})...), "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		f := strings.Fields(fields[i]) // :100644 100644 BLOB BLOB KIND
 		c := changedFile{old: fields[i+1], new: fields[i+1], oldBlob: f[2], newBlob: f[3]}
@@ -556,13 +564,16 @@ func (w *patchWorld) changedFiles(options []string) (files []changedFile) {
 			i++
 			c.new = fields[i+1]
 		}
+		if c.new != "" {
+			c.new = within + c.new
+		}
 		files = append(files, c)
 	}
 	return files
 }
 
 func (w *patchWorld) changedNames() (names []string) {
-	for _, c := range w.changedFiles([]string{"--no-renames"}) {
+	for _, c := range w.changedFiles("", "--no-renames") {
 		names = append(names, cmp.Or(c.new, c.old))
 	}
 	return names
@@ -571,21 +582,20 @@ func (w *patchWorld) changedNames() (names []string) {
 // changed returns the lines that were inserted or changed.
 func (w *patchWorld) changed(s patchStyle) map[string][]int {
 	changed := make(map[string][]int)
-	for _, c := range w.changedFiles(s.same) {
-		if c.new == "" || !strings.HasPrefix(c.new, s.within) {
+	if s.one != nil {
+		for _, name := range w.changedNames() {
+			if lines := insertedLines(s.one(w, name)); len(lines) > 0 && w.files[name] != "" {
+				changed[name] = lines
+			}
+		}
+		return changed
+	}
+	for _, c := range w.changedFiles(s.within, s.same...) {
+		if c.new == "" {
 			continue
 		}
 		var lines []int
 		switch {
-		case s.plain:
-			old := filepath.Join("before", c.new)
-			if c.old == "" {
-				old = os.DevNull
-			}
-			for line := range strings.Lines(w.diff("--old-line-format=", "--unchanged-line-format=", "--new-line-format=%dn\n", old, filepath.Join("work", c.new))) {
-				n, _ := strconv.Atoi(strings.TrimSpace(line))
-				lines = append(lines, n)
-			}
 		case c.old == "":
 			for i := range strings.Count(strings.TrimSuffix(w.files[c.new], "\n"), "\n") + 1 {
 				lines = append(lines, i+1)
@@ -593,19 +603,37 @@ func (w *patchWorld) changed(s patchStyle) map[string][]int {
 		case c.oldBlob != c.newBlob:
 			options := slices.DeleteFunc(slices.Clone(s.same), func(o string) bool { return o[1] == 'M' || o[1] == 'C' || strings.HasPrefix(o, "--find") })
 			text := w.git(slices.Concat([]string{"diff", "-U0", "--text", "--no-ext-diff", "--no-textconv"}, options, []string{c.oldBlob, c.newBlob})...)
-			for _, m := range regexp.MustCompile(`(?m)^@@ -\S+ \+(\d+)(?:,(\d+))? @@`).FindAllStringSubmatch(text, -1) {
-				first, _ := strconv.Atoi(m[1])
-				count, _ := strconv.Atoi(cmp.Or(m[2], "1"))
-				for i := range count {
-					lines = append(lines, first+i)
-				}
-			}
+			lines = insertedLines(text)
 		}
 		if len(lines) > 0 {
 			changed[c.new] = lines
 		}
 	}
 	return changed
+}
+
+// insertedLines returns which lines are inserted in the diff of one file.
+func insertedLines(text string) (lines []int) {
+	number, old, new := 0, 0, 0
+	for line := range strings.Lines(text) {
+		if m := regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`).FindStringSubmatch(line); m != nil && old+new == 0 {
+			old, _ = strconv.Atoi(cmp.Or(m[1], "1"))
+			number, _ = strconv.Atoi(m[2])
+			new, _ = strconv.Atoi(cmp.Or(m[3], "1"))
+			continue
+		}
+		switch {
+		case old+new == 0 || line[0] == '\\':
+		case line[0] == '-':
+			old--
+		case line[0] == '+':
+			lines = append(lines, number)
+			number, new = number+1, new-1
+		default:
+			number, old, new = number+1, old-1, new-1
+		}
+	}
+	return lines
 }
 
 // compare gives footfall the diff in one style.
@@ -620,7 +648,7 @@ func (w *patchWorld) compare(s patchStyle) {
 			return
 		}
 	}
-	if s.plain {
+	if s.one != nil {
 		w.before()
 	}
 	want := w.changed(s) // before there are settings
@@ -811,7 +839,7 @@ func (w *patchWorld) compareSubversion() {
 	}
 	w.history(dir, ".svn", func() {
 		command(w.t, dir, "sh", "-c", `svn status | sed -n 's/^!       //p' | tr '\n' '\0' | xargs -0r -I{} svn -q delete --force '{}@'; svn -q add --force --no-ignore .`)
-	}, func() { command(w.t, dir, "svn", "-q", "commit", "-m", "x") }, "svn diff", "svn", "diff")
+	}, func() { command(w.t, dir, "sh", "-c", "svn -q commit -m x && svn -q update") }, "svn diff", "svn", "diff")
 }
 
 func (w *patchWorld) compareMercurial() {
@@ -841,7 +869,12 @@ func (w *patchWorld) history(dir, keep string, add, commit func(), name, program
 	}
 	patch := filepath.Join(w.dir, "x.patch")
 	writeFile(w.t, patch, w.output(dir, program, args...))
-	s := patchStyle{name: name, same: []string{"--no-renames"}}
+	s := patchStyle{name: name, one: func(w *patchWorld, name string) string {
+		if program == "svn" {
+			name += "@" // no revision follows
+		}
+		return w.output(dir, program, append(args, name)...)
+	}}
 	w.check(s, patch, w.changed(s))
 }
 
@@ -863,7 +896,7 @@ func (w *patchWorld) compareDiffCover() {
 		}
 	}
 	info, report := filepath.Join(w.dir, "x.info"), filepath.Join(w.dir, "x.json")
-	if status, said := w.footfall(s, "report", "--output", "lcov="+info); status != 0 {
+	if status, said := w.footfall(s, "report", "--output", "lcov1="+info); status != 0 {
 		w.t.Fatal(said)
 	}
 	command(w.t, w.top, "diff-cover", "-q", info, "--compare-branch", "HEAD~1", "--json-report", report)

@@ -172,7 +172,7 @@ func (p *places) missing(d *SourceDiff, r *placement, f *FileDiff, around string
 	if path == "" || !isThere(path) {
 		for _, c := range p.byBase[filepath.Base(f.New)] {
 			_, own := below(c, d.Top)
-			if r.files[c] == nil && !(own && d.Top != "") && p.compare(f, c) != differs {
+			if r.files[c] == nil && !(own && d.Top != "") && p.compare(f, c) >= unknown {
 				others = append(others, c)
 			}
 		}
@@ -190,21 +190,30 @@ func (p *places) missing(d *SourceDiff, r *placement, f *FileDiff, around string
 		return
 	}
 	r.problems = append(r.problems, newProblem(noCoverage, f.New, errors.New("no coverage data of this changed file: it was not compiled with coverage, or is left out of the report")))
-	if _, in := below(path, around); in && isUnit(f.New) {
+	if isUnit(f.New) && inside(path, around) {
 		r.unseen++
 	}
 }
 
 // around returns the directory in which code without coverage data would be
-// missed in the report: the root, or where all its sources are if that is
+// missed in the report: the root, or where all its sources are if some are
 // elsewhere.
 func (p *places) around() string {
-	for _, path := range p.paths {
-		if _, in := below(path, p.sources.root); in {
-			return p.sources.root
-		}
+	if slices.ContainsFunc(p.paths, func(path string) bool { return !inside(path, p.sources.root) }) {
+		return commonDir(p.paths)
 	}
-	return commonDir(p.paths)
+	return p.sources.root
+}
+
+// inside tells whether a file is in a directory, by whatever names.
+func inside(path, dir string) bool {
+	if _, in := below(path, dir); in {
+		return true
+	}
+	path, err1 := filepath.EvalSymlinks(filepath.Dir(path))
+	dir, err2 := filepath.EvalSymlinks(dir)
+	_, in := below(path, dir)
+	return in && err1 == nil && err2 == nil
 }
 
 // commonDir returns the directory that has all the paths in it.
@@ -301,28 +310,16 @@ func ancestors(dir string) []string {
 
 // hasSources tells whether a source of the set is in a directory.
 func (p *places) hasSources(dir string) bool {
-	in := func(path string) bool { _, in := below(path, dir); return in }
-	if slices.ContainsFunc(p.paths, in) {
+	if slices.ContainsFunc(p.paths, func(path string) bool { _, in := below(path, dir); return in }) {
 		return true
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false
-	}
 	seen := make(map[string]bool)
-	for _, path := range p.paths {
+	return slices.ContainsFunc(p.paths, func(path string) bool {
 		d := filepath.Dir(path)
-		if seen[d] {
-			continue
-		}
+		known := seen[d]
 		seen[d] = true
-		if d, err := filepath.EvalSymlinks(d); err == nil {
-			if _, in := below(d, real); in {
-				return true
-			}
-		}
-	}
-	return false
+		return !known && inside(path, dir)
+	})
 }
 
 // begin returns where the names in the diff begin, and what is uncertain about
@@ -339,16 +336,21 @@ func (p *places) begin(d *SourceDiff) (base, error) {
 	}
 	best := standing{base: base{dir: p.sources.root}}
 	var equal []standing // to the best one
-	for _, b := range p.bases(files) {
-		s := p.stand(b, files)
-		if s.there == 0 || b.from != "" && b.dir != p.sources.root && s.fits == 0 {
-			continue
+	for _, bases := range [](func([]*FileDiff) []base){p.likelyBases, p.otherBases} {
+		if best.agree == len(files) {
+			break
 		}
-		switch n := s.compare(best); {
-		case n > 0:
-			best, equal = s, nil
-		case n == 0:
-			equal = append(equal, s)
+		for _, b := range bases(files) {
+			s := p.stand(b, files)
+			if s.there == 0 || b.from != "" && b.dir != p.sources.root && s.fits == 0 {
+				continue
+			}
+			switch n := s.compare(best); {
+			case n > 0:
+				best, equal = s, nil
+			case n == 0:
+				equal = append(equal, s)
+			}
 		}
 	}
 	home := best.base == base{dir: p.sources.root}
@@ -402,7 +404,7 @@ func (p *places) stand(b base, files []*FileDiff) standing {
 		if len(found) > 0 {
 			s.known++
 		}
-		if fit := p.compare(f, path); fit != differs {
+		if fit := p.compare(f, path); fit >= unknown {
 			s.agree++
 			if fit == fits {
 				s.fits++
@@ -416,9 +418,9 @@ func (p *places) stand(b base, files []*FileDiff) standing {
 // mostBases limits how many are looked at.
 const mostBases = 32
 
-// bases returns those that come into question: the root, the directories above
-// it, and those where names of the diff and of the set end alike.
-func (p *places) bases(files []*FileDiff) []base {
+// likelyBases are the root, the directories above it, and those where names of
+// the diff and of the set end alike.
+func (p *places) likelyBases(files []*FileDiff) []base {
 	var all []base
 	for _, dir := range ancestors(p.sources.root) {
 		all = append(all, base{dir: dir})
@@ -442,6 +444,23 @@ func (p *places) bases(files []*FileDiff) []base {
 	return append(all, voted[:min(len(voted), mostBases)]...)
 }
 
+// otherBases are the directories in which sources are: a diff may be of files
+// there that are not in the set.
+func (p *places) otherBases([]*FileDiff) []base {
+	var all []base
+	seen := make(map[string]bool)
+	for _, path := range p.paths {
+		for _, dir := range ancestors(filepath.Dir(path)) {
+			if seen[dir] || len(all) == mostBases {
+				break
+			}
+			seen[dir] = true
+			all = append(all, base{dir: dir})
+		}
+	}
+	return all
+}
+
 // differ tells whether two bases make a file of the diff two sources, and which.
 func (p *places) differ(a, b base, files []*FileDiff) (x, y string, ok bool) {
 	for _, f := range files {
@@ -456,12 +475,13 @@ func (p *places) differ(a, b base, files []*FileDiff) (x, y string, ok bool) {
 	return "", "", false
 }
 
-// A fit tells whether a source has the lines that a diff inserted.
+// A fit tells whether a source is the new version that a diff is of.
 type fit int
 
 const (
-	differs fit = iota
-	unknown     // it cannot be read, or there is nothing to see
+	differs fit = iota // it does not have the lines that were inserted
+	between            // it has these, between others
+	unknown            // it cannot be read, or there is nothing to see
 	fits
 )
 
@@ -495,6 +515,11 @@ func (f *FileDiff) compare(path string) fit {
 			if len(strings.TrimSpace(want)) > len("} //") {
 				result = fits
 			}
+		}
+	}
+	for _, c := range f.context {
+		if int(c.number) > len(lines) || !slices.Equal(strings.Fields(lines[c.number-1]), strings.Fields(c.text)) {
+			return between
 		}
 	}
 	return result

@@ -37,8 +37,16 @@ type FileDiff struct {
 	// that was only renamed.
 	coverage.Edits
 	inserted [][]string // lines, for each edit
-	untold   string     // why the diff does not have the lines that changed; mostly ""
-	module   [2]string  // commits of a submodule, "" for none
+	context  []contextLine
+	untold   string    // why the diff does not have the lines that changed; mostly ""
+	module   [2]string // commits of a submodule, "" for none
+}
+
+// A contextLine is one of the new version that the diff shows and that did not
+// change, or but for white space.
+type contextLine struct {
+	number int32
+	text   string
 }
 
 // Why a diff may not have the lines of a file.
@@ -269,6 +277,7 @@ func (d *diffReader) hunk(f *FileDiff) error {
 		switch {
 		case kind == ' ' && oldCount > 0 && newCount > 0:
 			end()
+			f.context = append(f.context, contextLine{newLine, line})
 			oldLine, oldCount, newLine, newCount = oldLine+1, oldCount-1, newLine+1, newCount-1
 		case kind == '-' && oldCount > 0:
 			edit.Deleted++
