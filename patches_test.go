@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -537,6 +538,10 @@ func (w *patchWorld) output(dir, name string, args ...string) string {
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil && !(name == "diff" && cmd.ProcessState.ExitCode() == 1) {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+		}
 		w.t.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
 	}
 	return string(out)
@@ -584,7 +589,10 @@ func (w *patchWorld) changed(s patchStyle) map[string][]int {
 	changed := make(map[string][]int)
 	if s.one != nil {
 		for _, name := range w.changedNames() {
-			if lines := insertedLines(s.one(w, name)); len(lines) > 0 && w.files[name] != "" {
+			if _, is := w.files[name]; !is {
+				continue
+			}
+			if lines := insertedLines(s.one(w, name)); len(lines) > 0 {
 				changed[name] = lines
 			}
 		}
@@ -870,9 +878,6 @@ func (w *patchWorld) history(dir, keep string, add, commit func(), name, program
 	patch := filepath.Join(w.dir, "x.patch")
 	writeFile(w.t, patch, w.output(dir, program, args...))
 	s := patchStyle{name: name, one: func(w *patchWorld, name string) string {
-		if program == "svn" {
-			name += "@" // no revision follows
-		}
 		return w.output(dir, program, append(args, name)...)
 	}}
 	w.check(s, patch, w.changed(s))
