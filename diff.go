@@ -60,7 +60,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	f := cmd.Flags()
 	f.StringVar(&o.sourceDiff, "source-diff", "", "how the sources differ: `REV..REV|FILE`, revisions of git or a unified diff; - is one on standard input")
 	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`: text, json, markdown; may be repeated")
-	f.StringSliceVar(&o.failOver, "fail-over", nil, "exit with status 3 if there is more than `WHAT=NUMBER,...` of lost, new, lost-functions, new-branches, ...")
+	f.StringArrayVar(&o.failOver, "fail-over", nil, "exit with status 3 if there is more than `WHAT=NUMBER,...` of lost, new, lost-functions, new-branches, ...")
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) too")
 	f.StringVar(&o.sources.Root, "root", "", "show names below `DIR` from there (default: the working directory)")
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
@@ -153,7 +153,7 @@ func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []repor
 	if onStdout > 1 {
 		return nil, nil, errors.New("more than one output goes to standard output: give the others a file")
 	}
-	for _, s := range o.failOver {
+	for _, s := range commaSeparated(o.failOver) {
 		l, err := report.ParseLimit(s)
 		if err != nil {
 			return nil, nil, err

@@ -147,7 +147,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	o.exclude.defineList(f)
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "report headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
-	f.StringSliceVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
+	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
 	f.BoolVar(&o.byTest, "by-test", false, "show what each test ran, and what only it ran (--output tests)")
@@ -160,6 +160,15 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	}
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(suffixed(report.Formats(), "="), cobra.ShellCompDirectiveNoSpace))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
+}
+
+// commaSeparated returns the parts of values of a flag that may be repeated. It
+// keeps empty ones, which pflag's own lists forget.
+func commaSeparated(values []string) (parts []string) {
+	for _, v := range values {
+		parts = append(parts, strings.Split(v, ",")...)
+	}
+	return parts
 }
 
 // suffixed returns the texts with the suffix.
@@ -267,7 +276,7 @@ func (p *printer) parse() (err error) {
 	if onStdout > 1 {
 		return errors.New("more than one output goes to standard output: give the others a file")
 	}
-	for _, s := range p.failUnder {
+	for _, s := range commaSeparated(p.failUnder) {
 		t, err := report.ParseThreshold(s)
 		if err != nil {
 			return err
@@ -365,7 +374,11 @@ func openDiff(stderr io.Writer, base string, sources *report.Sources) (*report.S
 // patchNotes says what is not known of a patch.
 func patchNotes(w io.Writer, r *report.Report, all bool) {
 	report.PrintProblems(w, r.Patch.Problems(), all)
-	if r.Patch.Clear() && r.Patch.Totals(r.Set).Lines.Total == 0 {
+	switch {
+	case !r.Patch.Clear() || r.Patch.Totals(r.Set).Lines.Total > 0:
+	case r.Patch.Empty():
+		fmt.Fprintf(w, "footfall: the diff has no changed lines: thresholds of the patch are not judged\n")
+	default:
 		fmt.Fprintf(w, "footfall: no changed line has code: thresholds of the patch are not judged\n")
 	}
 }

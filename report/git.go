@@ -87,7 +87,7 @@ func GitDiff(rev, dir string) (*SourceDiff, error) {
 // checkout at top, whatever the user's settings and the attributes of files.
 func gitChanges(name, top string, revs ...string) (*SourceDiff, error) {
 	changes := func(options []string, files ...string) (*SourceDiff, error) {
-		args := append([]string{"diff", "--unified=0", "--find-renames", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
+		args := append([]string{"diff", "--unified=0", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
 			"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=untracked"}, options...)
 		text, err := git(top, slices.Concat(args, revs, []string{"--"}, files)...)
 		if err != nil {
@@ -136,7 +136,7 @@ func (d *SourceDiff) addSubmodule(name string, m FileDiff, here bool) {
 		return
 	}
 	revs := []string{m.module[0], m.module[1]}
-	if strings.Trim(revs[0], "0") == "" { // it is new: so are its files
+	if revs[0] == "" { // it is new: so are its files
 		empty, err := git(dir, "hash-object", "-t", "tree", os.DevNull)
 		if err != nil {
 			return

@@ -18,6 +18,14 @@ func printJSON(w io.Writer, r *Report) error {
 	if r.Patch != nil {
 		j.raw(`,"patch_totals":`)
 		j.totals(r.Patch.Totals(r.Set))
+		problems := r.Patch.Problems()
+		j.list(`,"patch_problems":[`, len(problems), func(i int) {
+			j.raw(`{"file":`)
+			j.text(r.Shown(problems[i].File))
+			j.raw(`,"problem":`)
+			j.text(problems[i].Err.Error())
+			j.raw("}")
+		})
 	}
 	j.raw(`,"files":[`)
 	for i, f := range r.Set.Files {

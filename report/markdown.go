@@ -37,6 +37,7 @@ func printMarkdown(w io.Writer, r *Report) error {
 	}
 	if r.Patch != nil {
 		m.changed(r)
+		m.unknown(r)
 	}
 	m.files(r, columns)
 	m.uncalled(r)
@@ -98,6 +99,21 @@ func (m *markdown) changed(r *Report) {
 		m.raw("\n")
 	}
 	m.more(len(holes), "places")
+}
+
+// unknown lists the changed files of which it is not known what ran.
+func (m *markdown) unknown(r *Report) {
+	problems := r.Patch.Problems()
+	if len(problems) == 0 {
+		return
+	}
+	m.raw("\n**Changed files of which it is not known what ran**\n\n")
+	for _, p := range problems[:min(len(problems), mostMarkdown)] {
+		m.raw("- ")
+		m.code(r.Shown(p.File))
+		m.raw("\n")
+	}
+	m.more(len(problems), "files")
 }
 
 // files lists those that miss most lines.

@@ -14,6 +14,7 @@ type Patch struct {
 	problems []Problem
 	doubts   int // changed files of which it is not known which lines of the report they changed
 	unseen   int // changed sources that have no coverage data, though code of the report is around them
+	empty    bool
 }
 
 // Problems are changed sources without coverage data, and all that leaves in
@@ -23,6 +24,9 @@ func (p *Patch) Problems() []Problem { return p.problems }
 // Clear tells whether it is known of all sources which of their lines were
 // changed.
 func (p *Patch) Clear() bool { return p.doubts+p.unseen == 0 }
+
+// Empty tells whether no file was changed.
+func (p *Patch) Empty() bool { return p.empty }
 
 // Changed tells whether the patch inserted or changed a line of a source.
 // It may be called for a nil Patch, which changed nothing.
@@ -81,7 +85,7 @@ func (p *Patch) FileTotals(f *coverage.File) coverage.Totals {
 // names. What was excluded is no part of the patch.
 func NewPatch(d *SourceDiff, set *coverage.Set, excluded Excluded, sources *Sources) *Patch {
 	p := newPlaces(set, excluded, sources).place(d)
-	return &Patch{files: p.files, problems: p.problems, doubts: p.doubts, unseen: p.unseen}
+	return &Patch{files: p.files, problems: p.problems, doubts: p.doubts, unseen: p.unseen, empty: len(d.Files) == 0}
 }
 
 // isSource tells whether a name is one that compilers with coverage take.

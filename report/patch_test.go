@@ -36,11 +36,11 @@ func TestPatchFindsFiles(t *testing.T) {
 		{"src/calc.c", dir, "", "other text", "src/calc.c", true},
 		{"calc.c", filepath.Join(dir, "lib"), "", "int of_lib_calc.c;", "lib/calc.c", false},
 		{"a/b/src/calc.c", dir, "", "int of_src_calc.c;", "src/calc.c", false},         // a part of a repository
-		{"a/b/src/calc.c", dir, "", "other text", "src/calc.c", true},                  // its name is whole in the report
+		{"a/b/src/calc.c", dir, "", "other text", "", true},                            // its name is whole in the report, but it is another
 		{"tests/calc.c", dir, "", "int of_tests;", "", false},                          // another file of the name
 		{"moved/calc.c", dir, "", "int of_lib_deep_calc.c;", "lib/deep/calc.c", false}, // the lines tell
 		{"src/calc.c", "/", "", "int of_src_calc.c;", "src/calc.c", false},             // the root is above
-		{"build/gone.c", dir, "", "anything at all", "/elsewhere/build/gone.c", true},  // nothing but the name tells
+		{"build/gone.c", dir, "", "anything at all", "", true},                         // nothing but the name tells
 		{"nothing.c", dir, "", "x", "", false},
 		{"h/only.h", dir, dir, "int of_only.h;", "", false}, // git knows where its names begin
 	} {

@@ -21,9 +21,12 @@ func (t *table) patch(r *Report) {
 		return totals, totals.Lines.Total > 0
 	})
 	p.buf = append(t.buf, '\n')
-	if len(p.rows) == 0 {
+	switch {
+	case len(p.rows) == 0 && !r.Patch.Clear():
+		p.text("of no changed line with code it is known whether it ran\n")
+	case len(p.rows) == 0:
 		p.text("no changed line has code\n")
-	} else {
+	default:
 		p.table()
 		p.missed(r)
 	}

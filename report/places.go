@@ -114,10 +114,11 @@ const (
 // place finds the files of the diff in the set, by their new names.
 func (p *places) place(d *SourceDiff) *placement {
 	p.top = d.Top
-	b, doubt := p.begin(d)
+	b, name, doubt := p.begin(d)
 	r := &placement{base: b, files: make(map[string]*FileDiff)}
 	if doubt != nil {
-		r.doubt(noPlace, "the diff", doubt)
+		r.doubt(noPlace, name, doubt)
+		return r
 	}
 	var missing []*FileDiff
 	for i := range d.Files {
@@ -195,16 +196,6 @@ func (p *places) missing(d *SourceDiff, r *placement, f *FileDiff, around string
 	}
 }
 
-// around returns the directory in which code without coverage data would be
-// missed in the report: the root, or where all its sources are if some are
-// elsewhere.
-func (p *places) around() string {
-	if slices.ContainsFunc(p.paths, func(path string) bool { return !inside(path, p.sources.root) }) {
-		return commonDir(p.paths)
-	}
-	return p.sources.root
-}
-
 // inside tells whether a file is in a directory, by whatever names.
 func inside(path, dir string) bool {
 	if _, in := below(path, dir); in {
@@ -216,13 +207,11 @@ func inside(path, dir string) bool {
 	return in && err1 == nil && err2 == nil
 }
 
-// commonDir returns the directory that has all the paths in it.
-func commonDir(paths []string) string {
-	if len(paths) == 0 {
-		return "/"
-	}
-	dir := filepath.Dir(paths[0])
-	for _, path := range paths {
+// around returns the directory in which code without coverage data would be
+// missed in the report: that of the root and all sources.
+func (p *places) around() string {
+	dir := p.sources.root
+	for _, path := range p.paths {
 		for {
 			if _, in := below(path, dir); in {
 				break
@@ -322,11 +311,11 @@ func (p *places) hasSources(dir string) bool {
 	})
 }
 
-// begin returns where the names in the diff begin, and what is uncertain about
-// that.
-func (p *places) begin(d *SourceDiff) (base, error) {
+// begin returns where the names in the diff begin, or what is uncertain about
+// that, with the name of a file in the diff.
+func (p *places) begin(d *SourceDiff) (b base, name string, doubt error) {
 	if d.Top != "" {
-		return base{dir: d.Top}, nil
+		return base{dir: d.Top}, "", nil
 	}
 	var files []*FileDiff
 	for i := range d.Files {
@@ -355,17 +344,20 @@ func (p *places) begin(d *SourceDiff) (base, error) {
 	}
 	home := best.base == base{dir: p.sources.root}
 	for _, other := range equal {
-		if a, b, ok := p.differ(best.base, other.base, files); ok && !(home && best.known > 0) {
-			return best.base, fmt.Errorf("perhaps %s, perhaps %s: --root tells where the names in a diff begin", p.sources.Shown(a), p.sources.Shown(b))
+		if f := p.differ(best.base, other.base, files); f != nil && !(home && best.known > 0) {
+			return best.base, f.New, fmt.Errorf("perhaps %s, perhaps %s: --root tells where the names in a diff begin", p.sources.Shown(best.path(f.New)), p.sources.Shown(other.path(f.New)))
 		}
 	}
-	if best.known == 0 || home || best.fits > 0 || best.from == "" && (best.onDisk == len(files) || !slices.ContainsFunc(p.paths, func(path string) bool {
-		_, in := below(path, best.dir)
-		return !in
-	})) {
-		return best.base, nil
+	if best.known == 0 || home || best.fits > 0 || best.from == "" && (best.onDisk == len(files) || best.known > 1) {
+		return best.base, "", nil
 	}
-	return best.base, fmt.Errorf("perhaps below %s, of which nothing but the name tells: --path-map %s=DIR says where its sources are", best.dir, best.dir)
+	for _, f := range files {
+		if found := p.lookup(best.base, best.path(f.New)); len(found) > 0 {
+			name, doubt = f.New, fmt.Errorf("perhaps %s, of which nothing but the name tells: --path-map %s=DIR says where its sources are", found[0], best.dir)
+			break
+		}
+	}
+	return best.base, name, doubt
 }
 
 // A standing is what speaks for a base.
@@ -386,7 +378,7 @@ func (s *standing) compare(o standing) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(rank(s.complete), rank(o.complete)), cmp.Compare(s.agree, o.agree), cmp.Compare(s.fits, o.fits), cmp.Compare(s.there, o.there))
+	return cmp.Or(cmp.Compare(rank(s.complete), rank(o.complete)), cmp.Compare(s.agree, o.agree), cmp.Compare(s.fits, o.fits), cmp.Compare(s.there, o.there), cmp.Compare(rank(s.from == ""), rank(o.from == "")))
 }
 
 func (p *places) stand(b base, files []*FileDiff) standing {
@@ -461,18 +453,18 @@ func (p *places) otherBases([]*FileDiff) []base {
 	return all
 }
 
-// differ tells whether two bases make a file of the diff two sources, and which.
-func (p *places) differ(a, b base, files []*FileDiff) (x, y string, ok bool) {
+// differ returns a file of the diff that two bases make two sources, nil if there
+// is none.
+func (p *places) differ(a, b base, files []*FileDiff) *FileDiff {
 	for _, f := range files {
-		x, y := a.path(f.New), b.path(f.New)
-		inX, inY := p.lookup(a, x), p.lookup(b, y)
-		slices.Sort(inX)
-		slices.Sort(inY)
-		if f.inserts() && !slices.Equal(inX, inY) {
-			return x, y, true
+		inA, inB := p.lookup(a, a.path(f.New)), p.lookup(b, b.path(f.New))
+		slices.Sort(inA)
+		slices.Sort(inB)
+		if f.inserts() && !slices.Equal(inA, inB) {
+			return f
 		}
 	}
-	return "", "", false
+	return nil
 }
 
 // A fit tells whether a source is the new version that a diff is of.

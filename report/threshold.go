@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,10 @@ type Threshold struct {
 	text    string // the percentage as it was given
 	total   func(*Report, coverage.Totals) coverage.Ratio
 }
+
+// decimal is a number as people write it; programs write small ones with an
+// exponent.
+var decimal = regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$`)
 
 // metrics are what a threshold may be set for.
 var metrics = []struct {
@@ -49,7 +54,7 @@ func ParseThreshold(s string) (Threshold, error) {
 			continue
 		}
 		percent, ok := new(big.Rat).SetString(value)
-		if !ok || strings.Contains(value, "/") || percent.Sign() < 0 || percent.Cmp(big.NewRat(100, 1)) > 0 {
+		if !ok || !decimal.MatchString(value) || percent.Cmp(big.NewRat(100, 1)) > 0 {
 			return Threshold{}, fmt.Errorf("threshold %q: %q is not a percentage from 0 to 100", s, value)
 		}
 		return Threshold{metric, patch, percent, value, m.total}, nil

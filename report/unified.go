@@ -123,6 +123,8 @@ var (
 	mercurialHeader = regexp.MustCompile(`^diff (?:-r [0-9a-f]{12,40} ){1,2}(.+)$`)
 	// A line of "git diff --submodule".
 	submoduleHeader = regexp.MustCompile(`^Submodule (.+) (?:[0-9a-f]{7,}\.{2,3}[0-9a-f]{7,}|contains modified content)`)
+	// All lines of a submodule. It has one of them.
+	submoduleLines = regexp.MustCompile(`^@@ .*\r?\n(?:-Subproject commit ([0-9a-f]+)\S*\r?\n)?(?:\+Subproject commit ([0-9a-f]+)\S*\r?\n)?$`)
 )
 
 func (d *diffReader) read() error {
@@ -214,6 +216,7 @@ func (d *diffReader) file(old string) error {
 	h := &d.header
 	h.old, h.new = withoutTime(old[len("--- "):]), withoutTime(new[len("+++ "):])
 	var f FileDiff
+	lines := d.rest
 	for bytes.HasPrefix(d.rest, []byte("@@ ")) {
 		if err := d.hunk(&f); err != nil {
 			return err
@@ -222,12 +225,11 @@ func (d *diffReader) file(old string) error {
 	if f.Edits == nil && !bytes.HasPrefix(bytes.TrimLeft(d.rest, "\r\n"), []byte("Property changes on: ")) {
 		return fmt.Errorf("the lines of %s have to follow: is the diff cut?", cmp.Or(headerName(h.new), headerName(h.old)))
 	}
-	switch h.mode {
-	case "120000":
+	if h.mode == "120000" {
 		f.untold = asLink
-	case "160000":
-		f.untold = asSubmodule
-		f.module[0], f.module[1], _ = strings.Cut(h.blobs, "..")
+	}
+	if commits := submoduleLines.FindSubmatch(lines[:len(lines)-len(d.rest)]); len(commits) > 0 && len(commits[1])+len(commits[2]) > 0 {
+		f.untold, f.module = asSubmodule, [2]string{string(commits[1]), string(commits[2])}
 	}
 	d.add(f)
 	return nil

@@ -17,7 +17,7 @@ type fileHeader struct {
 	from, to string // of a file that was renamed or copied
 	copied   bool
 	similar  string // "98%"
-	mode     string // of the new version: 120000 is a link, 160000 a submodule
+	mode     string // of the new version: 120000 is a symbolic link
 	blobs    string // "1234567..89abcde", the names of the contents
 	alone    bool   // there is only one version,
 	deleted  bool   // the old one

@@ -69,6 +69,33 @@ var diffs = []struct {
 	{"lines that look like headers", "--- a/q\n+++ b/q\n@@ -1,2 +1,2 @@\n--- a\n-x\n+++ b\n+@@ -1 +1 @@\n", []string{`"q" "q" -1,2+1,2`}},
 	{"a mail", "From: me\nSubject: x\n\n---\n a | 1 +\n\ndiff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n-- \n2.39\n", []string{`"a" "a" -1,1+1,1`}},
 	{"CR LF", "--- a/a\r\n+++ b/a\r\n@@ -1,2 +1,2 @@\r\n x\r\n-a\r\n+b\r\n", []string{`"a" "a" -2,1+2,1`}},
+	{
+		"names without prefixes, in directories called so",
+		"diff --git b/t.c b/t.c\nnew file mode 100644\nindex 0000000..257cc56\n--- /dev/null\n+++ b/t.c\n@@ -0,0 +1 @@\n+x\ndiff --git w/a/t.c w/a/t.c\nindex 1..2 100644\n--- w/a/t.c\n+++ w/a/t.c\n@@ -1 +1 @@\n-a\n+b\n",
+		[]string{`"" "b/t.c" -1,0+1,1`, `"w/a/t.c" "w/a/t.c" -1,1+1,1`},
+	},
+	{
+		"prefixes on request, and such names",
+		"diff --git old/b/t x.c new/b/t x.c\ndeleted file mode 100644\nindex 257cc56..0000000\n--- old/b/t x.c\t\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\ndiff --git \"i/b/\\303\\244.c\" \"w/b/\\303\\244.c\"\nnew file mode 100644\n--- /dev/null\n+++ \"w/b/\\303\\244.c\"\n@@ -0,0 +1 @@\n+x\n",
+		[]string{`"b/t x.c" "" -1,1+1,0`, `"" "b/ä.c" -1,0+1,1`},
+	},
+	{
+		"Subversion's and Mercurial's new files",
+		"Index: b/s.c\n===\n--- b/s.c\t(nonexistent)\n+++ b/s.c\t(working copy)\n@@ -0,0 +1 @@\n+x\nIndex: p\n===\n--- p\t(revision 1)\n+++ p\t(working copy)\n\nProperty changes on: p\n___\nAdded: x\n## -0,0 +1 ##\n+*\n" +
+			"diff -r 0123456789ab b/h.c\n--- /dev/null\tThu Jan 01\n+++ b/b/h.c\tThu Jan 01\n@@ -0,0 +1 @@\n+x\ndiff -r 0123456789ab b/n.c\n--- /dev/null\tThu Jan 01\n+++ b/n.c\tThu Jan 01\n@@ -0,0 +1 @@\n+x\n",
+		[]string{`"b/s.c" "b/s.c" -1,0+1,1`, `"p" "p"`, `"" "b/h.c" -1,0+1,1`, `"" "b/n.c" -1,0+1,1`},
+	},
+	{
+		"lines that are not told",
+		"diff --git a/old.c b/new.c\nsimilarity index 90%\nrename from old.c\nrename to new.c\nindex 1..2 100644\nBinary files a/old.c and b/new.c differ\ndiff --git a/l.c b/l.c\nnew file mode 120000\nindex 0..1\n--- /dev/null\n+++ b/l.c\n@@ -0,0 +1 @@\n+t.c\n\\ No newline at end of file\n" +
+			"diff --git a/s b/s\nindex 1..2 160000\n--- a/s\n+++ b/s\n@@ -1 +1 @@\n-Subproject commit 12\n+Subproject commit 34-dirty\nSubmodule t 1234567..89abcde:\n  > log\nSubmodule u 1234567..89abcde:\ndiff --git a/u/x.c b/u/x.c\n--- a/u/x.c\n+++ b/u/x.c\n@@ -1 +1 @@\n-a\n+b\n" +
+			"Only in new/dir: x.c\nBinary files old/b.c and new/b.c differ\n* Unmerged path m.c\n",
+		[]string{
+			`"old.c" "new.c" taken for binary`, `"" "l.c" -1,0+1,1 a symbolic link: how what it leads to differs is not in the diff`, `"s" "s" -1,1+1,1 a submodule`, `"" "t" a submodule`, `"u/x.c" "u/x.c" -1,1+1,1`,
+			`"" "new/dir/x.c" only in one of two directories`, `"" "new/b.c" taken for binary`, `"" "m.c" not merged yet`,
+		},
+	},
+	{"copied", "diff --git a/o.c b/n.c\nsimilarity index 100%\ncopy from o.c\ncopy to n.c\ndiff --git a/o.c b/o.c\n--- a/o.c\n+++ b/o.c\n@@ -1 +1 @@\n-a\n+b\n", []string{`"o.c" "n.c"`, `"o.c" "o.c" -1,1+1,1`}},
 	{"nothing", "", nil},
 	{"only a mode", "diff --git a/m b/m\nold mode 100644\nnew mode 100755\n", nil},
 }
@@ -98,6 +125,14 @@ func TestReadDiffErrors(t *testing.T) {
 		{"--- a/a\n+++ b/a\n@@ -5 +5 @@\n-x\n+y\n@@ -5 +5 @@\n", "x.patch:6: the lines of this hunk are before those of the last one"},
 		{"--- a/a\n+++ b/a\n@@ -1 +2 @@\n-x\n+y\n", `x.patch:3: "@@ -1 +2 @@" does not follow from the hunks before it: is one missing?`},
 		{"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-y\n+z\n", "x.patch:10: a is changed a second time: of a series of patches, give one diff of all, as git diff BASE writes it"},
+		{"--- a/a\n+++ b/a\n", "x.patch:2: the lines of b/a have to follow: is the diff cut?"},
+		{"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n--- a/b\n+++ b/", "x.patch:7: the lines of b/ have to follow: is the diff cut?"},
+		{"diff --git a/a b/a\nindex 1234567..89abcde 100644\n", "x.patch:2: the lines of a/a b/a have to follow: is the diff cut?"},
+		{"diff --git a/a b/a\nnew file mode 100644\nindex 0000000..89abcde\n--- /dev/null\n", "x.patch:4: the lines of a/a b/a have to follow: is the diff cut?"},
+		{"diff --git a/a b/c\nsimilarity index 99%\nrename from a\nrename to c\n", "x.patch:4: the lines of a/a b/c have to follow: is the diff cut?"},
+		{"@@ -1 +1 @@\n-x\n+y\n", "x.patch:1: a hunk of a file whose name is not before it: is a part of the diff missing?"},
+		{"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n+z\n", `x.patch:5: there are more lines than "@@ -1 +1 @@" says`},
+		{"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\ndiff --git a/a b/c\nsimilarity index 100%\nrename from a\nrename to c\n", "x.patch:10: c is changed a second time: of a series of patches, give one diff of all, as git diff BASE writes it"},
 	} {
 		_, err := ReadDiff("x.patch", strings.NewReader(test.text))
 		if err == nil || err.Error() != test.want {
