@@ -166,6 +166,9 @@ type liveTarget struct {
 	source  liveSource
 	process *live.Process // nil for the kernel
 	base    *live.Baseline
+	history *live.History // nil until it was read once
+	last    *taken        // what was read last
+	ended   bool          // what was read last stays
 }
 
 // A liveSource is a process or the kernel.
@@ -190,6 +193,10 @@ type liveTargets struct {
 	finder    *report.Notes
 	problems  []report.Problem // told once
 	advised   bool
+
+	watching bool            // what is wrong is said when it is first seen
+	said     map[string]bool // while watching
+	pending  *[]string       // what is to be said on the screen, nil: standard error will do
 }
 
 func (l *liveTargets) close() {
@@ -292,7 +299,7 @@ func (l *liveTargets) loadBaselines() (err error) {
 type taken struct {
 	*liveTarget
 	all   []live.Unit
-	units []live.Unit // since the reset
+	units []live.Unit // since the reset, with what is gone; not to be changed
 }
 
 // take reads the counters of a target. Units that cannot be used are told; it
@@ -303,21 +310,59 @@ func (l *liveTargets) take(t *liveTarget) (*taken, error) {
 		return nil, err
 	}
 	l.problem(t.title, err)
-	s := &taken{liveTarget: t, all: all, units: all}
-	if t.base != nil {
-		s.units = cloned(all)
-		l.problem(t.title, t.base.Subtract(s.units))
+	if t.history == nil {
+		t.history, err = live.NewHistory(t.base)
+		l.problem(t.title, err)
 	}
-	return s, nil
+	for _, e := range t.history.Take(all) {
+		l.say("%s: %v", t.title, e)
+	}
+	if err := l.keepBaseline(t); err != nil {
+		return nil, err
+	}
+	t.last = &taken{liveTarget: t, all: all, units: t.history.Units()}
+	return t.last, nil
 }
 
-// cloned copies units, whose counts are to be changed.
-func cloned(units []live.Unit) []live.Unit {
-	units = slices.Clone(units)
-	for i := range units {
-		units[i].Counts = units[i].Counts.Clone()
+// keepBaseline takes out of the baseline that is kept what the program has made
+// void: once its counters have grown that cannot be seen any more.
+func (l *liveTargets) keepBaseline(t *liveTarget) error {
+	if t.base == nil {
+		return nil
 	}
-	return units
+	base, less := t.history.Baseline()
+	if !less || base != nil && len(base.Objects) == len(t.base.Objects) {
+		return nil
+	}
+	if base == nil {
+		_, err := l.baselines.Remove(t.source.Key())
+		t.base = nil
+		return err
+	}
+	t.base = base
+	return l.baselines.Store(t.source.Key(), base)
+}
+
+// say tells something about a target.
+func (l *liveTargets) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if l.pending != nil {
+		*l.pending = append(*l.pending, text)
+		return
+	}
+	fmt.Fprintf(l.stderr, "footfall: %s\n", text)
+}
+
+// sayOnce is say for what is the same at each tick.
+func (l *liveTargets) sayOnce(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if l.said == nil {
+		l.said = make(map[string]bool)
+	}
+	if !l.said[text] {
+		l.said[text] = true
+		l.say("%s", text)
+	}
 }
 
 // problem keeps errors that were joined until they are told.
@@ -330,6 +375,10 @@ func (l *liveTargets) problem(title string, err error) {
 		all = joined.Unwrap()
 	}
 	for _, err := range all {
+		if l.watching {
+			l.sayOnce("%s: %v", title, err)
+			continue
+		}
 		l.problems = append(l.problems, report.Problem{File: title, Offset: -1, Kind: "objects that cannot be read", Err: err})
 	}
 }
@@ -410,8 +459,11 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 		return nil, l.nothing(objects)
 	}
 	objects.Outside = nil
+	impossible := stats.Inconsistent
+	stats.Inconsistent = 0 // they have other reasons than in files
 	notes(stderr, objects, stats, l.sources)
 	if tell {
+		l.noteImpossible(impossible, snapshots)
 		l.noteExcluded()
 		l.advise(snapshots)
 	}
@@ -434,6 +486,40 @@ func (l *liveTargets) nothing(objects *report.Objects) error {
 		return errors.New("nothing to report: all code is in system headers, --system-headers includes them")
 	}
 	return fmt.Errorf("nothing to report: no code in the notes of %s", who)
+}
+
+// noteImpossible says why counts of functions are impossible, as far as that is
+// known.
+func (l *liveTargets) noteImpossible(functions int, snapshots []*taken) {
+	if functions == 0 {
+		return
+	}
+	torn, forked, reset := false, false, false
+	for _, s := range snapshots {
+		reset = reset || s.base != nil || s.history.WasReset()
+		if s.process == nil {
+			continue
+		}
+		forked = forked || s.process.Forked()
+		if s.process.Threads() > 1 {
+			u, err := s.process.Updates()
+			torn = torn || err != nil || u.Plain > 0 || u.Atomic == 0
+		}
+	}
+	var why []string
+	if torn {
+		why = append(why, "torn by threads (-fprofile-update=atomic makes them exact)")
+	}
+	if forked {
+		why = append(why, "running when the process was forked, where its counters begin from zero")
+	}
+	if reset {
+		why = append(why, "running at the reset")
+	}
+	if len(why) == 0 {
+		why = append(why, "running when they were read")
+	}
+	fmt.Fprintf(l.stderr, "footfall: impossible counts in %s, %s: their counts are estimates\n", plural(functions, "function"), strings.Join(why, ", or "))
 }
 
 // advise says how counts could be better.

@@ -37,6 +37,7 @@ func (l *liveTargets) screen() error {
 		titles = append(titles, t.title)
 	}
 	var last []*taken
+	l.watching, l.pending = true, new([]string)
 	src := watch.Source{
 		Title: strings.Join(titles, ", "),
 		Next: func() (*coverage.Set, error) {
@@ -53,9 +54,15 @@ func (l *liveTargets) screen() error {
 				return err
 			}
 			for _, s := range snapshots {
-				s.base = live.NewBaseline(s.all)
+				s.history.Reset(nil)
+				s.last.units = s.history.Units()
 			}
 			return nil
+		},
+		Said: func() []string {
+			said := *l.pending
+			*l.pending = nil
+			return said
 		},
 		Snapshot: func() (string, error) {
 			return l.save(last)
@@ -66,38 +73,62 @@ func (l *liveTargets) screen() error {
 	return watch.Run(context.Background(), src, watch.Options{Interval: l.options.interval, Shown: l.sources.Shown, NoColor: !color})
 }
 
-// takeAll takes a snapshot of each target that there still is.
+// takeAll takes a snapshot of each target, or what was read last where there is
+// none now. It is an error if all have ended, or none could be read so far.
 func (l *liveTargets) takeAll() ([]*taken, error) {
 	var snapshots []*taken
-	var failed []error
-	for _, t := range l.targets {
-		s, err := l.take(t)
-		if errors.Is(err, proc.ErrReplaced) {
-			if err = t.reopen(); err == nil {
-				s, err = l.take(t)
+	var ended, failed []error
+	running := 0
+	for i := 0; i < len(l.targets); i++ { // it may become more
+		t := l.targets[i]
+		if !t.ended {
+			if err := l.look(t); t.ended {
+				ended = append(ended, err)
+			} else if err != nil {
+				failed = append(failed, err)
 			}
 		}
-		if err != nil {
-			failed = append(failed, err)
-			continue
+		if !t.ended {
+			running++
 		}
-		snapshots = append(snapshots, s)
+		if t.last != nil {
+			snapshots = append(snapshots, t.last)
+		}
 	}
-	if len(snapshots) == 0 {
-		return nil, errors.Join(failed...)
+	if running == 0 || len(snapshots) == 0 {
+		return nil, errors.Join(append(ended, failed...)...)
+	}
+	for _, err := range ended {
+		l.say("%v: its counts stay as they were read last", err)
+	}
+	for _, err := range failed {
+		l.sayOnce("%v: it is read again at the next tick", err)
 	}
 	return snapshots, nil
 }
 
-// reopen looks at the program that the process runs now.
-func (t *liveTarget) reopen() error {
-	p, err := live.Open(t.process.PID)
-	if err != nil {
-		return err
+// look reads a target. The counts of one that has ended stay; of one that runs
+// another program now that is another target.
+func (l *liveTargets) look(t *liveTarget) error {
+	_, err := l.take(t)
+	replaced := errors.Is(err, proc.ErrReplaced)
+	if replaced || errors.Is(err, proc.ErrExited) {
+		t.ended = true
+		if t.process != nil {
+			t.process.Close()
+		}
 	}
-	t.process.Close()
-	t.process, t.source, t.base = p, p, nil
-	return nil
+	if replaced {
+		l.follow(t.process.PID)
+	}
+	return err
+}
+
+// follow looks at the program that the process runs now.
+func (l *liveTargets) follow(pid int) {
+	if err := l.openProcess(pid); err != nil {
+		l.say("left out: %v", err)
+	}
 }
 
 // save writes the data files of snapshots into a new directory.
@@ -149,6 +180,7 @@ func (l *liveTargets) rewrite() error {
 			fmt.Fprintf(l.stderr, "footfall: %v; what was written last stays\n", err)
 			return judged
 		}
+		l.watching = true
 		if judged, err = l.tick(snapshots, first); err != nil {
 			return err
 		}

@@ -64,9 +64,12 @@ func (l *liveTargets) writeInPlace(snapshots []*taken) error {
 		if s.process == nil {
 			return errors.New("the kernel writes no data files: --dump=DIR does")
 		}
-		written, err := s.process.WriteInPlace(s.units)
+		written, skipped, err := s.process.WriteInPlace(s.units)
 		n += written
 		failed = append(failed, err)
+		if skipped > 0 {
+			fmt.Fprintf(l.stderr, "footfall: %s: %s left out: the program has written these data files itself, and would not write them again; --reset, and what is counted from then on can be added\n", s.title, plural(skipped, "object"))
+		}
 	}
 	if n > 0 {
 		fmt.Fprintf(l.stderr, "footfall: %s added to what was counted before\n", plural(n, "data file"))

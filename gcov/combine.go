@@ -268,8 +268,9 @@ func (s *valueSite) merge(earlier *valueSite) {
 }
 
 // Subtract leaves of c what was counted since base was read from the same
-// program. Counters that are less than in base were set to zero in between:
-// that function keeps all it has.
+// program, whose counters must not have been set to zero in between: [Counts.Since]
+// tells. Threads that count at the same time may put a counter back a little:
+// it is 0 then.
 //
 // What is no sum cannot be told apart: of bits (conditions, paths) and times
 // those are left that were not there before.
@@ -279,7 +280,7 @@ func (c *Counts) Subtract(base *Counts) error {
 	}
 	for i := range c.Functions {
 		f, g := &c.Functions[i], &base.Functions[i]
-		if f.Placeholder || g.Placeholder || f.restarted(g, c.Version) {
+		if f.Placeholder || g.Placeholder {
 			continue
 		}
 		for j := range f.Counters {
@@ -290,19 +291,54 @@ func (c *Counts) Subtract(base *Counts) error {
 	return nil
 }
 
-// restarted tells whether some counter has fallen.
-func (f *FunctionCounts) restarted(base *FunctionCounts, v Version) bool {
-	for j := range f.Counters {
-		if f.Counters[j].Kind != KindArcs {
+// A Change says how counters of arcs differ from what they were before.
+type Change struct {
+	Ran  int // that were not 0 before; the others are some of these
+	Same int
+	Fell int
+	Half int // that fell to less than half
+}
+
+// Since compares c with what was read from the same program before.
+func (c *Counts) Since(before *Counts) (Change, error) {
+	var n Change
+	if err := c.matches(before); err != nil {
+		return n, err
+	}
+	for i := range c.Functions {
+		f, g := &c.Functions[i], &before.Functions[i]
+		if f.Placeholder || g.Placeholder {
 			continue
 		}
-		for i := range f.Counters[j].Len() {
-			if f.Counters[j].At(i) < base.Counters[j].At(i) {
-				return true
+		now, old := f.Of(KindArcs), g.Of(KindArcs)
+		if now == nil || old == nil {
+			continue
+		}
+		for k, x := range old.Values {
+			if x == 0 {
+				continue
+			}
+			n.Ran++
+			switch y := now.At(k); {
+			case y == x:
+				n.Same++
+			case y < x:
+				n.Fell++
+				if y < x-x/2 {
+					n.Half++
+				}
 			}
 		}
 	}
-	return false
+	return n, nil
+}
+
+// Add adds up changes of several objects.
+func (n *Change) Add(o Change) {
+	n.Ran += o.Ran
+	n.Same += o.Same
+	n.Fell += o.Fell
+	n.Half += o.Half
 }
 
 func (c *Counters) subtract(base *Counters, op operation) {
@@ -313,6 +349,11 @@ func (c *Counters) subtract(base *Counters, op operation) {
 	case opAdd:
 		for i, x := range base.Values {
 			c.Values[i] -= x
+		}
+		if c.Kind == KindArcs {
+			for i, x := range c.Values {
+				c.Values[i] = max(0, x)
+			}
 		}
 	case opOr:
 		for i, x := range base.Values {

@@ -18,51 +18,39 @@ import (
 )
 
 // A Baseline is what counters were at one time. Counts since then are those of
-// now less these: the program itself is not changed.
+// now less these: the program itself is not changed. A [History] that begins
+// with it subtracts it.
 type Baseline struct {
 	Time    time.Time
 	Objects []BaselineObject
+	Loads   []Load `json:",omitempty"` // of the objects
 }
 
 // A BaselineObject is a Unit of a Baseline.
 type BaselineObject struct {
 	Name, Image string
 	Counts      []byte // as the data file
+	Load        int    `json:",omitempty"` // which of Loads, by ID; 0: not known
 }
 
 // NewBaseline takes the units as the new zero.
 func NewBaseline(units []Unit) *Baseline {
 	b := &Baseline{Time: time.Now()}
 	for _, u := range units {
-		b.Objects = append(b.Objects, BaselineObject{u.Name, u.Image, u.Counts.Encode()})
+		b.add(u, u.Counts)
 	}
 	return b
 }
 
-// Subtract leaves of the units what was counted since. Objects that were not
-// there then keep all they have. The error tells of units that cannot be
-// compared; they keep all they have, too.
-func (b *Baseline) Subtract(units []Unit) error {
-	type key struct{ name, image string }
-	then := make(map[key][]byte, len(b.Objects))
-	for _, o := range b.Objects {
-		then[key{o.Name, o.Image}] = o.Counts
-	}
-	var problems []error
-	for _, u := range units {
-		bytes, ok := then[key{u.Name, u.Image}]
-		if !ok {
-			continue
-		}
-		base, err := gcov.ReadCounts(bytes)
-		if err == nil {
-			err = u.Counts.Subtract(base)
-		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: all counts, not those since the reset: %w", u.Name, err))
+func (b *Baseline) add(u Unit, zero *gcov.Counts) {
+	o := BaselineObject{Name: u.Name, Image: u.Image, Counts: zero.Encode()}
+	if u.Load != nil {
+		o.Load = u.Load.ID
+		if n := len(b.Loads); n == 0 || b.Loads[n-1].ID != o.Load {
+			b.Loads = append(b.Loads, *u.Load)
 		}
 	}
-	return errors.Join(problems...)
+	b.Objects = append(b.Objects, o)
 }
 
 // Baselines keeps baselines in files: footfall ends, the program runs on.

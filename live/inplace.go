@@ -19,18 +19,22 @@ import (
 // the program itself would write when it ends, as the program would: named by
 // GCOV_PREFIX and GCOV_PREFIX_STRIP of its environment, locked, as one more
 // run. Missing files and directories are made. It does so with the rights of
-// the program's user. It returns the number of files; the error tells of those
-// that could not be written.
-func (p *Process) WriteInPlace(units []Unit) (int, error) {
-	env, err := p.proc.Environment()
+// the program's user. It returns the number of files, and of units that were
+// skipped: whose data files the program has written itself, since the counts
+// are to be counted, so that they hold what is in these. The error tells of those that
+// could not be written.
+func (p *Process) WriteInPlace(units []Unit) (n, skipped int, err error) {
+	place, err := p.placer()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	place := placer{pid: p.PID, env: env, root: p.proc.Root(), dir: fmt.Sprintf("/proc/%d/cwd", p.PID)}
-	n := 0
 	var problems []error
 	err = p.proc.AsUser(func() error {
 		for _, u := range units {
+			if u.Load != nil && (u.Load.Dumped || u.Load.Writing) {
+				skipped++
+				continue
+			}
 			name := place.of(u.Name)
 			if err := addTo(name, u.Counts); err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", name, err))
@@ -40,7 +44,7 @@ func (p *Process) WriteInPlace(units []Unit) (int, error) {
 		}
 		return nil
 	})
-	return n, errors.Join(append(problems, err)...)
+	return n, skipped, errors.Join(append(problems, err)...)
 }
 
 // A placer knows where a program writes data files.
@@ -48,6 +52,14 @@ type placer struct {
 	pid       int
 	env       map[string]string
 	root, dir string // how to reach its root and working directory
+}
+
+func (p *Process) placer() (*placer, error) {
+	env, err := p.proc.Environment()
+	if err != nil {
+		return nil, err
+	}
+	return &placer{pid: p.PID, env: env, root: p.proc.Root(), dir: fmt.Sprintf("/proc/%d/cwd", p.PID)}, nil
 }
 
 // of returns the path, for us, of the data file of a recorded name.

@@ -31,6 +31,8 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
+	"time"
 
 	"footfall/exe"
 	"footfall/gcov"
@@ -51,9 +53,10 @@ type Process struct {
 	Name string
 
 	proc   *proc.Process
-	text   []byte   // of the memory map, when images were looked for
+	text   []byte   // of the memory map, when images were looked for; nil: it changed meanwhile
 	images []*image // all that are mapped, most without counters
 	plan   *plan
+	loaded int // images that were given a number so far
 }
 
 // A Unit is the counters of one object file, at one time.
@@ -61,12 +64,16 @@ type Unit struct {
 	Name   string // the data file that the program writes, as the compiler recorded it
 	Image  string // the program or library that it is linked into
 	Counts *gcov.Counts
+	Load   *Load // of the image, for all of its units the same; nil: the kernel
 }
 
 // An image is a program or library with counters.
 type image struct {
 	key     string
 	path    string
+	start   uint64
+	parts   string // its part of the memory map
+	program bool   // no library
 	order   binary.ByteOrder
 	pointer int    // bytes
 	root    uint64 // address of __gcov_root, 0: not known
@@ -80,6 +87,13 @@ type image struct {
 	// unopened is why the file could not be opened: what only it tells is not
 	// found then.
 	unopened error
+
+	id      int  // of its load
+	broken  bool // it could not be read, or is no longer what it was: find it anew
+	gone    bool // and what is found then is another load
+	waited  bool // for what comes after a dump: the end of the program, or of the library
+	judged  bool // whether the counts of a dump are those of earlier runs, too
+	earlier bool // that they are
 }
 
 // Open finds the counters in a process. It returns ErrNoCounters, wrapped, if
@@ -107,6 +121,21 @@ func (p *Process) Close() error { return p.proc.Close() }
 // Root is where the file system of the process is to be found, "" if it is
 // ours.
 func (p *Process) Root() string { return p.proc.Root() }
+
+// Threads is the number of threads that the process has now.
+func (p *Process) Threads() int { return p.proc.ThreadCount() }
+
+// Forked tells whether the process was forked by the one that is its parent
+// now, and runs the same program since. Then counters of GCC began from zero
+// in the midst of the functions that had called fork.
+func (p *Process) Forked() bool {
+	parent, err := p.proc.Parent()
+	if err != nil || p.proc.Start.Stack == 0 {
+		return false
+	}
+	id, err := proc.Identify(parent)
+	return err == nil && id.Stack == p.proc.Start.Stack
+}
 
 // empty returns an error if there are no counters.
 func (p *Process) empty() error {
@@ -140,7 +169,7 @@ func (p *Process) empty() error {
 // new, or in all.
 func (p *Process) refresh(all bool) error {
 	text, err := p.proc.MapText()
-	if err == nil && !all && bytes.Equal(text, p.text) {
+	if err == nil && !all && p.plan != nil && bytes.Equal(text, p.text) {
 		return nil
 	}
 	var maps proc.Maps
@@ -151,33 +180,58 @@ func (p *Process) refresh(all bool) error {
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	known := make(map[string]*image)
-	if !all {
-		for _, im := range p.images {
-			known[im.key] = im
-		}
+	for _, im := range p.images {
+		known[im.key] = im
 	}
 	budget := newBudget()
-	before := len(known)
+	changed := p.plan == nil || len(known) != len(p.images)
 	var images []*image
 	for _, mapped := range p.proc.Images(maps) {
 		im := known[mapped.Key()]
-		if im == nil {
+		if all || im == nil || !im.found(mapped, p.text == nil) {
+			before := im
 			im = p.find(mapped, maps, budget)
-			before = -1
+			p.identify(im, before)
+			changed = true
 		}
 		images = append(images, im)
 	}
+	changed = changed || len(images) != len(p.images)
 	p.text, p.images = text, images
-	if before == len(images) {
+	if now, err := p.proc.MapText(); err != nil || !bytes.Equal(now, text) {
+		p.text = nil
+	}
+	if !changed {
 		return nil
 	}
 	p.plan, err = newPlan(images, nearby)
 	return err
 }
 
+// found tells whether an image need not be looked at again. unsure: the memory
+// map changed while it was looked at.
+func (im *image) found(mapped *proc.Image, unsure bool) bool {
+	switch {
+	case im.broken:
+		return false
+	case im.problem != nil || len(im.units) == 0:
+		return !unsure && im.parts == partsOf(mapped) || im.order == nil
+	}
+	return true
+}
+
+// partsOf is an image's part of the memory map.
+func partsOf(mapped *proc.Image) string {
+	var b strings.Builder
+	for _, m := range mapped.Parts {
+		fmt.Fprintf(&b, "%x-%x%t%t ", m.Start, m.End, m.Write, m.Exec)
+	}
+	return b.String()
+}
+
 // find finds the counters of one image.
 func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *image {
-	im := &image{key: mapped.Key(), path: mapped.Path}
+	im := &image{key: mapped.Key(), path: mapped.Path, start: mapped.Start, parts: partsOf(mapped)}
 	roots, err := p.roots(mapped, im)
 	if err != nil && !errors.Is(err, exe.ErrNoSymbols) || im.order == nil {
 		return im // not an ELF file: fonts and archives are mapped too
@@ -197,6 +251,16 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 			break
 		}
 	}
+	if im.root == 0 && len(im.units) > 0 {
+		if im.root = w.findRoot(mapped.Parts); im.root != 0 {
+			if b, err := w.read(im.root, im.pointer); err == nil {
+				im.first = slices.Clone(b)
+			} else {
+				im.root = 0
+			}
+		}
+	}
+	im.program = len(im.units) > 0 && mapped.IsProgram()
 	units, err := w.clang(im.code, mapped.Parts)
 	im.units, im.problem = append(im.units, units...), errors.Join(im.problem, err)
 	if im.profile != nil {
@@ -273,25 +337,105 @@ func (im *image) headOf(mapped *proc.Image, mem io.ReaderAt) error {
 }
 
 // Snapshot reads all counters as they are now. Images and units that cannot be
-// used are told in the error, beside the units that can; without units the
-// error is why there are none: proc.ErrExited, or another program runs.
+// used are told in the error, beside the units that can, one that could not be
+// read now as a [*ComesAndGoesError]; without units the error is why there are none:
+// proc.ErrExited, or another program runs.
+//
+// While the program writes its data files its counters are not its own: Snapshot
+// then waits for it, a second at most, and the loads tell of it if that was not
+// enough.
 func (p *Process) Snapshot() ([]Unit, error) {
-	var err error
-	for try := range 3 {
-		if err = p.proc.Check(); err != nil {
-			return nil, fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
-		}
-		if err = p.refresh(try > 0); err != nil {
+	begin := time.Now()
+	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
+		writing := p.writing()
+		units, err := p.snapshot()
+		if len(units) == 0 {
 			return nil, err
+		}
+		writing = writing || p.writing()
+		if !p.wait(units, writing, time.Since(begin)) {
+			p.judge(units, writing)
+			return units, err
+		}
+		time.Sleep(wait)
+	}
+}
+
+// tries is how often all images are read at once, before each is read alone.
+const tries = 3
+
+func (p *Process) snapshot() ([]Unit, error) {
+	var err error
+	for range tries {
+		if err = p.proc.Check(); err == nil {
+			err = p.refresh(false)
+		}
+		if err != nil {
+			return nil, p.gone(err)
 		}
 		if err = p.read(); err == nil {
 			return p.units()
 		}
+		p.findBroken()
 	}
 	if exited := p.proc.Check(); exited != nil {
-		err = exited
+		return nil, p.gone(exited)
 	}
-	return nil, fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
+	return p.unitsApart()
+}
+
+// gone says of which process an error is.
+func (p *Process) gone(err error) error {
+	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
+}
+
+// findBroken marks the images that cannot be read, or are no longer what they
+// were, and sees to it that the next refresh looks at them again.
+func (p *Process) findBroken() {
+	for _, im := range p.images {
+		p.readAlone(im)
+	}
+}
+
+// readAlone reads the counters of one image. It returns nil for one that is
+// broken.
+func (p *Process) readAlone(im *image) *plan {
+	p.plan = nil // places in snapshots are those of this image now
+	pl, err := newPlan([]*image{im}, 0)
+	if err == nil {
+		err = p.proc.ReadRanges(pl.ranges)
+	}
+	im.gone = im.gone || err != nil || !pl.unmovedUnits(im)
+	if im.broken = im.gone || !pl.unmoved([]*image{im}); im.broken {
+		p.text = nil
+		return nil
+	}
+	return pl
+}
+
+// unitsApart reads one image after the other: some come and go too fast.
+func (p *Process) unitsApart() ([]Unit, error) {
+	if err := p.refresh(false); err != nil {
+		return nil, err
+	}
+	var units []Unit
+	var problems []error
+	for _, im := range p.images {
+		pl := p.readAlone(im)
+		if pl == nil {
+			problems = append(problems, &ComesAndGoesError{im.path})
+			continue
+		}
+		more, bad := p.unitsOf([]*image{im}, pl.buf)
+		units, problems = append(units, more...), append(problems, bad...)
+	}
+	if err := p.proc.Check(); err != nil {
+		return nil, p.gone(err)
+	}
+	if len(units) == 0 {
+		problems = append(problems, p.empty())
+	}
+	return units, errors.Join(problems...)
 }
 
 // read fills the plan's buffer.
@@ -316,21 +460,25 @@ func (p *Process) read() error {
 
 // units makes units of the plan's buffer.
 func (p *Process) units() ([]Unit, error) {
-	var units []Unit
-	var problems []error
-	for _, im := range p.images {
+	units, problems := p.unitsOf(p.images, p.plan.buf)
+	if len(units) == 0 {
+		problems = append(problems, p.empty())
+	}
+	return units, errors.Join(problems...)
+}
+
+func (p *Process) unitsOf(images []*image, buf []byte) (units []Unit, problems []error) {
+	loads := p.loads(images, buf)
+	for _, im := range images {
 		problems = append(problems, im.problem)
-		counts, bad := im.counts(p.plan.buf, p.proc)
+		counts, bad := im.counts(buf, p.proc)
 		for i, u := range im.units {
 			if bad[i] != nil {
 				problems = append(problems, bad[i])
 				continue
 			}
-			units = append(units, Unit{Name: u.name, Image: im.path, Counts: counts[i]})
+			units = append(units, Unit{Name: u.name, Image: im.path, Counts: counts[i], Load: loads[im]})
 		}
 	}
-	if len(units) == 0 {
-		problems = append(problems, p.empty())
-	}
-	return units, errors.Join(problems...)
+	return units, problems
 }

@@ -72,15 +72,14 @@ func (r *resetter) zero() error {
 	if err := p.refresh(false); err != nil {
 		return err
 	}
-	if err := p.read(); errors.Is(err, errMoved) {
-		if err = p.refresh(true); err == nil {
+	if err := p.read(); err != nil {
+		p.findBroken()
+		if err = p.refresh(false); err == nil {
 			err = p.read()
 		}
 		if err != nil {
 			return err
 		}
-	} else if err != nil {
-		return err
 	}
 	var ranges []proc.Range
 	for _, im := range p.images {

@@ -69,9 +69,14 @@ func TestBaseline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := base.Subtract(units); err != nil {
+			history, err := NewHistory(base)
+			if err != nil {
 				t.Fatal(err)
 			}
+			if events := history.Take(units); len(events) > 0 {
+				t.Errorf("%v", events)
+			}
+			units = history.Units()
 			calls := map[string]int64{"main.c.gcda": 0, "work.c.gcda": 0}
 			for _, u := range units {
 				var most int64

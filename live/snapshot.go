@@ -38,7 +38,7 @@ func newPlan(images []*image, gap uint64) (*plan, error) {
 	var parts []part
 	for _, im := range images {
 		if im.root != 0 {
-			parts = append(parts, part{im.root, im.pointer, &im.rootAt})
+			parts = append(parts, part{im.root, im.rootSize(), &im.rootAt})
 		}
 		for _, u := range im.units {
 			parts = append(parts, part{u.addr, len(u.head), &u.headAt})
@@ -91,10 +91,17 @@ func (p *plan) unmoved(images []*image) bool {
 		if im.root != 0 && !bytes.Equal(p.buf[im.rootAt:im.rootAt+im.pointer], im.first) {
 			return false
 		}
-		for _, u := range im.units {
-			if !bytes.Equal(p.buf[u.headAt:u.headAt+len(u.head)], u.head) {
-				return false
-			}
+		if !p.unmovedUnits(im) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *plan) unmovedUnits(im *image) bool {
+	for _, u := range im.units {
+		if !bytes.Equal(p.buf[u.headAt:u.headAt+len(u.head)], u.head) {
+			return false
 		}
 	}
 	return true

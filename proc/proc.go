@@ -40,6 +40,17 @@ var ErrExited = errors.New("the process has ended")
 // exec since it was opened.
 var ErrReplaced = errors.New("the process has become another program (exec)")
 
+// A KernelThreadError is returned for a pid that is no process but a thread of
+// the kernel: it runs no program.
+type KernelThreadError struct {
+	PID  int
+	Name string
+}
+
+func (e *KernelThreadError) Error() string {
+	return fmt.Sprintf("process %d (%s): it is a thread of the kernel and runs no program", e.PID, e.Name)
+}
+
 // A Process is an open process. Its methods may be called at the same time,
 // except for Close.
 type Process struct {
@@ -89,6 +100,10 @@ func Open(pid int) (*Process, error) {
 	st, err := p.stat()
 	if err == nil {
 		p.Name, p.Start = st.name, st.start
+		if st.kernel {
+			dir.Close()
+			return nil, &KernelThreadError{pid, st.name}
+		}
 		err = p.access()
 	}
 	if err != nil {
@@ -174,15 +189,33 @@ func (p *Process) Suspended() bool {
 	return err == nil && st.state == 'T'
 }
 
-type status struct {
-	name  string
-	state byte
-	start Identity
+// Parent returns the pid of the process that started it, or has it now.
+func (p *Process) Parent() (int, error) {
+	st, err := p.stat()
+	return st.parent, err
 }
+
+// ThreadCount is the number of threads, 0 when the process has ended.
+func (p *Process) ThreadCount() int {
+	st, _ := p.stat()
+	return st.threads
+}
+
+type status struct {
+	name    string
+	state   byte
+	parent  int
+	threads int
+	kernel  bool // it is a thread of the kernel
+	start   Identity
+}
+
+// kernelThread is the flag of threads of the kernel.
+const kernelThread = 0x00200000
 
 // stat reads /proc/PID/stat:
 //
-//	pid (name) state ppid ... starttime@22 ... startstack@28 ...
+//	pid (name) state ppid ... flags@9 ... threads@20 ... starttime@22 ... startstack@28 ...
 //
 // The name may hold blanks and parentheses; the last one ends it.
 func (p *Process) stat() (status, error) {
@@ -196,6 +229,10 @@ func (p *Process) stat() (status, error) {
 		return status{}, fmt.Errorf("process %d: /proc/%d/stat has an unknown form", p.PID, p.PID)
 	}
 	st := status{name: string(b[open+1 : end]), state: field[0][0]}
+	st.parent, _ = strconv.Atoi(field[4-3])
+	flags, _ := strconv.ParseUint(field[9-3], 10, 64)
+	st.kernel = flags&kernelThread != 0
+	st.threads, _ = strconv.Atoi(field[20-3])
 	st.start.Ticks, _ = strconv.ParseUint(field[22-3], 10, 64)
 	st.start.Stack, _ = strconv.ParseUint(field[28-3], 10, 64)
 	return st, nil

@@ -38,6 +38,7 @@ type sampled struct {
 	picture *picture
 	err     error
 	took    time.Duration
+	said    []string
 
 	reset    bool  // counts were to start from zero
 	resetErr error // but did not
@@ -152,8 +153,12 @@ func (s *sampler) locked() sampled {
 	}
 	at := s.now() // counts are read first, then solved: this is closer than the end
 	set, err := s.source.Next()
+	var said []string
+	if s.source.Said != nil {
+		said = s.source.Said()
+	}
 	if err != nil {
-		return sampled{err: err, took: s.now().Sub(at)}
+		return sampled{err: err, took: s.now().Sub(at), said: said}
 	}
 	if s.start == nil {
 		s.start, s.startAt = set, at
@@ -166,7 +171,7 @@ func (s *sampler) locked() sampled {
 	p.number = s.number
 	s.compare(p)
 	s.before, s.beforeAt = set, at
-	return sampled{picture: p, took: s.now().Sub(at)}
+	return sampled{picture: p, took: s.now().Sub(at), said: said}
 }
 
 // compare fills in what follows from the sets of p.

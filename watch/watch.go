@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -51,6 +52,9 @@ type Source struct {
 	// Snapshot writes the coverage to files and returns where they are; nil:
 	// there is no place for them.
 	Snapshot func() (string, error)
+	// Said returns what the user is to be told of the last calls of Next; nil:
+	// nothing ever.
+	Said func() []string
 	// ReadFile returns the source of the name in the Set; nil is os.ReadFile.
 	ReadFile func(name string) ([]byte, error)
 }
@@ -204,6 +208,9 @@ func (m *model) take(s sampled) tea.Cmd {
 	if s.resetErr != nil {
 		m.message = "not reset: " + clean(s.resetErr.Error())
 		return nil
+	}
+	if len(s.said) > 0 {
+		m.message = clean(strings.Join(s.said, "; "))
 	}
 	if s.err != nil {
 		m.err = s.err
@@ -367,7 +374,7 @@ func (m *model) drawFooter(c *canvas) {
 	case m.mode == asking:
 		c.style(bold, " start all counts from zero?  y yes  n no")
 	case m.message != "":
-		c.style(bold, " "+m.message)
+		c.style(bold, " "+fitEnd(m.message, c.width-2))
 	case m.err != nil:
 		c.style(bad, " "+fitEnd(clean(m.err.Error()), c.width-2))
 	default:
