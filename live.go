@@ -306,10 +306,12 @@ type taken struct {
 // is an error if none can.
 func (l *liveTargets) take(t *liveTarget) (*taken, error) {
 	all, err := t.source.Snapshot()
-	if len(all) == 0 {
+	if len(all) == 0 && !(t.history != nil && errors.Is(err, live.ErrNoCounters)) {
 		return nil, err
 	}
-	l.problem(t.title, err)
+	if len(all) > 0 { // else all libraries with counters are closed
+		l.problem(t.title, err)
+	}
 	if t.history == nil {
 		t.history, err = live.NewHistory(t.base)
 		l.problem(t.title, err)

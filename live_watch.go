@@ -81,6 +81,9 @@ func (l *liveTargets) takeAll() ([]*taken, error) {
 	running := 0
 	for i := 0; i < len(l.targets); i++ { // it may become more
 		t := l.targets[i]
+		if t.process != nil {
+			t.process.FollowFiles = true
+		}
 		if !t.ended {
 			if err := l.look(t); t.ended {
 				ended = append(ended, err)

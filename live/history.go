@@ -32,6 +32,7 @@ import (
 // when a program begins is not run again.
 type History struct {
 	all   []*followed
+	seen  []*followed // of all, in the order of their coming
 	byKey map[historyKey][]*followed
 	looks int
 	base  *Baseline       // that it began with, or nil
@@ -76,7 +77,7 @@ func NewHistory(base *Baseline) (*History, error) {
 			continue
 		}
 		l := loads[o.Load]
-		h.add(&followed{unit: Unit{o.Name, o.Image, c, l}, zero: c, pure: l != nil && l.Dumped, of: o})
+		h.add(&followed{unit: Unit{Name: o.Name, Image: o.Image, Counts: c, Load: l}, zero: c, pure: l != nil && l.Dumped, of: o})
 	}
 	return h, errors.Join(problems...)
 }
@@ -143,7 +144,8 @@ type loadChange struct {
 
 // Take takes what [Process.Snapshot] has read. Units that are missing are those
 // of libraries that are closed, or could not be read this time. Units whose data
-// files are being written stay as they are.
+// files are being written stay as they are. Without units, all libraries with
+// counters are closed.
 func (h *History) Take(units []Unit) []Event {
 	h.looks++
 	loads := h.pair(units)
@@ -321,7 +323,7 @@ func (h *History) use(l *loadChange) []EventKind {
 		kinds = append(kinds, Reloaded)
 	}
 	// What libgcov has added is not known, but when: since the last look.
-	hold := h.looks > 1 && now != nil && now.Dumped && (earlier || l.before != nil && l.before.Counted) && (dumped || l.before == nil || l.reset || l.anew)
+	hold := h.looks > 1 && earlier && (dumped || l.before == nil || l.reset || l.anew)
 	switch {
 	case hold:
 		kinds = append(kinds, Dumped)
@@ -344,6 +346,9 @@ func (h *History) use(l *loadChange) []EventKind {
 			f.kept, f.zero, f.pure = f.counts(), nil, false
 		case l.anew:
 			f.zero, f.pure = nil, false
+		}
+		if f.look == 0 {
+			h.seen = append(h.seen, f)
 		}
 		f.unit = p.unit
 		if hold {
@@ -373,18 +378,16 @@ func (f *followed) counts() *gcov.Counts {
 }
 
 // Units returns what was counted since the baseline, or else since the process
-// began to count. The counts are not to be changed. The loads are those of the
-// counts: what they tell of data files does not concern what was counted since the
-// program has written them.
+// began to count, of all units that there were since the first look, in the order
+// of their coming: a unit keeps its place. The counts are not to be changed, and
+// stay as they are. The loads are those of the counts: what they tell of data files
+// does not concern what was counted since the program has written them.
 func (h *History) Units() []Unit {
 	var units []Unit
 	loads := make(map[*Load]*Load)
-	for _, f := range h.all {
-		if f.look == 0 {
-			continue
-		}
+	for _, f := range h.seen {
 		u := f.unit
-		u.Counts = f.counts()
+		u.Counts, u.Gone = f.counts(), f.look < h.looks
 		if f.pure {
 			if loads[u.Load] == nil {
 				l := *u.Load

@@ -55,11 +55,14 @@ type placer struct {
 }
 
 func (p *Process) placer() (*placer, error) {
-	env, err := p.proc.Environment()
-	if err != nil {
-		return nil, err
+	if p.env == nil {
+		env, err := p.proc.Environment()
+		if err != nil {
+			return nil, err
+		}
+		p.env = env
 	}
-	return &placer{pid: p.PID, env: env, root: p.proc.Root(), dir: fmt.Sprintf("/proc/%d/cwd", p.PID)}, nil
+	return &placer{pid: p.PID, env: p.env, root: p.proc.Root(), dir: fmt.Sprintf("/proc/%d/cwd", p.PID)}, nil
 }
 
 // of returns the path, for us, of the data file of a recorded name.

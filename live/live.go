@@ -34,6 +34,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"footfall/exe"
 	"footfall/gcov"
 	"footfall/proc"
@@ -51,12 +53,18 @@ var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-gen
 type Process struct {
 	PID  int
 	Name string
+	// FollowFiles has Snapshot read the data files that the program would write,
+	// when they have changed, so that it knows what libgcov adds to the counters
+	// when the program writes them, and can leave it out. It is for those who look
+	// again and again.
+	FollowFiles bool
 
 	proc   *proc.Process
 	text   []byte   // of the memory map, when images were looked for; nil: it changed meanwhile
 	images []*image // all that are mapped, most without counters
 	plan   *plan
-	loaded int // images that were given a number so far
+	loaded int               // images that were given a number so far
+	env    map[string]string // nil: not needed so far
 }
 
 // A Unit is the counters of one object file, at one time.
@@ -65,6 +73,7 @@ type Unit struct {
 	Image  string // the program or library that it is linked into
 	Counts *gcov.Counts
 	Load   *Load // of the image, for all of its units the same; nil: the kernel
+	Gone   bool  // History only: it was not there at the last look
 }
 
 // An image is a program or library with counters.
@@ -88,12 +97,16 @@ type image struct {
 	// found then.
 	unopened error
 
-	id      int  // of its load
-	broken  bool // it could not be read, or is no longer what it was: find it anew
-	gone    bool // and what is found then is another load
-	waited  bool // for what comes after a dump: the end of the program, or of the library
-	judged  bool // whether the counts of a dump are those of earlier runs, too
-	earlier bool // that they are
+	id     int  // of its load
+	broken bool // it could not be read, or is no longer what it was: find it anew
+	gone   bool // and what is found then is another load
+
+	files   *earlierRuns            // that the program would write to, if they are followed
+	counted bool                    // the flag before a dump
+	waited  bool                    // for what comes after a dump: the end of the program, or of the library
+	judged  bool                    // what a dump has added
+	earlier bool                    // that it is not known
+	added   map[string]*gcov.Counts // by unit
 }
 
 // Open finds the counters in a process. It returns ErrNoCounters, wrapped, if
@@ -198,8 +211,9 @@ func (p *Process) refresh(all bool) error {
 	}
 	changed = changed || len(images) != len(p.images)
 	p.text, p.images = text, images
-	if now, err := p.proc.MapText(); err != nil || !bytes.Equal(now, text) {
-		p.text = nil
+	broken := slices.ContainsFunc(images, func(im *image) bool { return im.broken })
+	if now, err := p.proc.MapText(); err != nil || broken || !bytes.Equal(now, text) {
+		p.text = nil // look again next time
 	}
 	if !changed {
 		return nil
@@ -263,6 +277,9 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 	im.program = len(im.units) > 0 && mapped.IsProgram()
 	units, err := w.clang(im.code, mapped.Parts)
 	im.units, im.problem = append(im.units, units...), errors.Join(im.problem, err)
+	if errors.Is(im.problem, unix.EFAULT) {
+		im.broken, im.gone, im.problem = true, true, &ComesAndGoesError{im.path}
+	}
 	if im.profile != nil {
 		im.profErr = im.profile.prepare(w)
 	}
@@ -343,16 +360,27 @@ func (im *image) headOf(mapped *proc.Image, mem io.ReaderAt) error {
 //
 // While the program writes its data files its counters are not its own: Snapshot
 // then waits for it, a second at most, and the loads tell of it if that was not
-// enough.
+// enough. A library that is just being closed is left out.
 func (p *Process) Snapshot() ([]Unit, error) {
 	begin := time.Now()
+	changes := 0
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
-		writing := p.writing()
 		units, err := p.snapshot()
 		if len(units) == 0 {
 			return nil, err
 		}
-		writing = writing || p.writing()
+		writing, changed := p.settled(units)
+		if len(changed) > 0 {
+			if changes++; changes < tries {
+				continue
+			}
+			units = slices.DeleteFunc(units, func(u Unit) bool { return changed[u.Load.ID] })
+			for _, im := range p.images {
+				if changed[im.id] {
+					err = errors.Join(err, &ComesAndGoesError{im.path})
+				}
+			}
+		}
 		if !p.wait(units, writing, time.Since(begin)) {
 			p.judge(units, writing)
 			return units, err
@@ -372,6 +400,9 @@ func (p *Process) snapshot() ([]Unit, error) {
 		}
 		if err != nil {
 			return nil, p.gone(err)
+		}
+		if slices.ContainsFunc(p.images, func(im *image) bool { return im.gone }) {
+			continue
 		}
 		if err = p.read(); err == nil {
 			return p.units()

@@ -176,7 +176,8 @@ func (w *walker) isRoot(b []byte) bool {
 // before at its place, if it is the same that has gone on being loaded.
 func (p *Process) identify(im, before *image) {
 	if before != nil && !before.gone && before.isPartOf(im) {
-		im.id, im.earlier, im.waited = before.id, before.earlier, before.waited
+		im.id, im.files, im.counted = before.id, before.files, before.counted
+		im.waited, im.judged, im.earlier, im.added = before.waited, before.judged, before.earlier, before.added
 		return
 	}
 	p.loaded++
