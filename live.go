@@ -163,7 +163,8 @@ func (o *liveOptions) check(args []string) (err error) {
 // A liveTarget is something with counters.
 type liveTarget struct {
 	title   string // "redis-server (pid 4711)"
-	source  liveSource
+	pid     int
+	source  liveSource    // nil: its program has no counters, so far
 	process *live.Process // nil for the kernel
 	base    *live.Baseline
 	history *live.History // nil until it was read once
@@ -251,12 +252,45 @@ func (l *liveTargets) open(args []string) (err error) {
 }
 
 func (l *liveTargets) openProcess(pid int) error {
+	t := new(liveTarget)
+	if err := t.open(pid); err != nil {
+		return err
+	}
+	l.targets = append(l.targets, t)
+	return nil
+}
+
+// open opens the program that the process runs now.
+func (t *liveTarget) open(pid int) error {
 	p, err := live.Open(pid)
+	var kernel *proc.KernelThreadError
+	if errors.As(err, &kernel) {
+		return fmt.Errorf("%w; the counters of the kernel are shown by: footfall live kernel", err)
+	}
 	if err != nil {
 		return err
 	}
-	l.targets = append(l.targets, &liveTarget{title: fmt.Sprintf("%s (pid %d)", printable(p.Name), pid), source: p, process: p})
+	*t = liveTarget{title: fmt.Sprintf("%s (pid %d)", printable(p.Name), pid), pid: pid, source: p, process: p}
 	return nil
+}
+
+// beginning is how long a program may take from exec to its first counters.
+const beginning = 200 * time.Millisecond
+
+// takeOnce is take. If the process becomes another program it reads that.
+func (l *liveTargets) takeOnce(t *liveTarget) (*taken, error) {
+	s, err := l.take(t)
+	for end := time.Now().Add(beginning); errors.Is(err, proc.ErrReplaced) && time.Now().Before(end); {
+		process := t.process
+		for err = t.open(process.PID); errors.Is(err, live.ErrNoCounters) && time.Now().Before(end); err = t.open(process.PID) {
+			time.Sleep(time.Millisecond)
+		}
+		process.Close()
+		if err == nil {
+			s, err = l.take(t)
+		}
+	}
+	return s, err
 }
 
 // pidsOf returns the processes that an argument names.
@@ -305,6 +339,9 @@ type taken struct {
 // take reads the counters of a target. Units that cannot be used are told; it
 // is an error if none can.
 func (l *liveTargets) take(t *liveTarget) (*taken, error) {
+	if t.process != nil {
+		t.process.FollowFiles = l.options.watch != ""
+	}
 	all, err := t.source.Snapshot()
 	if len(all) == 0 && !(t.history != nil && errors.Is(err, live.ErrNoCounters)) {
 		return nil, err
@@ -372,24 +409,24 @@ func (l *liveTargets) problem(title string, err error) {
 	if err == nil {
 		return
 	}
-	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = joined.Unwrap()
-	}
-	for _, err := range all {
-		if l.watching {
-			l.sayOnce("%s: %v", title, err)
-			continue
+		for _, err := range joined.Unwrap() {
+			l.problem(title, err)
 		}
-		l.problems = append(l.problems, report.Problem{File: title, Offset: -1, Kind: "objects that cannot be read", Err: err})
+		return
 	}
+	if l.watching {
+		l.sayOnce("%s: %v", title, err)
+		return
+	}
+	l.problems = append(l.problems, report.Problem{File: title, Offset: -1, Kind: "objects that cannot be read", Err: err})
 }
 
 // once carries out the command without --watch.
 func (l *liveTargets) once(show bool) error {
 	var snapshots []*taken
 	for _, t := range l.targets {
-		s, err := l.take(t)
+		s, err := l.takeOnce(t)
 		if err != nil && len(l.targets) > 1 && !errors.Is(err, live.ErrNoCounters) {
 			fmt.Fprintf(l.stderr, "footfall: left out: %v\n", err)
 			continue

@@ -81,9 +81,6 @@ func (l *liveTargets) takeAll() ([]*taken, error) {
 	running := 0
 	for i := 0; i < len(l.targets); i++ { // it may become more
 		t := l.targets[i]
-		if t.process != nil {
-			t.process.FollowFiles = true
-		}
 		if !t.ended {
 			if err := l.look(t); t.ended {
 				ended = append(ended, err)
@@ -113,24 +110,40 @@ func (l *liveTargets) takeAll() ([]*taken, error) {
 // look reads a target. The counts of one that has ended stay; of one that runs
 // another program now that is another target.
 func (l *liveTargets) look(t *liveTarget) error {
+	if t.source == nil {
+		return l.lookAgain(t)
+	}
 	_, err := l.take(t)
 	replaced := errors.Is(err, proc.ErrReplaced)
-	if replaced || errors.Is(err, proc.ErrExited) {
-		t.ended = true
-		if t.process != nil {
-			t.process.Close()
-		}
+	if !replaced && !errors.Is(err, proc.ErrExited) {
+		return err
+	}
+	t.ended = true
+	if t.process != nil {
+		t.process.Close()
 	}
 	if replaced {
-		l.follow(t.process.PID)
+		l.targets = append(l.targets, &liveTarget{title: t.title, pid: t.process.PID})
 	}
 	return err
 }
 
-// follow looks at the program that the process runs now.
-func (l *liveTargets) follow(pid int) {
-	if err := l.openProcess(pid); err != nil {
-		l.say("left out: %v", err)
+// lookAgain looks for counters in a process that has become another program,
+// and may have none so far.
+func (l *liveTargets) lookAgain(t *liveTarget) error {
+	switch err := t.open(t.pid); {
+	case err == nil:
+		// It has begun since the first look: what cannot be its own is left out.
+		if t.history, err = live.NewHistory(nil); err == nil {
+			t.history.Take(nil)
+			err = l.look(t)
+		}
+		return err
+	case errors.Is(err, live.ErrNoCounters):
+		return nil
+	default:
+		t.ended = true // or may not be looked into
+		return err
 	}
 }
 

@@ -99,6 +99,7 @@ type image struct {
 
 	id     int  // of its load
 	broken bool // it could not be read, or is no longer what it was: find it anew
+	doubts int  // how often that was done because of a problem
 	gone   bool // and what is found then is another load
 
 	files   *earlierRuns            // that the program would write to, if they are followed
@@ -117,7 +118,13 @@ func Open(pid int) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{PID: pid, Name: pr.Name, proc: pr}
-	if err := p.refresh(false); err != nil {
+	for range tries + 1 {
+		if err = p.refresh(false); err != nil || !p.broken() {
+			break
+		}
+		time.Sleep(tryAgain)
+	}
+	if err != nil {
 		pr.Close()
 		return nil, err
 	}
@@ -205,14 +212,14 @@ func (p *Process) refresh(all bool) error {
 			before := im
 			im = p.find(mapped, maps, budget)
 			p.identify(im, before)
+			im.doubt(before)
 			changed = true
 		}
 		images = append(images, im)
 	}
 	changed = changed || len(images) != len(p.images)
 	p.text, p.images = text, images
-	broken := slices.ContainsFunc(images, func(im *image) bool { return im.broken })
-	if now, err := p.proc.MapText(); err != nil || broken || !bytes.Equal(now, text) {
+	if now, err := p.proc.MapText(); err != nil || p.broken() || !bytes.Equal(now, text) {
 		p.text = nil // look again next time
 	}
 	if !changed {
@@ -220,6 +227,19 @@ func (p *Process) refresh(all bool) error {
 	}
 	p.plan, err = newPlan(images, nearby)
 	return err
+}
+
+// doubt has an image with a problem be looked at again a few times: it may be
+// that it was just being loaded.
+func (im *image) doubt(before *image) {
+	if before != nil {
+		im.doubts = before.doubts
+	}
+	var unknown *UnknownVersionError
+	if im.problem != nil && !errors.As(im.problem, &unknown) && im.doubts < tries {
+		im.doubts++
+		im.broken = true
+	}
 }
 
 // found tells whether an image need not be looked at again. unsure: the memory
@@ -274,9 +294,9 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 			}
 		}
 	}
-	im.program = len(im.units) > 0 && mapped.IsProgram()
 	units, err := w.clang(im.code, mapped.Parts)
 	im.units, im.problem = append(im.units, units...), errors.Join(im.problem, err)
+	im.program = len(im.units) > 0 && mapped.IsProgram()
 	if errors.Is(im.problem, unix.EFAULT) {
 		im.broken, im.gone, im.problem = true, true, &ComesAndGoesError{im.path}
 	}
@@ -363,34 +383,77 @@ func (im *image) headOf(mapped *proc.Image, mem io.ReaderAt) error {
 // enough. A library that is just being closed is left out.
 func (p *Process) Snapshot() ([]Unit, error) {
 	begin := time.Now()
-	changes := 0
-	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
+	var earlier settledUnits
+	for try := 1; ; try++ {
+		before, began := p.fileStamps(), time.Now()
 		units, err := p.snapshot()
 		if len(units) == 0 {
 			return nil, err
 		}
-		writing, changed := p.settled(units)
-		if len(changed) > 0 {
-			if changes++; changes < tries {
-				continue
+		unsettled := p.unsettled(units, before, began)
+		earlier = earlier.with(units, unsettled)
+		again := slices.ContainsFunc(unsettled, func(im *image) bool {
+			return earlier[im.id] == nil && (try < settleTries || im.program && time.Since(begin) < writePatience)
+		})
+		if !again {
+			problems := []error{err}
+			for _, im := range unsettled {
+				var problem error
+				units, problem = earlier.replace(units, im)
+				problems = append(problems, problem)
 			}
-			units = slices.DeleteFunc(units, func(u Unit) bool { return changed[u.Load.ID] })
-			for _, im := range p.images {
-				if changed[im.id] {
-					err = errors.Join(err, &ComesAndGoesError{im.path})
-				}
+			if !p.wait(units, time.Since(begin)) {
+				p.judge(units)
+				return units, errors.Join(problems...)
 			}
 		}
-		if !p.wait(units, writing, time.Since(begin)) {
-			p.judge(units, writing)
-			return units, err
-		}
-		time.Sleep(wait)
+		time.Sleep(min(time.Millisecond<<min(try, 4), 10*time.Millisecond))
 	}
 }
 
-// tries is how often all images are read at once, before each is read alone.
-const tries = 3
+// settledUnits are the last counters of each load that were its own, of those
+// that were read for one snapshot.
+type settledUnits map[int][]Unit
+
+// with takes what was read, without what is unsettled.
+func (s settledUnits) with(units []Unit, unsettled []*image) settledUnits {
+	if len(unsettled) == 0 {
+		return s
+	}
+	now := make(settledUnits)
+	for _, u := range units {
+		if !slices.ContainsFunc(unsettled, func(im *image) bool { return im.id == u.Load.ID }) {
+			now[u.Load.ID] = append(now[u.Load.ID], u)
+		} else if s[u.Load.ID] != nil {
+			now[u.Load.ID] = s[u.Load.ID]
+		}
+	}
+	return now
+}
+
+// replace puts the last counters of an image in place of unsettled ones. Where
+// there are none those of a program say so, and those of a library are left out.
+func (s settledUnits) replace(units []Unit, im *image) ([]Unit, error) {
+	mine := func(u Unit) bool { return u.Load.ID == im.id }
+	if last := s[im.id]; last != nil {
+		return append(slices.DeleteFunc(units, mine), last...), nil
+	}
+	if !im.program {
+		return slices.DeleteFunc(units, mine), &ComesAndGoesError{im.path}
+	}
+	for _, u := range units {
+		if mine(u) {
+			u.Load.Writing = true
+		}
+	}
+	return units, nil
+}
+
+const (
+	tries       = 3 // of reading all images at once, before each is read alone
+	settleTries = 5 // before libraries that come and go meanwhile are left out
+	tryAgain    = 500 * time.Microsecond
+)
 
 func (p *Process) snapshot() ([]Unit, error) {
 	var err error
@@ -401,7 +464,8 @@ func (p *Process) snapshot() ([]Unit, error) {
 		if err != nil {
 			return nil, p.gone(err)
 		}
-		if slices.ContainsFunc(p.images, func(im *image) bool { return im.gone }) {
+		if p.broken() {
+			time.Sleep(tryAgain)
 			continue
 		}
 		if err = p.read(); err == nil {
@@ -418,6 +482,11 @@ func (p *Process) snapshot() ([]Unit, error) {
 // gone says of which process an error is.
 func (p *Process) gone(err error) error {
 	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
+}
+
+// broken tells whether there are images to be found anew.
+func (p *Process) broken() bool {
+	return slices.ContainsFunc(p.images, func(im *image) bool { return im.broken })
 }
 
 // findBroken marks the images that cannot be read, or are no longer what they

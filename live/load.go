@@ -88,7 +88,7 @@ func (p *Process) loads(images []*image, buf []byte) map[*image]*Load {
 	}
 	all := make(map[*image]*Load)
 	for _, im := range images {
-		l := &Load{ID: im.id, Path: im.path, At: im.start, Program: im.program, Group: im.id, Earlier: im.earlier}
+		l := &Load{ID: im.id, Path: im.path, At: im.start, Program: im.program, Group: im.id}
 		all[im] = l
 		if im.root == 0 {
 			continue

@@ -32,30 +32,92 @@ const (
 const (
 	lately    = time.Second
 	lockLooks = 8
+	moment    = 5 * time.Millisecond // from the end of writing to the flag, at most
 )
 
-// settled tells whether what was just read are counters of a program that was
-// not writing data files meanwhile. In changed are the numbers of loads that
-// have begun or ended to, or are gone.
-func (p *Process) settled(units []Unit) (writing bool, changed map[int]bool) {
-	looks := 1
-	if p.wroteLately() {
-		looks = lockLooks
+// A fileStamp tells when a file was written; zero: it is not there.
+type fileStamp struct {
+	inode      uint64
+	size       int64
+	time, made unix.Timespec
+}
+
+func stampOf(name string) fileStamp {
+	var st unix.Stat_t
+	if unix.Stat(name, &st) != nil {
+		return fileStamp{}
 	}
+	return fileStamp{st.Ino, st.Size, st.Mtim, st.Ctim}
+}
+
+func (s fileStamp) when() time.Time { return time.Unix(s.time.Unix()) }
+
+// fileStamps returns those of the files that are written first, by image.
+func (p *Process) fileStamps() map[*image]fileStamp {
+	stamps := make(map[*image]fileStamp)
+	place, err := p.placer()
+	if err != nil {
+		return stamps
+	}
+	for _, im := range p.images {
+		if len(im.units) > 0 {
+			stamps[im] = stampOf(place.of(im.writtenFirst()))
+		}
+	}
+	return stamps
+}
+
+// writtenFirst is the name of the unit that is first on the list.
+func (im *image) writtenFirst() string {
+	for _, u := range im.units {
+		if im.first != nil && u.addr == word(im.order, im.first, im.pointer) {
+			return u.name
+		}
+	}
+	return im.units[0].name
+}
+
+// unsettled returns the images whose data files the program was perhaps writing
+// while its counters were read: it has locked one, or has written it since a
+// moment before, or the flag in the root is another one now. A library may have
+// been closed, and opened again.
+func (p *Process) unsettled(units []Unit, before map[*image]fileStamp, began time.Time) []*image {
+	now := p.fileStamps()
+	looks := 1
+	for _, stamp := range now {
+		if time.Since(stamp.when()) < lately {
+			looks = lockLooks
+		}
+	}
+	var writing []*image
 	for range looks {
-		if writing = writing || p.writing(); writing {
+		if writing = p.writing(); writing != nil {
 			break
 		}
 	}
-	return writing, p.changed(units)
+	flags := p.flagsNow()
+	dumped := make(map[int]bool)
+	for _, u := range units {
+		dumped[u.Load.ID] = u.Load.Dumped
+	}
+	var unsettled []*image
+	for _, im := range p.images {
+		was, read := dumped[im.id]
+		if !read || was && flags[im] == rootDumped {
+			continue // what is written is known
+		}
+		stamp := now[im]
+		old, known := before[im]
+		if slices.Contains(writing, im) || flags[im] != 0 || known && stamp != old || stamp.when().After(began.Add(-moment)) {
+			unsettled = append(unsettled, im)
+		}
+	}
+	return unsettled
 }
 
-// wait tells whether counters should be read again, because in a moment they
-// may be better.
-func (p *Process) wait(units []Unit, writing bool, since time.Duration) bool {
-	if writing {
-		return since < writePatience
-	}
+// wait tells whether counters should be read again, because what has written its
+// data files may be gone in a moment.
+func (p *Process) wait(units []Unit, since time.Duration) bool {
 	dumped := make(map[int]bool)
 	for _, u := range units {
 		if u.Load.Dumped {
@@ -77,75 +139,55 @@ func (p *Process) wait(units []Unit, writing bool, since time.Duration) bool {
 	return again
 }
 
-// changed returns the loads whose flags are other ones now than in the snapshot,
-// or cannot be read.
-func (p *Process) changed(units []Unit) map[int]bool {
-	dumped := make(map[int]bool)
-	for _, u := range units {
-		dumped[u.Load.ID] = u.Load.Dumped
-	}
-	changed := make(map[int]bool)
+// flagsNow reads whether images with counters have the flag of a dump: 0 or
+// rootDumped, and -1 where the root is gone.
+func (p *Process) flagsNow() map[*image]int {
+	flags := make(map[*image]int)
 	for _, im := range p.images {
-		was, read := dumped[im.id]
-		if !read || im.root == 0 {
+		if im.root == 0 || len(im.units) == 0 {
 			continue
 		}
 		root := make([]byte, im.rootSize())
-		err := p.proc.ReadRanges([]proc.Range{{Addr: im.root, Bytes: root}})
-		if err != nil || !bytes.HasPrefix(root, im.first) || im.flags(root)&rootDumped != 0 != was {
-			changed[im.id] = true
+		if err := p.proc.ReadRanges([]proc.Range{{Addr: im.root, Bytes: root}}); err != nil || !bytes.HasPrefix(root, im.first) {
+			flags[im] = -1
+		} else {
+			flags[im] = im.flags(root) & rootDumped
 		}
 	}
-	return changed
+	return flags
 }
 
-// wroteLately tells whether the first data file of some image has been written a
-// moment ago, perhaps by the process.
-func (p *Process) wroteLately() bool {
-	place, err := p.placer()
-	if err != nil {
-		return false
-	}
-	for _, im := range p.images {
-		if len(im.units) == 0 {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Stat(place.of(im.units[0].name), &st) == nil && time.Since(time.Unix(st.Mtim.Unix())) < lately {
-			return true
-		}
-	}
-	return false
-}
-
-// writing tells whether the process writes a data file: whether it has locked
-// one.
-func (p *Process) writing() bool {
+// writing returns the images of which the process writes a data file now: which
+// it has locked.
+func (p *Process) writing() []*image {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
-		return false
+		return nil
 	}
 	locked := writeLocks(text, p.PID)
 	if len(locked) == 0 {
-		return false
+		return nil
 	}
 	// It may lock other files.
 	if place, err := p.placer(); err == nil {
 		for _, im := range p.images {
 			for _, u := range im.units {
-				var st unix.Stat_t
-				if unix.Stat(place.of(u.name), &st) == nil && slices.Contains(locked, st.Ino) {
-					return true
+				if slices.Contains(locked, stampOf(place.of(u.name)).inode) {
+					return []*image{im}
 				}
 			}
 		}
 	}
+	// It may have changed its environment, or its working directory.
 	dir := fmt.Sprintf("/proc/%d/fd/", p.PID)
 	open, err := os.ReadDir(dir)
-	return err == nil && slices.ContainsFunc(open, func(fd fs.DirEntry) bool {
+	if err == nil && slices.ContainsFunc(open, func(fd fs.DirEntry) bool {
 		name, err := os.Readlink(dir + fd.Name())
 		return err == nil && strings.HasSuffix(name, dataSuffix)
-	})
+	}) {
+		return p.images
+	}
+	return nil
 }
 
 const dataSuffix = ".gcda"
@@ -175,11 +217,10 @@ func writeLocks(locks []byte, pid int) (inodes []uint64) {
 // judge makes the counters of what the program has written its own again, as far
 // as it is known what came from the data files, and has the loads tell where it is
 // not.
-func (p *Process) judge(units []Unit, writing bool) {
+func (p *Process) judge(units []Unit) {
 	byLoad := make(map[int][]Unit)
 	for _, u := range units {
 		byLoad[u.Load.ID] = append(byLoad[u.Load.ID], u)
-		u.Load.Writing = writing && !u.Load.Dumped
 	}
 	for _, im := range p.images {
 		units := byLoad[im.id]
@@ -187,7 +228,7 @@ func (p *Process) judge(units []Unit, writing bool) {
 		case len(units) == 0:
 		case !units[0].Load.Dumped:
 			im.counted = units[0].Load.Counted
-			if p.FollowFiles && !writing {
+			if p.FollowFiles && !units[0].Load.Writing {
 				p.followFiles(im)
 			}
 		default:
@@ -209,7 +250,7 @@ func (p *Process) judge(units []Unit, writing bool) {
 
 // earlierRuns are the data files that an image would be written to, as they were before.
 type earlierRuns struct {
-	first  unix.Stat_t // when they are written, this one is
+	first  fileStamp // when they are written, this one is
 	counts map[string]*gcov.Counts
 }
 
@@ -220,12 +261,11 @@ func (p *Process) followFiles(im *image) {
 	if err != nil {
 		return
 	}
-	var st unix.Stat_t
-	_ = unix.Stat(place.of(im.units[0].name), &st) // zero: it is not there
-	if f := im.files; f != nil && f.first.Ino == st.Ino && f.first.Size == st.Size && f.first.Mtim == st.Mtim && f.first.Ctim == st.Ctim {
+	stamp := stampOf(place.of(im.writtenFirst()))
+	if im.files != nil && im.files.first == stamp {
 		return
 	}
-	im.files = &earlierRuns{st, make(map[string]*gcov.Counts)}
+	im.files = &earlierRuns{stamp, make(map[string]*gcov.Counts)}
 	for _, u := range im.units {
 		if c, err := readData(place.of(u.name)); err == nil && c.Stamp == u.stamp && c.Checksum == u.check {
 			im.files.counts[u.name] = c

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -166,6 +167,10 @@ func (p *Process) Close() error {
 // ran when it was opened; else ErrExited or ErrReplaced.
 func (p *Process) Check() error {
 	st, err := p.stat()
+	for n := 0; err == nil && n < 50 && st.start.Stack == 0 && p.Start.Stack != 0 && st.state != 'Z' && st.state != 'X'; n++ {
+		time.Sleep(time.Millisecond) // in the midst of exec or of its end
+		st, err = p.stat()
+	}
 	switch {
 	case err != nil:
 		return err
