@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -40,9 +39,9 @@ var (
 // rootInos are those of the files beside the processes; 1 is the directory's.
 const rootInos = 100
 
-func (r *rootNode) Lookup(_ context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+func (r *rootNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	if s, ok := specials[name]; ok {
-		return r.enter(r.file(s), fileMode, rootInos+uint64(s), &out.Attr), 0
+		return r.enter(r.file(s, caller(ctx)), fileMode, rootInos+uint64(s), &out.Attr), 0
 	}
 	p := r.m.table.named(name)
 	if p == nil {
@@ -55,11 +54,11 @@ func (r *rootNode) Lookup(_ context.Context, name string, out *fuse.EntryOut) (*
 }
 
 // file returns a file that is about all processes.
-func (r *rootNode) file(s special) *file {
+func (r *rootNode) file(s special, by uint32) *file {
 	if s == traceFile {
-		return &file{content: r.m.trace.content}
+		return &file{state: r.m.trace.lookup(by), opened: r.m.trace.open}
 	}
-	return &file{content: nothing, reset: func() {
+	return &file{state: empty, reset: func() {
 		for _, p := range r.m.everything() {
 			p.reset(nil)
 			p.trace.forget()
@@ -101,7 +100,11 @@ func (r *rootNode) enter(child fs.InodeEmbedder, mode uint32, ino uint64, attr *
 }
 
 func enter(parent *fs.Inode, child fs.InodeEmbedder, mode uint32, ino uint64, attr *fuse.Attr) *fs.Inode {
-	inode := parent.NewInode(context.Background(), child, fs.StableAttr{Mode: mode & syscall.S_IFMT, Ino: ino})
+	stable := fs.StableAttr{Mode: mode & syscall.S_IFMT, Ino: ino}
+	if f, ok := child.(*file); ok {
+		stable.Gen = f.state.generation
+	}
+	inode := parent.NewInode(context.Background(), child, stable)
 	plain(attr, mode)
 	switch child := inode.Operations().(type) {
 	case *file:
@@ -150,16 +153,25 @@ func (d *directory) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOu
 	return 0
 }
 
-func (d *directory) Lookup(_ context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	n := d.p.lookup(d.n, name)
 	if n == nil {
 		return nil, syscall.ENOENT
 	}
-	child, mode := d.child(n), n.mode()
+	child, mode := d.child(n, caller(ctx)), n.mode()
 	return enter(&d.Inode, child, mode, n.ino, &out.Attr), 0
 }
 
-func (d *directory) child(n *node) fs.InodeEmbedder {
+// caller is the thread that asks.
+func caller(ctx context.Context) uint32 {
+	c, _ := fuse.FromContext(ctx)
+	if c == nil {
+		return 0
+	}
+	return c.Pid
+}
+
+func (d *directory) child(n *node, by uint32) fs.InodeEmbedder {
 	p := d.p
 	switch {
 	case n.children != nil:
@@ -167,13 +179,14 @@ func (d *directory) child(n *node) fs.InodeEmbedder {
 	case n.link != "":
 		return &link{to: n.link}
 	case n.special == traceFile:
-		return &file{content: p.trace.content}
+		return &file{state: p.trace.lookup(by), opened: p.trace.open}
 	case n.special == resetFile:
-		return &file{content: nothing, reset: func() { p.reset(nil); p.trace.forget(); p.m.trace.forget() }}
+		return &file{state: empty, reset: func() { p.reset(nil); p.trace.forget(); p.m.trace.forget() }}
 	}
 	return &file{
-		content: func(opened bool) ([]byte, time.Time) { return p.content(n, opened) },
-		reset:   func() { p.reset(n); p.trace.forget(); p.m.trace.forget() },
+		state:  p.lookupState(n, by),
+		opened: func() { p.open(n) },
+		reset:  func() { p.reset(n); p.trace.forget(); p.m.trace.forget() },
 	}
 }
 
@@ -215,62 +228,66 @@ func (l *link) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 	return 0
 }
 
-// A file has content that is made when it is opened. Writing 0 to it resets.
-type file struct {
-	fs.Inode
-	content func(opened bool) ([]byte, time.Time)
-	reset   func() // nil: not to be written
-
-	mu   sync.Mutex
-	open []*frozen // for reading, the last one opened last
+// A state is what a file holds from some time on, until that changes. It never
+// changes itself.
+type state struct {
+	content    []byte
+	at         time.Time // of the first snapshot that had it
+	generation uint64    // its number among the states of the file
 }
 
-// A frozen is an open file.
-type frozen struct {
-	content []byte
-	at      time.Time
+// empty is the state of a file that is only written.
+var empty = &state{at: started}
+
+// next returns the state with that content: s, or the one after it.
+func (s *state) next(content []byte, at time.Time) *state {
+	switch {
+	case s == nil:
+		return &state{content: content, at: at, generation: 1}
+	case bytes.Equal(s.content, content):
+		return s
+	}
+	return &state{content: content, at: at, generation: s.generation + 1}
+}
+
+// A file is one state of a file. The kernel keeps pages, size and times of an
+// inode, whoever has opened it: so each state is an inode of its own, although
+// all tell the same number (which cp compares), and what a name leads to is
+// decided when it is looked up, which open does each time. Writing 0 to any of
+// them resets.
+type file struct {
+	fs.Inode
+	state  *state
+	opened func() // tells that somebody reads the state
+	reset  func() // nil: not to be written
 }
 
 var (
 	_ fs.NodeOpener    = (*file)(nil)
 	_ fs.NodeReader    = (*file)(nil)
 	_ fs.NodeWriter    = (*file)(nil)
-	_ fs.NodeReleaser  = (*file)(nil)
 	_ fs.NodeGetattrer = (*file)(nil)
 	_ fs.NodeSetattrer = (*file)(nil)
 )
 
-// nothing is the content of a file that is only written.
-func nothing(bool) ([]byte, time.Time) { return nil, time.Now() }
-
-// Open freezes the content. The kernel must not keep it: the next open may see
-// another.
+// Open lets the kernel keep what is read, for it does not change; what is
+// written it must not take for that.
 func (f *file) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	writes := flags&syscall.O_ACCMODE != syscall.O_RDONLY
-	if writes && f.reset == nil {
+	access := flags & syscall.O_ACCMODE
+	if access != syscall.O_RDONLY && f.reset == nil {
 		return nil, 0, syscall.EACCES
 	}
-	h := new(frozen)
-	if flags&syscall.O_ACCMODE != syscall.O_WRONLY {
-		h.content, h.at = f.content(true)
-		f.mu.Lock()
-		f.open = append(f.open, h)
-		f.mu.Unlock()
+	if access != syscall.O_WRONLY && f.opened != nil {
+		f.opened()
 	}
-	return h, fuse.FOPEN_DIRECT_IO, 0
+	if access != syscall.O_RDONLY {
+		return nil, fuse.FOPEN_DIRECT_IO, 0
+	}
+	return nil, fuse.FOPEN_KEEP_CACHE, 0
 }
 
-func (f *file) Release(_ context.Context, h fs.FileHandle) syscall.Errno {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if i := slices.Index(f.open, h.(*frozen)); i >= 0 {
-		f.open = slices.Delete(f.open, i, i+1)
-	}
-	return 0
-}
-
-func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	content := h.(*frozen).content
+func (f *file) Read(_ context.Context, _ fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	content := f.state.content
 	if off >= int64(len(content)) {
 		return fuse.ReadResultData(nil), 0
 	}
@@ -279,6 +296,9 @@ func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) 
 
 // Write resets. What is written can only be 0, at the beginning.
 func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
+	if f.reset == nil {
+		return 0, syscall.EACCES
+	}
 	if off != 0 || len(data) > 16 || string(bytes.TrimSpace(data)) != "0" {
 		return 0, syscall.EINVAL
 	}
@@ -291,26 +311,14 @@ func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 	return 0
 }
 
-// attributes sets mode, size and time; the last two are those of what was opened last, since the
-// kernel does not tell who of several asks, or else those of now.
 func (f *file) attributes(attr *fuse.Attr) {
-	f.mu.Lock()
-	var last *frozen
-	if n := len(f.open); n > 0 {
-		last = f.open[n-1]
-	}
-	f.mu.Unlock()
-	if last == nil {
-		last = new(frozen)
-		last.content, last.at = f.content(false)
-	}
 	attr.Mode, attr.Nlink = fileMode, 1
 	if f.reset == nil {
 		attr.Mode &^= 0o222
 	}
-	attr.Size = uint64(len(last.content))
+	attr.Size = uint64(len(f.state.content))
 	attr.Blocks = (attr.Size + 511) / 512
-	attr.SetTimes(&last.at, &last.at, &last.at)
+	attr.SetTimes(&f.state.at, &f.state.at, &f.state.at)
 }
 
 // Setattr accepts that the file is made empty, as shells do before writing, and

@@ -17,8 +17,9 @@
 // What a file holds is decided when it is opened: the counters of the whole
 // process are read then. Opening many files, as lcov does, would read them as
 // often; a snapshot therefore also serves those who open another file within
-// [sharing] times what it took, a millisecond for most programs. The size that
-// is told is that of the content which was opened last.
+// [sharing] times what it took, a millisecond for most programs. Each state of
+// a file is an inode of its own for the kernel, see [file]: nobody's pages, size
+// or times change because another one has opened the file later.
 //
 // # What has ended
 //

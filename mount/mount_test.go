@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -93,7 +94,12 @@ func read(t *testing.T, name string) []byte {
 // in each object of testdata.
 func calls(t *testing.T, name string) int64 {
 	t.Helper()
-	c, err := gcov.ReadCounts(read(t, name))
+	return callsIn(t, read(t, name))
+}
+
+func callsIn(t *testing.T, data []byte) int64 {
+	t.Helper()
+	c, err := gcov.ReadCounts(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +108,7 @@ func calls(t *testing.T, name string) int64 {
 			return arcs.At(0)
 		}
 	}
-	t.Fatalf("%s: no function has one counter", name)
+	t.Fatal("no function has one counter")
 	return 0
 }
 
@@ -301,6 +307,102 @@ with open(sys.argv[1], "rb") as f:
 	if got := read(t, filepath.Join(dir, "copy")); !bytes.Equal(got, now) {
 		t.Errorf("copied: %x\nread: %x", got, now)
 	}
+}
+
+// TestMapped maps a file, privately and shared, before and after the program has
+// counted on: who opened it first sees what was then, and others do not change
+// that, by reading, mapping or resetting.
+func TestMapped(t *testing.T) {
+	dir := build(t)
+	p := start(t, dir, "mounttest")
+	tree := mounted(t, strconv.Itoa(p.pid()))
+	name := filepath.Join(p.directory(tree), dir, "work.gcda")
+	p.tell("work", "done")
+	type mapping struct {
+		flags         int
+		bytes, opened []byte
+	}
+	var all []mapping
+	for range 3 {
+		for _, flags := range []int{unix.MAP_PRIVATE, unix.MAP_SHARED} {
+			f, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			info, err := f.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, flags)
+			if err != nil {
+				t.Fatalf("mapping with flags %#x: %v", flags, err)
+			}
+			defer unix.Munmap(b)
+			p.tell("work", "done")
+			read(t, name)
+			// Nobody has touched the mapping so far.
+			opened := make([]byte, info.Size())
+			if _, err := f.ReadAt(opened, 0); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, mapping{flags, b, opened})
+		}
+		tool(t, dir, "sh", "-c", `echo 0 > "$0"`, name)
+	}
+	for i, m := range all {
+		if !bytes.Equal(m.bytes, m.opened) {
+			t.Errorf("mapping %d, flags %#x:\n%x\nread:\n%x", i, m.flags, m.bytes, m.opened)
+		}
+		if n := callsIn(t, m.opened); n != []int64{1, 2, 0, 1, 0, 1}[i] {
+			t.Errorf("opening %d: %d calls", i, n)
+		}
+	}
+}
+
+// TestCopy copies the tree: of a program that counts with cp, and of one that
+// stands still with tar, which looks at times and sizes before and after.
+func TestCopy(t *testing.T) {
+	dir := build(t)
+	p := start(t, dir, "mounttest")
+	tree := mounted(t, strconv.Itoa(p.pid()))
+	p.tell("work", "done")
+	name := filepath.Join(p.directory(tree), dir, "work.gcda")
+	until(t, "the work is seen", func() bool { return calls(t, name) == 1 })
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		tool(t, dir, "tar", "chf", "copy.tar", tree)
+		time.Sleep(20 * time.Millisecond)
+	}
+	if again, err := os.Stat(name); err != nil || !again.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the time of a file that is as it was: %v, then %v, %v", before.ModTime(), again.ModTime(), err)
+	}
+	p.tell("work", "done")
+	until(t, "the work is seen", func() bool { return calls(t, name) == 2 })
+	after, err := os.Stat(name)
+	if err != nil || !after.ModTime().After(before.ModTime()) || !os.SameFile(before, after) {
+		t.Errorf("the time of a file that has changed: %v, then %v, %v; the same inode: %v", before.ModTime(), after.ModTime(), err, os.SameFile(before, after))
+	}
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				p.tell("work", "done")
+			}
+		}
+	})
+	for i := range 20 {
+		tool(t, dir, "cp", "-r", filepath.Dir(name), fmt.Sprintf("copy%d", i))
+	}
+	close(stop)
+	busy.Wait()
 }
 
 // TestEnd kills a program while it is read, lets another one become something

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +43,13 @@ type process struct {
 	source source     // nil when the process has ended
 	reply  chan reply // of a snapshot that is being taken; nil: none is
 	at     time.Time  // when the last snapshot was begun
+	looked bool       // it was, or has become, one for somebody who looks up a file
 	took   time.Duration
 	round  int // of the last snapshot that was read
-	units  map[unitKey]*unit
-	root   *node
+	// version is increased when the counts that are shown may have changed.
+	version int
+	units   map[unitKey]*unit
+	root    *node
 }
 
 // A unitKey tells the units of a process apart.
@@ -105,7 +110,7 @@ func (p *process) refresh(always bool) {
 			to <- reply{units, err}
 		}(p.source, p.reply)
 	}
-	p.at = time.Now()
+	p.at, p.looked = time.Now(), false
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -162,6 +167,7 @@ func (p *process) close() {
 // unloaded, keep what they had.
 func (p *process) take(units []live.Unit) {
 	p.round++
+	p.version++
 	var added []*unit
 	for _, u := range units {
 		key := unitKey{image: u.Image, name: u.Name, stamp: u.Counts.Stamp}
@@ -259,16 +265,25 @@ func clone(c *gcov.Counts) *gcov.Counts {
 	return d
 }
 
-// content returns the data file of a node as it is now, and when that was. It
-// is asked when the file is opened, and when only its size is wanted.
-func (p *process) content(n *node, opened bool) ([]byte, time.Time) {
+// lookupState returns the data file of a node as it is now, for a thread that may
+// be about to open it.
+func (p *process) lookupState(n *node, by uint32) *state {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refresh(opened && n.opened.Equal(p.at))
-	if opened {
-		n.opened = p.at
+	p.refresh(!p.looked || n.looks.used(p.at, by))
+	p.looked = true
+	n.looks.add(p.at, by)
+	if n.state == nil || n.version != p.version {
+		n.state, n.version = n.state.next(n.encode(), p.at), p.version
 	}
-	return n.encode(), p.at
+	return n.state
+}
+
+// open notes that the state of a node was opened.
+func (p *process) open(n *node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n.looks.opened = true
 }
 
 // encode returns the data file. The process must be locked.
@@ -289,6 +304,7 @@ func (p *process) reset(n *node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)
+	p.version++
 	if n != nil {
 		for _, u := range n.units {
 			u.reset()
@@ -335,8 +351,8 @@ func (p *process) images() []report.Image {
 		if n.units != nil {
 			images = append(images, p.image(n.units[0].name, n.encode()))
 		}
-		for _, child := range n.children {
-			walk(child)
+		for _, name := range slices.Sorted(maps.Keys(n.children)) {
+			walk(n.children[name])
 		}
 	}
 	walk(p.root)

@@ -14,32 +14,40 @@ import (
 type tracefile struct {
 	render func() []byte
 
-	mu     sync.Mutex
-	bytes  []byte
-	at     time.Time // when it was begun
-	took   time.Duration
-	opened bool
+	mu    sync.Mutex
+	state *state
+	fresh bool      // the state was made since the last reset
+	at    time.Time // when making it was begun
+	took  time.Duration
+	looks looks
 }
 
-// content returns the tracefile as it is now and when that was. One that was
-// opened is not opened again, but a recent one serves those who want the size.
-func (t *tracefile) content(opened bool) ([]byte, time.Time) {
+// lookup returns the tracefile as it is now, for a thread that may be about to
+// open it.
+func (t *tracefile) lookup(by uint32) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes == nil || opened && t.opened || time.Since(t.at) >= min(sharing*t.took, maxShared) {
-		t.at, t.opened = time.Now(), false
-		t.bytes = t.render()
+	if !t.fresh || t.looks.used(t.at, by) || time.Since(t.at) >= min(sharing*t.took, maxShared) {
+		t.at, t.fresh = time.Now(), true
+		t.state = t.state.next(t.render(), t.at)
 		t.took = time.Since(t.at)
 	}
-	t.opened = t.opened || opened
-	return t.bytes, t.at
+	t.looks.add(t.at, by)
+	return t.state
+}
+
+// open notes that the state was opened.
+func (t *tracefile) open() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looks.opened = true
 }
 
 // forget has the next content made anew.
 func (t *tracefile) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.bytes = nil
+	t.fresh = false
 }
 
 // tracefile makes one of the processes. What is left out is said in comments,

@@ -18,8 +18,27 @@ type node struct {
 	units    []*unit          // what a file of counters is the sum of
 	special  special
 
-	opened time.Time // which snapshot the file was opened with last
+	state   *state // of a file of counters; nil: nobody has looked
+	version int    // of the process's counts, from which it was made
+	looks   looks
 }
+
+// Looks tell whether a snapshot still serves those who look up a file, or has
+// served somebody who may have done something since and looks again.
+type looks struct {
+	at     time.Time // which snapshot served last
+	by     uint32    // the thread that it served
+	opened bool      // and opened the file
+}
+
+// used tells whether a thread needs a newer snapshot than that of the given time.
+// One that looks twice before it opens, as the kernel does when another state
+// comes in place of one that it knows, does not.
+func (l *looks) used(at time.Time, by uint32) bool {
+	return l.at.Equal(at) && (l.opened || l.by != by)
+}
+
+func (l *looks) add(at time.Time, by uint32) { *l = looks{at: at, by: by} }
 
 // A special is a file that is not about one object.
 type special int
