@@ -144,6 +144,7 @@ func TestTools(t *testing.T) {
 	tree := mounted(t, "mounttest")
 	p.tell("work", "done")
 	p.tell("load "+dir+"/library.so", "done")
+	p.tell("run", "done")
 	process := p.directory(tree)
 	objects := filepath.Join(process, dir)
 	until(t, "the library is there", func() bool {
@@ -480,9 +481,31 @@ func TestAppear(t *testing.T) {
 		t.Errorf("the library is not open: %v", err)
 	}
 	p.tell("load "+dir+"/library.so", "done")
+	p.tell("run", "done")
 	until(t, "the library is seen", func() bool { _, err := os.Stat(objects + "/library.gcda"); return err == nil })
 	if n := calls(t, objects+"/library.gcda"); n != 1 {
 		t.Errorf("%d calls in the library, want 1", n)
+	}
+}
+
+// TestLaterLibrary mounts a program, by its pid and by its name, whose first
+// counters come with a library.
+func TestLaterLibrary(t *testing.T) {
+	dir := build(t)
+	p := start(t, dir, "mounthost")
+	for _, target := range []string{strconv.Itoa(p.pid()), "mounthost"} {
+		m := mountAt(t, t.TempDir(), target)
+		if n := m.Processes(); n != 0 {
+			t.Fatalf("%d processes have counters so far", n)
+		}
+		p.tell("load "+dir+"/library.so", "done")
+		p.tell("run", "done")
+		name := filepath.Join(p.directory(m.Dir()), dir, "library.gcda")
+		until(t, "the library is seen", func() bool { _, err := os.Stat(name); return err == nil })
+		if n := calls(t, name); n != 1 {
+			t.Errorf("%d calls in the library, want 1", n)
+		}
+		p.tell("unload", "done")
 	}
 }
 

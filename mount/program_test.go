@@ -22,8 +22,9 @@ type program struct {
 	said *bufio.Reader
 }
 
-// build builds mounttest, a name that no other test uses, and library.so in an
-// empty directory, with the compiler of Debian 12.
+// build builds mounttest, a name that no other test uses, the same without
+// counters as mounthost, and library.so in an empty directory, with the compiler
+// of Debian 12.
 func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +40,8 @@ func build(t *testing.T) string {
 	for _, args := range []string{
 		"-c driver.c",
 		"--coverage -c work.c",
-		"--coverage -o mounttest driver.o work.o -ldl",
+		"--coverage -Wl,-u,__gcov_dump,-u,__gcov_reset -o mounttest driver.o work.o -ldl",
+		"-o mounthost driver.o -x c work.c -ldl",
 		"--coverage -fPIC -c library.c",
 		"--coverage -shared -o library.so library.o",
 	} {
@@ -66,7 +68,7 @@ func tool(t *testing.T, dir, name string, args ...string) string {
 // start starts mounttest of a directory, by a name of its own.
 func start(t *testing.T, dir, name string) *program {
 	t.Helper()
-	if name != "mounttest" {
+	if name != "mounttest" && name != "mounthost" {
 		if err := os.Link(filepath.Join(dir, "mounttest"), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

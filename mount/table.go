@@ -180,8 +180,8 @@ func (t *targets) find() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// firstScan looks for all processes. A pid that was asked for must be there; a
-// name may come later.
+// firstScan looks for all processes. A pid that was asked for must be there, a
+// name may come later, and so may the counters of both: with a library.
 func (m *Mount) firstScan() error {
 	if m.targets.kernel {
 		k, err := live.OpenKernel("")
@@ -193,7 +193,10 @@ func (m *Mount) firstScan() error {
 		m.table.add(p)
 	}
 	for _, pid := range m.targets.pids {
-		if err := m.adopt(pid); err != nil {
+		switch err := m.adopt(pid); {
+		case errors.Is(err, live.ErrNoCounters):
+			m.notice(fmt.Sprintf("%v; it appears when it opens a library that has some", err))
+		case err != nil:
 			return err
 		}
 	}
@@ -255,7 +258,8 @@ func (t *table) denied() int {
 
 const (
 	oftenUntil = 10 * time.Second // after this time a process is only looked at
-	seldom     = 10 * time.Second // so often, if its memory map has changed
+	seldom     = 10 * time.Second // so often, if its memory map has changed;
+	wanted     = time.Second      // so often if it was asked for
 )
 
 // look looks for counters in a process that had none so far. A young one may
@@ -275,7 +279,11 @@ func (m *Mount) look(pid int) {
 		*l = look{id: id, first: now}
 	}
 	age := now.Sub(l.first)
-	l.again = now.Add(min(age, seldom))
+	rest := wanted
+	if m.targets.all {
+		rest = seldom
+	}
+	l.again = now.Add(min(age, rest))
 	if age > oftenUntil && !l.changed(pid) {
 		return
 	}

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 int work(int n);
-extern void __gcov_dump(void);
+/* Not there in a program without counters. */
+extern void __gcov_dump(void) __attribute__((weak));
+extern void __gcov_reset(void) __attribute__((weak));
 
 int main(int argc, char **argv)
 {
 	char line[4096];
+	void *library = NULL;
 
 	printf("ready\n");
 	fflush(stdout);
@@ -20,11 +23,14 @@ int main(int argc, char **argv)
 			work(7);
 		} else if (!strcmp(line, "dump")) {
 			__gcov_dump();
+		} else if (!strcmp(line, "reset")) {
+			__gcov_reset();
 		} else if (!strncmp(line, "load ", 5)) {
-			void *library = dlopen(line + 5, RTLD_NOW);
-			int (*run)(int) = library ? (int (*)(int))dlsym(library, "run") : NULL;
-			if (run)
-				run(3);
+			library = dlopen(line + 5, RTLD_NOW);
+		} else if (!strcmp(line, "run")) {
+			((int (*)(int))dlsym(library, "run"))(3);
+		} else if (!strcmp(line, "unload")) {
+			dlclose(library);
 		} else if (!strncmp(line, "exec ", 5)) {
 			execl(line + 5, line + 5, (char *)NULL);
 		}
