@@ -45,30 +45,32 @@ type process struct {
 	at     time.Time  // when the last snapshot was begun
 	looked bool       // it was, or has become, one for somebody who looks up a file
 	took   time.Duration
-	round  int // of the last snapshot that was read
+	read   bool // there was one
 	// version is increased when the counts that are shown may have changed.
 	version int
-	units   map[unitKey]*unit
+	history *live.History
+	units   []*unit          // of the history, in its order
+	here    map[unitKey]bool // which are in the last snapshot
+	events  []string         // what happened to the counters, each once
 	root    *node
 }
 
-// A unitKey tells the units of a process apart.
+// A unitKey tells the units of a process apart, but those of a library that is
+// loaded twice.
 type unitKey struct {
 	image, name string
 	stamp       uint32
-	nth         int // of those that are alike: a library may be loaded twice
 }
 
-// A unit is the counters of one object.
-type unit struct {
-	name   string
-	counts *gcov.Counts // as they were read last
-	base   *gcov.Counts // what was counted before the last reset, or nil
-	round  int          // the snapshot that had it last
-}
+func keyOf(u live.Unit) unitKey { return unitKey{u.Image, u.Name, u.Counts.Stamp} }
+
+// A unit is the counters of one object, with what is shown of them. The counts
+// are not to be changed.
+type unit struct{ live.Unit }
 
 func newProcess(m *Mount, pid int, name, fsRoot string, s source) *process {
-	p := &process{m: m, pid: pid, name: name, fsRoot: fsRoot, source: s, units: make(map[unitKey]*unit), root: newDirectory(m.nextIno)}
+	p := &process{m: m, pid: pid, name: name, fsRoot: fsRoot, source: s, root: newDirectory(m.nextIno)}
+	p.history, _ = live.NewHistory(nil) // only a baseline can be bad
 	p.trace.render = func() []byte { return m.tracefile([]*process{p}) }
 	return p
 }
@@ -81,7 +83,7 @@ func (p *process) keep() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pid != 0 || p.round == 0 {
+	if p.pid != 0 || !p.read {
 		p.refresh(false)
 	}
 }
@@ -134,13 +136,14 @@ func (p *process) replied(r reply) {
 
 // use takes what a snapshot has given.
 func (p *process) use(r reply) {
-	if len(r.units) > 0 {
+	none := errors.Is(r.err, live.ErrNoCounters) // all libraries are closed
+	if len(r.units) > 0 || none {
 		p.take(r.units)
 	}
 	switch {
 	case errors.Is(r.err, proc.ErrExited), errors.Is(r.err, proc.ErrReplaced):
 		p.end()
-	case r.err != nil:
+	case r.err != nil && !none:
 		p.m.notice(fmt.Sprintf("%s: %v", p.name, r.err))
 	}
 }
@@ -163,34 +166,50 @@ func (p *process) close() {
 	}
 }
 
-// take remembers what was read. Units that are gone, with a library that was
-// unloaded, keep what they had.
+// take remembers what was read.
 func (p *process) take(units []live.Unit) {
-	p.round++
-	p.version++
-	var added []*unit
+	p.read = true
+	p.here = make(map[unitKey]bool, len(units))
 	for _, u := range units {
-		key := unitKey{image: u.Image, name: u.Name, stamp: u.Counts.Stamp}
-		for p.units[key] != nil && p.units[key].round == p.round {
-			key.nth++
-		}
-		known := p.units[key]
-		if known == nil {
-			known = &unit{name: u.Name}
-			p.units[key] = known
-			added = append(added, known)
-		}
-		known.counts, known.round = u.Counts, p.round
+		p.here[keyOf(u)] = true
 	}
-	for _, u := range added {
-		p.place(u)
+	for _, e := range p.history.Take(units) {
+		p.tell(e)
+	}
+	p.show()
+}
+
+// tell has the user know what happened to counters: where he reads, and now. That
+// a library is closed is neither here nor there.
+func (p *process) tell(e live.Event) {
+	if text := oneLine(e.String()); e.Kind != live.Closed && !slices.Contains(p.events, text) && len(p.events) < maxEvents {
+		p.events = append(p.events, text)
+		if e.Kind != live.Reloaded {
+			p.m.notice(p.name + ": " + text)
+		}
+	}
+}
+
+// maxEvents is how many things are told about a process.
+const maxEvents = 100
+
+// show takes the counts of the history, and gives units that are new their files.
+func (p *process) show() {
+	p.version++
+	for i, u := range p.history.Units() {
+		if i < len(p.units) {
+			p.units[i].Unit = u
+			continue
+		}
+		p.units = append(p.units, &unit{u})
+		p.place(p.units[i])
 	}
 }
 
 // place gives a unit its file, with links beside. A name that several have is
 // one file, as it is on disk: the sum, if they are of one object.
 func (p *process) place(u *unit) {
-	parts := components(u.name)
+	parts := components(u.Name)
 	for n := 1; n <= maxCopies; n++ {
 		leaf := p.root.at(withCopy(parts, n), p.m.nextIno)
 		switch {
@@ -199,32 +218,28 @@ func (p *process) place(u *unit) {
 		case leaf.isNew():
 			leaf.units = []*unit{u}
 			p.links(u, n)
-		case p.gone(leaf):
-			leaf.units = []*unit{u} // its library was built and loaded anew
-		case clone(leaf.units[0].counts).Merge(u.counts) == nil:
+		case leaf.units[0].Counts.Clone().Merge(u.Counts) == nil:
 			leaf.units = append(leaf.units, u)
+		case p.gone(leaf):
+			leaf.units = []*unit{u}
+			p.m.notice(fmt.Sprintf("%s: %s: its library was built and loaded anew: the counts of the one before are left out", p.name, u.Name))
 		default:
 			continue // another object of the same name
 		}
 		return
 	}
-	p.m.notice(fmt.Sprintf("%s: %s: left out, too many objects have this name", p.name, u.name))
+	p.m.notice(fmt.Sprintf("%s: %s: left out, too many objects have this name", p.name, u.Name))
 }
 
 // gone tells whether none of a file's units is in the last snapshot.
 func (p *process) gone(leaf *node) bool {
-	for _, u := range leaf.units {
-		if u.round == p.round {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(leaf.units, func(u *unit) bool { return p.here[keyOf(u.Unit)] })
 }
 
 // links puts links to the notes and to the sources of a unit into the tree.
 func (p *process) links(u *unit, n int) {
-	notes, sources := p.m.sources.of(p.image(u.name, u.counts.Encode()))
-	p.link(notesName(u.name), n, notes)
+	notes, sources := p.m.sources.of(p.image(u.Name, u.Counts.Encode()))
+	p.link(notesName(u.Name), n, notes)
 	for _, s := range sources {
 		p.link(s.name, n, s.path)
 	}
@@ -239,30 +254,6 @@ func (p *process) link(name string, n int, target string) {
 	if leaf := p.root.at(withCopy(components(name), n), p.m.nextIno); leaf != nil && leaf.isNew() {
 		leaf.link = target
 	}
-}
-
-// since returns what was counted since the last reset. The result is not to be
-// changed.
-func (u *unit) since() *gcov.Counts {
-	if u.base == nil {
-		return u.counts
-	}
-	c := clone(u.counts)
-	if err := c.Subtract(u.base); err != nil {
-		return u.counts // counts of another build are none that the base has
-	}
-	return c
-}
-
-func (u *unit) reset() { u.base = u.counts }
-
-// clone copies counts, which merging and subtracting change.
-func clone(c *gcov.Counts) *gcov.Counts {
-	d, err := gcov.ReadCounts(c.Encode())
-	if err != nil {
-		panic(fmt.Sprintf("mount: counts cannot be read back: %v", err))
-	}
-	return d
 }
 
 // lookupState returns the data file of a node as it is now, for a thread that may
@@ -288,12 +279,12 @@ func (p *process) open(n *node) {
 
 // encode returns the data file. The process must be locked.
 func (n *node) encode() []byte {
-	c := n.units[0].since()
+	c := n.units[0].Counts
 	if len(n.units) > 1 {
-		c = clone(c)
+		c = c.Clone()
 		for _, u := range n.units[1:] {
 			// place has tried it: they are of one object.
-			_ = c.Merge(u.since())
+			_ = c.Merge(u.Counts)
 		}
 	}
 	return c.Encode()
@@ -304,16 +295,14 @@ func (p *process) reset(n *node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)
-	p.version++
-	if n != nil {
-		for _, u := range n.units {
-			u.reset()
-		}
-		return
+	if n == nil {
+		p.history.Reset(nil)
+	} else {
+		p.history.Reset(func(u live.Unit) bool {
+			return slices.ContainsFunc(n.units, func(of *unit) bool { return keyOf(of.Unit) == keyOf(u) })
+		})
 	}
-	for _, u := range p.units {
-		u.reset()
-	}
+	p.show()
 }
 
 // lookup returns an entry of a directory of the tree, having looked for new
@@ -340,8 +329,9 @@ func (p *process) list(dir *node, f func(name string, n *node)) {
 	}
 }
 
-// images returns all files of counters of the process.
-func (p *process) images() []report.Image {
+// images returns all files of counters of the process, and what is to be told of
+// them.
+func (p *process) images() ([]report.Image, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)
@@ -349,12 +339,12 @@ func (p *process) images() []report.Image {
 	var walk func(n *node)
 	walk = func(n *node) {
 		if n.units != nil {
-			images = append(images, p.image(n.units[0].name, n.encode()))
+			images = append(images, p.image(n.units[0].Name, n.encode()))
 		}
 		for _, name := range slices.Sorted(maps.Keys(n.children)) {
 			walk(n.children[name])
 		}
 	}
 	walk(p.root)
-	return images
+	return images, slices.Clone(p.events)
 }

@@ -333,11 +333,15 @@ func (m *Mount) adopt(pid int) error {
 // directoryName is how the directory of a process is called. Programs choose
 // their names themselves.
 func directoryName(pid int, name string) string {
-	safe := strings.Map(func(r rune) rune {
-		if r == '/' || r < ' ' || r == 0x7f {
+	return fmt.Sprintf("%d-%s", pid, strings.ReplaceAll(oneLine(name), "/", "_"))
+}
+
+// oneLine replaces what has no place in a line.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
 			return '_'
 		}
 		return r
-	}, name)
-	return fmt.Sprintf("%d-%s", pid, safe)
+	}, s)
 }

@@ -54,8 +54,13 @@ func (t *tracefile) forget() {
 // which lcov skips.
 func (m *Mount) tracefile(processes []*process) []byte {
 	var images []report.Image
+	b := new(bytes.Buffer)
 	for _, p := range processes {
-		images = append(images, p.images()...)
+		more, events := p.images()
+		images = append(images, more...)
+		for _, e := range events {
+			fmt.Fprintf(b, "# footfall: %s: %s\n", p.name, e)
+		}
 	}
 	objects := m.sources.pair(images)
 	resolver, err := report.NewSources(m.sources.options)
@@ -63,7 +68,6 @@ func (m *Mount) tracefile(processes []*process) []byte {
 		panic("mount: options were right before: " + err.Error())
 	}
 	set, problems, _ := gcov.Collect(objects.Units, gcov.CollectOptions{Source: resolver.Resolve})
-	b := bytes.NewBuffer([]byte{})
 	for _, p := range append(objects.Problems, report.Collected(problems)...) {
 		fmt.Fprintf(b, "# footfall: %v\n", p)
 	}
