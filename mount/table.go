@@ -320,6 +320,7 @@ func (m *Mount) adopt(pid int) error {
 	if err != nil {
 		return err
 	}
+	source.FollowFiles = true
 	p := newProcess(m, pid, directoryName(pid, source.Name), source.Root(), source)
 	p.keep()
 	if len(p.units) == 0 { // it has ended already
