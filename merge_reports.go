@@ -147,7 +147,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		}
 		report.Subtract(set, other)
 	}
-	report.Reconcile(set)
+	report.PrintProblems(p.stderr, report.Reconcile(set), o.verbose)
 	return p.print(set)
 }
 

@@ -16,8 +16,7 @@ import (
 // what has no name in the reports, are of; "" for none.
 func collect(objects *report.Objects, sources *report.Sources, test string, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
 	set, problems, stats := gather(objects, sources, test, stderr)
-	report.Reconcile(set)
-	return set, problems, stats
+	return set, append(problems, report.Reconcile(set)...), stats
 }
 
 // gather is collect without reconciling what is to be merged with more.

@@ -375,13 +375,13 @@ func comparable(before, now []Branch) (old, new []decision[Branch]) {
 				others = append(others, b)
 			}
 		}
-		return append(branchDecisions(exceptions), decision[Branch]{kind{undivided: true, ways: len(others)}, others})
+		return append(branchDecisions(exceptions), decision[Branch]{kind{list: true, ways: len(others)}, others})
 	}
 	ways := func(d []decision[Branch]) int { return d[len(d)-1].ways }
 	switch {
 	case len(old) == 0 || len(new) == 0:
 		return old, new
-	case old[0].undivided != new[0].undivided:
+	case old[0].list != new[0].list:
 		apart := len(before) != len(now)
 		return whole(before, apart), whole(now, apart)
 	case len(old) != len(new) && (len(old) == 1 || len(new) == 1):
@@ -389,7 +389,7 @@ func comparable(before, now []Branch) (old, new []decision[Branch]) {
 			return a, b
 		}
 	}
-	return old, new
+	return settledDecisions(before), settledDecisions(now)
 }
 
 // comparePairs matches decisions by kind and order, and calls compare for each

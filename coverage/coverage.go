@@ -16,6 +16,8 @@
 // apart by a reader that knows it.
 package coverage
 
+import "slices"
+
 // A Set is the coverage of one or more programs, merged.
 type Set struct {
 	// Files in ascending order of Name, each name once.
@@ -36,11 +38,17 @@ type File struct {
 	// Tests, by ascending Name, each name once, say what of the counts of Lines
 	// is theirs. Most coverage knows none.
 	Tests []Test
+	// Told are functions as they were before [Set.Reconcile] made one of several:
+	// of each line where it did, all that start there, in the order of Functions.
+	// [Merge] goes on with these.
+	Told []*Function
 }
 
 // A Function is one function of the source.
 type Function struct {
-	StartLine, StartColumn int32 // 1-based; column 0: not known
+	// 1-based; column 0: not known. Line 0 is that of calls of which it is not
+	// known where the function starts, until [Set.Reconcile].
+	StartLine, StartColumn int32
 	EndLine, EndColumn     int32
 	// Name is that of the first instance, as the linker knows it.
 	Name string
@@ -72,20 +80,25 @@ type Line struct {
 	Unexecuted bool
 	// Exceptional is set on a line that only exceptions can reach.
 	Exceptional bool
+	// Uncounted is set on a line of which only Branches and Conditions are known
+	// until [Set.Reconcile]: tracefiles have these apart from counts of lines.
+	Uncounted bool
 	// Count says how often the line ran: the count of the block on it that
 	// ran most, summed over the instances of a function.
 	Count      int64
 	Branches   []Branch
 	Calls      []Call
 	Conditions []Condition
+	// Told are Branches as they were before [Set.Reconcile] gave those that are
+	// in lists to others, nil where it did not (of most lines, which is why it is
+	// a pointer). [Merge] goes on with these.
+	Told *[]Branch
 }
 
 // A Branch is one way out of a block that has several.
 type Branch struct {
 	// Block numbers the deciding blocks of the line from 0 in the order of
-	// the compiler; branches of one decision have the same Block. It is
-	// negative where several decisions may be in one list, as in tracefiles of
-	// lcov 1, until [Set.Reconcile].
+	// the compiler; branches of one decision have the same Block.
 	Block  int32
 	Column int32 // 0: not known
 	// To is the line on which the code ends that this way leads to; 0: not
@@ -98,6 +111,9 @@ type Branch struct {
 	// Fallthrough is the way to the next instruction, Throw the way of an
 	// exception out of a call.
 	Fallthrough, Throw bool
+	// List is set where the branches of one Block may be those of several
+	// decisions, as in tracefiles of lcov 1. They come last on a line.
+	List bool
 	// Guessed is set where it is known how many branches of the line were taken,
 	// but not which: the first ones are said to be.
 	Guessed bool
@@ -124,4 +140,27 @@ type Condition struct {
 // been shown to decide the outcome alone with that value (masking MC/DC).
 type Term struct {
 	True, False bool
+}
+
+// DeleteFunctions takes out the functions that out wants.
+func (f *File) DeleteFunctions(out func(*Function) bool) {
+	deleted := make(map[int32]bool) // lines
+	f.Functions = slices.DeleteFunc(f.Functions, func(fn *Function) bool {
+		if !out(fn) {
+			return false
+		}
+		deleted[fn.StartLine] = true
+		return true
+	})
+	// What was told of a line is not what is left.
+	f.Told = slices.DeleteFunc(f.Told, func(fn *Function) bool { return deleted[fn.StartLine] })
+}
+
+// DeleteBranches takes out the branches that out wants.
+func (l *Line) DeleteBranches(out func(Branch) bool) {
+	if n := len(l.Branches); n > 0 {
+		if l.Branches = slices.DeleteFunc(l.Branches, out); len(l.Branches) < n {
+			l.Told = nil
+		}
+	}
 }

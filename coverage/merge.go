@@ -27,8 +27,8 @@ import (
 // Where a function starts says which one it is only in C++, whose mangled names
 // differ from instance to instance. One line of C may make several functions by
 // a macro, and where no column is known there may be several on a line; these
-// are told apart by name, without what GCC appends for a part of a function
-// (f.part.0).
+// are told apart by name, without what compilers append for a part or a copy of
+// a function (f.part.0).
 func Merge(sets ...*Set) *Set {
 	var sum Sum
 	for _, s := range sets {
@@ -84,13 +84,31 @@ func (s *Sum) Set() *Set {
 // Merge adds what other has seen of the same file, by the rules of the
 // function [Merge]. It keeps nothing of other, which stays as it is.
 func (f *File) Merge(other *File) {
-	f.Functions = mergeSorted(f.Functions, other.Functions, compareFunctions, (*Function).clone,
+	f.Functions, f.Told = f.told(), nil
+	f.Functions = mergeSorted(f.Functions, other.told(), compareFunctions, (*Function).clone,
 		func(a, b *Function) *Function { a.Merge(b); return a })
 	f.mergeLines(other.Lines)
 	for _, t := range other.Tests {
 		f.mergeTest(t)
 	}
 }
+
+// told returns the functions as they were before Reconcile.
+func (f *File) told() []*Function {
+	if len(f.Told) == 0 {
+		return f.Functions
+	}
+	list := slices.Clone(f.Told)
+	for _, fn := range f.Functions {
+		if _, found := slices.BinarySearchFunc(f.Told, fn.StartLine, compareStart); !found {
+			list = append(list, fn)
+		}
+	}
+	slices.SortStableFunc(list, compareFunctions)
+	return list
+}
+
+func compareStart(f *Function, line int32) int { return cmp.Compare(f.StartLine, line) }
 
 // mergeLines is mergeSorted for lines: there are many, and mostly they are the
 // same ones.
@@ -114,6 +132,10 @@ func compareLines(a, b Line) int { return cmp.Compare(a.Number, b.Number) }
 // are the same, by the rules of [Merge]. It is for who has made a File of
 // something that was in no order, or had parts of it in several places.
 func (f *File) Normalize() {
+	if !strictly(f.Told, compareFunctions) {
+		slices.SortStableFunc(f.Told, compareFunctions)
+		f.Told = uniteSorted(f.Told, compareFunctions, func(a, b *Function) *Function { a.Merge(b); return a })
+	}
 	if strictly(f.Functions, compareFunctions) && strictly(f.Lines, compareLines) {
 		return
 	}
@@ -154,13 +176,49 @@ func compareFunctions(a, b *Function) int {
 		cmp.Compare(a.sourceName(), b.sourceName()))
 }
 
-// sourceName is what all names of f have in common.
+// sourceName is what all names of f have in common. Names with a dot are made
+// by the compiler where a column is known, which only compilers tell. Elsewhere
+// they may be a.b of another language.
 func (f *Function) sourceName() string {
-	if strings.HasPrefix(f.Name, "_Z") && f.StartColumn > 0 {
+	if f.StartColumn == 0 {
+		return withoutClone(f.Name)
+	}
+	if strings.HasPrefix(f.Name, "_Z") {
 		return "_Z" // sorts as the names do
 	}
 	name, _, _ := strings.Cut(f.Name, ".")
 	return name
+}
+
+// cloneSuffixes are what GCC and Clang append to the names of parts and copies
+// of a function, with a dot before and mostly one more and a number behind:
+// f.isra.0.part.1. Those of C++'s coroutines and of target_clones are left out:
+// they may be names of members.
+var cloneSuffixes = []string{
+	"part", "cold", "constprop", "isra", "sra", "clone", "localalias", "lto_priv", "simdclone", "_omp_fn", "_omp_cpyfn", "_loopfn", // GCC
+	"llvm", "__uniq", "specialized", // Clang, beside part and cold
+}
+
+// withoutClone returns the name of the function that a compiler made a part or
+// a copy of.
+func withoutClone(name string) string {
+	for {
+		dot := strings.LastIndexByte(name, '.')
+		if dot <= 0 {
+			return name
+		}
+		rest, suffix := name[:dot], name[dot+1:]
+		if suffix != "" && strings.Trim(suffix, "0123456789") == "" {
+			dot = strings.LastIndexByte(rest, '.')
+			if dot <= 0 || !slices.Contains(cloneSuffixes, rest[dot+1:]) {
+				return name
+			}
+			rest = rest[:dot]
+		} else if suffix != "cold" && suffix != "localalias" { // these come without a number, too
+			return name
+		}
+		name = rest
+	}
 }
 
 // Merge adds what other has seen of the same function.
@@ -194,15 +252,33 @@ func (l *Line) Merge(other *Line) {
 	case other.Count > 0:
 		l.Unexecuted = l.Unexecuted && other.Unexecuted
 	}
-	l.Exceptional = l.Exceptional && other.Exceptional
+	switch {
+	case l.Uncounted:
+		l.Exceptional = other.Exceptional
+	case !other.Uncounted:
+		l.Exceptional = l.Exceptional && other.Exceptional
+	}
+	l.Uncounted = l.Uncounted && other.Uncounted
 	l.Count = addCounts(l.Count, other.Count)
-	l.Branches = mergeBranches(l.Branches, other.Branches)
+	l.Branches, l.Told = mergeBranches(l.told(), other.told()), nil
 	l.Calls = mergeCalls(l.Calls, other.Calls)
 	l.Conditions = mergeConditions(l.Conditions, other.Conditions)
 }
 
+// told returns the branches as they were before Reconcile.
+func (l *Line) told() []Branch {
+	if l.Told != nil {
+		return *l.Told
+	}
+	return l.Branches
+}
+
 func (l Line) clone() Line {
 	l.Branches = slices.Clone(l.Branches)
+	if l.Told != nil {
+		told := slices.Clone(*l.Told)
+		l.Told = &told
+	}
 	l.Calls = slices.Clone(l.Calls)
 	l.Conditions = cloneConditions(l.Conditions)
 	return l
@@ -261,15 +337,16 @@ func addCounts(a, b int64) int64 {
 
 // A kind is what two decisions have in common that may be the same one.
 type kind struct {
-	column               int32
-	exception, undivided bool
-	guessed              bool
-	ways                 int
+	column    int32
+	exception bool
+	list      bool // see Branch.List
+	guessed   bool
+	ways      int
 }
 
 func (k kind) compare(o kind) int {
 	return cmp.Or(
-		compareBool(k.undivided, o.undivided), compareBool(k.exception, o.exception), compareBool(k.guessed, o.guessed),
+		compareBool(k.list, o.list), compareBool(k.exception, o.exception), compareBool(k.guessed, o.guessed),
 		cmp.Compare(k.column, o.column), cmp.Compare(k.ways, o.ways))
 }
 
@@ -314,7 +391,7 @@ func mergeBranches(a, b []Branch) []Branch {
 		return a
 	}
 	sameShape := func(a, b Branch) bool {
-		return a.Block == b.Block && a.Column == b.Column && a.Exception == b.Exception && a.Guessed == b.Guessed
+		return a.Block == b.Block && a.Column == b.Column && a.Exception == b.Exception && a.List == b.List && a.Guessed == b.Guessed
 	}
 	if slices.EqualFunc(a, b, sameShape) {
 		for i := range a {
@@ -322,36 +399,39 @@ func mergeBranches(a, b []Branch) []Branch {
 		}
 		return a
 	}
-	if a, lists := cutLists(a); len(lists) > 0 {
-		b, others := cutLists(b)
-		return append(slices.Clip(mergeBranches(a, b)), mergeShapes(lists, others)...)
+	a, lists := cutLists(a)
+	b, others := cutLists(b)
+	if len(lists)+len(others) == 0 {
+		return mergeShapes(a, b, 0)
 	}
-	if b, lists := cutLists(b); len(lists) > 0 {
-		return append(slices.Clip(mergeBranches(a, b)), lists...)
-	}
-	return mergeShapes(a, b)
+	out := slices.Clip(mergeBranches(a, b))
+	return append(out, mergeShapes(lists, others, blocks(out))...)
 }
 
-// cutLists cuts off the lists of branches that are not divided into decisions;
-// they come last.
-func cutLists(branches []Branch) (divided, lists []Branch) {
-	i := slices.IndexFunc(branches, func(b Branch) bool { return b.Block < 0 })
+// cutLists cuts off the lists, which come last.
+func cutLists(branches []Branch) (decided, lists []Branch) {
+	i := slices.IndexFunc(branches, func(b Branch) bool { return b.List })
 	if i < 0 {
 		return branches, nil
 	}
 	return branches[:i], branches[i:]
 }
 
-// mergeShapes matches decisions by kind. Sorting them by kind loses the
-// compiler's order, but there are two of those.
-func mergeShapes(a, b []Branch) []Branch {
+// blocks returns the first number that is no Block of the branches.
+func blocks(branches []Branch) (next int32) {
+	for _, b := range branches {
+		next = max(next, b.Block+1)
+	}
+	return next
+}
+
+// mergeShapes matches decisions by kind, and numbers them from first on. Sorting
+// them by kind loses the compiler's order, but there are two of those.
+func mergeShapes(a, b []Branch, first int32) []Branch {
 	var out []Branch
-	for block, d := range mergeDecisions(branchDecisions(a), branchDecisions(b), (*Branch).add) {
-		if d.undivided {
-			block = -1 - block
-		}
+	for i, d := range mergeDecisions(branchDecisions(a), branchDecisions(b), (*Branch).add) {
 		for _, br := range d.parts {
-			br.Block = int32(block)
+			br.Block = first + int32(i)
 			out = append(out, br)
 		}
 	}
@@ -366,7 +446,7 @@ func (b *Branch) add(other Branch) {
 	if b.To != other.To {
 		b.To = 0
 	}
-	b.Exception = b.Exception && other.Exception // they differ in undivided ones only
+	b.Exception = b.Exception && other.Exception // they differ in lists only
 	b.Fallthrough = b.Fallthrough && other.Fallthrough
 	b.Throw = b.Throw && other.Throw
 }
@@ -379,8 +459,8 @@ func branchDecisions(branches []Branch) []decision[Branch] {
 			n++
 		}
 		k := kind{column: first.Column, exception: first.Exception, ways: n}
-		if first.Block < 0 {
-			k = kind{undivided: true, guessed: first.Guessed, ways: n}
+		if first.List {
+			k = kind{list: true, guessed: first.Guessed, ways: n}
 		}
 		out = append(out, decision[Branch]{k, branches[i : i+n]})
 		i += n

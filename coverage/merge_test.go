@@ -29,9 +29,10 @@ func randomSet(r *rand.Rand) *Set {
 
 // addLists adds branches of which it is not known how they make decisions.
 func addLists(r *rand.Rand, l *Line) {
-	for block := range r.Int32N(3) {
-		for range 2 + block {
-			b := Branch{Block: -1 - block, Count: randomCount(r), Guessed: block == 1}
+	for list := range r.Int32N(3) {
+		block := blocks(l.Branches)
+		for range 2 + r.IntN(3) {
+			b := Branch{Block: block, List: true, Count: randomCount(r), Guessed: list == 1}
 			b.Evaluated = b.Count > 0
 			l.Branches = append(l.Branches, b)
 		}
@@ -41,13 +42,16 @@ func addLists(r *rand.Rand, l *Line) {
 func randomFile(r *rand.Rand, name string) *File {
 	f := &File{Name: name}
 	for line := int32(1); line < 30; line += 10 {
-		for _, names := range [][]string{{"f", "f.cold", "f.part.0"}, {"g", "g.part.0"}} {
+		for _, names := range [][]string{{"_Z1fIiEvv"}, {"_Z1fIlEvv"}, {"f", "f.cold", "f.part.0"}, {"f(int)"}, {"g", "g.isra.0.part.1"}, {"g.h"}} {
 			if r.IntN(2) == 0 {
 				f.Functions = append(f.Functions, randomFunction(r, line, 0, names))
 			}
 		}
 		if r.IntN(2) == 0 {
 			f.Functions = append(f.Functions, randomFunction(r, line, 1, []string{"_Z1fIiEvv", "_Z1fIlEvv", "_Z1fIsEvv"}))
+		}
+		if r.IntN(3) == 0 {
+			f.Functions = append(f.Functions, randomFunction(r, line, 2, []string{"_Z1fIiEvv", "_Z1gv"}))
 		}
 	}
 	for n := int32(1); n < 6; n++ {
@@ -106,10 +110,28 @@ func randomLine(r *rand.Rand, number int32) Line {
 	return l
 }
 
+// addOrphans adds calls of functions that start nowhere, and takes the counts of
+// some lines.
+func addOrphans(r *rand.Rand, s *Set) {
+	for _, f := range s.Files {
+		if r.IntN(2) == 0 {
+			f.Functions = slices.Insert(f.Functions, 0, randomFunction(r, 0, 0, []string{"f"}))
+		}
+		for i, l := range f.Lines {
+			if r.IntN(4) == 0 {
+				f.Lines[i] = Line{Number: l.Number, Uncounted: true, Branches: l.Branches, Conditions: l.Conditions}
+			}
+		}
+	}
+}
+
 func TestMergeIsCommutativeAndAssociative(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		a, b, c := randomSet(r), randomSet(r), randomSet(r)
+		for _, s := range []*Set{a, b, c} {
+			addOrphans(r, s)
+		}
 		copies := []*Set{Merge(a), Merge(b), Merge(c)}
 		want := Merge(a, b, c)
 		for _, other := range []struct {

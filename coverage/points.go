@@ -59,7 +59,7 @@ func (f *File) keep(other *File, same bool) {
 			known[start{fn.StartLine, in.Name}] = true
 		}
 	}
-	f.Functions = slices.DeleteFunc(f.Functions, func(fn *Function) bool {
+	f.DeleteFunctions(func(fn *Function) bool {
 		return same != slices.ContainsFunc(fn.Instances, func(in Instance) bool { return known[start{fn.StartLine, in.Name}] })
 	})
 	lines := f.Lines[:0]
@@ -71,7 +71,9 @@ func (f *File) keep(other *File, same bool) {
 		found := len(rest) > 0 && rest[0].Number == l.Number
 		switch {
 		case same && found:
-			l.Branches = keepBranches(l.Branches, rest[0].Branches)
+			if kept := keepBranches(l.Branches, rest[0].Branches); len(kept) < len(l.Branches) {
+				l.Branches, l.Told = kept, nil
+			}
 			l.Conditions = keepConditions(l.Conditions, rest[0].Conditions)
 			lines = append(lines, l)
 		case !same && !found:
@@ -88,11 +90,11 @@ func keepBranches(branches, other []Branch) (kept []Branch) {
 		return branches
 	}
 	room := make(map[kind]int)
-	for _, d := range branchDecisions(other) {
+	for _, d := range settledDecisions(other) {
 		room[d.kind]++
 	}
 	block := int32(0)
-	for _, d := range branchDecisions(branches) {
+	for _, d := range settledDecisions(branches) {
 		if room[d.kind]--; room[d.kind] < 0 {
 			continue
 		}
@@ -103,6 +105,18 @@ func keepBranches(branches, other []Branch) (kept []Branch) {
 		block++
 	}
 	return kept
+}
+
+// settledDecisions are those of a line that is reconciled, in which a list is a
+// decision as others are.
+func settledDecisions(branches []Branch) []decision[Branch] {
+	list := branchDecisions(branches)
+	for i, d := range list {
+		if d.list {
+			list[i].kind = kind{exception: d.parts[0].Exception, ways: d.ways}
+		}
+	}
+	return list
 }
 
 func keepConditions(conditions, other []Condition) (kept []Condition) {

@@ -7,42 +7,107 @@ import (
 
 // Reconcile matches what formats told that know less with what others told.
 // [Merge] must not do that while anything may still come, or the order would
-// make a difference; it is for who has merged all.
+// make a difference; it is for who has merged all. A reconciled set may be merged
+// again: what was matched is kept as it was told.
 //
 //   - Functions without a column (tracefiles have none) that start on a line and
 //     share the name of an instance are one, and one with the function there
 //     that has a column and that instance. Names of C++ may be the linker's in
 //     one place and a reader's in another: plain makes the latter of the former.
-//   - Branches of a line that are not divided into decisions belong, one by one,
-//     to those that are, if there are as many, with those that only an exception
-//     decides or without. If there are not, they stay as a decision of their own.
-//     Of branches that are only guessed no more count than were taken.
-func (s *Set) Reconcile(plain func(name string) string) {
+//   - Calls of functions of which it is not known where they start are those of
+//     the first function of that name.
+//   - Branches in a list belong, one by one, to those that are divided into
+//     decisions, if there are as many, with those that only an exception decides
+//     or without. If there are not, they stay as a decision of their own. Of
+//     branches that are only guessed no more count than were taken.
+//
+// What is of no line, and calls of no function, are left out and returned.
+func (s *Set) Reconcile(plain func(name string) string) (orphans []Orphan) {
 	for _, f := range s.Files {
+		orphans = append(orphans, f.adoptCalls()...)
 		f.reconcileFunctions(plain)
+		uncounted := false
 		for i := range f.Lines {
 			f.Lines[i].reconcileBranches()
+			uncounted = uncounted || f.Lines[i].Uncounted
+		}
+		if uncounted {
+			f.Lines = slices.DeleteFunc(f.Lines, func(l Line) bool {
+				if l.Uncounted {
+					orphans = append(orphans, Orphan{File: f.Name, Line: l.Number})
+				}
+				return l.Uncounted
+			})
 		}
 	}
+	return orphans
+}
+
+// An Orphan is what [Set.Reconcile] left out: branches or conditions of a line
+// that has no count, or calls of a function that starts nowhere.
+type Orphan struct {
+	File     string
+	Line     int32  // 0: Function is set
+	Function string // name
+}
+
+// adoptCalls gives calls that are of no line yet to functions.
+func (f *File) adoptCalls() (orphans []Orphan) {
+	n := 0
+	for n < len(f.Functions) && f.Functions[n].StartLine == 0 {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	calls := f.Functions[:n]
+	f.Functions = f.Functions[n:]
+	owner := make(map[string]*Function)
+	for _, fn := range slices.Backward(f.Functions) {
+		for _, in := range fn.Instances {
+			owner[in.Name] = fn
+		}
+	}
+	for _, c := range calls {
+		for i, in := range c.Instances {
+			if fn := owner[in.Name]; fn != nil {
+				fn.Merge(&Function{Name: in.Name, Count: in.Count, Instances: c.Instances[i : i+1]})
+			} else {
+				orphans = append(orphans, Orphan{File: f.Name, Function: in.Name})
+			}
+		}
+	}
+	return orphans
 }
 
 func (f *File) reconcileFunctions(plain func(string) string) {
-	changed := false
-	for from := 0; from < len(f.Functions); {
+	functions := f.told()
+	var united, told []*Function
+	done := 0
+	for from := 0; from < len(functions); {
 		to := from + 1
-		for to < len(f.Functions) && f.Functions[to].StartLine == f.Functions[from].StartLine {
+		for to < len(functions) && functions[to].StartLine == functions[from].StartLine {
 			to++
 		}
-		if to > from+1 && f.Functions[from].StartColumn == 0 { // those without a column come first
-			u := union{functions: f.Functions[from:to], plain: plain, owner: make(map[string]int)}
-			changed = u.unite() || changed
+		if to > from+1 && functions[from].StartColumn == 0 { // those without a column come first
+			u := union{plain: plain, owner: make(map[string]int)}
+			for _, fn := range functions[from:to] {
+				u.functions = append(u.functions, fn.clone())
+			}
+			if u.unite() {
+				united = append(append(united, functions[done:from]...), u.functions...)
+				told = append(told, functions[from:to]...)
+				done = to
+			}
 		}
 		from = to
 	}
-	if changed {
-		f.Functions = slices.DeleteFunc(f.Functions, func(fn *Function) bool { return fn == nil })
-		slices.SortStableFunc(f.Functions, compareFunctions)
+	if told == nil {
+		return
 	}
+	f.Functions = slices.DeleteFunc(append(united, functions[done:]...), func(fn *Function) bool { return fn == nil })
+	slices.SortStableFunc(f.Functions, compareFunctions)
+	f.Told = told
 }
 
 // A union makes one of functions that start on a line and have an instance in
@@ -92,49 +157,63 @@ func (u *union) adopt(into, from int) {
 }
 
 func (l *Line) reconcileBranches() {
-	if !slices.ContainsFunc(l.Branches, func(b Branch) bool { return b.Block < 0 }) {
+	decided, lists := cutLists(l.told())
+	if len(lists) == 0 || len(decided) == 0 && !slices.ContainsFunc(lists, func(b Branch) bool { return b.Guessed }) {
 		return
 	}
-	var divided, others []Branch
-	decided := 0 // not by exceptions alone
-	next := int32(0)
-	for _, b := range l.Branches {
-		if b.Block < 0 {
-			others = append(others, b)
-			continue
-		}
-		divided = append(divided, b)
-		next = max(next, b.Block+1)
-		if !b.Exception {
-			decided++
-		}
-	}
-	whole := len(divided)
-	for _, d := range branchDecisions(others) {
-		var same []*Branch
-		for i := range divided[:whole] {
-			if len(d.parts) == whole || !divided[i].Exception {
-				same = append(same, &divided[i])
-			}
-		}
+	branches := slices.Clone(decided)
+	for _, list := range branchDecisions(lists) {
+		same := counterparts(branches, list)
 		switch {
-		case len(d.parts) != whole && len(d.parts) != decided:
-			for _, b := range d.parts {
-				b.Block = next
-				divided = append(divided, b)
-			}
-			if next++; whole == 0 {
-				whole, decided = len(divided), len(divided)
-			}
-		case d.guessed:
-			guess(same, d.parts)
+		case same == nil:
+			branches = append(branches, list.parts...)
+		case list.guessed:
+			guess(same, list.parts)
 		default:
-			for i, b := range d.parts {
+			for i, b := range list.parts {
 				same[i].take(b)
 			}
 		}
 	}
-	l.Branches = divided
+	if len(branches) < len(decided)+len(lists) {
+		told := l.told()
+		l.Told, l.Branches = &told, branches
+	}
+}
+
+// counterparts returns the branches that those of a list are, nil if there are
+// none: of all that are divided into decisions, or of a guessed list those of
+// another list.
+func counterparts(branches []Branch, list decision[Branch]) []*Branch {
+	var all, others, listed []*Branch // others are not made by exceptions
+	for i := range branches {
+		b := &branches[i]
+		switch {
+		case !b.List:
+			if all = append(all, b); !b.Exception {
+				others = append(others, b)
+			}
+		case list.guessed && !b.Guessed:
+			listed = append(listed, b)
+		}
+	}
+	switch list.ways {
+	case len(all):
+		return all
+	case len(others):
+		return others
+	}
+	for from := 0; from < len(listed); {
+		to := from + 1
+		for to < len(listed) && listed[to].Block == listed[from].Block {
+			to++
+		}
+		if to-from == list.ways {
+			return listed[from:to]
+		}
+		from = to
+	}
+	return nil
 }
 
 // guess takes as many of branches as taken as are of guessed.
@@ -152,7 +231,7 @@ func guess(branches []*Branch, guessed []Branch) {
 		if b.Count == 0 && missing > 0 {
 			missing--
 			b.take(guessed[i])
-			b.Count, b.Guessed = max(b.Count, 1), true
+			b.Count = max(b.Count, 1)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func same(name string) string { return name }
 func TestReconcileBranches(t *testing.T) {
 	list := func(block int32, exception, guessed bool, counts ...int64) (out []Branch) {
 		for _, n := range counts {
-			out = append(out, Branch{Block: block, Count: n, Evaluated: true, Exception: exception, Guessed: guessed})
+			out = append(out, Branch{Block: block, List: block > 2, Count: n, Evaluated: true, Exception: exception, Guessed: guessed})
 		}
 		return out
 	}
@@ -25,12 +26,12 @@ func TestReconcileBranches(t *testing.T) {
 		want []int64 // counts
 	}{
 		{"nothing", nil, []int64{1, 0, 2, 0, 3, 0}},
-		{"a list of all", list(-1, false, false, 10, 11, 12, 13, 14, 15), []int64{11, 11, 14, 13, 17, 15}},
-		{"a list without exceptions", list(-1, false, false, 10, 11, 12, 13), []int64{11, 11, 2, 0, 15, 13}},
-		{"another number", list(-1, false, false, 10, 11, 12), []int64{1, 0, 2, 0, 3, 0, 10, 11, 12}},
-		{"as many taken", list(-1, false, true, 1, 1, 1, 0, 0, 0), []int64{1, 0, 2, 0, 3, 0}},
-		{"one more taken", list(-1, false, true, 1, 1, 1, 1, 0, 0), []int64{1, 1, 2, 0, 3, 0}},
-		{"one more taken without exceptions", list(-1, false, true, 1, 1, 1, 0), []int64{1, 1, 2, 0, 3, 0}},
+		{"a list of all", list(3, false, false, 10, 11, 12, 13, 14, 15), []int64{11, 11, 14, 13, 17, 15}},
+		{"a list without exceptions", list(3, false, false, 10, 11, 12, 13), []int64{11, 11, 2, 0, 15, 13}},
+		{"another number", list(3, false, false, 10, 11, 12), []int64{1, 0, 2, 0, 3, 0, 10, 11, 12}},
+		{"as many taken", list(3, false, true, 1, 1, 1, 0, 0, 0), []int64{1, 0, 2, 0, 3, 0}},
+		{"one more taken", list(3, false, true, 1, 1, 1, 1, 0, 0), []int64{1, 1, 2, 0, 3, 0}},
+		{"one more taken without exceptions", list(3, false, true, 1, 1, 1, 0), []int64{1, 1, 2, 0, 3, 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := Line{Branches: slices.Concat(divided, test.add)}
@@ -38,19 +39,48 @@ func TestReconcileBranches(t *testing.T) {
 			var got []int64
 			for _, b := range l.Branches {
 				got = append(got, b.Count)
-				if b.Block < 0 {
-					t.Errorf("block %d", b.Block)
-				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
-	lists := Line{Branches: slices.Concat(list(-1, false, false, 1, 0, 5), list(-2, false, true, 1, 1, 0))}
+	lists := Line{Branches: slices.Concat(list(3, false, false, 1, 0, 5), list(4, false, true, 1, 1, 0))}
 	lists.reconcileBranches()
-	if diff := cmp.Diff(list(0, false, false, 1, 0, 5), lists.Branches); diff != "" {
+	if diff := cmp.Diff(list(3, false, false, 1, 0, 5), lists.Branches); diff != "" {
 		t.Errorf("of two lists of a number (-want +got)\n%s", diff)
+	}
+}
+
+func TestReconcileOrphans(t *testing.T) {
+	function := func(line int32, calls ...Instance) *Function {
+		f := &Function{StartLine: line, Name: calls[0].Name, Instances: calls}
+		for _, in := range calls {
+			f.Count += in.Count
+		}
+		return f
+	}
+	taken := []Branch{{Count: 2, Evaluated: true}}
+	s := Merge(&Set{Files: []*File{{
+		Name:      "/a.c",
+		Functions: []*Function{function(0, Instance{Name: "f", Count: 3}), function(0, Instance{Name: "gone", Count: 1})},
+		Lines:     []Line{{Number: 1, Uncounted: true, Branches: taken}, {Number: 2, Uncounted: true, Branches: taken}},
+	}}}, &Set{Files: []*File{{
+		Name:      "/a.c",
+		Functions: []*Function{function(1, Instance{Name: "f", Count: 1}), function(7, Instance{Name: "f"})},
+		Lines:     []Line{{Number: 1, Count: 2, Exceptional: true}},
+	}}})
+	orphans := s.Reconcile(same)
+	if diff := cmp.Diff([]Orphan{{File: "/a.c", Function: "gone"}, {File: "/a.c", Line: 2}}, orphans); diff != "" {
+		t.Errorf("orphans (-want +got)\n%s", diff)
+	}
+	want := &Set{Files: []*File{{
+		Name:      "/a.c",
+		Functions: []*Function{function(1, Instance{Name: "f", Count: 4}), function(7, Instance{Name: "f"})},
+		Lines:     []Line{{Number: 1, Count: 2, Exceptional: true, Branches: taken}},
+	}}}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
@@ -114,6 +144,42 @@ func TestReconcileIsIdempotentAndKeepsOrder(t *testing.T) {
 		if diff := cmp.Diff(once, Merge(s)); diff != "" {
 			t.Fatalf("seed %d: (-once +twice)\n%s", seed, diff)
 		}
+	}
+}
+
+// TestMergeGoesOnAfterReconcile merges sets that were reconciled in between, as
+// if they had been written to a file and read again.
+func TestMergeGoesOnAfterReconcile(t *testing.T) {
+	plain := func(name string) string {
+		if name == "_Z1fIiEvv" {
+			return "f"
+		}
+		name, _, _ = strings.Cut(name, "(")
+		return name
+	}
+	merge := func(sets ...*Set) *Set {
+		s := Merge(sets...)
+		s.Reconcile(plain)
+		return s
+	}
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		a, b, c := randomSet(r), randomSet(r), randomSet(r)
+		want := merge(a, b, c)
+		for _, other := range []struct {
+			name string
+			set  *Set
+		}{
+			{"c, b, a", merge(c, b, a)},
+			{"(a, b), c", merge(merge(a, b), c)},
+			{"a, (b, c)", merge(a, merge(b, c))},
+			{"((a, c)), (b)", merge(merge(merge(a, c)), merge(b))},
+		} {
+			if !reflect.DeepEqual(want, other.set) {
+				t.Fatalf("seed %d: a, b, c and %s differ:\n%s", seed, other.name, cmp.Diff(want, other.set))
+			}
+		}
+		checkSet(t, want)
 	}
 }
 

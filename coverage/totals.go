@@ -83,6 +83,9 @@ func (f *File) Totals() Totals {
 	}
 	for i := range f.Lines {
 		l := &f.Lines[i]
+		if l.Uncounted {
+			continue
+		}
 		t.Lines.count(l.Count > 0)
 		for _, b := range l.Branches {
 			if b.Exception {

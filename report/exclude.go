@@ -415,7 +415,7 @@ func (x *exclusion) leading() {
 		lines := x.within(from, to)
 		for i := range lines {
 			l := &lines[i]
-			l.Branches = slices.DeleteFunc(l.Branches, func(b coverage.Branch) bool {
+			l.DeleteBranches(func(b coverage.Branch) bool {
 				if b.To != m.line {
 					return false
 				}
@@ -582,7 +582,7 @@ func (s spans) has(n int32) bool {
 func (x *exclusion) remove(named map[*coverage.Function]bool) {
 	whole, unreachable := x.spansOf(wholeLines), x.spansOf(unreachableLines)
 	branches, exceptions := x.spansOf(branchScope), x.spansOf(exceptionScope)
-	x.file.Functions = slices.DeleteFunc(x.file.Functions, func(f *coverage.Function) bool {
+	x.file.DeleteFunctions(func(f *coverage.Function) bool {
 		return named[f] || whole.has(f.StartLine) || f.Count <= 0 && unreachable.has(f.StartLine)
 	})
 	x.file.Lines = slices.DeleteFunc(x.file.Lines, func(l coverage.Line) bool {
@@ -610,9 +610,9 @@ func (x *exclusion) remove(named map[*coverage.Function]bool) {
 		_, nonCode := slices.BinarySearch(x.rules.nonCode, l.Number)
 		switch {
 		case nonCode || branches.has(l.Number):
-			l.Branches, l.Conditions = nil, nil
+			l.Branches, l.Told, l.Conditions = nil, nil, nil
 		case exceptions.has(l.Number):
-			l.Branches = slices.DeleteFunc(l.Branches, func(b coverage.Branch) bool { return b.Exception || b.Throw })
+			l.DeleteBranches(func(b coverage.Branch) bool { return b.Exception || b.Throw })
 		}
 	}
 }

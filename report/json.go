@@ -107,6 +107,7 @@ func (j *jsonWriter) file(f *coverage.File, shown string) {
 	}
 	j.list(`,"functions":[`, len(f.Functions), func(i int) { j.function(f.Functions[i]) })
 	j.list(`,"lines":[`, len(f.Lines), func(i int) { j.line(&f.Lines[i], changed && j.patch.Changed(f.Name, f.Lines[i].Number)) })
+	j.list(`,"told":[`, len(f.Told), func(i int) { j.function(f.Told[i]) })
 	j.list(`,"tests":[`, len(f.Tests), func(i int) { j.test(&f.Tests[i]) })
 	j.raw("}")
 }
@@ -164,8 +165,22 @@ func (j *jsonWriter) line(l *coverage.Line, changed bool) {
 	j.flag(`,"changed":true`, changed)
 	j.flag(`,"unexecuted_block":true`, l.Unexecuted)
 	j.flag(`,"exceptional":true`, l.Exceptional)
-	j.list(`,"branches":[`, len(l.Branches), func(i int) {
-		b := l.Branches[i]
+	j.branches(`,"branches":[`, l.Branches)
+	if l.Told != nil {
+		j.branches(`,"told":[`, *l.Told)
+	}
+	j.list(`,"calls":[`, len(l.Calls), func(i int) {
+		j.number(`{"count":`, l.Calls[i].Count)
+		j.number(`,"returned":`, l.Calls[i].Returned)
+		j.raw("}")
+	})
+	j.list(`,"conditions":[`, len(l.Conditions), func(i int) { j.condition(l.Conditions[i]) })
+	j.raw("}")
+}
+
+func (j *jsonWriter) branches(before string, branches []coverage.Branch) {
+	j.list(before, len(branches), func(i int) {
+		b := branches[i]
 		j.number(`{"block":`, int64(b.Block))
 		j.nonzero(`,"column":`, b.Column)
 		j.nonzero(`,"to":`, b.To)
@@ -174,15 +189,10 @@ func (j *jsonWriter) line(l *coverage.Line, changed bool) {
 		j.flag(`,"fallthrough":true`, b.Fallthrough)
 		j.flag(`,"throw":true`, b.Throw)
 		j.flag(`,"exception":true`, b.Exception)
+		j.flag(`,"list":true`, b.List)
+		j.flag(`,"guessed":true`, b.Guessed)
 		j.raw("}")
 	})
-	j.list(`,"calls":[`, len(l.Calls), func(i int) {
-		j.number(`{"count":`, l.Calls[i].Count)
-		j.number(`,"returned":`, l.Calls[i].Returned)
-		j.raw("}")
-	})
-	j.list(`,"conditions":[`, len(l.Conditions), func(i int) { j.condition(l.Conditions[i]) })
-	j.raw("}")
 }
 
 func (j *jsonWriter) excluded(e *Exclusion, shown func(string) string) {

@@ -24,6 +24,8 @@ import (
 //	LF:found  LH:hit
 //	end_of_record
 //
+// and comments that say more of branches, see lineBranches.
+//
 // lcov 2.2 and later read it. lcov 1 skips the records that it does not know,
 // and so shows lines and branches, but no functions. lcov 2.0 and 2.1 stop at
 // them.
@@ -117,10 +119,14 @@ type lcovName struct {
 }
 
 // lcovFunctions has each name once: lcov knows only one line for a name, and
-// lcov 2 stops at a second one. A name has two lines where one source was
-// compiled in two ways.
+// lcov 2 stops at a second one. Where one source was compiled in two ways, a name
+// may have two; the others have their line behind the name, f@6. Those of one
+// line are one to lcov.
 func lcovFunctions(functions []*coverage.Function) []lcovFunction {
-	type place struct{ function, name int }
+	type place struct {
+		line           int32
+		function, name int
+	}
 	list := make([]lcovFunction, 0, len(functions))
 	places := make(map[string]place, len(functions))
 	end, line := int32(0), int32(-1)
@@ -134,12 +140,18 @@ func lcovFunctions(functions []*coverage.Function) []lcovFunction {
 		}
 		for _, in := range f.Instances {
 			name, calls := oneLine(in.Name), max(in.Count, 0)
-			if p, again := places[name]; !again {
-				places[name] = place{len(list), len(entry.names)}
+			p, again := places[name]
+			if again && p.line != line {
+				name = fmt.Sprintf("%s@%d", name, line)
+				p, again = places[name]
+			}
+			switch {
+			case !again:
+				places[name] = place{line, len(list), len(entry.names)}
 				entry.names = append(entry.names, lcovName{name, calls})
-			} else if p.function < len(list) {
+			case p.function < len(list):
 				list[p.function].names[p.name].calls += calls
-			} else {
+			default:
 				entry.names[p.name].calls += calls
 			}
 		}
@@ -210,31 +222,67 @@ func (t *tracefile) branches(lines []coverage.Line) {
 	var total coverage.Ratio
 	for i := range lines {
 		l := &lines[i]
-		block, index := int32(-1), int64(0)
-		for _, b := range t.report.branches(l) {
-			if b.Block != block {
-				block, index = b.Block, 0
-			}
-			t.number("BRDA:", int64(l.Number))
-			t.raw(",")
-			if b.Throw && t.dialect > lcov1 {
-				t.raw("e")
-			}
-			t.number("", int64(b.Block))
-			t.number(",", index)
-			if b.Evaluated {
-				t.number(",", max(b.Count, 0))
-			} else {
-				t.raw(",-")
-			}
-			t.raw("\n")
+		shown := t.report.branches(l)
+		for _, b := range shown {
 			total = total.Plus(taken([]coverage.Branch{b}))
-			index++
+		}
+		t.lineBranches("BRDA:", l.Number, shown)
+		if told := toldBranches(l); told != nil && len(shown) == len(l.Branches) {
+			t.lineBranches("#BRDA:", l.Number, told)
 		}
 	}
 	if total.Total > 0 {
 		t.ratio("BRF:", "BRH:", total)
 	}
+}
+
+// lineBranches writes the branches of a line. Records that begin with # are
+// comments to lcov; footfall reads them in the place of the others.
+func (t *tracefile) lineBranches(tag string, line int32, branches []coverage.Branch) {
+	own := tag[0] == '#'
+	block, index := int32(-1), int64(0)
+	for _, b := range branches {
+		if b.Block != block {
+			block, index = b.Block, 0
+		}
+		t.number(tag, int64(line))
+		t.raw(",")
+		if b.Throw && (own || t.dialect > lcov1) {
+			t.raw("e")
+		}
+		if own && b.List {
+			t.raw("l")
+		}
+		if own && b.Guessed {
+			t.raw("g")
+		}
+		t.number("", int64(b.Block))
+		t.number(",", index)
+		if b.Evaluated {
+			t.number(",", max(b.Count, 0))
+		} else {
+			t.raw(",-")
+		}
+		t.raw("\n")
+		index++
+	}
+}
+
+// toldBranches returns what a reader must know of a line's branches to merge
+// them with others, where it cannot tell from the records: lists beside others,
+// or that were matched with others. It is nil for most lines.
+func toldBranches(l *coverage.Line) []coverage.Branch {
+	if l.Told != nil {
+		return *l.Told
+	}
+	n := len(l.Branches)
+	if n == 0 || !l.Branches[n-1].List { // they come last
+		return nil
+	}
+	if first, last := l.Branches[0], l.Branches[n-1]; n > 1 && first.Block == last.Block && !last.Guessed {
+		return nil // one block is read as a list
+	}
+	return l.Branches
 }
 
 // conditions numbers the terms of all conditions of a line that have as many:

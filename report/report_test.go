@@ -145,12 +145,13 @@ func TestLcovNamesAreUnique(t *testing.T) {
 		Name: "/a.c",
 		Functions: []*coverage.Function{
 			{StartLine: 3, Instances: []coverage.Instance{{Name: "f", Count: 1}}},
-			{StartLine: 9, Instances: []coverage.Instance{{Name: "f", Count: 2}}},
+			{StartLine: 9, Instances: []coverage.Instance{{Name: "f"}}},
+			{StartLine: 9, StartColumn: 5, Instances: []coverage.Instance{{Name: "f", Count: 2}}},
 		},
 	}}}}
 	for format, want := range map[string]string{
-		"lcov":  "TN:\nSF:/a.c\nFNL:0,3\nFNA:0,3,f\nFNF:1\nFNH:1\nLF:0\nLH:0\nend_of_record\n",
-		"lcov2": "TN:\nSF:/a.c\nFN:3,f\nFNDA:3,f\nFNF:1\nFNH:1\nLF:0\nLH:0\nend_of_record\n",
+		"lcov":  "TN:\nSF:/a.c\nFNL:0,3\nFNA:0,1,f\nFNL:1,9\nFNA:1,2,f@9\nFNF:2\nFNH:2\nLF:0\nLH:0\nend_of_record\n",
+		"lcov2": "TN:\nSF:/a.c\nFN:3,f\nFN:9,f@9\nFNDA:1,f\nFNDA:2,f@9\nFNF:2\nFNH:2\nLF:0\nLH:0\nend_of_record\n",
 	} {
 		if diff := cmp.Diff(want, written(t, r, format)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", format, diff)

@@ -39,8 +39,10 @@ func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []Problem) {
 }
 
 // Reconcile matches what the formats of reports told that know less with what
-// others told, when all have been merged.
-func Reconcile(set *coverage.Set) { set.Reconcile(tracefiles.PlainName) }
+// others told, when all have been merged. Problems are what belongs to nothing.
+func Reconcile(set *coverage.Set) []Problem {
+	return tracefileProblems(tracefiles.Orphans(set.Reconcile(tracefiles.PlainName)))
+}
 
 // Intersect returns what both sets have, see coverage.Intersect.
 func Intersect(a, b *coverage.Set) *coverage.Set {

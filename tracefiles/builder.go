@@ -15,6 +15,7 @@ type builder struct {
 	instances []coverage.Instance // and for theirs
 	ways      []way
 	branches  []coverage.Branch // and for those of the lines
+	uncounted []coverage.Line   // that must be put among those of file
 }
 
 // A way is a branch as a format tells it.
@@ -28,6 +29,7 @@ type way struct {
 	falls, throw       bool
 	guessed            bool
 	undivided          bool // if there is only one such block, that may be several decisions
+	list               bool // it is said that they may be
 }
 
 func (b *builder) reset() {
@@ -46,9 +48,9 @@ func (w *way) compare(o *way) int {
 	return cmp.Or(cmp.Compare(w.line, o.line), cmp.Compare(w.block, o.block), cmp.Compare(w.from, o.from), cmp.Compare(w.index, o.index))
 }
 
-// addWays gives the ways to the lines, which must be in order. It returns the
-// first line that is not there, 0 if all are.
-func (b *builder) addWays() (missing int32) {
+// addWays gives the ways to the lines, which must be in order. Lines that are
+// not there are added as not counted.
+func (b *builder) addWays() {
 	ordered := true
 	for i := 1; i < len(b.ways) && ordered; i++ {
 		ordered = b.ways[i-1].compare(&b.ways[i]) < 0
@@ -68,14 +70,36 @@ func (b *builder) addWays() (missing int32) {
 		for len(lines) > 0 && lines[0].Number < n {
 			lines = lines[1:]
 		}
+		branches := b.lineBranches(b.ways[from:to])
 		if len(lines) > 0 && lines[0].Number == n {
-			lines[0].Branches = b.lineBranches(b.ways[from:to])
-		} else if missing == 0 {
-			missing = n
+			lines[0].Branches = branches
+		} else {
+			b.uncountedLine(n)[0].Branches = branches
 		}
 		from = to
 	}
-	return missing
+	b.addUncounted()
+}
+
+// uncountedLine returns a line without a count, and nothing behind it. Lines are
+// asked for in ascending order.
+func (b *builder) uncountedLine(number int32) []coverage.Line {
+	n := len(b.uncounted)
+	if n == 0 || b.uncounted[n-1].Number != number {
+		b.uncounted = append(b.uncounted, coverage.Line{Number: number, Uncounted: true})
+		n++
+	}
+	return b.uncounted[n-1:]
+}
+
+// addUncounted puts the lines without counts among the others.
+func (b *builder) addUncounted() {
+	if len(b.uncounted) > 0 {
+		b.file.Lines = append(b.file.Lines, b.uncounted...)
+		slices.SortFunc(b.file.Lines, func(x, y coverage.Line) int { return cmp.Compare(x.Number, y.Number) })
+	}
+	clear(b.uncounted)
+	b.uncounted = b.uncounted[:0]
 }
 
 // sumWays makes one of those that are the same.
@@ -84,9 +108,7 @@ func (b *builder) sumWays() {
 	for _, w := range b.ways {
 		if n := len(out); n > 0 && out[n-1].compare(&w) == 0 {
 			last := &out[n-1]
-			if last.count += w.count; last.count < 0 {
-				last.count = 1<<63 - 1
-			}
+			last.count = add(last.count, w.count)
 			last.evaluated = last.evaluated || w.evaluated
 			last.throw = last.throw && w.throw
 			last.falls = last.falls && w.falls
@@ -117,15 +139,11 @@ func (b *builder) lineBranches(ways []way) []coverage.Branch {
 			}
 			evaluated = evaluated || ways[to].evaluated
 		}
-		number := block
-		isList := undivided == to-from && ways[from].undivided && throws == 0 && undivided > 1
-		if isList {
-			number = -1 - block
-		}
+		isList := ways[from].list || undivided == to-from && ways[from].undivided && throws == 0 && undivided > 1
 		for _, w := range ways[from:to] {
 			b.branches = append(b.branches, coverage.Branch{
-				Block: number, Count: max(w.count, 0), Evaluated: evaluated && (!isList || w.evaluated),
-				Fallthrough: w.falls, Throw: w.throw, Guessed: w.guessed, Exception: w.throw || throws > 0 && others < 2 && !isList,
+				Block: block, List: isList, Guessed: w.guessed, Count: max(w.count, 0), Evaluated: evaluated && (!isList || w.evaluated),
+				Fallthrough: w.falls, Throw: w.throw, Exception: w.throw || throws > 0 && others < 2 && !isList,
 			})
 		}
 		from = to

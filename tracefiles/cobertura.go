@@ -46,6 +46,7 @@ func (r *reader) cobertura() error {
 	case c.classes == 0:
 		return errors.New("no <class> in it: expected a report as Cobertura writes it, with lines")
 	}
+	r.tellNegative(c.negative)
 	return nil
 }
 
@@ -58,6 +59,7 @@ type coberturaReader struct {
 
 	directories []string // <source>
 	classes     int
+	negative    int64  // counts
 	filename    string // of the class under way, "" if none
 	method      coverage.Function
 	inMethod    bool
@@ -101,6 +103,7 @@ func (c *coberturaReader) line() {
 	switch {
 	case !ok || number == 0 || !counted:
 		c.problem(0, "at offset %#x: expected <line number=... hits=...>", c.in.offset())
+		return
 	case c.inMethod:
 		if c.method.StartLine == 0 {
 			c.method.StartLine = number
@@ -110,6 +113,9 @@ func (c *coberturaReader) line() {
 	case c.filename != "":
 		c.build.line(number, hits)
 		c.branches(number)
+	}
+	if hits < 0 {
+		c.negative++
 	}
 }
 

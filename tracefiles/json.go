@@ -35,9 +35,7 @@ func (r *reader) json() error {
 	case j.sources > 0 && j.lines == 0:
 		return errors.New("JSON without lines, perhaps a summary: expected a report of gcov --json-format, gcovr --json or footfall report --output json")
 	}
-	if j.negative > 0 {
-		r.problem(0, "%d negative counts, torn by threads, are taken as 0", j.negative)
-	}
+	r.tellNegative(j.negative)
 	return nil
 }
 
@@ -45,9 +43,9 @@ type jsonReader struct {
 	*reader
 	s jsonScanner
 
-	files          bool // there was a list of them
-	sources, lines int  // read
-	negative       int  // counts
+	files          bool  // there was a list of them
+	sources, lines int   // read
+	negative       int64 // counts
 
 	// of the document
 	cwd   string
@@ -59,6 +57,7 @@ type jsonReader struct {
 	functions map[string]functionPlace // by name of an instance
 	entries   []entry
 	tests     []coverage.Test
+	told      []*coverage.Function
 }
 
 // A held source has a name that is seen from a directory not known yet.
@@ -111,7 +110,7 @@ func (j *jsonReader) document() {
 
 // file reads a source.
 func (j *jsonReader) file() {
-	j.name, j.tests = "", nil
+	j.name, j.tests, j.told = "", nil, nil
 	clear(j.functions)
 	for j.s.begin('{'); j.s.more('}'); {
 		switch string(j.s.key()) {
@@ -120,6 +119,10 @@ func (j *jsonReader) file() {
 		case "functions":
 			for j.s.begin('['); j.s.more(']'); {
 				j.function()
+			}
+		case "told":
+			for j.s.begin('['); j.s.more(']'); {
+				j.toldFunction()
 			}
 		case "lines":
 			for j.s.begin('['); j.s.more(']'); {
@@ -144,6 +147,7 @@ func (j *jsonReader) file() {
 		return
 	}
 	slices.SortStableFunc(j.tests, func(a, b coverage.Test) int { return cmp.Compare(a.Name, b.Name) })
+	j.build.file.Told = j.told
 	j.build.file.Tests = slices.CompactFunc(j.tests, func(a, b coverage.Test) bool { return a.Name == b.Name })
 	if j.place || j.name[0] == '/' {
 		j.add(j.cwd, j.name, "")
@@ -238,6 +242,18 @@ func (j *jsonReader) instance() (in coverage.Instance) {
 	return in
 }
 
+// toldFunction reads one as it was before footfall matched it with others.
+func (j *jsonReader) toldFunction() {
+	b := &j.build
+	n := len(b.functions)
+	j.function()
+	for i := range b.functions[n:] {
+		f := b.functions[n+i]
+		j.told = append(j.told, &f)
+	}
+	b.functions = b.functions[:n]
+}
+
 // span reads ["line:column", "line:column"].
 func (j *jsonReader) span(f *coverage.Function) {
 	var numbers [4]int32
@@ -291,6 +307,8 @@ func (j *jsonReader) line() {
 			for j.s.begin('['); j.s.more(']'); {
 				j.branch()
 			}
+		case "told":
+			l.Told = j.toldBranches()
 		case "calls":
 			for j.s.begin('['); j.s.more(']'); {
 				l.Calls = append(l.Calls, j.call())
@@ -309,7 +327,7 @@ func (j *jsonReader) line() {
 	}
 	switch {
 	case len(b.branches) > first: // those of footfall are complete
-		l.Branches = b.branches[first:len(b.branches):len(b.branches)]
+		l.Branches = inOrder(b.branches[first:len(b.branches):len(b.branches)])
 	case len(b.ways) > 0:
 		divide(b.ways)
 		slices.SortStableFunc(b.ways, func(x, y way) int { return x.compare(&y) })
@@ -345,6 +363,10 @@ func (j *jsonReader) branch() {
 			unevaluated = j.s.bool()
 		case "exception":
 			own.Exception = j.s.bool()
+		case "list":
+			own.List = j.s.bool()
+		case "guessed":
+			own.Guessed = j.s.bool()
 		case "gcovr/excluded":
 			excluded = j.s.bool()
 		default:
@@ -360,6 +382,32 @@ func (j *jsonReader) branch() {
 		w.evaluated = w.count > 0
 		j.build.ways = append(j.build.ways, w)
 	}
+}
+
+// toldBranches reads those of footfall as they were before it matched them.
+func (j *jsonReader) toldBranches() *[]coverage.Branch {
+	b := &j.build
+	branches, ways := len(b.branches), len(b.ways)
+	for j.s.begin('['); j.s.more(']'); {
+		j.branch()
+	}
+	told := inOrder(slices.Clone(b.branches[branches:]))
+	b.branches, b.ways = b.branches[:branches], b.ways[:ways]
+	return &told
+}
+
+// inOrder puts lists behind what is divided into decisions.
+func inOrder(branches []coverage.Branch) []coverage.Branch {
+	slices.SortStableFunc(branches, func(a, b coverage.Branch) int {
+		switch {
+		case a.List == b.List:
+			return 0
+		case b.List:
+			return -1
+		}
+		return 1
+	})
+	return branches
 }
 
 // divide makes decisions of a list of ways where it can be told what they are:
@@ -563,20 +611,25 @@ func (j *jsonReader) uniteLine(list []entry) coverage.Line {
 	return sum
 }
 
-// behind puts the decisions of b behind those of a.
+// behind puts the decisions of b behind those of a, and lists behind both.
 func behind(a, b []coverage.Branch) []coverage.Branch {
-	var high, low int32
-	for _, branch := range a {
-		high, low = max(high, branch.Block+1), min(low, branch.Block)
-	}
-	out := slices.Clip(a)
-	for _, branch := range b {
-		if branch.Block < 0 {
-			branch.Block += low
-		} else {
-			branch.Block += high
+	out := make([]coverage.Branch, 0, len(a)+len(b))
+	block, last := int32(-1), int32(0) // in out, and what it was before
+	for _, lists := range []bool{false, true} {
+		for _, branches := range [][]coverage.Branch{a, b} {
+			first := true
+			for _, branch := range branches {
+				if branch.List != lists {
+					continue
+				}
+				if first || branch.Block != last {
+					block++
+				}
+				first, last = false, branch.Block
+				branch.Block = block
+				out = append(out, branch)
+			}
 		}
-		out = append(out, branch)
 	}
 	return out
 }

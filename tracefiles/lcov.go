@@ -3,7 +3,10 @@ package tracefiles
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"footfall/coverage"
 )
@@ -16,14 +19,19 @@ import (
 //	SF:path
 //	FN:line,[end,]name      FNDA:calls,name
 //	FNL:index,line[,end]    FNA:index,calls,name     lcov 2: names of one function
-//	BRDA:line,[e][f]block,branch,taken         e: by an exception; "-": never decided
-//	MCDC:line,terms,t or f,shown,index,text
+//	BRDA:line,[e][f][U]block,branch,taken      e: by an exception; "-": never decided
+//	MCDC:line,[U]terms,t or f,shown,index,text U: excluded
 //	DA:line,count[,checksum]
 //	end_of_record
 //
 // and totals, which are left out: FNF, FNH, BRF, BRH, MCF, MCH, LF, LH. What
 // geninfo writes has a record for each instance of a template, so that numbers
 // of a line add up.
+//
+// Footfall writes two things that lcov has no room for, see report/lcov.go:
+//
+//	#BRDA:line,[e][f][l][g]block,branch,taken  in the place of BRDA of that line; l: a list, g: guessed
+//	FN:6,f@6                                   f, another than that of FN:2,f
 func (r *reader) lcov() error {
 	l := lcovReader{reader: r}
 	for {
@@ -43,9 +51,7 @@ func (r *reader) lcov() error {
 		l.bad("the file ends before end_of_record; is it complete?")
 		l.end()
 	}
-	if l.negative > 0 {
-		r.problem(0, "%d negative counts, torn by threads, are taken as 0", l.negative)
-	}
+	r.tellNegative(l.negative)
 	if err := r.in.failed(); err != nil {
 		r.problem(r.in.lines+1, "%w; what came before counts", err)
 	}
@@ -73,11 +79,13 @@ type lcovReader struct {
 
 	functions []lcovFunction
 	aliases   []lcovAlias
+	pending   []pendingCalls // of functions that may come later
+	told      []way          // of footfall's own records
 	next      int            // of functions: the one expected next
 	byName    map[string]int // functions, made when they are in another order
 	outcomes  []outcome
 	unknown   map[string]bool // records that were told
-	negative  int             // counts
+	negative  int64           // counts
 }
 
 // An lcovFunction is one name of a function.
@@ -86,6 +94,12 @@ type lcovFunction struct {
 	start, end int32
 	calls      int64
 	group      int64 // names with the same one are one function; -1: none
+}
+
+// pendingCalls are those of a function whose FN has not come yet.
+type pendingCalls struct {
+	name  string
+	calls int64
 }
 
 // An lcovAlias is a start of functions in lcov 2, by its index.
@@ -109,7 +123,13 @@ func (l *lcovReader) record(tag, rest []byte) {
 	case "DA":
 		l.line(rest)
 	case "BRDA":
-		l.branch(rest)
+		if w, ok := l.branch(rest); ok {
+			l.build.ways = append(l.build.ways, w)
+		}
+	case "#BRDA":
+		if w, ok := l.branch(rest); ok {
+			l.told = append(l.told, w)
+		}
 	case "FN":
 		l.function(rest)
 	case "FNDA":
@@ -156,9 +176,8 @@ func (l *lcovReader) end() {
 	if !sorted {
 		b.file.Normalize()
 	}
-	if n := b.addWays(); n > 0 {
-		l.bad("branches of line %d of %s are left out: there is no DA for it", n, l.source)
-	}
+	l.preferTold()
+	b.addWays()
 	l.addConditions()
 	if l.open {
 		l.add("", l.source, l.test)
@@ -170,42 +189,77 @@ func (l *lcovReader) end() {
 // line reads "number,count,checksum".
 func (l *lcovReader) line(rest []byte) {
 	number, rest, ok := lineNumber(rest)
-	count, rest, isNumber := integer(rest)
+	count, rest, isNumber := l.count(rest)
 	if !ok || !isNumber || len(rest) > 0 && rest[0] != ',' {
 		l.bad("expected DA:line,count")
 		return
-	}
-	if count < 0 {
-		l.negative++
 	}
 	if number > 0 { // lcov 1 knows a line 0
 		l.build.line(number, count)
 	}
 }
 
+// count reads how often something ran, which is no less than 0.
+func (l *lcovReader) count(text []byte) (n int64, rest []byte, ok bool) {
+	n, rest, ok = integer(text)
+	if ok && len(rest) > 0 && (rest[0] == '.' || rest[0]|0x20 == 'e') { // Perl's, of large numbers: 1.8e+19
+		end := bytes.IndexByte(text, ',')
+		if end < 0 {
+			end = len(text)
+		}
+		var large float64
+		if _, err := fmt.Sscanf(string(text[:end]), "%g", &large); err != nil {
+			return 0, text, false
+		}
+		n, rest = 1<<63-1, text[end:]
+		if large < 1<<63 {
+			n = int64(large)
+		}
+	}
+	if n < 0 {
+		l.negative++
+		n = 0
+	}
+	return n, rest, ok
+}
+
 // branch reads "line,flags block,branch,taken". The branch is a number, or text:
 // "2 -> 4" are blocks of the flow graph in lcov 2.5, the first of which decides.
-func (l *lcovReader) branch(rest []byte) {
-	var w way
-	var ok, isNumber bool
+func (l *lcovReader) branch(rest []byte) (w way, use bool) {
+	var ok, isNumber, excluded bool
 	w.line, rest, ok = lineNumber(rest)
-	for len(rest) > 0 && (rest[0] == 'e' || rest[0] == 'f') {
-		w.throw = w.throw || rest[0] == 'e'
-		w.falls = w.falls || rest[0] == 'f'
-		rest = rest[1:]
+	for ; len(rest) > 0; rest = rest[1:] {
+		switch rest[0] {
+		case 'e':
+			w.throw = true
+			continue
+		case 'f':
+			w.falls = true
+			continue
+		case 'U':
+			excluded = true
+			continue
+		case 'l':
+			w.list = true
+			continue
+		case 'g':
+			w.guessed = true
+			continue
+		}
+		break
 	}
 	w.block, rest, isNumber = integer(rest)
 	comma := bytes.LastIndexByte(rest, ',')
 	if !ok || !isNumber || comma < 1 || rest[0] != ',' {
 		l.bad("expected BRDA:line,block,branch,taken")
-		return
+		return w, false
 	}
 	which, taken := rest[1:comma], rest[comma+1:]
 	if string(taken) != "-" {
 		w.evaluated = true
-		if w.count, taken, ok = integer(taken); !ok || len(taken) > 0 {
+		if w.count, taken, ok = l.count(taken); !ok || len(taken) > 0 {
 			l.bad("expected BRDA:line,block,branch,taken, with a number or - at the end")
-			return
+			return w, false
 		}
 	}
 	w.undivided = true
@@ -216,14 +270,28 @@ func (l *lcovReader) branch(rest []byte) {
 		w.from, w.undivided = index, false
 		if w.index, _, ok = integer(more[len(" -> "):]); !ok {
 			l.bad("branch %.40q: expected a block after the arrow", which)
-			return
+			return w, false
 		}
 	default:
 		w.index = l.ordinal(w.line, w.block)
 	}
-	if w.line > 0 {
-		l.build.ways = append(l.build.ways, w)
+	return w, w.line > 0 && !excluded
+}
+
+// preferTold takes the branches of footfall's own records in the place of those
+// of other records of the line.
+func (l *lcovReader) preferTold() {
+	if len(l.told) == 0 {
+		return
 	}
+	lines := make(map[int32]bool)
+	for i := range l.told {
+		l.told[i].undivided = false // it is said
+		lines[l.told[i].line] = true
+	}
+	ways := slices.DeleteFunc(l.build.ways, func(w way) bool { return lines[w.line] })
+	l.build.ways = append(ways, l.told...)
+	l.told = l.told[:0]
 }
 
 // ordinal numbers branches that are known by a text only, as those of other
@@ -261,7 +329,7 @@ func (l *lcovReader) addFunction(f lcovFunction) {
 
 // calls reads "count,name". Most often names come in the order of FN.
 func (l *lcovReader) calls(rest []byte) {
-	count, name, ok := integer(rest)
+	count, name, ok := l.count(rest)
 	if !ok || len(name) < 2 || name[0] != ',' {
 		l.bad("expected FNDA:calls,name")
 		return
@@ -269,19 +337,25 @@ func (l *lcovReader) calls(rest []byte) {
 	name = name[1:]
 	i := l.next
 	if i >= len(l.functions) || l.functions[i].name != string(name) {
-		if l.byName == nil {
-			l.byName = make(map[string]int, len(l.functions))
-			for k, f := range l.functions {
-				l.byName[f.name] = k
-			}
-		}
-		if i, ok = l.byName[string(name)]; !ok {
-			l.bad("calls of %.80q, of which there is no FN", name)
+		if i, ok = l.known(string(name)); !ok {
+			l.pending = append(l.pending, pendingCalls{l.intern(name), count})
 			return
 		}
 	}
 	l.functions[i].calls = add(l.functions[i].calls, count)
 	l.next = i + 1
+}
+
+// known returns the function of that name.
+func (l *lcovReader) known(name string) (i int, ok bool) {
+	if l.byName == nil {
+		l.byName = make(map[string]int, len(l.functions))
+		for k, f := range l.functions {
+			l.byName[f.name] = k
+		}
+	}
+	i, ok = l.byName[name]
+	return i, ok
 }
 
 // start reads "index,start[,end]".
@@ -308,7 +382,7 @@ func (l *lcovReader) alias(rest []byte) {
 	isNumber := false
 	var calls int64
 	if ok && len(rest) > 0 {
-		calls, rest, isNumber = integer(rest[1:])
+		calls, rest, isNumber = l.count(rest[1:])
 	}
 	if !isNumber || len(rest) < 2 || rest[0] != ',' {
 		l.bad("expected FNA:index,calls,name")
@@ -345,6 +419,15 @@ func isPlain(name string) bool {
 
 // addFunctions makes functions of names.
 func (l *lcovReader) addFunctions() {
+	for _, p := range l.pending {
+		if i, ok := l.known(p.name); ok {
+			l.functions[i].calls = add(l.functions[i].calls, p.calls)
+		} else {
+			in := coverage.Instance{Name: p.name, Count: p.calls}
+			l.build.function(coverage.Function{Instances: []coverage.Instance{in}}) // its FN may be in another record
+		}
+	}
+	l.pending = l.pending[:0]
 	list := l.functions
 	slices.SortStableFunc(list, func(a, b lcovFunction) int { return cmp.Compare(a.group, b.group) })
 	for from := 0; from < len(list); {
@@ -354,7 +437,7 @@ func (l *lcovReader) addFunctions() {
 		}
 		room := len(l.build.instances)
 		for _, f := range list[from:to] {
-			l.build.instances = append(l.build.instances, coverage.Instance{Name: f.name, Count: max(f.calls, 0)})
+			l.build.instances = append(l.build.instances, coverage.Instance{Name: withoutLine(f.name, f.start), Count: f.calls})
 		}
 		if f := list[from]; f.start > 0 {
 			end := len(l.build.instances)
@@ -365,12 +448,22 @@ func (l *lcovReader) addFunctions() {
 	l.functions, l.aliases, l.next, l.byName = list[:0], l.aliases[:0], 0, nil
 }
 
+// withoutLine cuts off where a function starts, which footfall appends to all but
+// the first of a name.
+func withoutLine(name string, start int32) string {
+	if at := strings.LastIndexByte(name, '@'); at > 0 && name[at+1:] == strconv.Itoa(int(start)) {
+		return name[:at]
+	}
+	return name
+}
+
 // condition reads "line,terms,sense,shown,index,text".
 func (l *lcovReader) condition(rest []byte) {
 	var o outcome
 	var terms, shown, index int64
 	var ok [4]bool
 	o.line, rest, ok[0] = lineNumber(rest)
+	rest, excluded := bytes.CutPrefix(rest, []byte("U"))
 	terms, rest, ok[1] = integer(rest)
 	if len(rest) > 3 && rest[0] == ',' && rest[2] == ',' {
 		o.sense = rest[1] == 't'
@@ -385,11 +478,13 @@ func (l *lcovReader) condition(rest []byte) {
 		return
 	}
 	o.terms, o.shown, o.index = int32(terms), shown > 0, int32(index)
-	l.outcomes = append(l.outcomes, o)
+	if !excluded {
+		l.outcomes = append(l.outcomes, o)
+	}
 }
 
-// addConditions gives conditions to the lines, which are in order. Those of a
-// line with as many terms are numbered as one.
+// addConditions gives conditions to the lines, which are in order, or to lines
+// that are not counted. Those of a line with as many terms are numbered as one.
 func (l *lcovReader) addConditions() {
 	slices.SortStableFunc(l.outcomes, func(a, b outcome) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.terms, b.terms), cmp.Compare(a.index, b.index))
@@ -407,20 +502,25 @@ func (l *lcovReader) addConditions() {
 		for len(lines) > 0 && lines[0].Number < o.line {
 			lines = lines[1:]
 		}
-		// What is not told at all is not shown; of a line there is room for as
-		// many terms as were told.
-		if len(lines) > 0 && lines[0].Number == o.line && int(o.terms) <= 2*(to-from) {
+		// What is not told at all is not shown; there is room for as many terms
+		// as were told.
+		if int(o.terms) <= 2*(to-from) {
 			terms := make([]coverage.Term, o.terms)
 			for _, p := range l.outcomes[from:to] {
 				t := &terms[p.index%p.terms]
 				t.True = t.True || p.sense && p.shown
 				t.False = t.False || !p.sense && p.shown
 			}
-			lines[0].Conditions = append(lines[0].Conditions, coverage.Condition{Terms: terms})
+			into := lines
+			if len(lines) == 0 || lines[0].Number != o.line {
+				into = l.build.uncountedLine(o.line)
+			}
+			into[0].Conditions = append(into[0].Conditions, coverage.Condition{Terms: terms})
 		}
 		from = to
 	}
 	l.outcomes = l.outcomes[:0]
+	l.build.addUncounted()
 }
 
 // lineNumber reads "number," and returns what follows.

@@ -3,6 +3,7 @@ package tracefiles
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,12 @@ func TestLcovRecords(t *testing.T) {
 	way := func(block int32, count int64) coverage.Branch {
 		return coverage.Branch{Block: block, Count: count, Evaluated: true}
 	}
+	list := func(branches ...coverage.Branch) []coverage.Branch {
+		for i := range branches {
+			branches[i].List = true
+		}
+		return branches
+	}
 	function := func(start, end int32, instances ...coverage.Instance) *coverage.Function {
 		f := &coverage.Function{StartLine: start, EndLine: end, Name: instances[0].Name, Instances: instances}
 		for _, in := range instances {
@@ -65,16 +72,33 @@ func TestLcovRecords(t *testing.T) {
 		{"functions of C on one line", "FNL:0,1\nFNA:0,2,g\nFNA:0,0,f\n",
 			coverage.File{Functions: []*coverage.Function{function(1, 0, coverage.Instance{Name: "f"}), function(1, 0, coverage.Instance{Name: "g", Count: 2})}}},
 		{"branches of lcov 1: one list", "BRDA:1,0,0,1\nBRDA:1,0,1,0\nBRDA:1,0,2,-\nBRDA:1,0,3,-\nDA:1,1\n",
-			coverage.File{Lines: []coverage.Line{line(1, 1, way(0, 1), way(0, 0), coverage.Branch{}, coverage.Branch{})}}},
+			coverage.File{Lines: []coverage.Line{line(1, 1, list(way(0, 1), way(0, 0), coverage.Branch{}, coverage.Branch{})...)}}},
 		{"branches of lcov 1, with several records of a line", "DA:1,1\nBRDA:1,0,0,1\nBRDA:1,0,1,0\nDA:1,3\nBRDA:1,0,0,3\nBRDA:1,0,1,-\n",
-			coverage.File{Lines: []coverage.Line{line(1, 4, way(0, 4), way(0, 0))}}},
+			coverage.File{Lines: []coverage.Line{line(1, 4, list(way(0, 4), way(0, 0))...)}}},
 		{"branches of lcov 2.5", "BRDA:1,f0,2 -> 3,1\nBRDA:1,0,2 -> 10,0\nBRDA:1,f0,10 -> 11,2\nBRDA:1,e0,10 -> 20,0\nDA:1,1\n",
 			coverage.File{Lines: []coverage.Line{line(1, 1,
 				coverage.Branch{Count: 1, Evaluated: true, Fallthrough: true}, way(0, 0),
 				coverage.Branch{Block: 1, Count: 2, Evaluated: true, Fallthrough: true, Exception: true},
 				coverage.Branch{Block: 1, Evaluated: true, Throw: true, Exception: true})}}},
-		{"branches with a text", "BRDA:1,0,if, yes,1\nBRDA:1,0,if, no,0\nDA:1,1\n", coverage.File{Lines: []coverage.Line{line(1, 1, way(0, 1), way(0, 0))}}},
-		{"conditions", "MCDC:1,2,t,1,0,0\nMCDC:1,2,f,0,0,0\nMCDC:1,2,t,0,1,1\nMCDC:1,2,f,1,1,1\nMCDC:1,2,t,1,2,2\nMCDC:1,2,f,1,2,2\nMCDC:1,2,t,0,3,3\nMCDC:1,2,f,0,3,3\nDA:1,1\n",
+		{"branches with a text", "BRDA:1,0,if, yes,1\nBRDA:1,0,if, no,0\nDA:1,1\n", coverage.File{Lines: []coverage.Line{line(1, 1, list(way(0, 1), way(0, 0))...)}}},
+		{"branches that are excluded", "BRDA:1,0,0,1\nBRDA:1,U0,1,0\nBRDA:1,eU0,2,0\nBRDA:1,1,0,2\nDA:1,1\n", coverage.File{Lines: []coverage.Line{line(1, 1, way(0, 1), way(1, 2))}}},
+		{"a branch twice, one torn", "BRDA:1,0,0,10\nBRDA:1,0,1,1\nBRDA:1,0,0,5\nDA:1,1\n", coverage.File{Lines: []coverage.Line{line(1, 1, list(way(0, 15), way(0, 1))...)}}},
+		{"footfall's own", "BRDA:1,0,0,9\nBRDA:1,0,1,9\n#BRDA:1,0,0,1\n#BRDA:1,0,1,2\n#BRDA:1,l1,0,3\n#BRDA:1,l1,1,-\n#BRDA:1,l1,2,-\n#BRDA:1,lg2,0,1\n# BRDA:x\nDA:1,1\n",
+			coverage.File{Lines: []coverage.Line{line(1, 1, slices.Concat([]coverage.Branch{way(0, 1), way(0, 2)}, list(way(1, 3), coverage.Branch{Block: 1}, coverage.Branch{Block: 1}),
+				[]coverage.Branch{{Block: 2, List: true, Guessed: true, Count: 1, Evaluated: true}})...)}}},
+		{"calls before their function", "FNDA:5,f\nFNDA:1,g\nFN:1,f\nFN:2,g\nFNDA:2,f\n",
+			coverage.File{Functions: []*coverage.Function{function(1, 0, coverage.Instance{Name: "f", Count: 7}), function(2, 0, coverage.Instance{Name: "g", Count: 1})}}},
+		{"what belongs together in several records", "FNDA:5,f\nBRDA:1,0,0,1\nBRDA:1,0,1,0\nMCDC:1,1,t,1,0,0\nMCDC:1,1,f,0,0,0\nend_of_record\nSF:/a.c\nFN:1,f\nDA:1,5\n",
+			coverage.File{
+				Functions: []*coverage.Function{function(1, 0, coverage.Instance{Name: "f", Count: 5})},
+				Lines:     []coverage.Line{{Number: 1, Count: 5, Branches: list(way(0, 1), way(0, 0)), Conditions: []coverage.Condition{{Terms: []coverage.Term{{True: true}}}}}},
+			}},
+		{"functions of a name", "FN:2,f\nFN:6,f@6\nFN:9,f@6\nFN:9,@9\nFNDA:1,f\nFNDA:2,f@6\n",
+			coverage.File{Functions: []*coverage.Function{
+				function(2, 0, coverage.Instance{Name: "f", Count: 1}), function(6, 0, coverage.Instance{Name: "f", Count: 2}),
+				function(9, 0, coverage.Instance{Name: "@9"}), function(9, 0, coverage.Instance{Name: "f@6"})}}},
+		{"numbers of Perl", "DA:1,1.8446744073709552e+19\nDA:2,1e3\nDA:3,2e+20,checksum\n", coverage.File{Lines: []coverage.Line{line(1, 1<<63-1), line(2, 1000), line(3, 1<<63-1)}}},
+		{"conditions", "MCDC:1,U2,t,1,2,2\nMCDC:1,2,t,1,0,0\nMCDC:1,2,f,0,0,0\nMCDC:1,2,t,0,1,1\nMCDC:1,2,f,1,1,1\nMCDC:1,2,t,1,2,2\nMCDC:1,2,f,1,2,2\nMCDC:1,2,t,0,3,3\nMCDC:1,2,f,0,3,3\nDA:1,1\n",
 			coverage.File{Lines: []coverage.Line{{Number: 1, Count: 1, Conditions: []coverage.Condition{
 				{Terms: []coverage.Term{{True: true}, {False: true}}}, {Terms: []coverage.Term{{True: true, False: true}, {}}}}}}}},
 	} {
@@ -113,19 +137,19 @@ func TestLcovTests(t *testing.T) {
 
 func TestLcovProblems(t *testing.T) {
 	set, problems := readText(t, strings.Join([]string{
-		"TN:", "SF:/a.c", "DA:1", "DA:x,1", "DA:2,1", "DA:3,-4", "FNDA:1,gone", "BRDA:7,0,0,1", "NEW:1", "NEW:2", "nonsense", "MCDC:1,9999999,t,1,0,0", "SF:/b.c", "DA:1,1",
+		"TN:", "SF:/a.c", "DA:1", "DA:x,1", "DA:2,1", "DA:3,-4", "FN:3,f", "FNDA:-1,f", "BRDA:3,0,0,-7", "FNDA:1,gone", "BRDA:7,0,0,1", "NEW:1", "NEW:2", "nonsense", "MCDC:1,9999999,t,1,0,0", "SF:/b.c", "DA:1,1",
 	}, "\n"))
 	want := []string{
 		"file: line 3: expected DA:line,count",
 		"file: line 4: expected DA:line,count",
-		`file: line 7: calls of "gone", of which there is no FN`,
-		`file: line 9: records "NEW" are not known and left out`,
-		`file: line 11: "nonsense" is no record of a tracefile`,
-		"file: line 12: expected MCDC:line,terms,t or f,shown,index,text",
-		"file: line 13: a source begins before end_of_record of the one before",
-		"file: line 13: branches of line 7 of /a.c are left out: there is no DA for it",
-		"file: line 14: the file ends before end_of_record; is it complete?",
-		"file: 1 negative counts, torn by threads, are taken as 0",
+		`file: line 12: records "NEW" are not known and left out`,
+		`file: line 14: "nonsense" is no record of a tracefile`,
+		"file: line 15: expected MCDC:line,terms,t or f,shown,index,text",
+		"file: line 16: a source begins before end_of_record of the one before",
+		"file: line 17: the file ends before end_of_record; is it complete?",
+		"file: 3 negative counts, torn by threads, are taken as 0",
+		`file: calls of "gone" are left out: no report says where it starts (FN)`,
+		"file: branches or conditions of line 7 are left out: no report has a count for it (DA)",
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -153,12 +153,12 @@ func TestCobertura(t *testing.T) {
 <lines><line number="2" hits="5" branch="false"/><line number="3" hits="0" branch="true" condition-coverage="66% (2/3)"/>
 <line number="4" hits="1" condition-coverage="50% (1/9999999999)"/><line hits="3"/></lines></class>
 <class filename="c.c"><lines><line number="1" hits="1"></line></lines></class></classes></package></packages></coverage>`)
-	taken := coverage.Branch{Count: 1, Evaluated: true, Guessed: true}
+	taken := coverage.Branch{Count: 1, Evaluated: true, List: true, Guessed: true}
 	want := &coverage.Set{Files: []*coverage.File{
 		{Name: filepath.Join(dir, "one/c.c"), Lines: []coverage.Line{{Number: 1, Count: 1}}},
 		{Name: filepath.Join(dir, "two/b<&>.c"),
 			Functions: []*coverage.Function{{Name: `f(int, "A&unknown;)`, StartLine: 2, EndLine: 3, Count: 5, Instances: []coverage.Instance{{Name: `f(int, "A&unknown;)`, Count: 5}}}},
-			Lines:     []coverage.Line{{Number: 2, Count: 5}, {Number: 3, Branches: []coverage.Branch{taken, taken, {Evaluated: true, Guessed: true}}}, {Number: 4, Count: 1}}},
+			Lines:     []coverage.Line{{Number: 2, Count: 5}, {Number: 3, Branches: []coverage.Branch{taken, taken, {Evaluated: true, List: true, Guessed: true}}}, {Number: 4, Count: 1}}},
 	}}
 	if diff := cmp.Diff(want, set); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -73,8 +73,19 @@ func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
 		return nil, r.problems, err
 	}
 	set := r.sum.Set()
-	set.Reconcile(PlainName)
-	return set, r.problems, nil
+	return set, append(r.problems, Orphans(set.Reconcile(PlainName))...), nil
+}
+
+// Orphans says what belongs to no line and no function when all files are read.
+func Orphans(orphans []coverage.Orphan) (problems []Problem) {
+	for _, o := range orphans {
+		err := fmt.Errorf("calls of %.80q are left out: no report says where it starts (FN)", o.Function)
+		if o.Line > 0 {
+			err = fmt.Errorf("branches or conditions of line %d are left out: no report has a count for it (DA)", o.Line)
+		}
+		problems = append(problems, Problem{File: o.File, Err: err})
+	}
+	return problems
 }
 
 // ReadAll reads files in parallel and returns all together, not reconciled:
@@ -151,7 +162,14 @@ func (r *reader) problem(line int, format string, args ...any) {
 	}
 }
 
-// name returns text as a string that is kept once.
+// tellNegative says how many counts of the file were negative.
+func (r *reader) tellNegative(counts int64) {
+	if counts > 0 {
+		r.problem(0, "%d negative counts, torn by threads, are taken as 0", counts)
+	}
+}
+
+// intern returns text as a string that is kept once.
 func (r *reader) intern(text []byte) string {
 	if s, ok := r.names[string(text)]; ok {
 		return s
