@@ -48,7 +48,8 @@ func (o *Objects) Built() (newest time.Time) {
 // belong to the notes of the same name beside them, or else (GCOV_PREFIX,
 // -fprofile-dir, notes kept apart) to those with which they have the end of
 // the path and the stamp in common. What was compiled may have moved as sources
-// have.
+// have. A file that has several names is one: notes are a unit, and the data of a
+// unit count once.
 func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
 	for _, p := range paths {
@@ -70,7 +71,7 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	slices.Sort(s.notes)
 	slices.Sort(s.data)
 	found := pair(s.notes, s.data, s.problems, sources)
-	found.Reports = s.reports
+	found.Reports = found.once(s.reports)
 	slices.Sort(s.legacy)
 	found.addLegacy(s.legacy)
 	return found, nil
@@ -229,64 +230,92 @@ func (s *search) fail(name string, err error) {
 func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
 	found := &Objects{Problems: problems}
 	index := make(map[string]int, len(notes)) // of units by the notes' name without suffix
-	unit := func(notes string) *gcov.Object {
+	var same sameFiles
+	unit := func(notes string) (u *gcov.Object, isNew bool) {
 		stem := strings.TrimSuffix(notes, notesSuffix)
 		i, ok := index[stem]
+		if first := same.first(notes); !ok && first != notes {
+			i, ok = index[strings.TrimSuffix(first, notesSuffix)]
+			index[stem] = i
+		}
 		if !ok {
 			i = len(found.Units)
 			index[stem] = i
 			found.Units = append(found.Units, gcov.Object{Notes: notes, Dir: unrecorded + filepath.Dir(notes)})
 		}
-		return &found.Units[i]
+		return &found.Units[i], !ok
 	}
+	byBase := make(map[string][]string) // notes by base name
 	for _, n := range notes {
-		unit(n)
+		if _, isNew := unit(n); isNew {
+			base := filepath.Base(n)
+			byBase[base] = append(byBase[base], n)
+		}
 	}
 	var alone []string
 	for _, d := range data {
 		if i, ok := index[strings.TrimSuffix(d, dataSuffix)]; ok {
 			found.Units[i].Data = append(found.Units[i].Data, d)
-			found.Data++
 		} else {
 			alone = append(alone, d)
 		}
 	}
-	if len(alone) == 0 {
-		return found
-	}
-
-	byBase := make(map[string][]string) // notes by base name
-	for _, n := range notes {
-		base := filepath.Base(n)
-		byBase[base] = append(byBase[base], n)
-	}
 	for _, d := range alone {
-		stem := unmangle(strings.TrimSuffix(d, dataSuffix))
+		stem := strings.TrimSuffix(d, dataSuffix)
+		if path := unmangle(stem); len(byBase[filepath.Base(stem)+notesSuffix]) == 0 {
+			stem = path
+		}
 		n, err := notesOf(readStamp(d), stem, byBase[filepath.Base(stem)+notesSuffix], sources)
 		if err != nil {
 			found.Problems = append(found.Problems, newProblem(noNotes, d, err))
 			continue
 		}
-		if _, searched := index[strings.TrimSuffix(n, notesSuffix)]; !searched {
+		u, isNew := unit(n)
+		if isNew {
 			found.Outside = append(found.Outside, n)
 		}
-		u := unit(n)
 		u.Data = append(u.Data, d)
-		found.Data++
 	}
 	slices.SortFunc(found.Units, func(a, b gcov.Object) int { return strings.Compare(a.Notes, b.Notes) })
+	for i := range found.Units {
+		u := &found.Units[i]
+		u.Data = found.once(u.Data)
+		found.Data += len(u.Data)
+	}
 	return found
 }
 
+// once returns the names that are of different files, and says which others are
+// of the same ones. One file may be the data of two units, where equal files were
+// made links.
+func (o *Objects) once(names []string) []string {
+	if len(names) < 2 {
+		return names
+	}
+	var same sameFiles
+	return slices.DeleteFunc(names, func(name string) bool {
+		first := same.first(name)
+		if first == name {
+			return false
+		}
+		o.Problems = append(o.Problems, newProblem(foundTwice, name, fmt.Errorf("the same file as %s, found by a link or a mount: it counts once", first)))
+		return true
+	})
+}
+
 // unmangle returns the path that -fprofile-dir has put into the name of a data
-// file, "#" for "/" and "^" for "..": /prof/#src#a becomes /src/a. Any other
-// path it returns as it is.
+// file, "#" for "/" and "^" for "..": /prof/#src#a becomes /src/a, and /prof/src#a,
+// of which -fprofile-prefix-path has cut off the beginning, /prof/src/a. Any
+// other path it returns as it is.
 func unmangle(stem string) string {
-	base := filepath.Base(stem)
-	if !strings.HasPrefix(base, "#") {
+	dir, base := filepath.Split(stem)
+	if !strings.Contains(base, "#") {
 		return stem
 	}
 	parts := strings.Split(base, "#")
+	if parts[0] != "" {
+		parts[0] = dir + parts[0]
+	}
 	for i, p := range parts {
 		if p == "^" {
 			parts[i] = ".."

@@ -34,6 +34,7 @@ func TestFind(t *testing.T) {
 		name    string
 		files   []string // DIR in them and below is the test's directory with "#" for "/"
 		links   []string // links that lead nowhere
+		same    []string // "link -> file", "hard link = file"
 		paths   []string
 		objects []string
 		maps    []string
@@ -114,6 +115,45 @@ func TestFind(t *testing.T) {
 			want:  []string{"build/b.gcno prof/MANGLED#build#x#^#b.gcda", "build/x/a.gcno prof/MANGLED#build#x#a.gcda"},
 		},
 		{
+			name:  "-fprofile-dir with -fprofile-prefix-path",
+			files: []string{"build/x/a.gcno", "build/x/b.gcno two!", "build/y/b.gcno", "prof/x#a.gcda", "prof/y#b.gcda", "prof/x#z#^#b.gcda two!", "c#d.gcno", "run/c#d.gcda"},
+			paths: []string{"."},
+			want:  []string{"build/x/a.gcno prof/x#a.gcda", "build/x/b.gcno prof/x#z#^#b.gcda", "build/y/b.gcno prof/y#b.gcda", "c#d.gcno run/c#d.gcda"},
+		},
+		{
+			name:  "a link to the directory",
+			files: []string{"dir/x/a.gcno", "dir/x/a.gcda", "dir/b.gcno"},
+			same:  []string{"link -> dir"},
+			paths: []string{"dir", "link", "link/x/a.gcda"},
+			want: []string{"dir/b.gcno", "dir/x/a.gcno dir/x/a.gcda",
+				"problem: link/x/a.gcda: the same file as dir/x/a.gcda, found by a link or a mount: it counts once"},
+		},
+		{
+			name:    "a link to notes, data elsewhere",
+			files:   []string{"build/a.gcno", "run/a.gcda"},
+			same:    []string{"link -> build"},
+			paths:   []string{"run"},
+			objects: []string{"link", "build"},
+			want:    []string{"build/a.gcno run/a.gcda"},
+		},
+		{
+			name:  "links to files",
+			files: []string{"build/a.gcno", "sys/a.gcda", "run/a.gcda", "more/a.gcda"},
+			same:  []string{"sys/a.gcno -> build/a.gcno", "run/again.gcda -> run/a.gcda", "again/a.gcda -> run/a.gcda", "hard/a.gcda = more/a.gcda"},
+			paths: []string{"."},
+			want: []string{"build/a.gcno sys/a.gcda again/a.gcda hard/a.gcda",
+				"problem: run/again.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory",
+				"problem: more/a.gcda: the same file as hard/a.gcda, found by a link or a mount: it counts once",
+				"problem: run/a.gcda: the same file as again/a.gcda, found by a link or a mount: it counts once"},
+		},
+		{
+			name:  "equal data of two units made links",
+			files: []string{"a.gcno", "a.gcda", "b.gcno"},
+			same:  []string{"b.gcda = a.gcda"},
+			paths: []string{"."},
+			want:  []string{"a.gcno a.gcda", "b.gcno b.gcda"},
+		},
+		{
 			name:    "a kernel's tree from another machine, notes in an object directory",
 			files:   []string{"linux/fs/a.gcno", "linux/mm/a.gcno", "copy/ci/linux/fs/a.gcda", "copy/ci/linux/mm/a.gcda"},
 			links:   []string{"copy/ci/linux/fs/a.gcno", "copy/ci/linux/mm/a.gcno"},
@@ -149,6 +189,18 @@ func TestFind(t *testing.T) {
 			tree(t, dir, test.files...)
 			for _, l := range test.links {
 				if err := os.Symlink("/no/such.gcno", l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, l := range test.same {
+				at, target, isSoft := strings.Cut(l, " -> ")
+				link := os.Symlink
+				if !isSoft {
+					at, target, _ = strings.Cut(l, " = ")
+					link = os.Link
+				}
+				_ = os.MkdirAll(filepath.Dir(at), 0o777)
+				if err := link(filepath.Join(dir, target), at); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -50,7 +50,11 @@ func isLegacyData(name string) bool {
 
 // addLegacy adds the units of those compilers.
 func (o *Objects) addLegacy(stems []string) {
+	var same sameFiles
 	for _, stem := range stems {
+		if same.first(stem+".bbg") != stem+".bbg" {
+			continue // found by a link; the data are beside it
+		}
 		u := gcov.Object{Notes: stem + gcov.LegacySuffix, Dir: unrecorded + stem[:strings.LastIndexByte(stem, '/')]}
 		if isFile(stem + ".da") {
 			u.Data = []string{stem + ".da"}

@@ -75,6 +75,36 @@ func randomCobertura(r *rand.Rand) string {
 	return b.String() + "</lines></class></classes></package></packages></coverage>"
 }
 
+// randomNative returns a report of footfall's of what is known with columns, as
+// compilers tell it.
+func randomNative(t *testing.T, r *rand.Rand) string {
+	f := &coverage.File{Name: "/a.cc"}
+	for column := int32(3); column < 10; column += 3 {
+		fn := &coverage.Function{StartLine: 1, StartColumn: column, EndLine: 4}
+		for _, name := range []string{"_Z1fIiEvv", "_Z1fIlEvv", "_Z1gv"} {
+			if r.IntN(2) == 0 {
+				in := coverage.Instance{Name: name, Count: r.Int64N(3)}
+				fn.Instances = append(fn.Instances, in)
+				fn.Count += in.Count
+			}
+		}
+		if len(fn.Instances) > 0 {
+			fn.Name = fn.Instances[0].Name
+			f.Functions = append(f.Functions, fn)
+		}
+	}
+	for n := int32(1); n < 5; n++ {
+		l := coverage.Line{Number: n, Count: r.Int64N(3)}
+		for block := range r.Int32N(3) {
+			for range 2 {
+				l.Branches = append(l.Branches, coverage.Branch{Block: block, Count: r.Int64N(2), Evaluated: true, Exception: block == 1})
+			}
+		}
+		f.Lines = append(f.Lines, l)
+	}
+	return written(t, &Report{Set: &coverage.Set{Files: []*coverage.File{f}}, Shown: func(path string) string { return path }}, "json")
+}
+
 // TestMergeOfFiles merges random reports at once, in another order, and by way
 // of a file with two of them: all are the same.
 func TestMergeOfFiles(t *testing.T) {
@@ -100,8 +130,10 @@ func TestMergeOfFiles(t *testing.T) {
 				names := make([]string, 3)
 				for i := range names {
 					text := randomTracefile(r)
-					if format == "json" && r.IntN(3) == 0 {
+					if kind := r.IntN(4); kind == 0 && format == "json" {
 						text = randomCobertura(r)
+					} else if kind == 1 && format == "json" {
+						text = randomNative(t, r)
 					}
 					names[i] = write(fmt.Sprint(i), text)
 				}

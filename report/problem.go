@@ -24,6 +24,7 @@ const (
 	noNotes    = "data files without notes"
 	noSource   = "sources that cannot be read"
 	badRecord  = "records of reports that cannot be used"
+	foundTwice = "files with several names"
 
 	wrongMarkers = "exclusion markers that are wrong"
 )
