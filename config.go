@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,6 +34,7 @@ type setting struct {
 	key     string
 	value   any
 	line    int
+	parts   map[string]int // of a table: lines of its keys that are not in line
 }
 
 // sharedFlag marks flags that may stand before all tables.
@@ -62,6 +64,16 @@ func defineConfigFlags(root *cobra.Command) {
 	f.Bool("no-config", false, "take no options from a file")
 	root.MarkFlagsMutuallyExclusive("config", "no-config")
 	_ = root.MarkPersistentFlagFilename("config", "toml")
+}
+
+// hideConfigFlags keeps them out of the help of a command that is another
+// program: it would refuse them.
+func hideConfigFlags(cmd *cobra.Command) {
+	text := cmd.UsageTemplate()
+	from := strings.Index(text, "{{if .HasAvailableInheritedFlags}}")
+	if to := strings.Index(text, "{{if .HasHelpSubCommands}}"); from >= 0 && to > from {
+		cmd.SetUsageTemplate(text[:from] + text[to:])
+	}
 }
 
 // configurable tells whether cmd takes options from a file: not where footfall
@@ -147,6 +159,7 @@ func readConfig(name string, root *cobra.Command) (*config, error) {
 // its line. A statement is the least number of lines that are TOML by
 // themselves.
 func (c *config) parse(text string) error {
+	text = strings.TrimPrefix(text, "\ufeff") // some editors' mark
 	var all map[string]any
 	if _, err := toml.Decode(text, &all); err != nil {
 		var at toml.ParseError
@@ -208,14 +221,20 @@ func (c *config) add(values map[string]any, line int) {
 // addTo joins what several lines say of one key: fail-under.lines and
 // fail-under.branches.
 func (c *config) addTo(command, key string, value any, line int) {
-	for _, s := range c.settings {
+	for i, s := range c.settings {
 		had, ok := s.value.(map[string]any)
 		if more, isTable := value.(map[string]any); ok && isTable && s.command == command && s.key == key {
 			maps.Copy(had, more)
+			if s.parts == nil {
+				c.settings[i].parts = make(map[string]int)
+			}
+			for part := range more {
+				c.settings[i].parts[part] = line
+			}
 			return
 		}
 	}
-	c.settings = append(c.settings, setting{command, key, value, line})
+	c.settings = append(c.settings, setting{command: command, key: key, value: value, line: line})
 }
 
 // command returns the command of that name, nil if there is none.
@@ -232,7 +251,8 @@ func (c *config) errorf(s setting, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", c.name, s.line, fmt.Sprintf(format, args...))
 }
 
-// check finds keys that no command knows, whichever command runs.
+// check finds keys that no command knows and values that are wrong, whichever
+// command runs.
 func (c *config) check() error {
 	for _, s := range c.settings {
 		of := c.root.Commands()
@@ -258,6 +278,9 @@ func (c *config) check() error {
 			})
 		}
 		if slices.Contains(names, s.key) && (s.command != "" || c.command(s.key) == nil) {
+			if err := c.checkValue(s, of); err != nil {
+				return err
+			}
 			continue
 		}
 		hint := ""
@@ -267,6 +290,52 @@ func (c *config) check() error {
 		return c.errorf(s, "%q is no %s%s", s.key, what, hint)
 	}
 	return nil
+}
+
+// checkValue checks the value of a setting for the commands that have it.
+func (c *config) checkValue(s setting, commands []*cobra.Command) error {
+	for _, cmd := range commands {
+		f := cmd.LocalFlags().Lookup(s.key)
+		if f == nil || !configurable(cmd) || s.command == "" && !isShared(f) {
+			continue
+		}
+		values, err := c.values(f, s)
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			if err := checkOption(cmd.Name(), f, v); err != nil {
+				part, _, _ := strings.Cut(v, "=")
+				s.line = cmp.Or(s.parts[part], s.line)
+				if strings.HasPrefix(err.Error(), "--"+s.key) {
+					return c.errorf(s, "%v", err)
+				}
+				return c.errorf(s, "%s: %v", s.key, err)
+			}
+		}
+		if other := c.contradicts(cmd, f, s); other != "" {
+			return c.errorf(s, "%s and %s do not go together", other, s.key)
+		}
+	}
+	return nil
+}
+
+// contradicts returns the option of the same table, in a line before, that does
+// not go with f, "" if there is none.
+func (c *config) contradicts(cmd *cobra.Command, f *pflag.Flag, s setting) string {
+	if values, err := c.values(f, s); err != nil || !isGiven(f, values) {
+		return ""
+	}
+	for _, o := range c.settings {
+		if o.command != s.command || o.line >= s.line || !excludedBy(f, map[string]bool{o.key: true}) {
+			continue
+		}
+		other := cmd.LocalFlags().Lookup(o.key)
+		if values, err := c.values(other, o); err == nil && isGiven(other, values) {
+			return o.key
+		}
+	}
+	return ""
 }
 
 // nearest returns the name that has the fewest letters other than word has, ""
@@ -315,8 +384,10 @@ func excludedBy(f *pflag.Flag, given map[string]bool) bool {
 	return false
 }
 
-func (c *config) set(f *pflag.Flag, s setting) error {
-	list, isList := f.Value.(pflag.SliceValue)
+// values returns what is to be set, one text for each time that the flag would
+// be given on the command line.
+func (c *config) values(f *pflag.Flag, s setting) ([]string, error) {
+	_, isList := f.Value.(pflag.SliceValue)
 	values, err := textsOf(s.value)
 	_, isBool := s.value.(bool)
 	switch {
@@ -333,26 +404,43 @@ func (c *config) set(f *pflag.Flag, s setting) error {
 		}
 	}
 	if err != nil {
-		return c.errorf(s, "%s %v", s.key, err)
+		return nil, c.errorf(s, "%s %v", s.key, err)
+	}
+	if isBool && f.Value.Type() != "bool" {
+		if values[0] = ""; s.value == true {
+			values[0] = f.NoOptDefVal
+		}
 	}
 	for i, v := range values {
 		values[i] = c.resolve(f, v)
 	}
-	switch {
-	case isList:
+	return values, nil
+}
+
+func (c *config) set(f *pflag.Flag, s setting) error {
+	values, err := c.values(f, s)
+	if err != nil {
+		return err
+	}
+	if list, isList := f.Value.(pflag.SliceValue); isList {
 		err = list.Replace(values)
-	case s.value == true:
-		err = f.Value.Set(f.NoOptDefVal)
-	case s.value == false && f.Value.Type() != "bool":
-		err = f.Value.Set("")
-	default:
+	} else {
 		err = f.Value.Set(values[0])
 	}
 	if err != nil {
 		return c.errorf(s, "%s: %v", s.key, err)
 	}
-	f.Changed = true
+	f.Changed = isGiven(f, values)
 	return nil
+}
+
+// isGiven tells whether values say something: what is so anyway, as footfall
+// config shows it, does not keep other options away.
+func isGiven(f *pflag.Flag, values []string) bool {
+	if _, isList := f.Value.(pflag.SliceValue); isList {
+		return f.DefValue != "["+strings.Join(values, ",")+"]"
+	}
+	return f.DefValue != values[0]
 }
 
 // textsOf returns a value as it would stand on the command line, one text for
@@ -400,14 +488,17 @@ func (c *config) resolve(f *pflag.Flag, value string) string {
 	}
 	_, isDir := f.Annotations[cobra.BashCompSubdirsInDir]
 	before, path, cut := "", value, false
-	switch f.Name {
-	case "output", "path-map": // FORMAT=FILE, OLD=NEW
+	switch what, _ := pflag.UnquoteUsage(f); {
+	case what == "FORMAT[=FILE]", what == "OLD=NEW":
 		before, path, cut = strings.Cut(value, "=")
 		before += "="
-	case "include", "exclude": // patterns; those without a dot are seen from the root
+	case f.Name == "include", f.Name == "exclude": // patterns; those without a dot are seen from the root
 		cut = value == "." || value == ".." || strings.HasPrefix(value, "./") || strings.HasPrefix(value, "../")
+	case strings.HasSuffix(what, "|FILE"): // a revision, or
+		info, err := os.Stat(filepath.Join(c.dir, value))
+		cut = err == nil && !info.IsDir() || strings.HasSuffix(value, ".patch") || strings.HasSuffix(value, ".diff")
 	default:
-		cut = isDir
+		cut = isDir || what == "FILE"
 	}
 	if !cut || path == "" || path == "-" || filepath.IsAbs(path) {
 		return value

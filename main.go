@@ -180,7 +180,11 @@ wrong, and 3 if a threshold was missed.`,
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
 	for _, newCommand := range known {
-		root.AddCommand(newCommand())
+		cmd := newCommand()
+		root.AddCommand(cmd)
+		if cmd.DisableFlagParsing && cmd.Name() != "merge" {
+			hideConfigFlags(cmd)
+		}
 	}
 	return root, started
 }

@@ -43,6 +43,8 @@ kept: see docs/report.md. Thousands of files take the memory of a few.
       --intersect PATH   keep only what is in PATH, too; may be repeated: the union
       --subtract PATH    keep only what is not in PATH; may be repeated
       --test NAME        what has no name of a test yet is of this one
+      --config FILE      take the options that stand before all tables of FILE;
+                         else merge takes none from a file
       --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
       --object-directory DIR, --system-headers, --exception-branches
                          as with footfall report; but headers of the system that
@@ -60,10 +62,26 @@ kept: see docs/report.md. Thousands of files take the memory of a few.
 	})
 	tool := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if slices.Contains(args, "--help") || !mergesReports(args) {
+		if slices.Contains(args, "--help") {
 			return tool(cmd, args)
 		}
-		reports := newMergeReportsCommand()
+		args, file, err := cutConfigFlags(args)
+		if err != nil {
+			return usageError(err)
+		}
+		if !mergesReports(args) {
+			return tool(cmd, args)
+		}
+		var options *config
+		if file != "" {
+			if options, err = readConfig(file, cmd.Root()); err == nil {
+				err = options.check()
+			}
+			if err != nil {
+				return configError(err)
+			}
+		}
+		reports := newMergeReportsCommand(options)
 		reports.SetArgs(args)
 		reports.SetOut(cmd.OutOrStdout())
 		reports.SetErr(cmd.ErrOrStderr())

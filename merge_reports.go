@@ -82,14 +82,22 @@ type mergeOptions struct {
 }
 
 // newMergeReportsCommand returns the command that merges reports. It is no
-// command of its own: footfall merge calls it.
-func newMergeReportsCommand() *cobra.Command {
+// command of its own: footfall merge calls it. options are what a file of
+// options says, nil for none.
+func newMergeReportsCommand(options *config) *cobra.Command {
 	var o mergeOptions
 	cmd := &cobra.Command{
 		Use:           "merge",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if options != nil {
+				if _, err := options.apply(cmd); err != nil {
+					return configError(err)
+				}
+			}
+			return o.run(cmd, args)
+		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	f := cmd.Flags()
@@ -105,7 +113,40 @@ func newMergeReportsCommand() *cobra.Command {
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "")
 	f.StringVar(&o.test, "test", "", "")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "")
+	shareFlags(cmd)
+	for _, dir := range []string{"object-directory", "root"} {
+		_ = cmd.MarkFlagDirname(dir)
+	}
 	return cmd
+}
+
+// cutConfigFlags takes --config and --no-config out of arguments. file is that
+// of --config, "" if there is none.
+func cutConfigFlags(args []string) (rest []string, file string, err error) {
+	none := false
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		switch {
+		case name == "--":
+			return append(rest, args[i:]...), file, nil
+		case args[i] == "--no-config":
+			none = true
+		case name == "--config":
+			if !joined && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			if file = value; file == "" {
+				return nil, "", errors.New("--config needs the name of a file")
+			}
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	if none && file != "" {
+		return nil, "", errors.New("--config and --no-config do not go together")
+	}
+	return rest, file, nil
 }
 
 func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
