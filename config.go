@@ -187,12 +187,17 @@ func (c *config) parse(text string) error {
 		case len(values) == 0:
 		case strings.HasPrefix(strings.TrimSpace(statement), "["):
 			table = meta.Keys()[0]
-			if _, isTable := values[table[0]].(map[string]any); !isTable {
-				return fmt.Errorf("%s:%d: a table has one pair of brackets: [%s]", c.name, first, table)
+			var inner any = values
+			for _, key := range table {
+				of, _ := inner.(map[string]any)
+				if inner = of[key]; inner == nil {
+					break
+				}
 			}
-			if c.command(table[0]) == nil {
-				c.add(map[string]any{table[0]: map[string]any{}}, first)
+			if _, isTable := inner.(map[string]any); !isTable {
+				return fmt.Errorf("%s:%d: a table has one pair of brackets: [%s]", c.name, first, meta.Keys()[0])
 			}
+			c.add(values, first)
 		default:
 			for _, key := range slices.Backward(table) {
 				values = map[string]any{key: values}

@@ -68,6 +68,8 @@ func TestNearest(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add("root = \".\"\n[report]\noutput = [\n\t\"text\", # one\n]\nfail-under = {lines = 80}\nfail-under.branches = 1.5\n")
 	f.Add("\ufeff[live]\nexclude = \"a\" # ]\n[report]\nlist = ['''\n[trace]''',\n\"]\"]\n")
+	f.Add("[[live.x]]\n")
+	f.Add("[report.fail-under]\n[live.x]\n")
 	f.Add("report.verbose = true\n[report.fail-under]\nlines = 1\n[[live]]\nx = '''\n[a]'''")
 	root, _ := newRootCommand(commands)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -113,7 +115,10 @@ func checkSettings(t *testing.T, c *config, text string) {
 		}
 	}
 	for name, value := range want {
-		if _, isTable := value.(map[string]any); !isTable && !reflect.DeepEqual(got[name], value) {
+		_, isTable := value.(map[string]any)
+		if _, said := got[name]; !said {
+			t.Errorf("%q is not read", name)
+		} else if !isTable && !reflect.DeepEqual(got[name], value) {
 			t.Errorf("%q is %v, read as %v", name, value, got[name])
 		}
 	}
