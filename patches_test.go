@@ -69,7 +69,6 @@ type patchWorld struct {
 // patchResults counts comparisons by style.
 type patchResults struct {
 	styles                         []string
-	compared, lines, doubtful, bad map[string]int
 }
 
 func (r *patchResults) print(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"footfall/coverage"
 )
 
@@ -33,8 +31,6 @@ type places struct {
 	moved    map[string]string // see relocated
 	fits     map[fitKey]fit
 }
-
-type fileID struct{ dev, ino uint64 }
 
 type fitKey struct {
 	f    *FileDiff
@@ -59,15 +55,6 @@ func newPlaces(set *coverage.Set, excluded Excluded, sources *Sources) *places {
 		p.excluded[e.File] = true
 	}
 	return p
-}
-
-// identify returns what tells a file from others, links followed.
-func identify(path string) (id fileID, ok bool) {
-	var s unix.Stat_t
-	if unix.Stat(path, &s) != nil {
-		return fileID{}, false
-	}
-	return fileID{uint64(s.Dev), s.Ino}, true
 }
 
 // A base says where the names in a diff begin: those below from are below dir.
