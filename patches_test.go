@@ -68,7 +68,7 @@ type patchWorld struct {
 
 // patchResults counts comparisons by style.
 type patchResults struct {
-	styles                         []string
+	styles []string
 }
 
 func (r *patchResults) print(t *testing.T) {
