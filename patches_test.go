@@ -68,7 +68,8 @@ type patchWorld struct {
 
 // patchResults counts comparisons by style.
 type patchResults struct {
-	styles []string
+	styles               []string
+	compared, lines, bad map[string]int
 }
 
 func (r *patchResults) print(t *testing.T) {
