@@ -170,6 +170,8 @@ func (p *places) missing(d *SourceDiff, r *placement, f *FileDiff, around string
 	case len(others) == 1 && p.compare(f, others[0]) == fits:
 		r.files[others[0]] = f
 		return
+	case len(others) > 0 && matchAny(p.sources.exclude, path, p.sources.Shown(path)):
+		return
 	case len(others) > 0:
 		r.doubt(noPlace, f.New, fmt.Errorf("perhaps %s, perhaps a file without coverage data: --path-map or --root tells where it is, --exclude that it does not matter", p.sources.Shown(others[0])))
 		return
