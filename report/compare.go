@@ -90,7 +90,12 @@ func (c *Comparison) deleted(d *SourceDiff, b base, old *places) map[string]*Fil
 // before returns the name that a file with another one in the old version had
 // there, in the set that the file is in; "" if it is new.
 func (r *placement) before(name string, f *FileDiff) string {
-	cut := func(s string) string { return strings.TrimPrefix(strings.TrimPrefix(s, r.from), "/") }
+	cut := func(s string) string {
+		if rest, ok := below(s, r.from); ok && r.from != "" {
+			return rest
+		}
+		return s
+	}
 	if dir, ok := strings.CutSuffix(name, cut(f.New)); ok && f.Old != "" {
 		return dir + cut(f.Old)
 	}

@@ -185,7 +185,7 @@ func (d *diffReader) untold(line string) bool {
 		d.endHeader()
 	}
 	binary := strings.HasPrefix(line, "Binary file") || line == "GIT binary patch" || strings.HasPrefix(line, "Cannot display: ")
-	if binary && (d.header.git != "" || d.header.index != "") {
+	if binary && !d.header.done && (d.header.git != "" || d.header.index != "") {
 		d.known, d.header.untold = true, asBinary
 		return true
 	}
