@@ -195,9 +195,10 @@ type liveTargets struct {
 	problems  []report.Problem // told once
 	advised   bool
 
-	watching bool            // what is wrong is said when it is first seen
-	said     map[string]bool // while watching
-	pending  *[]string       // what is to be said on the screen, nil: standard error will do
+	watching   bool            // what is wrong is said when it is first seen
+	said       map[string]bool // while watching
+	problemsOf map[string]int  // how many there were of each kind at the last look
+	pending    *[]string       // what is to be said on the screen, nil: standard error will do
 }
 
 func (l *liveTargets) close() {
@@ -488,8 +489,13 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 		stderr = io.Discard
 	}
 	set, problems, stats := collect(objects, l.sources, l.test, stderr)
+	if objects.LeaveOutRebuilt(problems) {
+		set, problems, stats = collect(objects, l.sources, l.test, stderr)
+	}
 	problems = append(problems, l.exclude(set)...)
-	report.PrintProblems(stderr, slices.Concat(l.problems, objects.Problems, problems), l.verbose)
+	problems = slices.Concat(l.problems, objects.Problems, problems)
+	report.PrintProblems(stderr, problems, l.verbose)
+	l.sayMore(problems, tell)
 	l.problems = nil
 	if err := l.allExcluded(set); err != nil {
 		return nil, err
@@ -509,6 +515,23 @@ func (l *liveTargets) collect(snapshots []*taken, tell bool) (*coverage.Set, err
 	return set, nil
 }
 
+// sayMore says, at later ticks of a watch, that there are more problems than
+// before.
+func (l *liveTargets) sayMore(problems []report.Problem, told bool) {
+	of := make(map[string]int)
+	for _, p := range problems {
+		of[p.Kind]++
+	}
+	for _, p := range problems {
+		if of[p.Kind] > l.problemsOf[p.Kind] {
+			if !told {
+				l.sayOnce("%s: %v", p.Kind, p)
+			}
+		}
+	}
+	l.problemsOf = of
+}
+
 // nothing says why there is nothing to report.
 func (l *liveTargets) nothing(objects *report.Objects) error {
 	var titles []string
@@ -516,7 +539,10 @@ func (l *liveTargets) nothing(objects *report.Objects) error {
 		titles = append(titles, t.title)
 	}
 	who := strings.Join(titles, ", ")
+	rebuilt := func(p report.Problem) bool { return errors.Is(p.Err, report.ErrRebuilt) }
 	switch {
+	case len(objects.Units) == 0 && slices.ContainsFunc(objects.Problems, rebuilt):
+		return fmt.Errorf("nothing to report: the notes (.gcno) of %s are of another build: start it again, or name the directory of the old notes with --object-directory", who)
 	case len(objects.Units) == 0 && len(objects.Problems) > 0:
 		return fmt.Errorf("nothing to report: %s has counters, but their notes (.gcno) are not where the compiler wrote them: name their directory with --object-directory", who)
 	case len(l.options.sources.Include)+len(l.options.sources.Exclude) > 0:

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,12 +90,42 @@ func (n *Notes) of(im Image) (string, error) {
 	return name, err
 }
 
+// ErrRebuilt is why notes are of no use for the counters of a program that runs.
+var ErrRebuilt = errors.New("rebuilt since the program was started: start it again, or name the directory of the old notes with --object-directory")
+
 func (n *Notes) look(im Image, stamp []byte) (string, error) {
 	stem := unmangle(strings.TrimSuffix(im.Name, dataSuffix))
+	other := ""
 	for _, place := range []string{im.Root + stem, n.sources.locate("", stem)} {
-		if name := place + notesSuffix; sameStamp(stamp, readStamp(name)) {
+		name := place + notesSuffix
+		if sameStamp(stamp, readStamp(name)) {
 			return name, nil
 		}
+		if other == "" && isFile(name) {
+			other = name
+		}
 	}
-	return notesOf(stamp, stem, n.byBase[filepath.Base(stem)+notesSuffix], n.sources)
+	name, err := notesOf(stamp, stem, n.byBase[filepath.Base(stem)+notesSuffix], n.sources)
+	if err == nil && !sameStamp(stamp, readStamp(name)) {
+		other = name
+	}
+	if other != "" && (err != nil || name == other) {
+		return "", fmt.Errorf("%s has another stamp: %w", other, ErrRebuilt)
+	}
+	return name, err
+}
+
+// LeaveOutRebuilt takes those objects out of found whose notes have turned out to
+// be of another build, as problems of [gcov.Collect] tell, although their stamps are
+// equal (-frandom-seed). It returns false if there are none.
+func (found *Objects) LeaveOutRebuilt(problems []Problem) bool {
+	n := len(found.Units)
+	found.Units = slices.DeleteFunc(found.Units, func(u gcov.Object) bool {
+		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Kind == otherBuild && p.File == u.Notes })
+		if i >= 0 {
+			found.Problems = append(found.Problems, newProblem(noNotes, u.Notes, fmt.Errorf("its functions are other ones: %w", ErrRebuilt)))
+		}
+		return i >= 0
+	})
+	return len(found.Units) < n
 }

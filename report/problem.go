@@ -22,6 +22,7 @@ type Problem struct {
 const (
 	unreadable = "places that cannot be read"
 	noNotes    = "data files without notes"
+	otherBuild = "data files of another build"
 	noSource   = "sources that cannot be read"
 	badRecord  = "records of reports that cannot be used"
 	foundTwice = "files with several names"
@@ -48,7 +49,7 @@ func Collected(problems []gcov.Problem) []Problem {
 	kinds := map[gcov.ProblemKind]string{
 		gcov.Unreadable:     "files that cannot be read",
 		gcov.Damaged:        "damaged files",
-		gcov.Rebuilt:        "data files of another build",
+		gcov.Rebuilt:        otherBuild,
 		gcov.UnknownVersion: "files of unknown versions",
 		gcov.Empty:          "notes without functions",
 	}
