@@ -226,6 +226,18 @@ func TestMergeNeverCoversLess(t *testing.T) {
 	}
 }
 
+func TestWithoutClone(t *testing.T) {
+	for name, want := range map[string]string{
+		"f": "f", "f.part.0": "f", "f.isra.12": "f", "f.isra.0.part.1": "f", "f.part.0.cold": "f", "f.cold": "f", "f.cold.1": "f", "f.localalias": "f",
+		"f.localalias.2": "f", "f.constprop.0": "f", "f.lto_priv.0": "f", "main._omp_fn.0": "main", "f.llvm.123": "f", "f.__uniq.9.llvm.1": "f",
+		"Foo.bar": "Foo.bar", "Foo.bar.part.0": "Foo.bar", "f.part": "f.part", "f.0": "f.0", "Foo.part.x": "Foo.part.x", ".part.0": ".part.0", ".cold": ".cold", "a.": "a.", "": "",
+	} {
+		if got := withoutClone(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // branches makes branches of a line: "2 2!" are two decisions of two ways, the
 // second made by an exception; counts follow one another from first on.
 func branches(first int64, shape ...string) []Branch {

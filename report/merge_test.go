@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -153,6 +155,57 @@ func TestMergeOfFiles(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMergeConfirm merges what lcov merges. Sets have the same branches, since
+// lcov 1 knows them only by their number on a line.
+func TestMergeConfirm(t *testing.T) {
+	if _, err := exec.LookPath("lcov"); err != nil {
+		t.Skip("no lcov")
+	}
+	t.Chdir(t.TempDir())
+	counts := regexp.MustCompile(`(?m)^(DA:\d+,|FNDA:|BRDA:\d+,\d+,\d+,)\d+`)
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		var b strings.Builder
+		for i := range 2 {
+			fmt.Fprintf(&b, "TN:\nSF:/%d.c\n", i)
+			for line := 1; line < 9; line++ {
+				if r.IntN(2) == 0 {
+					fmt.Fprintf(&b, "FN:%d,f%d\nFN:%d,o.f%d\nFNDA:0,o.f%d\nFNDA:0,f%d\n", line, line, line, line, line, line)
+				}
+				fmt.Fprintf(&b, "DA:%d,0\n", line)
+				for block := range r.IntN(3) {
+					for way := range 2 + r.IntN(2) {
+						fmt.Fprintf(&b, "BRDA:%d,%d,%d,0\n", line, block, way)
+					}
+				}
+			}
+			b.WriteString("end_of_record\n")
+		}
+		args := []string{"--quiet", "--rc", "lcov_branch_coverage=1", "--output-file", "lcov.info"}
+		var names []string
+		for i := range 3 {
+			name := fmt.Sprintf("%d.info", i)
+			text := counts.ReplaceAllStringFunc(b.String(), func(record string) string { return record[:len(record)-1] + fmt.Sprint(r.IntN(4)) })
+			if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			names, args = append(names, name), append(args, "--add-tracefile", name)
+		}
+		if out, err := exec.Command("lcov", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		ours, _ := ReadFiles(names, ReadOptions{})
+		Reconcile(ours)
+		theirs, _, err := ReadFile("lcov.info", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(theirs, ours); diff != "" {
+			t.Fatalf("seed %d: (-lcov +footfall)\n%s", seed, diff)
+		}
 	}
 }
 
