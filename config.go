@@ -494,7 +494,7 @@ func (c *config) resolve(f *pflag.Flag, value string) string {
 	_, isDir := f.Annotations[cobra.BashCompSubdirsInDir]
 	before, path, cut := "", value, false
 	switch what, _ := pflag.UnquoteUsage(f); {
-	case what == "FORMAT[=FILE]", what == "OLD=NEW":
+	case what == "FORMAT[=FILE]", f.Name == "path-map":
 		before, path, cut = strings.Cut(value, "=")
 		before += "="
 	case f.Name == "include", f.Name == "exclude": // patterns; those without a dot are seen from the root

@@ -75,6 +75,10 @@ func randomFunction(r *rand.Rand, line, column int32, names []string) *Function 
 				continue
 			}
 			i := Instance{Name: name, Count: randomCount(r), Blocks: 5 + r.Int32N(3), BlocksExecuted: r.Int32N(5)}
+			if column > 0 {
+				last := int32(0)
+				i.Lines = i.Lines.Add(&last, line+r.Int32N(2), randomCount(r)).Add(&last, line+2, randomCount(r))
+			}
 			fn.Instances = append(fn.Instances, i)
 			fn.Count = addCounts(fn.Count, i.Count)
 			fn.BlocksExecuted, fn.Blocks = later(fn.BlocksExecuted, fn.Blocks, i.BlocksExecuted, i.Blocks)

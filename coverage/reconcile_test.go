@@ -162,7 +162,7 @@ func TestMergeGoesOnAfterReconcile(t *testing.T) {
 		s.Reconcile(plain)
 		return s
 	}
-	for seed := range uint64(4000) {
+	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		a, b, c := randomSet(r), randomSet(r), randomSet(r)
 		want := merge(a, b, c)

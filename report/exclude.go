@@ -598,7 +598,7 @@ func (x *exclusion) remove(named map[*coverage.Function]bool) {
 		t := &x.file.Tests[i]
 		t.Hits = t.Hits.Keep(kept)
 	}
-	for _, f := range x.file.Functions {
+	for _, f := range slices.Concat(x.file.Functions, x.file.Told) {
 		for i := range f.Instances {
 			in := &f.Instances[i]
 			in.Lines = in.Lines.Keep(kept)
