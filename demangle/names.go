@@ -324,6 +324,9 @@ func (p *parser) nestedName() *node {
 
 // prefix reads the parts of a nested name up to E.
 func (p *parser) prefix(substitutable bool) *node {
+	if p.gcc < 13 {
+		return p.loosePrefix(substitutable)
+	}
 	var n *node
 	for {
 		c := p.peek(0)
@@ -346,9 +349,6 @@ func (p *parser) prefix(substitutable bool) *node {
 			}
 			n = p.templateParm()
 		case c == 'M': // the initializer of a variable, which is a scope already
-			if n == nil {
-				return nil
-			}
 			p.pos++
 			continue
 		default:
@@ -371,6 +371,47 @@ func (p *parser) prefix(substitutable bool) *node {
 			return n
 		}
 		if substitutable && !p.substitutable(n) {
+			return nil
+		}
+	}
+}
+
+// loosePrefix is prefix as GCC 12 and before read it: anything may follow
+// anything, and what cannot be read drops what is before it. There gcov may
+// not come to an end.
+func (p *parser) loosePrefix(substitutable bool) *node {
+	var n *node
+	for {
+		var part *node
+		start, c := p.pos, p.peek(0)
+		switch {
+		case c == 'D' && (p.peek(1) == 'T' || p.peek(1) == 't'):
+			part = p.typ()
+		case isDigit(c) || isLower(c) || c == 'C' || c == 'D' || c == 'U' || c == 'L':
+			part = p.unqualified(nil, nil)
+		case c == 'S':
+			part = p.substitution(true)
+		case c == 'I' && n != nil:
+			part = p.templateArgs()
+		case c == 'T':
+			part = p.templateParm()
+		case c == 'E':
+			return n
+		case c == 'M' && n != nil:
+			p.pos++
+			continue
+		}
+		switch {
+		case p.pos == start:
+			return nil
+		case c == 'I':
+			n = p.make(kTemplate, n, part)
+		case n == nil:
+			n = part
+		default:
+			n = p.make(kQualified, n, part)
+		}
+		if c != 'S' && p.peek(0) != 'E' && substitutable && !p.substitutable(n) {
 			return nil
 		}
 	}
@@ -822,24 +863,25 @@ func (p *parser) substitution(prefix bool) *node {
 	}
 	c := p.next()
 	if c == '_' || isDigit(c) || isUpper(c) {
-		id := 0
+		var id uint32
 		if c != '_' {
 			for ; c != '_'; c = p.next() {
+				was := id
 				switch {
 				case isDigit(c):
-					id = id*36 + int(c-'0')
+					id = id*36 + uint32(c-'0')
 				case isUpper(c):
-					id = id*36 + int(c-'A') + 10
+					id = id*36 + uint32(c-'A') + 10
 				default:
 					return nil
 				}
-				if id > len(p.s) {
+				if id < was {
 					return nil
 				}
 			}
 			id++
 		}
-		if id >= len(p.subs) {
+		if uint64(id) >= uint64(len(p.subs)) {
 			return nil
 		}
 		return p.subs[id]

@@ -15,8 +15,6 @@ func (p *parser) typ() *node {
 	switch c := p.peek(0); c {
 	case 'F':
 		n = p.functionType()
-	case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'N', 'Z':
-		n = p.anyName()
 	case 'A':
 		n = p.arrayType()
 	case 'M':
@@ -62,11 +60,14 @@ func (p *parser) typ() *node {
 		p.pos++
 		n = p.make(kVendorType, p.sourceName(), nil)
 	default:
-		if !isLower(c) || builtins[c-'a'].name == "" {
+		if isLower(c) && builtins[c-'a'].name != "" {
+			p.pos++
+			return p.numbered(kBuiltin, int(c-'a'), nil)
+		}
+		if p.gcc < 13 && c != 'N' && c != 'Z' && !isDigit(c) {
 			return nil
 		}
-		p.pos++
-		return p.numbered(kBuiltin, int(c-'a'), nil)
+		n = p.anyName()
 	}
 	if !p.substitutable(n) {
 		return nil
