@@ -16,9 +16,9 @@ import (
 	"time"
 
 	pprof "github.com/google/pprof/profile"
-	"github.com/ianlancetaylor/demangle"
 	"github.com/spf13/cobra"
 
+	"footfall/demangle"
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/profile"
@@ -395,7 +395,7 @@ func (c *callers) at(address uint64) []place {
 		}
 		name := ""
 		if fn, _ := image.Function(address - 1); fn != nil {
-			name = demangle.Filter(fn.Name)
+			name = demangle.Name(fn.Name, demangle.Full)
 		} else {
 			name = fmt.Sprintf("%s+%#x", filepath.Base(image.Path), address-image.Start)
 		}
@@ -405,7 +405,7 @@ func (c *callers) at(address uint64) []place {
 			places = places[:0]
 		}
 		for i, f := range frames {
-			at := place{Function: demangle.Filter(f.Function), File: f.File, Line: f.Line, Image: image.Path, Address: address}
+			at := place{Function: demangle.Name(f.Function, demangle.Full), File: f.File, Line: f.Line, Image: image.Path, Address: address}
 			if i == len(frames)-1 {
 				at.Function = name
 			}

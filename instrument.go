@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
 	"github.com/spf13/cobra"
 
 	"footfall/compile"
+	"footfall/demangle"
 	"footfall/instrument"
 	"footfall/report"
 )
@@ -234,7 +234,7 @@ func (c *choice) functions(source string) func(string) bool {
 	}
 	all := len(c.only) == 0 || sourceMatches(c.only, source)
 	return func(symbol string) bool {
-		plain := demangle.Filter(symbol, demangle.NoParams)
+		plain := demangle.Name(symbol, demangle.NoParameters)
 		matches := func(p string) bool {
 			a, _ := path.Match(p, symbol)
 			b, _ := path.Match(p, plain)

@@ -1,43 +1,160 @@
-// Package demangle makes C++ names of the symbols that the linker knows.
+// Package demangle makes names of C++, as people write them, of the symbols that
+// compilers give to linkers: by the Itanium C++ ABI, which all compilers for
+// Unix follow.
+//
+// GNU prints what gcov of a certain GCC prints, also where that is wrong; Name is
+// what footfall shows anywhere else. Symbols of Rust are read by another module.
 package demangle
 
 import (
 	"strings"
 	"sync"
+
+	other "github.com/ianlancetaylor/demangle"
 )
 
-// mostGNU is the longest symbol that GNU's demangler takes.
-const mostGNU = 1024
+// A Form says what a name leaves out.
+type Form uint8
+
+const (
+	NoParameters        Form = 1 << iota // of the function itself, and what it returns
+	NoTemplateArguments                  // anywhere
+	NoClones                             // " [clone .part.0]", which NoParameters leaves out too
+
+	Full Form = 0
+)
+
+// longestGNU is the longest symbol that GNU's demangler takes.
+const longestGNU = 1024
 
 // lenient stands for a GCC that reads what none does.
 const lenient = 1000
 
-var parsers = sync.Pool{New: func() any { return &parser{nodes: make([]node, 256)} }}
-
-// GNU is the name as libiberty of that GCC prints it, with parameters and what
-// a template returns. It is the symbol itself where that gives up.
+// GNU returns the name that the C++ demangler of that GCC prints, with parameters
+// and what a template returns; the symbol itself where it gives up. Releases
+// before 9 are taken for 9.
 func GNU(symbol string, gcc int) string {
-	if !strings.HasPrefix(symbol, "_Z") && globals(symbol) == kName || len(symbol) > mostGNU {
+	if legacyRust(symbol, gcc) || gcc >= 11 && strings.HasPrefix(symbol, "_R") {
+		return other.Filter(symbol)
+	}
+	if len(symbol) > longestGNU {
 		return symbol
 	}
-	p := parsers.Get().(*parser)
-	defer parsers.Put(p)
-	for qualifiers := int8(1); qualifiers >= 0; qualifiers-- {
-		*p = parser{s: symbol, gcc: gcc, qualifiers: qualifiers, subs: p.subs[:0], nodes: p.nodes}
-		if gcc < 11 {
-			p.qualifiers = 0
-		}
-		if n := p.symbol(); n != nil {
-			w := printer{gcc: gcc}
-			w.node(n)
-			if w.failed {
-				return symbol
-			}
-			return string(w.out)
-		}
-		if p.qualifiers >= 0 {
-			break
-		}
+	if name, ok := demangle(symbol, gcc, Full); ok {
+		return name
 	}
 	return symbol
+}
+
+// Name returns the name of a C++ or Rust symbol: as the newest GCC prints it, and
+// where that gives up, as another demangler does. What is no such symbol is
+// returned as it is.
+func Name(symbol string, leaveOut Form) string {
+	if !strings.HasPrefix(symbol, "_") {
+		return symbol
+	}
+	if !legacyRust(symbol, lenient) {
+		if name, ok := demangle(symbol, lenient, leaveOut); ok {
+			return name
+		}
+	}
+	var options []other.Option
+	if leaveOut&NoParameters != 0 {
+		options = append(options, other.NoParams)
+	}
+	if leaveOut&NoTemplateArguments != 0 {
+		options = append(options, other.NoTemplateParams)
+	}
+	if leaveOut&NoClones != 0 {
+		options = append(options, other.NoClones)
+	}
+	name, err := other.ToString(symbol, options...)
+	if err != nil {
+		return symbol
+	}
+	return strings.ReplaceAll(name, ", >", ">") // an empty pack
+}
+
+// legacyRust tells whether a symbol is one that Rust made from C++'s grammar: its
+// last part is a hash. What LLVM appends GCC understands since 12.
+func legacyRust(symbol string, gcc int) bool {
+	const hash = "17h0123456789abcdefE"
+	i := strings.LastIndex(symbol, hash[:3])
+	if i < 0 || len(symbol) < i+len(hash) || !strings.HasPrefix(symbol, "_ZN") {
+		return false
+	}
+	for _, c := range []byte(symbol[i+3 : i+len(hash)-1]) {
+		if !isDigit(c) && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	rest := symbol[i+len(hash)-1:]
+	return rest == "E" || gcc >= 12 && strings.HasPrefix(rest, "E.")
+}
+
+// A machine is a parser and a printer, whose memory is used again.
+type machine struct {
+	parser
+	printer
+}
+
+var machines = sync.Pool{New: func() any { return new(machine) }}
+
+func demangle(symbol string, gcc int, leaveOut Form) (string, bool) {
+	if !strings.HasPrefix(symbol, "_Z") && globals(symbol) == kName {
+		return "", false
+	}
+	m := machines.Get().(*machine)
+	defer machines.Put(m)
+	n := m.parse(symbol, gcc)
+	if n == nil {
+		return "", false
+	}
+	if leaveOut&(NoParameters|NoClones) != 0 {
+		for n.kind == kClone {
+			n = n.left
+		}
+	}
+	if leaveOut&NoParameters != 0 && n.kind == kTyped {
+		n = functionName(n.left)
+	}
+	w := &m.printer
+	*w = printer{gcc: gcc, leaveOut: leaveOut, out: w.out[:0], path: w.path[:0], scopes: w.scopes[:0]}
+	w.node(n)
+	return string(w.out), !w.failed
+}
+
+// functionName is the name of a function without qualifiers of this.
+func functionName(n *node) *node {
+	for kindInfo[n.kind].flags&ofFunction != 0 {
+		n = n.left
+	}
+	if n.kind == kLocal {
+		local := *n
+		if local.right.kind != kDefaultArg {
+			local.right = functionName(local.right)
+			return &local
+		}
+		arg := *local.right
+		arg.left = functionName(arg.left)
+		local.right = &arg
+		return &local
+	}
+	return n
+}
+
+// parse reads a symbol.
+func (p *parser) parse(symbol string, gcc int) *node {
+	again := parser{s: symbol, gcc: gcc, subs: p.subs[:0], nodes: p.nodes}
+	*p = again
+	if gcc >= 11 {
+		p.qualifiers = 1
+	}
+	n := p.symbol()
+	if n == nil && p.qualifiers < 0 {
+		again.nodes = p.nodes
+		*p = again
+		n = p.symbol()
+	}
+	return n
 }

@@ -44,7 +44,7 @@ func (p *parser) node(k kind) *node {
 		return nil
 	}
 	if p.used == len(p.nodes) {
-		p.nodes, p.used = make([]node, 128), 0
+		p.nodes, p.used = make([]node, 256), 0
 	}
 	n := &p.nodes[p.used]
 	p.used++
@@ -824,6 +824,8 @@ func (p *parser) special() *node {
 		return p.make(kTemporary, n, p.numbered(kNumber, p.number(), nil))
 	case 'A':
 		return p.make(kHiddenAlias, p.encoding(false), nil)
+	case 'r':
+		return p.make(kJavaResource, p.javaResource(), nil)
 	case 'I':
 		if p.gcc < 13 {
 			return nil
@@ -837,6 +839,28 @@ func (p *parser) special() *node {
 		return p.make(kTransactionClone, p.encoding(false), nil)
 	}
 	return nil
+}
+
+// javaResource reads a number, _ and a file name: $S is /, $_ is . and $$ is $.
+func (p *parser) javaResource() *node {
+	size := p.number() - 1
+	if size < 1 || !p.skip('_') || size > len(p.s)-p.pos {
+		return nil
+	}
+	end := p.pos + size
+	var name strings.Builder
+	for p.pos < end {
+		c := p.next()
+		if c == '$' {
+			i := strings.IndexByte("S_$", p.next())
+			if i < 0 {
+				return nil
+			}
+			c = "/.$"[i]
+		}
+		name.WriteByte(c)
+	}
+	return p.name(name.String())
 }
 
 func (p *parser) callOffset(c byte) bool {

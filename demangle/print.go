@@ -1,6 +1,9 @@
 package demangle
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // A printer writes a tree as GNU's demangler does.
 //
@@ -18,8 +21,7 @@ type printer struct {
 	last byte // the last character; that of ", " even after that was taken back
 
 	gcc       int
-	noParms   bool // leave out parameters and results
-	noArgs    bool // leave out template arguments
+	leaveOut  Form
 	failed    bool
 	steps     int
 	depth     int
@@ -28,7 +30,7 @@ type printer struct {
 	inLambda  int        // parameters are printed as auto
 	pack      int        // which element of a pack is printed; -1: all
 	current   *node      // the template that is printed
-	path      *step      // what is being printed, innermost first
+	path      []*node    // what is being printed
 	scopes    []scope
 	heads     *heads
 }
@@ -43,11 +45,6 @@ type modifier struct {
 	node      *node
 	printed   bool
 	templates *templates
-}
-
-type step struct {
-	next *step
-	node *node
 }
 
 // A scope remembers in which templates a parameter behind a reference was
@@ -100,18 +97,23 @@ func (p *printer) node(n *node) {
 	p.steps++
 	n.printing++
 	p.depth++
-	here := step{p.path, n}
-	p.path = &here
+	p.path = append(p.path, n)
 	p.inner(n)
-	p.path = here.next
+	p.path = p.path[:len(p.path)-1]
 	p.depth--
 	n.printing--
 }
 
 func (p *printer) inner(n *node) {
 	switch n.kind {
-	case kName, kStdName, kExtended:
+	case kName, kExtended:
 		p.text(n.text)
+	case kStdName:
+		text := n.text
+		if p.leaveOut&NoTemplateArguments != 0 {
+			text, _, _ = strings.Cut(text, "<")
+		}
+		p.text(text)
 	case kBuiltin:
 		p.text(builtins[n.num].name)
 	case kOperator:
@@ -405,6 +407,9 @@ func (p *printer) template(n *node) {
 // arguments prints them in brackets, with a space where two would be one
 // operator.
 func (p *printer) arguments(n *node) {
+	if p.leaveOut&NoTemplateArguments != 0 {
+		return
+	}
 	if p.last == '<' {
 		p.char(' ')
 	}
@@ -510,8 +515,8 @@ func (p *printer) scope(n *node) *scope {
 // within tells whether what is printed is within parm, or within ref above the
 // current one.
 func (p *printer) within(parm, ref *node) bool {
-	for s := p.path; s != nil; s = s.next {
-		if s.node == parm || s.node == ref && s != p.path {
+	for i, n := range p.path {
+		if n == parm || n == ref && i < len(p.path)-1 {
 			return true
 		}
 	}
@@ -541,7 +546,12 @@ func (p *printer) list(n *node) {
 		}
 	}
 	p.depth = depth
-	p.out = p.out[:end]
+	if end < len(p.out) {
+		p.out = p.out[:end]
+		if p.gcc == lenient && end > 0 {
+			p.last = p.out[end-1] // otherwise it stays that of ", "
+		}
+	}
 }
 
 func (p *printer) expansion(n *node) {

@@ -92,6 +92,7 @@ const (
 	kTypeinfoName
 	kTypeinfoFn
 	kJavaClass
+	kJavaResource
 	kThunk
 	kVirtualThunk
 	kCovariantThunk
@@ -137,7 +138,7 @@ var kindInfo = [kinds]struct {
 	kUnnamed:      {isLeaf, ""},
 	kUnnamedEnum:  {needsBoth | isLeaf, ""},
 	kLambda:       {isLeaf, ""},
-	kDefaultArg:   {isLeaf, ""},
+	kDefaultArg:   {needsLeft | isLeaf, ""},
 	kTaggedName:   {needsBoth | isLeaf, ""},
 	kBinding:      {needsLeft, ""},
 	kModule:       {needsRight, ""},
@@ -206,6 +207,7 @@ var kindInfo = [kinds]struct {
 	kTypeinfoName:        {needsLeft, "typeinfo name for "},
 	kTypeinfoFn:          {needsLeft, "typeinfo fn for "},
 	kJavaClass:           {needsLeft, "java Class for "},
+	kJavaResource:        {needsLeft, "java resource "},
 	kThunk:               {needsLeft, "non-virtual thunk to "},
 	kVirtualThunk:        {needsLeft, "virtual thunk to "},
 	kCovariantThunk:      {needsLeft, "covariant return thunk to "},

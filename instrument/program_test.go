@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ianlancetaylor/demangle"
+	"footfall/demangle"
 )
 
 // A build is a compiler with flags.
@@ -233,7 +233,7 @@ func TestPrograms(t *testing.T) {
 
 // ownName is the name by which functions of the programs count themselves.
 func ownName(f *Function) string {
-	name := demangle.Filter(f.Name, demangle.NoParams, demangle.NoTemplateParams)
+	name := demangle.Name(f.Name, demangle.NoParameters|demangle.NoTemplateArguments)
 	if i := strings.LastIndex(name, "::"); i >= 0 {
 		name = name[i+2:]
 	}

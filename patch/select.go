@@ -6,8 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
+	"footfall/demangle"
 	"footfall/proc"
 )
 
@@ -106,11 +105,10 @@ func (p Pattern) Fits(symbol, image, file string) bool {
 
 // named tells whether one of the names of a symbol fits.
 func (p Pattern) named(symbol string) bool {
-	if p.name.MatchString(symbol) || p.name.MatchString(demangle.Filter(symbol)) {
+	if p.name.MatchString(symbol) || p.name.MatchString(demangle.Name(symbol, demangle.Full)) {
 		return true
 	}
-	short, err := demangle.ToString(symbol, demangle.NoParams, demangle.NoTemplateParams)
-	return err == nil && p.name.MatchString(short)
+	return p.name.MatchString(demangle.Name(symbol, demangle.NoParameters|demangle.NoTemplateArguments))
 }
 
 // Name returns the function's name as the language writes it.
@@ -118,5 +116,5 @@ func (s *Site) Name() string {
 	if s.Function.Name == "" {
 		return fmt.Sprintf("%s+%#x", filepath.Base(s.Image.Path), s.Site.Addr)
 	}
-	return demangle.Filter(s.Function.Name)
+	return demangle.Name(s.Function.Name, demangle.Full)
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
+	"footfall/demangle"
 )
 
 // printCallgrind writes Valgrind's format, for callgrind_annotate and
@@ -94,7 +94,7 @@ func (c *callgrind) function(n *Node) string {
 // for one.
 func (c *callgrind) name(n *Node) string {
 	if n.overloaded {
-		return demangle.Filter(n.Func.SystemName)
+		return demangle.Name(n.Func.SystemName, demangle.Full)
 	}
 	return n.Func.Name
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
+	"footfall/demangle"
 )
 
 // printGprof writes the flat profile and the call graph as "gprof -b -p -q"
@@ -83,7 +83,7 @@ func (g *gprofPrinter) printf(format string, args ...any) {
 }
 
 func gprofName(n *Node) string {
-	return demangle.Filter(cmp.Or(n.Func.SystemName, n.Func.Name))
+	return demangle.Name(cmp.Or(n.Func.SystemName, n.Func.Name), demangle.Full)
 }
 
 func (g *gprofPrinter) percent(seconds float64) float64 {

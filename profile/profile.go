@@ -28,7 +28,8 @@ import (
 	"time"
 
 	pprof "github.com/google/pprof/profile"
-	"github.com/ianlancetaylor/demangle"
+
+	"footfall/demangle"
 )
 
 // Indices of the values of a sample.
@@ -170,7 +171,7 @@ func (b *builder) function(f frame) *pprof.Function {
 
 // plainName is what people call the function.
 func plainName(name string) string {
-	return demangle.Filter(name, demangle.NoParams)
+	return demangle.Name(name, demangle.NoParameters)
 }
 
 // mostName is the longest name that is shown with the arguments of templates.
@@ -180,17 +181,17 @@ const mostName = 60
 // its templates; one that overloaded functions share has the function's arguments.
 func (n *Node) shortName() string {
 	f := n.Func
-	options := []demangle.Option{demangle.NoParams}
+	leaveOut := demangle.NoParameters | demangle.NoTemplateArguments
 	switch {
 	case n.overloaded:
-		if s := demangle.Filter(f.SystemName); len(s) <= mostName {
+		if s := demangle.Name(f.SystemName, demangle.Full); len(s) <= mostName {
 			return s
 		}
-		options = nil
+		leaveOut = demangle.NoTemplateArguments
 	case len(f.Name) <= mostName || !strings.Contains(f.Name, "<"):
 		return f.Name
 	}
-	return demangle.Filter(f.SystemName, append(options, demangle.NoTemplateParams)...)
+	return demangle.Name(f.SystemName, leaveOut)
 }
 
 func (b *builder) mapping(i *image) *pprof.Mapping {

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // comparisonFormats are the outputs of a comparison.
@@ -199,7 +198,7 @@ func (c *Comparison) lists() []changeList {
 						calls = fn.Old.Count
 					}
 					where := fmt.Sprintf("%s:%d", c.Shown(c.name(f)), fn.New.StartLine)
-					functions.add(changeEntry{count: int(calls), what: demangle.Filter(fn.New.Name, demangle.NoParams), where: where}, 1)
+					functions.add(changeEntry{count: int(calls), what: demangle.Name(fn.New.Name, demangle.NoParameters), where: where}, 1)
 				}
 			}
 		}

@@ -14,9 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // ExcludeOptions are what a user wants to be left out, other than whole files.
@@ -349,7 +348,7 @@ func (x *exclusion) namedFunctions() map[*coverage.Function]bool {
 				continue
 			case fits < len(f.Instances):
 				x.problem("functions of which not all instances are excluded", f.StartLine,
-					fmt.Errorf("--exclude-functions %q fits %d of the %d instances of %s, which have their lines in common: not excluded", p.text, fits, len(f.Instances), demangle.Filter(f.Name, demangle.NoParams, demangle.NoTemplateParams)))
+					fmt.Errorf("--exclude-functions %q fits %d of the %d instances of %s, which have their lines in common: not excluded", p.text, fits, len(f.Instances), demangle.Name(f.Name, demangle.NoParameters|demangle.NoTemplateArguments)))
 				continue
 			}
 			if named == nil {
@@ -367,19 +366,12 @@ func (x *exclusion) namedFunctions() map[*coverage.Function]bool {
 // the language writes it, with parameters, without, and without template
 // arguments as well.
 func functionNames(name string) []string {
-	ast, err := demangle.ToAST(name, demangle.NoClones)
-	if err != nil {
+	full := demangle.Name(name, demangle.NoClones)
+	if full == name {
 		plain, _, _ := strings.Cut(name, ".") // GCC makes parts of functions: name.part.0
 		return []string{name, plain}
 	}
-	names := []string{name, demangle.ASTToString(ast)}
-	if typed, ok := ast.(*demangle.Typed); ok {
-		ast = typed.Name
-		for q, ok := ast.(*demangle.MethodWithQualifiers); ok; q, ok = ast.(*demangle.MethodWithQualifiers) {
-			ast = q.Method
-		}
-	}
-	return append(names, demangle.ASTToString(ast), demangle.ASTToString(ast, demangle.NoTemplateParams))
+	return []string{name, full, demangle.Name(name, demangle.NoParameters), demangle.Name(name, demangle.NoParameters|demangle.NoTemplateArguments)}
 }
 
 // unhit makes regions of the lines whose branches a marker allows to be missed,

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // printExcluded lists what was left out and by which rule, in the order of
@@ -26,7 +25,7 @@ func printExcluded(w io.Writer, r *Report) error {
 			if e.What == "function" {
 				what = e.What
 			}
-			what += " " + demangle.Filter(e.Function, demangle.NoParams)
+			what += " " + demangle.Name(e.Function, demangle.NoParameters)
 		}
 		rows = append(rows, slices.Concat([]string{where, what}, two(e.Lines), two(e.Functions), two(e.Branches), []string{e.Rule}))
 	}

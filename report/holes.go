@@ -3,9 +3,8 @@ package report
 import (
 	"fmt"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // A hole is a place that tests do not reach: lines of one function with nothing
@@ -27,7 +26,7 @@ func (h *hole) whole() bool {
 func (h *hole) message() string {
 	in, name := "", ""
 	if h.function != nil {
-		name = demangle.Filter(h.function.Name, demangle.NoParams)
+		name = demangle.Name(h.function.Name, demangle.NoParameters)
 		in = " of " + name
 	}
 	switch {

@@ -5,9 +5,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // mostOutcomes is how many branches, calls or terms of a line are told one by
@@ -242,7 +241,7 @@ func (w *pageWriter) instanceList(f *coverage.Function) {
 		w.text("<table><tr><th>calls<th>lines<th>blocks<th>instance")
 		last := ""
 		for _, in := range list[:shown] {
-			name := demangle.Filter(in.Name, demangle.NoParams)
+			name := demangle.Name(in.Name, demangle.NoParameters)
 			if name == last { // the copies of a constructor
 				name = in.Name
 			} else {

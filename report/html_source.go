@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // Lines are items of lists, their counts the first thing in them; CSS puts
@@ -170,7 +169,7 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 	if hasSource {
 		w.buf = w.high.line(w.buf, text)
 	} else if len(functions) > 0 {
-		w.buf = appendMarked(w.buf, 'i', []byte(demangle.Filter(functions[0].Name, demangle.NoParams)))
+		w.buf = appendMarked(w.buf, 'i', []byte(demangle.Name(functions[0].Name, demangle.NoParameters)))
 	}
 	if rule != "" {
 		w.text(" <small>excluded: ")

@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // A missedFunction has lines that never ran.
@@ -28,7 +27,7 @@ func (s *site) missedIn(p *page) []missedFunction {
 	var missed []missedFunction
 	for i, f := range p.file.Functions {
 		if lines := functionLines(p.file, i); lines.Missed() > 0 {
-			missed = append(missed, missedFunction{p, demangle.Filter(f.Name, demangle.NoParams), f.StartLine, f.Count, lines})
+			missed = append(missed, missedFunction{p, demangle.Name(f.Name, demangle.NoParameters), f.StartLine, f.Count, lines})
 		}
 	}
 	return missed
@@ -82,7 +81,7 @@ func (w *pageWriter) functions(p part) (summary string, rows template.HTML) {
 		buf = append(buf, 'L')
 		buf = strconv.AppendInt(buf, int64(f.StartLine), 10)
 		buf = append(buf, `">`...)
-		buf = appendName(buf, demangle.Filter(f.Name, demangle.NoParams))
+		buf = appendName(buf, demangle.Name(f.Name, demangle.NoParameters))
 		buf = append(buf, "</a><td>"...)
 		buf = appendCalls(buf, f.Count)
 		buf = append(buf, "<td>"...)

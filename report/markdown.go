@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"unicode"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // printMarkdown writes a short summary in GitHub's Markdown, which GitLab and
@@ -148,7 +147,7 @@ func (m *markdown) uncalled(r *Report) {
 	m.raw("\n<details><summary>Functions that were never called, the largest first</summary>\n\n| lines | function | |\n|--:|:--|:--|\n")
 	for _, fn := range all[:min(len(all), mostMarkdown)] {
 		m.raw("| " + strconv.Itoa(fn.lines) + " | ")
-		m.code(demangle.Filter(fn.Name, demangle.NoParams))
+		m.code(demangle.Name(fn.Name, demangle.NoParameters))
 		m.raw(" | ")
 		m.code(r.Shown(fn.file))
 		m.number(":", int64(fn.StartLine))

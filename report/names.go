@@ -8,9 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // A signature is the name of a function as people know it.
@@ -40,11 +39,11 @@ func signatures(functions []*coverage.Function) []signature {
 }
 
 func newSignature(name string) signature {
-	short, err := demangle.ToString(name, demangle.NoParams)
-	if err != nil {
+	short := demangle.Name(name, demangle.NoParameters)
+	if short == name {
 		return signature{name: name}
 	}
-	_, params, _ := strings.Cut(demangle.Filter(name), short) // a template's return type stands before it
+	_, params, _ := strings.Cut(demangle.Name(name, demangle.Full), short) // a template's return type stands before it
 	return signature{short, params}
 }
 

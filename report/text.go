@@ -10,9 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // printText writes a table of the files, the worst first, the totals, the
@@ -274,7 +273,7 @@ func (t *table) uncalled(r *Report) {
 	names := make([]string, len(all))
 	t.nameWidth = 0
 	for i, fn := range all {
-		names[i] = oneLine(demangle.Filter(fn.Name, demangle.NoParams))
+		names[i] = oneLine(demangle.Name(fn.Name, demangle.NoParameters))
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(names[i]))
 	}
 	if t.width > 0 {

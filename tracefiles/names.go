@@ -3,14 +3,14 @@ package tracefiles
 import (
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
+	"footfall/demangle"
 )
 
 // PlainName returns what the name of a function is in the source: without
 // parameters and the type that it returns, which some tools write and others do
 // not. The linker's name of C++ or Rust is read; any other is cut.
 func PlainName(name string) string {
-	if plain := demangle.Filter(name, demangle.NoParams); plain != name {
+	if plain := demangle.Name(name, demangle.NoParameters); plain != name {
 		return plain
 	}
 	if end := strings.LastIndexByte(name, ')'); end >= 0 {

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"footfall/coverage"
+	"footfall/demangle"
 )
 
 // A sampler reads the coverage and compares it with what it has read before.
@@ -350,7 +349,7 @@ func (s *sampler) fileName(name string) string {
 }
 
 func (s *sampler) functionName(name string) string {
-	return s.remember(name, func() string { return clean(demangle.Filter(name, demangle.NoParams)) })
+	return s.remember(name, func() string { return clean(demangle.Name(name, demangle.NoParameters)) })
 }
 
 func (s *sampler) remember(name string, shown func() string) string {

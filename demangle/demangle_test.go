@@ -1,0 +1,178 @@
+package demangle
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// names calls f with the symbols of testdata/names.txt.zst, and what gcov of
+// GCC 11 to 16 prints for each.
+func names(t testing.TB, f func(symbol string, printed [6]string)) {
+	file, err := os.Open("testdata/names.txt.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	z, err := zstd.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var printed [6]string
+		symbol, rest, _ := strings.Cut(lines.Text(), "\t")
+		for i := range printed {
+			printed[i], rest, _ = strings.Cut(rest, "\t")
+			if printed[i] == "" && i > 0 {
+				printed[i] = printed[i-1]
+			}
+		}
+		f(symbol, printed)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAsGcov(t *testing.T) {
+	n := 0
+	names(t, func(symbol string, printed [6]string) {
+		n++
+		for i, want := range printed {
+			if got := GNU(symbol, 11+i); got != want {
+				t.Errorf("GCC %d, %s:\n got %s\nwant %s", 11+i, symbol, got, want)
+			}
+		}
+	})
+	if n < 5000 {
+		t.Errorf("only %d symbols", n)
+	}
+}
+
+// In GCC 9 and 10 a lambda is substitutable by itself, and sr has a type
+// behind it.
+func TestOldGCC(t *testing.T) {
+	for _, c := range []struct{ symbol, want string }{
+		{"_Z1fUlvE_S_S0_", "_Z1fUlvE_S_S0_"},
+		{"_Z1fN1AUlvE_ES_S0_S1_", "f(A::{lambda()#1}, A, {lambda()#1}, A::{lambda()#1})"},
+		{"_Z1fIiEvDTsr1AIT_E1xE", "void f<int>(decltype (A<int>::x))"},
+		{"_Z1fIiEvDTsr1AIT_EE1xE", "_Z1fIiEvDTsr1AIT_EE1xE"},
+	} {
+		if got := GNU(c.symbol, 10); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.symbol, got, c.want)
+		}
+	}
+}
+
+func TestName(t *testing.T) {
+	for _, c := range []struct {
+		symbol   string
+		leaveOut Form
+		want     string
+	}{
+		{"_ZNK1AIiE1fIcEEvT_.part.0", Full, "void A<int>::f<char>(char) const [clone .part.0]"},
+		{"_ZNK1AIiE1fIcEEvT_.part.0", NoClones, "void A<int>::f<char>(char) const"},
+		{"_ZNK1AIiE1fIcEEvT_.part.0", NoParameters, "A<int>::f<char>"},
+		{"_ZNK1AIiE1fIcEEvT_.part.0", NoParameters | NoTemplateArguments, "A::f"},
+		{"_ZNK1AIiE1fIcEEvT_.part.0", NoTemplateArguments, "void A::f(char) const [clone .part.0]"},
+		{"_ZZ1fIiEvT_ENKUlvE_clEv", NoParameters, "f<int>(int)::{lambda()#1}::operator()"},
+		{"_ZZ1fvENK1A1gEv", NoParameters, "f()::A::g"},
+		{"_ZNSsC1ERKSs", NoParameters | NoTemplateArguments, "std::basic_string::basic_string"},
+		{"_ZltIiEvT_", NoParameters | NoTemplateArguments, "operator<"},
+		{"_ZN1AcvT_IiEEv", NoParameters | NoTemplateArguments, "A::operator int"},
+		{"_Z6helperILm3EbJEERbR4packIXT_ET0_DpT1_E", Full, "bool& helper<3ul, bool>(pack<3ul, bool>&)"},
+		{"_Z1fI1AI1BIiEJEEEvv", Full, "void f<A<B<int> > >()"},
+		// GCC's own demangler gives up on these.
+		{"_Z1fILi1ETnNSt9enable_ifIXeqT_Li1EEiE4typeELi0EEvv", NoParameters, "f<1, 0>"},
+		{"_ZSt12construct_atIiJRiEEDTgsnwcvPvLi0E_T_pispclsr3stdE7declvalIT0_EEEEPS2_DpOS3_", NoParameters, "std::construct_at<int, int&>"},
+		// Rust, and what is no symbol.
+		{"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", Full, "core::fmt::Write::write_fmt"},
+		{"_RNvC6_123foo3bar", Full, "123foo::bar"},
+		{"main", Full, "main"},
+		{"_start", Full, "_start"},
+		{"_Zx", Full, "_Zx"},
+		{"f.part.0", NoParameters, "f.part.0"},
+	} {
+		if got := Name(c.symbol, c.leaveOut); got != c.want {
+			t.Errorf("%s without %b: got %s, want %s", c.symbol, c.leaveOut, got, c.want)
+		}
+	}
+}
+
+// What doubles with each part of a name must end, and soon.
+func TestHostile(t *testing.T) {
+	for name, symbol := range map[string]string{
+		"text":       "_Z1f" + "1AIiiE" + doubling(200),
+		"references": "_Z1fIiEv" + "FRT_S0_E" + strings.Repeat("FS1_S1_E", 100),
+		"nothing":    "_Z1fIJEEv" + "1AIDpT_DpT_E" + doubling(200),
+		"conversion": "_ZN1Acv" + strings.Repeat("T_I", 300) + "i" + strings.Repeat("E", 300) + "Ev",
+		"pointers":   "_Z1f" + strings.Repeat("P", 900) + "i",
+		"functions":  "_Z1f" + strings.Repeat("PFv", 300) + strings.Repeat("E", 300),
+		"names":      "_Z" + strings.Repeat("ZN", 400),
+		"arguments":  "_Z1f" + strings.Repeat("1AI", 300) + "i" + strings.Repeat("E", 300),
+		"itself":     "_ZN1AcvT_IS_EEv",
+		"expression": "_Z1fIXes" + strings.Repeat("ng", 400),
+		"long":       "_Z1f" + strings.Repeat("P", 1<<20) + "i",
+		"deep":       "_Z1f" + strings.Repeat("F", 1<<20) + "i",
+	} {
+		for _, gcc := range []int{9, 12, 16} {
+			start := time.Now()
+			if got := GNU(symbol, gcc); len(got) > 2*mostText || len(symbol) > longestGNU && got != symbol {
+				t.Errorf("%s: %d bytes", name, len(got))
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("%s: %v", name, took)
+			}
+		}
+	}
+}
+
+// doubling is n types, each with the one before it as its arguments twice.
+func doubling(n int) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	var b strings.Builder
+	for i := range n {
+		s := "S"
+		if i >= 36 {
+			s += string(digits[i/36])
+		}
+		s += string(digits[i%36]) + "_"
+		b.WriteString("S_I" + s + s + "E")
+	}
+	return b.String()
+}
+
+func FuzzDemangle(f *testing.F) {
+	n := 0
+	names(f, func(symbol string, _ [6]string) {
+		if n++; n%10 == 0 {
+			f.Add(symbol)
+		}
+	})
+	f.Fuzz(func(t *testing.T, symbol string) {
+		for _, gcc := range []int{9, 12, 16} {
+			GNU(symbol, gcc)
+		}
+		if strings.HasPrefix(symbol, "_Z") && len(symbol) <= longestGNU {
+			for _, form := range []Form{Full, NoParameters, NoTemplateArguments} {
+				demangle(symbol, lenient, form)
+			}
+		}
+	})
+}
+
+func BenchmarkName(b *testing.B) {
+	var symbols []string
+	names(b, func(symbol string, _ [6]string) { symbols = append(symbols, symbol) })
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		GNU(symbols[i%len(symbols)], 16)
+	}
+}
