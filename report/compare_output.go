@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"footfall/coverage"
-	"footfall/demangle"
 )
 
 // comparisonFormats are the outputs of a comparison.
@@ -198,7 +197,7 @@ func (c *Comparison) lists() []changeList {
 						calls = fn.Old.Count
 					}
 					where := fmt.Sprintf("%s:%d", c.Shown(c.name(f)), fn.New.StartLine)
-					functions.add(changeEntry{count: int(calls), what: demangle.Name(fn.New.Name, demangle.NoParameters), where: where}, 1)
+					functions.add(changeEntry{count: int(calls), what: title(fn.New), where: where}, 1)
 				}
 			}
 		}

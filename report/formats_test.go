@@ -618,7 +618,7 @@ func TestGitHub(t *testing.T) {
 	r := named("/p/a:b,c%\n.c", "f")
 	text := written(t, r, "github")
 	want := "::warning file=a%3Ab%2Cc%25%0A.c,line=6,endLine=7,title=Not covered::f was never called (2 lines)\n" +
-		"::notice file=a%3Ab%2Cc%25%0A.c,line=3,endLine=3,title=Partly covered::3 of 4 branches of max<int> never taken\n"
+		"::notice file=a%3Ab%2Cc%25%0A.c,line=3,endLine=3,title=Partly covered::3 of 4 branches of max<...> (2 instances) never taken\n"
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"footfall/coverage"
-	"footfall/demangle"
 )
 
 // A hole is a place that tests do not reach: lines of one function with nothing
@@ -26,7 +25,7 @@ func (h *hole) whole() bool {
 func (h *hole) message() string {
 	in, name := "", ""
 	if h.function != nil {
-		name = demangle.Name(h.function.Name, demangle.NoParameters)
+		name = title(h.function)
 		in = " of " + name
 	}
 	switch {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"footfall/coverage"
-	"footfall/demangle"
 )
 
 // Lines are items of lists, their counts the first thing in them; CSS puts
@@ -169,7 +168,7 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 	if hasSource {
 		w.buf = w.high.line(w.buf, text)
 	} else if len(functions) > 0 {
-		w.buf = appendMarked(w.buf, 'i', []byte(demangle.Name(functions[0].Name, demangle.NoParameters)))
+		w.buf = appendMarked(w.buf, 'i', []byte(title(functions[0])))
 	}
 	if rule != "" {
 		w.text(" <small>excluded: ")

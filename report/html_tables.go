@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"footfall/coverage"
-	"footfall/demangle"
 )
 
 // A missedFunction has lines that never ran.
@@ -27,7 +26,7 @@ func (s *site) missedIn(p *page) []missedFunction {
 	var missed []missedFunction
 	for i, f := range p.file.Functions {
 		if lines := functionLines(p.file, i); lines.Missed() > 0 {
-			missed = append(missed, missedFunction{p, demangle.Name(f.Name, demangle.NoParameters), f.StartLine, f.Count, lines})
+			missed = append(missed, missedFunction{p, title(f), f.StartLine, f.Count, lines})
 		}
 	}
 	return missed
@@ -81,7 +80,7 @@ func (w *pageWriter) functions(p part) (summary string, rows template.HTML) {
 		buf = append(buf, 'L')
 		buf = strconv.AppendInt(buf, int64(f.StartLine), 10)
 		buf = append(buf, `">`...)
-		buf = appendName(buf, demangle.Name(f.Name, demangle.NoParameters))
+		buf = appendName(buf, title(f.Function))
 		buf = append(buf, "</a><td>"...)
 		buf = appendCalls(buf, f.Count)
 		buf = append(buf, "<td>"...)

@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"footfall/coverage"
-	"footfall/demangle"
 )
 
 // printMarkdown writes a short summary in GitHub's Markdown, which GitLab and
@@ -147,7 +146,7 @@ func (m *markdown) uncalled(r *Report) {
 	m.raw("\n<details><summary>Functions that were never called, the largest first</summary>\n\n| lines | function | |\n|--:|:--|:--|\n")
 	for _, fn := range all[:min(len(all), mostMarkdown)] {
 		m.raw("| " + strconv.Itoa(fn.lines) + " | ")
-		m.code(demangle.Name(fn.Name, demangle.NoParameters))
+		m.code(title(fn.Function))
 		m.raw(" | ")
 		m.code(r.Shown(fn.file))
 		m.number(":", int64(fn.StartLine))

@@ -25,7 +25,7 @@ func signatures(functions []*coverage.Function) []signature {
 	out := make([]signature, len(functions))
 	seen := make(map[signature]bool, len(functions))
 	for i, f := range functions {
-		s := newSignature(f.Name)
+		s := newSignature(f)
 		if seen[s] {
 			s.params += " line " + strconv.Itoa(int(f.StartLine))
 		}
@@ -38,13 +38,31 @@ func signatures(functions []*coverage.Function) []signature {
 	return out
 }
 
-func newSignature(name string) signature {
-	short := demangle.Name(name, demangle.NoParameters)
-	if short == name {
-		return signature{name: name}
+func newSignature(f *coverage.Function) signature {
+	symbols := symbols(f)
+	short := demangle.Common(symbols, demangle.NoParameters)
+	if short == f.Name {
+		return signature{name: short}
 	}
-	_, params, _ := strings.Cut(demangle.Name(name, demangle.Full), short) // a template's return type stands before it
+	_, params, same := strings.Cut(demangle.Common(symbols, demangle.Full), short) // a template's return type stands before it
+	if !same {
+		params = "(...)"
+	}
 	return signature{short, params}
+}
+
+// title is the name of a function for people, with the number of its instances if there are several.
+func title(f *coverage.Function) string { return demangle.Title(symbols(f)) }
+
+func symbols(f *coverage.Function) []string {
+	list := make([]string, 0, len(f.Instances))
+	for i := range f.Instances {
+		list = append(list, f.Instances[i].Name)
+	}
+	if len(list) == 0 {
+		list = append(list, f.Name)
+	}
+	return list
 }
 
 // oneLine returns s without characters that would end a line or move the

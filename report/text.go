@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"footfall/coverage"
-	"footfall/demangle"
 )
 
 // printText writes a table of the files, the worst first, the totals, the
@@ -273,7 +272,7 @@ func (t *table) uncalled(r *Report) {
 	names := make([]string, len(all))
 	t.nameWidth = 0
 	for i, fn := range all {
-		names[i] = oneLine(demangle.Name(fn.Name, demangle.NoParameters))
+		names[i] = oneLine(title(fn.Function))
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(names[i]))
 	}
 	if t.width > 0 {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -210,7 +211,7 @@ func (s *sampler) compareFunctions(rows []row, f, before *coverage.File, shown s
 	for i, fn := range f.Functions {
 		r := row{
 			key:   key{f.Name, fn.StartLine, fn.StartColumn, fn.Name},
-			name:  s.functionName(fn.Name),
+			name:  s.functionName(fn),
 			place: shown + ":" + strconv.Itoa(int(fn.StartLine)),
 			count: fn.Count,
 		}
@@ -348,8 +349,16 @@ func (s *sampler) fileName(name string) string {
 	return s.remember("/"+name, func() string { return clean(s.shown(name)) })
 }
 
-func (s *sampler) functionName(name string) string {
-	return s.remember(name, func() string { return clean(demangle.Name(name, demangle.NoParameters)) })
+func (s *sampler) functionName(fn *coverage.Function) string {
+	return s.remember(fmt.Sprint(fn.Name, " ", len(fn.Instances)), func() string {
+		symbols := []string{fn.Name}
+		for _, in := range fn.Instances {
+			if in.Name != fn.Name {
+				symbols = append(symbols, in.Name)
+			}
+		}
+		return clean(demangle.Title(symbols))
+	})
 }
 
 func (s *sampler) remember(name string, shown func() string) string {
