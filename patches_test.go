@@ -484,7 +484,7 @@ var patchStyles = []patchStyle{
 	{name: "git diff -U0", options: []string{"-U0"}},
 	{name: "git diff -U12", options: []string{"-U12"}, cwd: "link"},
 	{name: "git diff --no-prefix", options: []string{"--no-prefix"}},
-	{name: "git diff --no-prefix -U0 --no-renames", options: []string{"--no-prefix", "-U0", "--no-renames"}, same: []string{"--no-renames"}, cwd: "work/lib"},
+	{name: "git diff --no-prefix -U0 --no-renames", options: []string{"--no-prefix", "-U0", "--no-renames"}, same: []string{"--no-renames"}},
 	{name: "git diff, mnemonic prefixes", config: []string{"diff.mnemonicPrefix=true"}},
 	{name: "git diff, other prefixes", options: []string{"--src-prefix=old/", "--dst-prefix=new/"}},
 	{name: "git diff --no-renames", options: []string{"--no-renames"}, same: []string{"--no-renames"}},

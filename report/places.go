@@ -331,13 +331,22 @@ func (p *places) begin(d *SourceDiff) (b base, name string, doubt error) {
 			}
 		}
 	}
-	home := best.base == base{dir: p.sources.root}
+	// Diffs are mostly made at the root or at the top of the checkout around it;
+	// between these two, if both fit, nothing decides.
+	home := func(b base) bool {
+		_, above := below(p.sources.root, b.dir)
+		return b.from == "" && above
+	}
 	for _, other := range equal {
-		if f := p.differ(best.base, other.base, files); f != nil && !(home && best.known > 0) {
+		if home(best.base) && best.known > 0 && !home(other.base) {
+			continue
+		}
+		if f := p.differ(best.base, other.base, files); f != nil {
 			return best.base, f.New, fmt.Errorf("perhaps %s, perhaps %s: --root tells where the names in a diff begin", p.sources.Shown(best.path(f.New)), p.sources.Shown(other.path(f.New)))
 		}
 	}
-	if best.known == 0 || home || best.fits > 0 || best.from == "" && (best.onDisk == len(files) || best.known > 1) {
+	atRoot := best.base == base{dir: p.sources.root}
+	if best.known == 0 || atRoot || best.fits > 0 || best.from == "" && (best.onDisk == len(files) || best.known > 1) {
 		return best.base, "", nil
 	}
 	for _, f := range files {
