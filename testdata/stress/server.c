@@ -249,6 +249,7 @@ static void serve(unsigned seed)
 				truth->resets++;
 				truth->dumps++;
 			} else if (what < 190) {
+				self->dumps++;
 				self->dumped = 1;
 				__gcov_dump();
 				truth->dumps++;

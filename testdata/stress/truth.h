@@ -18,6 +18,7 @@ struct process {
 	number pid;    /* 0: none so far */
 	number epoch;  /* increased before and after counters are set to zero */
 	number dumped; /* since then: libgcov has added the data files to the counters */
+	number dumps;  /* how often that was */
 	struct calls calls[functions];
 };
 
