@@ -509,6 +509,68 @@ func TestLaterLibrary(t *testing.T) {
 	}
 }
 
+// TestLibraryAgain unloads a library and loads it again. When it is unloaded
+// libgcov writes its data file, by which the counts of all earlier loads come into
+// memory once more.
+func TestLibraryAgain(t *testing.T) {
+	dir := build(t)
+	p := start(t, dir, "mounthost")
+	tree := mounted(t, strconv.Itoa(p.pid()))
+	name := filepath.Join(p.directory(tree), dir, "library.gcda")
+	own := filepath.Join(dir, "library.gcda")
+	var total int64
+	for _, n := range []int64{5, 2, 4, 1} {
+		p.tell("load "+dir+"/library.so", "done")
+		until(t, "the library is seen", func() bool { _, err := os.Stat(name); return err == nil })
+		calls(t, name) // what is opened again is read anew
+		for range n {
+			p.tell("run", "done")
+			total++
+			if got := calls(t, name); got != total {
+				t.Errorf("%d calls, want %d", got, total)
+			}
+		}
+		p.tell("unload", "done")
+		if mount, program := calls(t, name), calls(t, own); mount != total || program != total {
+			t.Errorf("unloaded: %d calls, the program has written %d, want %d", mount, program, total)
+		}
+	}
+}
+
+// TestOwnReset has the program set its counters to zero: what was to be subtracted
+// is gone, and so is what was counted.
+func TestOwnReset(t *testing.T) {
+	dir := build(t)
+	p := start(t, dir, "mounttest")
+	tree := mounted(t, strconv.Itoa(p.pid()))
+	name := filepath.Join(p.directory(tree), dir, "work.gcda")
+	check := func(want int64) {
+		t.Helper()
+		if n := calls(t, name); n != want {
+			t.Errorf("%d calls, want %d", n, want)
+		}
+	}
+	for i := range int64(5) {
+		p.tell("work", "done")
+		check(i + 1)
+	}
+	if b := read(t, p.directory(tree)+"/all.info"); bytes.Contains(b, []byte("# footfall")) {
+		t.Errorf("something is said of a program that has only counted:\n%s", b)
+	}
+	tool(t, dir, "sh", "-c", `echo 0 > "$0"`, name)
+	p.tell("work", "done")
+	check(1)
+	p.tell("reset", "done")
+	check(0)
+	for i := range int64(10) {
+		p.tell("work", "done")
+		check(i + 1)
+	}
+	if b := read(t, p.directory(tree)+"/all.info"); !bytes.Contains(b, []byte("mounttest: the program has set its counters to zero")) {
+		t.Errorf("that counts have fallen is not said:\n%s", b)
+	}
+}
+
 // TestAll mounts without a target.
 func TestAll(t *testing.T) {
 	dir := build(t)

@@ -39,34 +39,21 @@ type process struct {
 
 	ended atomic.Bool
 
-	mu     sync.Mutex // of all below; held while a snapshot is taken
-	source source     // nil when the process has ended
-	reply  chan reply // of a snapshot that is being taken; nil: none is
-	at     time.Time  // when the last snapshot was begun
-	looked bool       // it was, or has become, one for somebody who looks up a file
-	took   time.Duration
-	read   bool // there was one
+	mu         sync.Mutex    // of all below; held while a snapshot is taken
+	source     source        // nil when the process has ended
+	reply      chan reply    // of a snapshot that is being taken; nil: none is
+	at         time.Time     // when the last snapshot was begun
+	looked     bool          // it was, or has become, one for somebody who looks up a file
+	took       time.Duration // the last snapshot, or the one before it
+	tookBefore time.Duration // the last one
+	read       bool          // there was one
 	// version is increased when the counts that are shown may have changed.
 	version int
 	history *live.History
-	units   []*unit          // of the history, in its order
-	here    map[unitKey]bool // which are in the last snapshot
-	events  []string         // what happened to the counters, each once
+	units   []*live.Unit // of the history, in its order
+	events  []string     // what happened to the counters, each once
 	root    *node
 }
-
-// A unitKey tells the units of a process apart, but those of a library that is
-// loaded twice.
-type unitKey struct {
-	image, name string
-	stamp       uint32
-}
-
-func keyOf(u live.Unit) unitKey { return unitKey{u.Image, u.Name, u.Counts.Stamp} }
-
-// A unit is the counters of one object, with what is shown of them. The counts
-// are not to be changed.
-type unit struct{ live.Unit }
 
 func newProcess(m *Mount, pid int, name, fsRoot string, s source) *process {
 	p := &process{m: m, pid: pid, name: name, fsRoot: fsRoot, source: s, root: newDirectory(m.nextIno)}
@@ -130,7 +117,9 @@ func (p *process) refresh(always bool) {
 }
 
 func (p *process) replied(r reply) {
-	p.took, p.reply = time.Since(p.at), nil
+	// It may have waited for the program to finish writing: that is no measure.
+	took := time.Since(p.at)
+	p.took, p.tookBefore, p.reply = min(took, p.tookBefore), took, nil
 	p.use(r)
 }
 
@@ -169,10 +158,6 @@ func (p *process) close() {
 // take remembers what was read.
 func (p *process) take(units []live.Unit) {
 	p.read = true
-	p.here = make(map[unitKey]bool, len(units))
-	for _, u := range units {
-		p.here[keyOf(u)] = true
-	}
 	for _, e := range p.history.Take(units) {
 		p.tell(e)
 	}
@@ -198,17 +183,17 @@ func (p *process) show() {
 	p.version++
 	for i, u := range p.history.Units() {
 		if i < len(p.units) {
-			p.units[i].Unit = u
+			*p.units[i] = u
 			continue
 		}
-		p.units = append(p.units, &unit{u})
-		p.place(p.units[i])
+		p.units = append(p.units, &u)
+		p.place(&u)
 	}
 }
 
 // place gives a unit its file, with links beside. A name that several have is
 // one file, as it is on disk: the sum, if they are of one object.
-func (p *process) place(u *unit) {
+func (p *process) place(u *live.Unit) {
 	parts := components(u.Name)
 	for n := 1; n <= maxCopies; n++ {
 		leaf := p.root.at(withCopy(parts, n), p.m.nextIno)
@@ -216,12 +201,12 @@ func (p *process) place(u *unit) {
 		case leaf == nil, !leaf.isNew() && leaf.units == nil:
 			continue // something is in the way
 		case leaf.isNew():
-			leaf.units = []*unit{u}
+			leaf.units = []*live.Unit{u}
 			p.links(u, n)
 		case leaf.units[0].Counts.Clone().Merge(u.Counts) == nil:
 			leaf.units = append(leaf.units, u)
-		case p.gone(leaf):
-			leaf.units = []*unit{u}
+		case leaf.gone():
+			leaf.units = []*live.Unit{u}
 			p.m.notice(fmt.Sprintf("%s: %s: its library was built and loaded anew: the counts of the one before are left out", p.name, u.Name))
 		default:
 			continue // another object of the same name
@@ -232,12 +217,12 @@ func (p *process) place(u *unit) {
 }
 
 // gone tells whether none of a file's units is in the last snapshot.
-func (p *process) gone(leaf *node) bool {
-	return !slices.ContainsFunc(leaf.units, func(u *unit) bool { return p.here[keyOf(u.Unit)] })
+func (leaf *node) gone() bool {
+	return !slices.ContainsFunc(leaf.units, func(u *live.Unit) bool { return !u.Gone })
 }
 
 // links puts links to the notes and to the sources of a unit into the tree.
-func (p *process) links(u *unit, n int) {
+func (p *process) links(u *live.Unit, n int) {
 	notes, sources := p.m.sources.of(p.image(u.Name, u.Counts.Encode()))
 	p.link(notesName(u.Name), n, notes)
 	for _, s := range sources {
@@ -261,7 +246,7 @@ func (p *process) link(name string, n int, target string) {
 func (p *process) lookupState(n *node, by uint32) *state {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refresh(!p.looked || n.looks.used(p.at, by))
+	p.refresh(!p.looked || n.looks.used(p.at, p.took, by))
 	p.looked = true
 	n.looks.add(p.at, by)
 	if n.state == nil || n.version != p.version {
@@ -299,7 +284,9 @@ func (p *process) reset(n *node) {
 		p.history.Reset(nil)
 	} else {
 		p.history.Reset(func(u live.Unit) bool {
-			return slices.ContainsFunc(n.units, func(of *unit) bool { return keyOf(of.Unit) == keyOf(u) })
+			return slices.ContainsFunc(n.units, func(of *live.Unit) bool {
+				return of.Image == u.Image && of.Name == u.Name && of.Counts.Stamp == u.Counts.Stamp
+			})
 		})
 	}
 	p.show()

@@ -27,7 +27,7 @@ type tracefile struct {
 func (t *tracefile) lookup(by uint32) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.fresh || t.looks.used(t.at, by) || time.Since(t.at) >= min(sharing*t.took, maxShared) {
+	if !t.fresh || t.looks.used(t.at, t.took, by) || time.Since(t.at) >= min(sharing*t.took, maxShared) {
 		t.at, t.fresh = time.Now(), true
 		t.state = t.state.next(t.render(), t.at)
 		t.took = time.Since(t.at)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"footfall/live"
 )
 
 // A node is an entry of a process's directory: exactly one of children, link,
@@ -15,7 +17,7 @@ type node struct {
 	ino      uint64
 	children map[string]*node // a directory's
 	link     string           // what a symbolic link leads to
-	units    []*unit          // what a file of counters is the sum of
+	units    []*live.Unit     // what a file of counters is the sum of
 	special  special
 
 	state   *state // of a file of counters; nil: nobody has looked
@@ -28,17 +30,18 @@ type node struct {
 type looks struct {
 	at     time.Time // which snapshot served last
 	by     uint32    // the thread that it served
-	opened bool      // and opened the file
+	when   time.Time
+	opened bool // and opened the file
 }
 
-// used tells whether a thread needs a newer snapshot than that of the given time.
-// One that looks twice before it opens, as the kernel does when another state
-// comes in place of one that it knows, does not.
-func (l *looks) used(at time.Time, by uint32) bool {
-	return l.at.Equal(at) && (l.opened || l.by != by)
+// used tells whether a thread needs a newer snapshot than that of the given time,
+// which took so long. One that looks twice before it opens a file, as the kernel does
+// when another state comes in place of one that it knows, does not.
+func (l *looks) used(at time.Time, took time.Duration, by uint32) bool {
+	return l.at.Equal(at) && (l.opened || l.by != by || time.Since(l.when) > took)
 }
 
-func (l *looks) add(at time.Time, by uint32) { *l = looks{at: at, by: by} }
+func (l *looks) add(at time.Time, by uint32) { *l = looks{at: at, by: by, when: time.Now()} }
 
 // A special is a file that is not about one object.
 type special int
