@@ -29,8 +29,9 @@ changes.
 
 A TARGET is a process id, the name of a process (all that are called so, also
 those that start later) or kernel; without one, every process with counters that
-this user may look into. New processes and libraries appear by themselves. Each
-process is a directory, with the paths that the compiler recorded:
+this user may look into. New processes and libraries appear by themselves, also
+where the first counters of a process come with a library. Each process is a
+directory, with the paths that the compiler recorded:
 
   DIR/1234-redis-server/src/redis/server.gcda   the counters of server.o
   DIR/1234-redis-server/src/redis/server.gcno   a link to the notes
@@ -45,6 +46,10 @@ when it is opened.
 Writing 0 to a .gcda file resets that object, writing 0 to reset everything: from
 then on the files show what was counted since. The counters of the program stay
 as they are, and so do the files that it writes itself when it ends.
+
+Counts of libraries that are unloaded stay, and those of libraries that are loaded
+again come on top. When a program sets its own counters to zero, they are those
+since then; all.info says so.
 
 When a process has ended its files stay as they were at most a second before,
 until DIR is unmounted or rmdir removes the process; of more than 100 that
