@@ -188,10 +188,10 @@ func newStress(t *testing.T) *stress {
 	s.watched = filepath.Join(s.dir, "watch.info")
 	s.watching = s.footfall("live", s.pid, "--watch=100ms", "--output", "lcov1="+s.watched)
 	s.watching.Stderr = s.log("watch")
+	s.tick.before = s.now(0)
 	if err := s.watching.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.tick.before = s.now(0)
 	return s
 }
 
