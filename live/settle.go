@@ -78,13 +78,15 @@ func (im *image) writtenFirst() string {
 }
 
 // unsettled returns the images whose data files the program was perhaps writing
-// while its counters were read: it has locked one, or has written it since a
-// moment before, or the flag in the root is another one now. A library may have
-// been closed, and opened again.
+// while its counters were read: it has locked one, the flag in the root is another one
+// now, or a file was written since a moment before, and its counts may be in memory.
+// A library may have been closed, and opened again.
+//
+// The order matters. If a file was locked when the counters were read, it is either
+// locked still or has been written by then.
 func (p *Process) unsettled(units []Unit, before map[*image]fileStamp, began time.Time) []*image {
-	now := p.fileStamps()
 	looks := 1
-	for _, stamp := range now {
+	for _, stamp := range before {
 		if time.Since(stamp.when()) < lately {
 			looks = lockLooks
 		}
@@ -96,23 +98,63 @@ func (p *Process) unsettled(units []Unit, before map[*image]fileStamp, began tim
 		}
 	}
 	flags := p.flagsNow()
-	dumped := make(map[int]bool)
+	now := p.fileStamps()
+	byLoad := make(map[int][]Unit)
 	for _, u := range units {
-		dumped[u.Load.ID] = u.Load.Dumped
+		byLoad[u.Load.ID] = append(byLoad[u.Load.ID], u)
 	}
 	var unsettled []*image
 	for _, im := range p.images {
-		was, read := dumped[im.id]
-		if !read || was && flags[im] == rootDumped {
+		units := byLoad[im.id]
+		if len(units) == 0 || units[0].Load.Dumped && flags[im] == rootDumped {
 			continue // what is written is known
 		}
 		stamp := now[im]
 		old, known := before[im]
-		if slices.Contains(writing, im) || flags[im] != 0 || known && stamp != old || stamp.when().After(began.Add(-moment)) {
+		written := known && stamp != old || stamp.when().After(began.Add(-moment))
+		if slices.Contains(writing, im) || flags[im] != 0 || written && (p.mayHold(im, units) || p.haveFallen(im, units)) {
 			unsettled = append(unsettled, im)
 		}
 	}
 	return unsettled
+}
+
+// mayHold tells whether the counters of the unit that is written first may be the sum
+// of its own and of what its file held. They are not if some counter is less than
+// what the file holds now: then another process has written it, if perhaps not only
+// that.
+func (p *Process) mayHold(im *image, units []Unit) bool {
+	i := slices.IndexFunc(units, func(u Unit) bool { return u.Name == im.writtenFirst() })
+	place, err := p.placer()
+	if i < 0 || err != nil {
+		return true
+	}
+	file, err := readData(place.of(units[i].Name))
+	if err != nil {
+		return true // it is being written
+	}
+	change, err := units[i].Counts.Since(file)
+	return err == nil && change.Ran > 0 && change.Fell == 0
+}
+
+// haveFallen tells whether counters of an image are less than they were a moment ago:
+// the program has written and reset them, or closed the library and opened it again.
+func (p *Process) haveFallen(im *image, before []Unit) bool {
+	pl := p.readAlone(im)
+	if pl == nil {
+		return true
+	}
+	now, _ := p.unitsOf([]*image{im}, pl.buf)
+	for _, u := range now {
+		i := slices.IndexFunc(before, func(b Unit) bool { return b.Name == u.Name })
+		if i < 0 {
+			continue
+		}
+		if change, err := u.Counts.Since(before[i].Counts); err != nil || change.Fell > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // wait tells whether counters should be read again, because what has written its
