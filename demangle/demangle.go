@@ -27,8 +27,12 @@ const (
 // longestGNU is the longest symbol that GNU's demangler takes.
 const longestGNU = 1024
 
-// lenient stands for a GCC that reads what none does.
-const lenient = 1000
+// lenient stands for a GCC that reads what none does, oldLLVM for one that prints
+// operands as LLVM did before 15.
+const (
+	lenient = 1000
+	oldLLVM = 1001
+)
 
 // GNU returns the name that the C++ demangler of that GCC prints, with parameters
 // and what a template returns; the symbol itself where it gives up. Releases
@@ -157,4 +161,65 @@ func (p *parser) parse(symbol string, gcc int) *node {
 		n = p.symbol()
 	}
 	return n
+}
+
+// LLVM returns the name that LLVM's demangler of that release prints, as near as
+// it is known: docs/gcov.md says what differs.
+func LLVM(symbol string, release int) string {
+	if !strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "_ZGT") {
+		return symbol
+	}
+	symbol, suffix, cut := strings.Cut(symbol, ".")
+	name, err := other.ToString(symbol, other.LLVMStyle)
+	if err != nil {
+		name = symbol
+	} else if unresolvedByName(symbol) {
+		// The other demangler counts the substitutions behind it wrong.
+		likeGCC := 12 // !std::is_same_v<A, B>, which GCC 13 puts in parentheses
+		if release < 15 {
+			likeGCC = oldLLVM // !(std::is_same<A, B>::value)
+		}
+		if gnu, ok := demangle(symbol, likeGCC, Full); ok {
+			name = gnu
+		}
+	}
+	name = brackets.Replace(brackets.Replace(name))
+	if release < 15 {
+		name = spaced(name)
+	}
+	switch {
+	case !cut:
+	case err != nil:
+		name += "." + suffix
+	default:
+		name += " (." + suffix + ")"
+	}
+	return name
+}
+
+// brackets closes those of template arguments as LLVM does, without what an empty
+// pack leaves; twice, as three are.
+var brackets = strings.NewReplacer(", >", ">", "> >", ">>", "operator<< <", "operator<<<", "operator< <", "operator<<")
+
+// spaced puts a space between two angle brackets that close.
+func spaced(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if before := name[:i]; name[i] == '>' && strings.HasSuffix(before, ">") &&
+			!strings.HasSuffix(before, "operator>") && !strings.HasSuffix(before, "->") && !strings.HasSuffix(before, " >") {
+			b.WriteByte(' ')
+		}
+		b.WriteByte(name[i])
+	}
+	return b.String()
+}
+
+// unresolvedByName tells whether there is an sr before a name in a symbol.
+func unresolvedByName(symbol string) bool {
+	for i := 0; i+2 < len(symbol); i++ {
+		if symbol[i] == 's' && symbol[i+1] == 'r' && isDigit(symbol[i+2]) {
+			return true
+		}
+	}
+	return false
 }

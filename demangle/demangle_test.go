@@ -106,6 +106,31 @@ func TestName(t *testing.T) {
 	}
 }
 
+func TestLLVM(t *testing.T) {
+	for _, c := range []struct {
+		symbol  string
+		release int
+		want    string
+	}{
+		{"_Z6helperILm3EbJEERT0_R4packIXT_ES0_DpT1_E", 16, "bool& helper<3ul, bool>(pack<3ul, bool>&)"},
+		{"_Z4fillIP4itemS0_EN6enableIXntsr6scalarIT0_EE5valueEvE4typeET_S6_RKS3_", 16,
+			"enable<!scalar<item>::value, void>::type fill<item*, item>(item*, item*, item const&)"},
+		{"_Z1fI1AI1BIiEEEvv", 16, "void f<A<B<int>>>()"},
+		{"_Z1fI1AI1BIiEEEvv", 14, "void f<A<B<int> > >()"},
+		{"_Z4fillIP4itemS0_EN6enableIXntsr6scalarIT0_EE5valueEvE4typeET_S6_RKS3_", 14,
+			"enable<!(scalar<item>::value), void>::type fill<item*, item>(item*, item*, item const&)"},
+		{"_ZrsI1AI1BIiEEEvv", 14, "void operator>><A<B<int> > >()"},
+		{"_ZlsIiEvT_", 19, "void operator<<<int>(int)"},
+		{"_Z1fv.isra.0.cold", 19, "f() (.isra.0.cold)"},
+		{"_ZGTt1fv", 19, "_ZGTt1fv"},
+		{"main.cold", 19, "main.cold"},
+	} {
+		if got := LLVM(c.symbol, c.release); got != c.want {
+			t.Errorf("LLVM %d, %s: got %s, want %s", c.release, c.symbol, got, c.want)
+		}
+	}
+}
+
 // What doubles with each part of a name must end, and soon.
 func TestHostile(t *testing.T) {
 	for name, symbol := range map[string]string{

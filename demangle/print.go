@@ -840,7 +840,7 @@ func (p *printer) operator(n *node) {
 
 // operand prints an operand, in parentheses if it is more than a name.
 func (p *printer) operand(n *node) {
-	simple := n != nil && kindInfo[n.kind].flags&isSimple != 0
+	simple := n != nil && kindInfo[n.kind].flags&isSimple != 0 && p.gcc != oldLLVM
 	if !simple {
 		p.char('(')
 	}

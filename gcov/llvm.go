@@ -44,7 +44,6 @@ func (v llvmVersion) hasIntermediate() bool  { return v >= 11 } // -i, -t
 func (v llvmVersion) solvesTree() bool       { return v >= 12 }
 func (v llvmVersion) hasPrefixes() bool      { return v >= 12 } // -m, -r, -s
 func (v llvmVersion) sharesLines() bool      { return v < 15 }  // a line is in the summary of the first of its functions only
-func (v llvmVersion) spacesBrackets() bool   { return v < 15 }  // A<B<C> >
 func (v llvmVersion) repeatsOptions() bool   { return v >= 15 } // an option may be given twice
 func (v llvmVersion) knowsOldClang() bool    { return v < 18 }  // reads the summaries of Clang 9 as they are meant
 func (v llvmVersion) normalizesNames() bool  { return v >= 18 } // ./x.h and x.h are one source

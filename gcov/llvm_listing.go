@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
+	"footfall/demangle"
 )
 
 // An llvmListing prints what is known of one pair of notes and data.
@@ -49,36 +49,12 @@ func llvmOrder[T any](m map[uint32]T) []uint32 {
 	return keys
 }
 
-// demangled is the name of a function as it is shown. LLVM's demanglers, which
-// changed from version to version, spell some names of templates otherwise;
-// those of local generic lambdas some leave as they are.
+// demangled is the name of a function as it is shown.
 func (l *llvmListing) demangled(fn *llvmFunc) string {
-	if !l.run.opts.demangle || !strings.HasPrefix(fn.name, "_Z") {
+	if !l.run.opts.demangle {
 		return fn.name
 	}
-	name, err := demangle.ToString(fn.name, demangle.LLVMStyle)
-	if err != nil {
-		return fn.name
-	}
-	// LLVM lets template arguments follow an operator at once.
-	name = strings.ReplaceAll(name, "operator< <", "operator<<")
-	name = strings.ReplaceAll(name, "operator<< <", "operator<<<")
-	if l.run.version.spacesBrackets() {
-		name = llvmSpaced(name)
-	}
-	return name
-}
-
-// llvmSpaced puts a space between two angle brackets that close.
-func llvmSpaced(name string) string {
-	var b strings.Builder
-	for i := range len(name) {
-		if i > 0 && name[i] == '>' && name[i-1] == '>' && !strings.HasSuffix(name[:i], "operator>") && !strings.HasSuffix(name[:i], "->") {
-			b.WriteByte(' ')
-		}
-		b.WriteByte(name[i])
-	}
-	return b.String()
+	return demangle.LLVM(fn.name, int(l.run.version))
 }
 
 // print makes the listings and summaries of LLVM 12 and later.
