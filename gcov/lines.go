@@ -99,6 +99,10 @@ type detail struct {
 	entries                      bool // the count of a line is how often it was entered
 }
 
+// countsEntries tells whether the count of a line is how often the blocks attached
+// to it were entered; else it is the sum of all that name it, attached or not.
+func (o *options) countsEntries(v Version) bool { return v.countsEntries() || o.allBlocks }
+
 // A sharer computes the shares of functions, one after the other.
 type sharer struct {
 	detail
@@ -237,7 +241,6 @@ func (s *sharer) total(f *listFunction, conditions []conditionCounts) {
 		}
 		sh := &f.shares[i]
 		sh.attached = true
-		sh.count = sh.sum
 		if s.entries {
 			sh.count = s.line.count(s.blocks)
 		}

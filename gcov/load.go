@@ -296,7 +296,7 @@ func (ld *loader) solve(in *loaded, notes *Notes, data []functionData) {
 		blocks:  ld.allBlocks || v.jsonFormat2() && (ld.conditions || ld.json),
 		visits:  ld.sums,
 		counts:  ld.debug,
-		entries: v.countsEntries() || ld.allBlocks,
+		entries: ld.countsEntries(v),
 	}
 	for i, fn := range in.kept {
 		f := in.functions[i]

@@ -253,7 +253,7 @@ func (l *lister) totalLines(src *listSource, t *lineTable, count bool) {
 				c.shown += blocks[k].covered()
 			}
 		}
-		if line.attached {
+		if line.attached && l.countsEntries(l.version) {
 			line.count = line.entered
 			if line.count > int64(src.hottest) {
 				src.hottest = uint32(line.count)
