@@ -9,15 +9,19 @@ import (
 
 // A pathCoverage tells which prime paths of a function were taken. A prime path
 // is a path without a block twice, or a cycle, that is part of no longer one.
-// They are numbered in the order of their blocks; notes and data have only how
-// many there are and a bit for each, so every reader must find the same ones.
 type pathCoverage struct {
 	total, covered int
 	taken          []uint64 // a bit for each
+	paths          []int32  // the blocks of one behind the other
+	ends           []int32  // of each in paths
 	exit           int32
 	succs          [][]pathArc
 	blocks         []pathBlock
 }
+
+// maxPathSteps is how many steps finding the paths of a function may take. Gcc gives up long
+// before, unless -fpath-coverage-limit was raised.
+const maxPathSteps = 1 << 28
 
 // A pathArc leads to a block.
 type pathArc struct {
@@ -45,7 +49,6 @@ func newPathCoverage(g *flow, source int32, taken []uint64, s *sharer, find bool
 	if !find {
 		return p
 	}
-	p.total = int(g.fn.Paths)
 	p.succs = make([][]pathArc, len(g.blocks))
 	for b := range g.blocks {
 		for _, k := range g.succs(b) {
@@ -68,6 +71,9 @@ func newPathCoverage(g *flow, source int32, taken []uint64, s *sharer, find bool
 		}
 		b.locations = append(b.locations, pathLocation{int32(l.Block), at, slices.Clone(l.Lines)})
 	}
+	if g.fn.Paths > 0 {
+		p.find()
+	}
 	return p
 }
 
@@ -89,102 +95,45 @@ func (p *pathCoverage) is(n int) bool {
 	return n/64 < len(p.taken) && p.taken[n/64]>>(n%64)&1 != 0
 }
 
-// each calls f with each path in order, until there are as many as the notes
-// say.
+// each calls f with each path in order.
 func (p *pathCoverage) each(f func(n int, path []int32)) {
-	w := pathWalk{pathCoverage: p, on: make([]bool, len(p.blocks)), preds: make([][]int32, len(p.blocks)), report: f}
-	for b := range p.succs {
-		for _, a := range p.succs[b] {
-			w.preds[a.dst] = append(w.preds[a.dst], int32(b))
+	from := int32(0)
+	for n, end := range p.ends {
+		f(n, p.paths[from:end])
+		from = end
+	}
+}
+
+// find finds all paths of the graph, without its entry and exit blocks.
+func (p *pathCoverage) find() {
+	succs := make([][]int32, len(p.succs))
+	for b, arcs := range p.succs {
+		for _, a := range arcs {
+			succs[b] = append(succs[b], a.dst)
 		}
 	}
-	for b := range p.blocks {
-		if w.n < p.total {
-			w.from(int32(b))
+	into := make([]bool, len(succs))
+	for b := range succs {
+		for _, dst := range succs[b] {
+			into[dst] = true
 		}
 	}
-}
-
-// A pathWalk looks for prime paths depth first. Every path that cannot be
-// continued is the end of a prime path, so that there are not many more.
-type pathWalk struct {
-	*pathCoverage
-	on     []bool // for each block: it is on the path
-	preds  [][]int32
-	path   []int32
-	next   []int // for each block of the path: the arc to follow next
-	open   []bool
-	n      int
-	report func(n int, path []int32)
-}
-
-// from finds the prime paths that begin with a block.
-func (w *pathWalk) from(first int32) {
-	w.push(first)
-	for len(w.path) > 0 && w.n < w.total {
-		top := len(w.path) - 1
-		b := w.path[top]
-		if w.next[top] == len(w.succs[b]) {
-			if !w.open[top] && !w.precedes(first, b) {
-				w.found(w.path)
-			}
-			w.pop()
-			continue
+	for _, path := range primePaths(succs, maxPathSteps) {
+		if b := path[0]; len(path) == 1 && len(succs[b]) == 0 && !into[b] {
+			continue // setjmp, for one
 		}
-		dst := w.succs[b][w.next[top]].dst
-		w.next[top]++
-		switch {
-		case dst == first:
-			w.open[top] = true
-			w.found(append(w.path, first))
-		case !w.on[dst]:
-			w.open[top] = true
-			w.push(dst)
+		if path[0] == 0 {
+			path = path[1:]
+		}
+		if len(path) > 0 && path[len(path)-1] == p.exit {
+			path = path[:len(path)-1]
+		}
+		if len(path) > 0 {
+			p.paths = append(p.paths, path...)
+			p.ends = append(p.ends, int32(len(p.paths)))
 		}
 	}
-	for len(w.path) > 0 {
-		w.pop()
-	}
-}
-
-func (w *pathWalk) push(b int32) {
-	w.on[b] = true
-	w.path = append(w.path, b)
-	w.next = append(w.next, 0)
-	w.open = append(w.open, false)
-}
-
-func (w *pathWalk) pop() {
-	top := len(w.path) - 1
-	w.on[w.path[top]] = false
-	w.path, w.next, w.open = w.path[:top], w.next[:top], w.open[:top]
-}
-
-// precedes tells whether the path could begin before its first block.
-func (w *pathWalk) precedes(first, last int32) bool {
-	for _, u := range w.preds[first] {
-		if !w.on[u] || u == last {
-			return true
-		}
-	}
-	return false
-}
-
-// found reports a path without the entry and exit blocks.
-func (w *pathWalk) found(path []int32) {
-	if len(path) < 2 {
-		return // a block that nothing leads to
-	}
-	if path[0] == 0 {
-		path = path[1:]
-	}
-	if len(path) > 0 && path[len(path)-1] == w.exit {
-		path = path[:len(path)-1]
-	}
-	if len(path) > 0 {
-		w.report(w.n, path)
-		w.n++
-	}
+	p.total = len(p.ends)
 }
 
 // arc returns the arc between two blocks of a path.
@@ -219,15 +168,13 @@ func (p *printer) printPaths(f *listFunction) {
 		return
 	}
 	p.text("paths covered ", strconv.Itoa(c.covered), " of ", strconv.Itoa(c.total), "\n")
-	if (p.pathLines == pathChoice{} && p.pathSource == pathChoice{}) {
-		return
-	}
 	c.each(func(n int, path []int32) {
-		covered := c.is(n)
-		if p.pathLines.has(covered) {
+		if covered := c.is(n); p.pathLines.has(covered) {
 			p.pathByLines(f, n, path, covered)
 		}
-		if p.pathSource.has(covered) {
+	})
+	c.each(func(n int, path []int32) {
+		if covered := c.is(n); p.pathSource.has(covered) {
 			p.pathBySource(n, path, f, covered)
 		}
 	})
