@@ -27,8 +27,9 @@ type frame struct {
 }
 
 // count returns the count of the line whose attached blocks are given, in
-// order and possibly more than once.
-func (l *lineGraph) count(blocks []int32) int64 {
+// order and possibly more than once. With old, cycles are those that gcov finds before
+// GCC 8.
+func (l *lineGraph) count(blocks []int32, old bool) int64 {
 	if len(l.on) < len(l.blocks) {
 		l.on = make([]int32, len(l.blocks)+len(l.blocks)/2)
 		l.mark = 0
@@ -52,14 +53,18 @@ func (l *lineGraph) count(blocks []int32) int64 {
 	if !back {
 		return count
 	}
+	l.begin(blocks)
+	if old {
+		if n, ok := l.oldCycles(blocks); ok {
+			return count + n
+		}
+		l.begin(blocks)
+	}
 	return count + l.cycles(blocks)
 }
 
-// cycles adds up the elementary cycles among the blocks, in the order in which
-// gcov finds them (K. A. Hawick and H. A. James, Enumerating Circuits and Loops
-// in Graphs with Self-Arcs and Multiple-Arcs, 2008): each takes the smallest
-// remaining count of its arcs off all of them.
-func (l *lineGraph) cycles(blocks []int32) int64 {
+// begin lets all arcs of the blocks have their counts.
+func (l *lineGraph) begin(blocks []int32) {
 	if len(l.left) < len(l.arcs) {
 		l.left = make([]int64, len(l.arcs)+len(l.arcs)/2)
 	}
@@ -68,10 +73,19 @@ func (l *lineGraph) cycles(blocks []int32) int64 {
 		l.waits = make([][]int32, len(l.held))
 	}
 	for _, b := range blocks {
+		l.on[b] = l.mark
+		l.held[b] = false
 		for _, k := range l.succs(int(b)) {
 			l.left[k] = l.arcs[k].count
 		}
 	}
+}
+
+// cycles adds up the elementary cycles among the blocks, in the order in which
+// gcov finds them (K. A. Hawick and H. A. James, Enumerating Circuits and Loops
+// in Graphs with Self-Arcs and Multiple-Arcs, 2008): each takes the smallest
+// remaining count of its arcs off all of them.
+func (l *lineGraph) cycles(blocks []int32) int64 {
 	var count int64
 	for _, b := range blocks {
 		l.first = b
@@ -193,4 +207,90 @@ func (l *lineGraph) pop() {
 	if l.dead >= len(l.path) {
 		l.dead = math.MaxInt
 	}
+}
+
+const (
+	// spent is what is left of an arc that no further cycle goes along.
+	spent = math.MinInt64
+	// oldSteps is how many arcs oldCycles follows at most. Gcov took any time.
+	oldSteps = 1 << 26
+)
+
+// oldCycles adds up cycles as cycles does, but by J. C. Tiernan, An Efficient Search
+// Algorithm to Find the Elementary Circuits of a Graph, 1970: from each block in turn along all
+// arcs, and each cycle found takes its smallest arc away. ok is false if that takes too long.
+func (l *lineGraph) oldCycles(blocks []int32) (count int64, ok bool) {
+	steps := oldSteps
+	for _, b := range blocks {
+		l.first = b
+		l.path = l.path[:0]
+		l.frames = append(l.frames[:0], frame{block: b, next: l.blocks[b].succ})
+		for len(l.frames) > 0 {
+			if steps--; steps < 0 {
+				return 0, false
+			}
+			f := &l.frames[len(l.frames)-1]
+			if f.next == l.blocks[f.block].succEnd {
+				l.back()
+				continue
+			}
+			k := l.lists[f.next]
+			f.next++
+			dst := l.arcs[k].dst
+			switch {
+			case l.left[k] == spent || l.on[dst] != l.mark || l.held[dst]:
+			case dst == b:
+				count += l.cut(k)
+			default:
+				l.held[dst] = true
+				l.path = append(l.path, k)
+				l.frames = append(l.frames, frame{block: dst, next: l.blocks[dst].succ})
+			}
+		}
+		l.on[b] = l.mark - 1
+	}
+	return count, true
+}
+
+// back goes back from the last block of the path.
+func (l *lineGraph) back() {
+	n := len(l.frames) - 1
+	if n > 0 {
+		l.held[l.frames[n].block] = false
+		l.path = l.path[:n-1]
+	}
+	l.frames = l.frames[:n]
+}
+
+// cut takes the cycle that arc k closes, and goes back to where its smallest arc
+// begins.
+func (l *lineGraph) cut(k int32) int64 {
+	smallest := k
+	for i := len(l.path) - 1; i >= 0; i-- {
+		if l.left[l.path[i]] < l.left[smallest] {
+			smallest = l.path[i]
+		}
+	}
+	least := l.left[smallest]
+	l.left[k] -= least
+	for _, p := range l.path {
+		l.left[p] -= least
+	}
+	l.left[smallest] = spent
+	for l.frames[len(l.frames)-1].block != l.arcs[smallest].src {
+		l.back()
+	}
+	return least
+}
+
+// entering are the outcomes of the arcs into the blocks.
+func (l *lineGraph) entering(blocks []int32) *outcomes {
+	o := new(outcomes)
+	for _, b := range blocks {
+		for _, k := range l.preds(int(b)) {
+			a := &l.arcs[k]
+			o.add(a.nonReturn, a.unconditional, l.blocks[a.src].count, a.count)
+		}
+	}
+	return o
 }

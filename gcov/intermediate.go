@@ -1,6 +1,9 @@
 package gcov
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // intermediate prints what GCC 4.7 to 8 print with -i, for programs to read:
 //
@@ -25,11 +28,45 @@ func (p *printer) intermediate() {
 		p.out = p.appendCount(p.out, f.called)
 		p.text(",", p.functionName(f), "\n")
 	}
-	for i := range p.src.lines.lines {
-		if l := &p.src.lines.lines[i]; l.exists && l.number > 0 {
+	for n := uint32(1); n < p.src.size; n++ {
+		for _, f := range p.functionsAt(n) {
+			if f.own != nil {
+				p.intermediateLines(f.own)
+			}
+		}
+		if l := p.src.lines.at(n); l.exists {
 			p.intermediateLine(l)
 		}
 	}
+}
+
+func (p *printer) intermediateLines(t *lineTable) {
+	for i := range t.lines {
+		if t.lines[i].exists {
+			p.intermediateLine(&t.lines[i])
+		}
+	}
+}
+
+// finishText makes the result for an operand with -i where all sources are in one file.
+func (l *lister) finishText(operand string, r *results) {
+	l.group()
+	l.functionSummaries()
+	input := l.input(operand)
+	p := &printer{lister: l}
+	r.sources = slices.DeleteFunc(slices.Clone(l.sources), l.relativeOnly)
+	for _, src := range r.sources {
+		l.total(src)
+		l.stdout = l.fileSummary(l.stdout, src)
+		if l.write {
+			p.src = src
+			p.intermediate()
+			l.stdout = append(l.stdout, '\n')
+		}
+		src.lines = nil
+	}
+	r.console, r.version = l.console, l.version
+	r.name, r.text = baseName(input)+".gcov", p.out
 }
 
 func (p *printer) intermediateLine(l *listLine) {

@@ -50,6 +50,7 @@ type lineShare struct {
 	line          uint32
 	unexceptional bool  // some block on it is reached without exceptions
 	unexecuted    bool  // some such block never ran
+	exists        bool  // some block names it
 	attached      bool  // blocks are attached to it
 	sum           int64 // of the counts of all blocks that name the line
 	count         int64 // how often the attached blocks were entered
@@ -57,6 +58,7 @@ type lineShare struct {
 	arcs          int32
 	firstBlock    int32 // range of listFunction.members
 	blocks        int32
+	entering      *outcomes // of the arcs into its blocks, where gcov counts those: with -a before GCC 8
 }
 
 // A blockCount is the count of a block.
@@ -97,6 +99,7 @@ type listArc struct {
 type detail struct {
 	arcs, blocks, visits, counts bool
 	entries                      bool // the count of a line is how often it was entered
+	propagates                   bool // blocks without lines belong to the line mentioned last
 }
 
 // countsEntries tells whether the count of a line is how often the blocks attached
@@ -164,28 +167,10 @@ func (s *sharer) share(f *listFunction, conditions []conditionCounts) {
 	if !slices.IsSortedFunc(fn.Locations, byBlock) {
 		slices.SortStableFunc(fn.Locations, byBlock)
 	}
-	last, lastBlock := int32(-1), uint32(0) // the share of the line mentioned last, in which block
-	for i := range fn.Locations {
-		l := &fn.Locations[i]
-		if l.Block != lastBlock {
-			last, lastBlock = -1, l.Block
-		}
-		source := f.source
-		if l.Source != "" {
-			source = s.source(l.Source)
-		}
-		if !slices.IsSorted(l.Lines) {
-			slices.Sort(l.Lines)
-		}
-		for _, line := range l.Lines {
-			if line > maxLine {
-				break
-			}
-			last = s.mentionLine(f, source, line, &g.blocks[l.Block])
-		}
-		if last >= 0 && l.Block != 0 && int(l.Block) != len(g.blocks)-1 {
-			s.attach(last, int32(l.Block))
-		}
+	if s.propagates {
+		s.attachAll(f)
+	} else {
+		s.attachLocated(f)
 	}
 	if len(fn.Locations) == 0 {
 		f.faults |= lacksLines
@@ -193,14 +178,81 @@ func (s *sharer) share(f *listFunction, conditions []conditionCounts) {
 	s.total(f, conditions)
 }
 
-func (s *sharer) mentionLine(f *listFunction, source int32, line uint32, b *flowBlock) int32 {
+// attachLocated attaches blocks to the last line of each of their locations.
+func (s *sharer) attachLocated(f *listFunction) {
+	g := s.line.flow
+	last, lastBlock := int32(-1), uint32(0) // the share of the line mentioned last, in which block
+	for i := range g.fn.Locations {
+		l := &g.fn.Locations[i]
+		if l.Block != lastBlock {
+			last, lastBlock = -1, l.Block
+		}
+		last = s.mentionLines(f, l, last)
+		if last >= 0 && g.attaches(int(l.Block)) {
+			s.attach(last, int32(l.Block))
+		}
+	}
+}
+
+// attachAll attaches each block to the line mentioned last, be it by a block before it.
+// With -a those before the first line are attached to that of the function.
+func (s *sharer) attachAll(f *listFunction) {
+	g := s.line.flow
+	last := int32(-1)
+	locations := g.fn.Locations
+	for b := range g.blocks {
+		for len(locations) > 0 && int(locations[0].Block) == b {
+			last = s.mentionLines(f, &locations[0], last)
+			locations = locations[1:]
+		}
+		switch {
+		case !g.attaches(b):
+		case last >= 0:
+			s.attach(last, int32(b))
+		case s.entries:
+			s.attach(s.shareOf(f, f.source, f.start), int32(b))
+		}
+	}
+}
+
+// attaches tells whether a block is attached to a line: not the entry, nor the last one, the
+// exit until GCC 4.7.
+func (g *flow) attaches(b int) bool { return b != 0 && b != len(g.blocks)-1 }
+
+// mentionLines notes the lines of a location, and returns the share of the last one, last if
+// it has none.
+func (s *sharer) mentionLines(f *listFunction, l *Location, last int32) int32 {
+	source := f.source
+	if l.Source != "" {
+		source = s.source(l.Source)
+	}
+	if !s.propagates && !slices.IsSorted(l.Lines) {
+		slices.Sort(l.Lines)
+	}
+	for _, line := range l.Lines {
+		if line > maxLine {
+			break
+		}
+		last = s.mentionLine(f, source, line, &s.line.blocks[l.Block])
+	}
+	return last
+}
+
+// shareOf returns the share of a line, a new one if need be.
+func (s *sharer) shareOf(f *listFunction, source int32, line uint32) int32 {
 	i, fresh := s.index.find(source, line, int32(len(f.shares)))
 	if fresh {
 		f.shares = append(f.shares, lineShare{source: source, line: line})
 		s.heads = append(s.heads, -1)
 		s.tails = append(s.tails, -1)
 	}
+	return i
+}
+
+func (s *sharer) mentionLine(f *listFunction, source int32, line uint32, b *flowBlock) int32 {
+	i := s.shareOf(f, source, line)
 	sh := &f.shares[i]
+	sh.exists = true
 	if !b.exceptional {
 		sh.unexceptional = true
 		if b.count == 0 {
@@ -242,9 +294,12 @@ func (s *sharer) total(f *listFunction, conditions []conditionCounts) {
 		sh := &f.shares[i]
 		sh.attached = true
 		if s.entries {
-			sh.count = s.line.count(s.blocks)
+			sh.count = s.line.count(s.blocks, s.propagates)
 		}
 		sh.firstArc, sh.firstBlock = int32(len(f.arcs)), int32(len(f.members))
+		if s.arcs && s.entries && s.propagates {
+			sh.entering = s.line.entering(s.blocks)
+		}
 		for _, b := range s.blocks {
 			if s.arcs {
 				f.arcs = s.appendArcs(f.arcs, b)
@@ -385,7 +440,7 @@ func (r lineRef) blocks() []listBlock {
 }
 
 func (l *listLine) add(f *listFunction, sh *lineShare, keep bool) {
-	l.exists = true
+	l.exists = l.exists || sh.exists
 	l.unexceptional = l.unexceptional || sh.unexceptional
 	l.unexecuted = l.unexecuted || sh.unexecuted
 	l.count += sh.sum

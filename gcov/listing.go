@@ -161,11 +161,15 @@ func (l *lister) run(operands []string, e *emitter) int {
 		}
 		l.take(operand, loads(i))
 		switch {
-		case l.json && l.version.hasJSON():
+		case l.json && (l.version.hasJSON() || l.version.joinsText()):
 			// All that is needed is in the copy; l goes on with the next.
 			c := *l
 			r := &results{}
-			emit.add(r, func() { c.finishJSON(operand, r) })
+			finish := c.finishJSON
+			if !l.version.hasJSON() {
+				finish = c.finishText
+			}
+			emit.add(r, func() { finish(operand, r) })
 			l.console, l.names, l.sources, l.functions = console{}, nil, nil, nil
 		case l.json || i == len(operands)-1:
 			l.finish(operand, emit)
@@ -174,7 +178,7 @@ func (l *lister) run(operands []string, e *emitter) int {
 	}
 	emit.drain()
 	if !l.toStdout && l.version.alwaysTotals() {
-		l.print("%s", executed(nil, e.lines, e.executed))
+		l.print("%s", l.version.executed(nil, e.lines, e.executed))
 	}
 	e.write(&l.console)
 	return e.status
@@ -462,6 +466,9 @@ func (e *emitter) emit(r *results) {
 	e.lines += lines
 	switch {
 	case !e.options.write:
+		if r.each && r.version.separatesSummaries() {
+			e.stdout.WriteByte('\n')
+		}
 	case e.toStdout:
 		e.stdout.Write(r.text)
 	case !r.each:
@@ -478,7 +485,7 @@ func (e *emitter) emit(r *results) {
 
 // file writes the listing to its file.
 func (e *emitter) file(r *results, cannotOpen, cannotWrite string) {
-	announce := r.each || r.version.announcesJSON()
+	announce := r.version.announcesJSON() || r.each
 	if announce && !r.each {
 		fmt.Fprintf(e.stdout, "Creating '%s'\n", r.name)
 	}

@@ -64,6 +64,9 @@ func (ld *loader) load(in *loaded) {
 		ld.prepare(in, notes)
 	}
 	counts := ld.readCounts(in, notes)
+	if in.version.dropsUncounted() && !in.noData {
+		counts = in.dropUncounted(counts)
+	}
 	if notes != nil {
 		ld.solve(in, notes, counts)
 	}
@@ -165,6 +168,7 @@ func (ld *loader) prepare(in *loaded, notes *Notes) {
 
 // functionData are the counters of a function.
 type functionData struct {
+	counted    bool // the data have counters of arcs for it
 	arcs       []int64
 	conditions []conditionCounts
 	paths      []uint64
@@ -215,6 +219,19 @@ func (ld *loader) readCounts(in *loaded, notes *Notes) []functionData {
 	return data
 }
 
+// dropUncounted leaves the functions out for which there are no counters.
+func (in *loaded) dropUncounted(data []functionData) []functionData {
+	n := 0
+	for i := range data {
+		if data[i].counted {
+			data[n], in.functions[n], in.kept[n] = data[i], in.functions[i], in.kept[i]
+			n++
+		}
+	}
+	in.functions, in.kept = in.functions[:n], in.kept[:n]
+	return data[:n]
+}
+
 // readRuns takes the runs from the summaries before function end.
 func (ld *loader) readRuns(in *loaded, counts *Counts, end int) {
 	seen := Counts{Version: counts.Version}
@@ -263,6 +280,7 @@ func (d *functionData) add(c *FunctionCounts, fn *Function, v Version) bool {
 			if k.Len() != len(d.arcs) {
 				return false
 			}
+			d.counted = true
 			for j, n := range k.Values {
 				d.arcs[j] += n
 			}
@@ -297,6 +315,8 @@ func (ld *loader) solve(in *loaded, notes *Notes, data []functionData) {
 		visits:  ld.sums,
 		counts:  ld.debug,
 		entries: ld.countsEntries(v),
+
+		propagates: v.propagatesLines(),
 	}
 	for i, fn := range in.kept {
 		f := in.functions[i]
@@ -308,6 +328,12 @@ func (ld *loader) solve(in *loaded, notes *Notes, data []functionData) {
 		ld.graph.solve(data[i].arcs)
 		ld.graph.summarize(f)
 		s.share(f, data[i].conditions)
+		if s.propagates && !ld.allBlocks {
+			for k := range f.arcs {
+				a := &f.arcs[k]
+				f.outcomes.add(a.call, a.unconditional, a.total, a.count)
+			}
+		}
 		if s.counts {
 			for b := range ld.graph.blocks {
 				f.counts = append(f.counts, blockCount{ld.graph.id(b), ld.graph.blocks[b].count})

@@ -34,7 +34,7 @@ const (
 var optionTable = []option{
 	{short: 'h', long: "help", help: "print this help"},
 	{short: 'v', long: "version", help: "print the version"},
-	{short: 'w', long: "verbose", from: 70, help: "add block numbers to blocks and branches", apply: flag(func(o *options) { o.verbose = true })},
+	{short: 'w', long: "verbose", from: 80, help: "add block numbers to blocks and branches", apply: flag(func(o *options) { o.verbose = true })},
 	{short: 'a', long: "all-blocks", help: "list every basic block", apply: flag(func(o *options) { o.allBlocks = true })},
 	{short: 'b', long: "branch-probabilities", help: "list branches, calls and functions", apply: flag(func(o *options) { o.branches = true })},
 	{short: 'c', long: "branch-counts", help: "with -b: counts in place of percentages", apply: flag(func(o *options) { o.counts = true })},
@@ -48,7 +48,7 @@ var optionTable = []option{
 	}},
 	{short: 'j', long: "json-format", from: 110, help: "write JSON", apply: flag(setJSON)},
 	{short: 'i', long: "json-format", from: 90, until: 109, help: "write JSON", apply: flag(setJSON)},
-	{short: 'i', long: "intermediate-format", from: 47, until: 89, help: "write text for programs", apply: flag(setJSON)},
+	{short: 'i', long: "intermediate-format", from: 49, until: 89, help: "write text for programs", apply: flag(setJSON)},
 	{short: 'i', from: 110, apply: flag(setJSON)},
 	{long: "include", arg: needsArgument, from: 150, help: "show functions that match this regular expression", apply: func(o *options, arg string) error {
 		o.drop = true
@@ -75,7 +75,7 @@ var optionTable = []option{
 	{short: 't', long: "stdout", from: 90, help: "write to standard output", apply: flag(func(o *options) { o.toStdout = true })},
 	{short: 'u', long: "unconditional-branches", help: "list unconditional branches too", apply: flag(func(o *options) { o.unconditional = true })},
 	{short: 'd', long: "display-progress", from: 46, help: "tell which operand is read", apply: flag(func(o *options) { o.progress = true })},
-	{short: 'x', long: "hash-filenames", from: 50, help: "add a hash of the path to names of listings", apply: flag(func(o *options) { o.hash = true })},
+	{short: 'x', long: "hash-filenames", from: 70, help: "add a hash of the path to names of listings", apply: flag(func(o *options) { o.hash = true })},
 	{short: 'k', long: "use-colors", from: 80, help: "colour counts", apply: flag(func(o *options) { o.colors = true })},
 	{short: 'q', long: "use-hotness-colors", from: 90, help: "colour the numbers of hot lines", apply: flag(func(o *options) { o.hotness = true })},
 	{short: 'D', long: "debug", from: 110, help: "dump sources, functions and blocks", apply: flag(func(o *options) { o.debug = true })},

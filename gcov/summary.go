@@ -37,17 +37,25 @@ func (o *outcomes) add(call, unconditional bool, total, count int64) {
 	}
 }
 
+func (o *outcomes) sum(p *outcomes) {
+	o.branches += p.branches
+	o.executed += p.executed
+	o.taken += p.taken
+	o.calls += p.calls
+	o.callsExecuted += p.callsExecuted
+}
+
 // executed appends the line that tells how many lines were executed.
-func executed(b []byte, lines, executed int) []byte {
+func (v Version) executed(b []byte, lines, executed int) []byte {
 	if lines == 0 {
 		return append(b, "No executable lines\n"...)
 	}
-	return appendShare(b, "Lines executed:", executed, lines)
+	return v.appendShare(b, "Lines executed:", executed, lines)
 }
 
-func appendShare(b []byte, what string, part, whole int) []byte {
+func (v Version) appendShare(b []byte, what string, part, whole int) []byte {
 	b = append(b, what...)
-	b = appendPercent(b, int64(part), int64(whole), 2)
+	b = v.appendPercent(b, int64(part), int64(whole), 2)
 	b = append(b, " of "...)
 	b = strconv.AppendInt(b, int64(whole), 10)
 	return append(b, '\n')
@@ -55,31 +63,31 @@ func appendShare(b []byte, what string, part, whole int) []byte {
 
 // append appends the summary. Outcomes, conditions and paths are told where
 // asked for.
-func (c *coverageSummary) append(b []byte, outcomes, conditions, paths bool) []byte {
-	b = executed(b, c.lines, c.executed)
+func (c *coverageSummary) append(b []byte, v Version, outcomes, conditions, paths bool) []byte {
+	b = v.executed(b, c.lines, c.executed)
 	if outcomes {
 		if o := &c.outcomes; o.branches > 0 {
-			b = appendShare(b, "Branches executed:", o.executed, o.branches)
-			b = appendShare(b, "Taken at least once:", o.taken, o.branches)
+			b = v.appendShare(b, "Branches executed:", o.executed, o.branches)
+			b = v.appendShare(b, "Taken at least once:", o.taken, o.branches)
 		} else {
 			b = append(b, "No branches\n"...)
 		}
 		if o := &c.outcomes; o.calls > 0 {
-			b = appendShare(b, "Calls executed:", o.callsExecuted, o.calls)
+			b = v.appendShare(b, "Calls executed:", o.callsExecuted, o.calls)
 		} else {
 			b = append(b, "No calls\n"...)
 		}
 	}
 	if conditions {
 		if c.conditions > 0 {
-			b = appendShare(b, "Condition outcomes covered:", c.shown, c.conditions)
+			b = v.appendShare(b, "Condition outcomes covered:", c.shown, c.conditions)
 		} else {
 			b = append(b, "No conditions\n"...)
 		}
 	}
 	if paths {
 		if c.paths > 0 {
-			b = appendShare(b, "Prime paths covered:", c.pathsCovered, c.paths)
+			b = v.appendShare(b, "Prime paths covered:", c.pathsCovered, c.paths)
 		} else {
 			b = append(b, "No path information\n"...)
 		}
@@ -101,8 +109,8 @@ func (l *lister) functionSummaries() {
 		l.stdout = append(l.stdout, "Function '"...)
 		l.stdout = append(l.stdout, l.functionName(f)...)
 		l.stdout = append(l.stdout, "'\n"...)
-		more := l.version.functionBranches()
-		l.stdout = c.append(l.stdout, more, more && l.options.conditions, more && l.options.paths)
+		more := l.version.functionBranches() || !l.version.hasJSON() && l.branches
+		l.stdout = c.append(l.stdout, l.version, more, more && l.options.conditions, more && l.options.paths)
 		l.stdout = append(l.stdout, '\n')
 	}
 }
@@ -167,7 +175,7 @@ func (l *lister) fileSummary(b []byte, src *listSource) []byte {
 	b = append(b, "File '"...)
 	b = append(b, src.shown...)
 	b = append(b, "'\n"...)
-	return src.summary.append(b, l.branches, l.options.conditions && l.version.jsonFormat2(), l.options.paths && l.version.jsonPaths())
+	return src.summary.append(b, l.version, l.branches, l.options.conditions && l.version.jsonFormat2(), l.options.paths && l.version.jsonPaths())
 }
 
 // total sums up the lines of a source: first those that functions of groups
@@ -236,7 +244,7 @@ func (l *lister) totalLines(src *listSource, t *lineTable, count bool) {
 	c := &src.summary
 	for i := range t.lines {
 		line := &t.lines[i]
-		if !line.exists {
+		if !line.exists && !line.attached {
 			continue
 		}
 		for _, r := range line.shares {
@@ -244,6 +252,10 @@ func (l *lister) totalLines(src *listSource, t *lineTable, count bool) {
 				break
 			}
 			arcs := r.arcs()
+			if r.sh.entering != nil {
+				c.outcomes.sum(r.sh.entering)
+				arcs = nil
+			}
 			for k := range arcs {
 				c.outcomes.add(arcs[k].call, arcs[k].unconditional, arcs[k].total, arcs[k].count)
 			}
@@ -259,7 +271,7 @@ func (l *lister) totalLines(src *listSource, t *lineTable, count bool) {
 				src.hottest = uint32(line.count)
 			}
 		}
-		if count {
+		if count && line.exists {
 			c.lines++
 			if line.count != 0 {
 				c.executed++

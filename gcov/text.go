@@ -2,8 +2,8 @@ package gcov
 
 import (
 	"bytes"
+	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -92,7 +92,7 @@ func (p *printer) print() {
 		}
 		if groupEnd == 0 {
 			switch fns := p.functionsAt(n); {
-			case len(fns) > 1:
+			case len(fns) > 1 && p.version.hasGroups():
 				group = fns
 				for _, f := range fns {
 					groupEnd = max(groupEnd, f.end)
@@ -103,8 +103,10 @@ func (p *printer) print() {
 				if filtered {
 					shown = groupEnd
 				}
-			case len(fns) == 1:
-				p.function(fns[0])
+			case len(fns) > 0:
+				for _, f := range fns {
+					p.function(f)
+				}
 				if filtered {
 					shown = fns[0].end
 				}
@@ -136,7 +138,7 @@ func startsBefore(a, b *listFunction) bool {
 }
 
 func (p *printer) head() {
-	if p.colors {
+	if p.colors && p.version.hasJSON() {
 		p.text(noLineNumber, "Colorization: profile count: ", onCyan, "zero coverage (exceptional)", resetColor, " ",
 			onRed, "zero coverage (unexceptional)", resetColor, " ", onMagenta, "unexecuted block", resetColor, "\n")
 	}
@@ -532,9 +534,9 @@ func (p *printer) function(f *listFunction) {
 	}
 }
 
-// appendCount appends a count, rounded with -H.
-func (o *options) appendCount(b []byte, count int64) []byte {
-	if count < 1000 || !o.human {
+// appendCount appends a count, rounded with -H; in GCC 8 to whole thousands.
+func (l *lister) appendCount(b []byte, count int64) []byte {
+	if count < 1000 || !l.human {
 		return strconv.AppendInt(b, count, 10)
 	}
 	const units = " kMGTPEZY"
@@ -545,20 +547,24 @@ func (o *options) appendCount(b []byte, count int64) []byte {
 		}
 		divisor *= 1000
 	}
-	b = strconv.AppendFloat(b, float64(float32(count)/float32(divisor)), 'f', 1, 64)
+	if l.version.hasJSON() {
+		b = strconv.AppendFloat(b, float64(float32(count)/float32(divisor)), 'f', 1, 64)
+	} else {
+		b = strconv.AppendInt(b, (count+divisor/2)/divisor, 10)
+	}
 	return append(b, units[i])
 }
 
 // appendWhole appends a percentage without decimals.
 func (l *lister) appendWhole(b []byte, part, whole int64) []byte {
-	if !l.version.floatPercent() {
-		return appendIntegerPercent(b, part, whole)
-	}
-	return appendPercent(b, part, whole, 0)
+	return l.version.appendPercent(b, part, whole, 0)
 }
 
 // appendPercent appends a percentage. Single precision shows in the digits.
-func appendPercent(b []byte, part, whole int64, decimals int) []byte {
+func (v Version) appendPercent(b []byte, part, whole int64, decimals int) []byte {
+	if !v.floatPercent() {
+		return appendOldPercent(b, part, whole, decimals)
+	}
 	var ratio float32
 	if whole != 0 {
 		ratio = 100 * float32(part) / float32(whole)
@@ -570,19 +576,27 @@ func appendPercent(b []byte, part, whole int64, decimals int) []byte {
 	return append(b, '%')
 }
 
-// appendIntegerPercent appends a percentage that is 0 or 100 only when that is
-// exact.
-func appendIntegerPercent(b []byte, part, whole int64) []byte {
-	percent := int64(0)
-	if whole != 0 {
-		percent = int64(math.Round(100 * float64(part) / float64(whole)))
-		if percent <= 0 && part != 0 {
-			percent = 1
-		} else if percent >= 100 && part != whole {
-			percent = 99
-		}
+// appendOldPercent appends a percentage as gcov does before GCC 8: 0 and 100 only where
+// that is exact. Single precision decides what is rounded up.
+func appendOldPercent(b []byte, part, whole int64, decimals int) []byte {
+	limit := uint32(100)
+	for range decimals {
+		limit *= 10
 	}
-	b = strconv.AppendInt(b, percent, 10)
+	var ratio float32
+	if whole != 0 {
+		ratio = float32(part) / float32(whole)
+	}
+	percent := uint32(int64(float32(ratio*float32(limit)) + 0.5))
+	if percent == 0 && part != 0 {
+		percent = 1
+	} else if percent >= limit && part != whole {
+		percent = limit - 1
+	}
+	b = strconv.AppendUint(b, uint64(percent/(limit/100)), 10)
+	if decimals > 0 {
+		b = fmt.Appendf(b, ".%0*d", decimals, percent%(limit/100))
+	}
 	return append(b, '%')
 }
 
