@@ -225,6 +225,7 @@ func (d *dumper) text(none string) string {
 // one that did not get all it asked for. Before GCC 12 such a read leaves the
 // position where it was.
 func (d *dumper) stop() {
+	d.r.short = true
 	if !d.r.bytes {
 		d.r.b = d.r.b[:d.r.pos]
 	}
@@ -290,6 +291,10 @@ func (d *dumper) records() {
 		}
 		d.r.b = all
 		d.r.pos = min(end, len(d.r.b))
+		if d.r.short && d.v.noticesCuts() {
+			d.printf("%s:read error at %d\n", d.name, end)
+			return
+		}
 	}
 }
 

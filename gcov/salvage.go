@@ -13,6 +13,7 @@ type looseReader struct {
 	pos   int
 	order binary.ByteOrder
 	bytes bool
+	short bool // something was asked for that is not there
 }
 
 func looseFrom(r *reader) *looseReader {
@@ -25,7 +26,7 @@ func looseFrom(r *reader) *looseReader {
 
 func (r *looseReader) word() uint32 {
 	if r.ended() {
-		r.pos = len(r.b)
+		r.pos, r.short = len(r.b), true
 		return 0
 	}
 	r.pos += 4
