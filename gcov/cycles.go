@@ -7,6 +7,7 @@ import "math"
 // how often it went round within the line.
 type lineGraph struct {
 	*flow
+	old    bool    // cycles are those that gcov finds before GCC 8
 	on     []int32 // for each block: the mark of the line it is attached to
 	mark   int32
 	left   []int64 // for each arc: what the cycles found so far left of its count
@@ -27,9 +28,8 @@ type frame struct {
 }
 
 // count returns the count of the line whose attached blocks are given, in
-// order and possibly more than once. With old, cycles are those that gcov finds before
-// GCC 8.
-func (l *lineGraph) count(blocks []int32, old bool) int64 {
+// order and possibly more than once.
+func (l *lineGraph) count(blocks []int32) int64 {
 	if len(l.on) < len(l.blocks) {
 		l.on = make([]int32, len(l.blocks)+len(l.blocks)/2)
 		l.mark = 0
@@ -54,7 +54,7 @@ func (l *lineGraph) count(blocks []int32, old bool) int64 {
 		return count
 	}
 	l.begin(blocks)
-	if old {
+	if l.old {
 		if n, ok := l.oldCycles(blocks); ok {
 			return count + n
 		}

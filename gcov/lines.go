@@ -294,7 +294,7 @@ func (s *sharer) total(f *listFunction, conditions []conditionCounts) {
 		sh := &f.shares[i]
 		sh.attached = true
 		if s.entries {
-			sh.count = s.line.count(s.blocks, s.propagates)
+			sh.count = s.line.count(s.blocks)
 		}
 		sh.firstArc, sh.firstBlock = int32(len(f.arcs)), int32(len(f.members))
 		if s.arcs && s.entries && s.propagates {

@@ -318,6 +318,7 @@ func (ld *loader) solve(in *loaded, notes *Notes, data []functionData) {
 
 		propagates: v.propagatesLines(),
 	}
+	s.line.old = v.propagatesLines()
 	for i, fn := range in.kept {
 		f := in.functions[i]
 		if f.artificial {
