@@ -187,11 +187,16 @@ func (w *patchWorld) statement() string {
 // commit makes random changes and a commit, compiles and runs.
 func (w *patchWorld) commit() {
 	w.log = nil
-	for range 1 + w.rand.IntN(6) {
-		w.change()
+	for {
+		for range 1 + w.rand.IntN(6) {
+			w.change()
+		}
+		w.write()
+		if w.git("diff", "--cached", "--name-only") != "" {
+			break
+		}
 	}
-	w.write()
-	command(w.t, w.top, "git", "commit", "-q", "--allow-empty", "-m", fmt.Sprint("number ", w.number))
+	command(w.t, w.top, "git", "commit", "-q", "-m", fmt.Sprint("number ", w.number))
 	w.build()
 }
 
