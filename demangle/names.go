@@ -797,8 +797,10 @@ func (p *parser) special() *node {
 			}
 			return p.make(kVirtualThunk, p.encoding(false), nil)
 		case 'c':
-			if !p.callOffset(p.next()) || !p.callOffset(p.next()) {
-				return nil
+			for range 2 { // of this, and of the result
+				if !p.callOffset(p.next()) {
+					return nil
+				}
 			}
 			return p.make(kCovariantThunk, p.encoding(false), nil)
 		case 'C':
