@@ -19,7 +19,6 @@ import (
 type pathTrie struct {
 	nodes   []pathNode
 	grown   int // how many insertions added a path
-	scratch []pathFrame
 }
 
 // A pathNode is where all paths with the same beginning stand.
