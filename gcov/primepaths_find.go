@@ -17,8 +17,8 @@ import (
 
 // A pathTrie is a set of paths, in the order of their blocks.
 type pathTrie struct {
-	nodes   []pathNode
-	grown   int // how many insertions added a path
+	nodes []pathNode
+	grown int // how many insertions added a path
 }
 
 // A pathNode is where all paths with the same beginning stand.
