@@ -16,7 +16,7 @@ func (t *tally) findDisputes() bool {
 		if f == nil {
 			continue
 		}
-		for k, p := range f.pages {
+		for k, p := range f.all {
 			for i := range p {
 				if l := &p[i]; l.attached && !l.ran && l.passed > 0 {
 					n := int(k<<pageBits) + i
@@ -137,7 +137,7 @@ func (w *witness) claims(t *tally) []claim {
 			if !t.disputed(p.file, n) {
 				continue
 			}
-			l := &t.files[p.file].pages[n>>pageBits][n&(1<<pageBits-1)]
+			l := t.files[p.file].at(n)
 			k := slices.IndexFunc(list, func(cl claim) bool { return cl.line == l })
 			if k < 0 {
 				k = len(list)

@@ -31,9 +31,9 @@ func (t *tally) merge(o *tally) {
 			t.source(int32(file))
 			t.files[file] = f
 		default:
-			for k, p := range f.pages {
+			for k, p := range f.all {
 				for i := range p {
-					if p[i].exists {
+					if p[i].current != 0 {
 						t.mergeLine(t.files[file].at(k<<pageBits|uint32(i)), &p[i])
 					}
 				}
@@ -63,7 +63,9 @@ func (f *functionTally) merged() *functionTally {
 }
 
 func (t *tally) mergeLine(l, from *lineTally) {
-	l.exists = true
+	if l.current == 0 {
+		l.current = -1 // none of this tally
+	}
 	l.count += from.count
 	l.passed += from.passed
 	l.attached = l.attached || from.attached
@@ -130,19 +132,18 @@ func (t *tally) set(workers int) *coverage.Set {
 // list returns the lines in order.
 func (f *fileTally) list() []coverage.Line {
 	n := 0
-	for _, p := range f.pages {
+	for _, p := range f.all {
 		for i := range p {
-			if p[i].exists {
+			if p[i].current != 0 {
 				n++
 			}
 		}
 	}
 	lines := make([]coverage.Line, 0, n)
-	for _, k := range f.numbers() {
-		p := f.pages[k]
+	for k, p := range f.all {
 		for i := range p {
 			l := &p[i]
-			if !l.exists {
+			if l.current == 0 {
 				continue
 			}
 			out := coverage.Line{Number: int32(k<<pageBits | uint32(i)), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
@@ -168,7 +169,7 @@ func (f *fileTally) countInlined(functions []*coverage.Function) {
 		}
 		end = max(end, fn.EndLine)
 		for n := first; fn.Count == 0 && n <= min(fn.EndLine, fn.StartLine+maxInlined); n++ {
-			if p := f.pages[uint32(n)>>pageBits]; p != nil {
+			if p := f.have(uint32(n) >> pageBits); p != nil {
 				if l := &p[n&(1<<pageBits-1)]; l.inlined && !l.denied() {
 					fn.Count = l.count
 					fn.Instances[0].Count = l.count

@@ -2,6 +2,7 @@ package gcov
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -124,8 +125,9 @@ func newTally(s *sources) *tally {
 // A fileTally has the lines of a file in small pages by their number, so that
 // neither a far line nor many files cost more than a few pages.
 type fileTally struct {
-	pages map[uint32]*page
-	last  *page // the page asked for last, mostly asked for again
+	near  []*page          // by number; nil: there is none
+	far   map[uint32]*page // those from nearPages on
+	last  *page            // the page asked for last, mostly asked for again
 	lastN uint32
 
 	disputes []uint64 // a bit for each line in dispute
@@ -133,6 +135,7 @@ type fileTally struct {
 
 const (
 	pageBits  = 4
+	nearPages = 1 << 14
 	lineLimit = 1 << 24 // more lines than any source has
 )
 
@@ -142,24 +145,52 @@ type page [1 << pageBits]lineTally
 func (f *fileTally) at(n uint32) *lineTally {
 	k := n >> pageBits
 	if f.last == nil || f.lastN != k {
-		p := f.pages[k]
-		if p == nil {
-			p = new(page)
-			f.pages[k] = p
-		}
-		f.last, f.lastN = p, k
+		f.last, f.lastN = f.page(k), k
 	}
 	return &f.last[n&(1<<pageBits-1)]
 }
 
-// numbers lists the pages in order.
-func (f *fileTally) numbers() []uint32 {
-	list := make([]uint32, 0, len(f.pages))
-	for k := range f.pages {
-		list = append(list, k)
+// page returns page k, made if need be.
+func (f *fileTally) page(k uint32) *page {
+	p := f.have(k)
+	if p != nil {
+		return p
 	}
-	slices.Sort(list)
-	return list
+	p = new(page)
+	switch {
+	case k >= nearPages && f.far == nil:
+		f.far = map[uint32]*page{k: p}
+	case k >= nearPages:
+		f.far[k] = p
+	default:
+		if n := int(k) + 1; n > len(f.near) {
+			f.near = slices.Grow(f.near, n-len(f.near))[:n]
+		}
+		f.near[k] = p
+	}
+	return p
+}
+
+// have returns page k, nil if there is none.
+func (f *fileTally) have(k uint32) *page {
+	if k < uint32(len(f.near)) {
+		return f.near[k]
+	}
+	return f.far[k]
+}
+
+// all yields the pages in order.
+func (f *fileTally) all(yield func(k uint32, p *page) bool) {
+	for k, p := range f.near {
+		if p != nil && !yield(uint32(k), p) {
+			return
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(f.far)) {
+		if !yield(k, f.far[k]) {
+			return
+		}
+	}
 }
 
 // A lineTally is one line. Its count rises at once when a function brings a
@@ -167,18 +198,17 @@ func (f *fileTally) numbers() []uint32 {
 type lineTally struct {
 	count      int64
 	most       int64  // of the blocks of the current function
-	current    int32  // that function
+	current    int32  // that function; 0: no code is on the line
 	passed     int32  // functions of which blocks ran that name the line, and none ends there
 	group      *group // the first of the line
-	exists     bool
-	attached   bool // some block ends there
-	ran        bool // and ran
-	ends       bool // of the current function some block ends there
-	passing    bool // it counts in passed
-	reached    bool // not by exceptions alone
-	unexecuted bool // in a function in which it ran, a block of it did not
-	idle       bool // in the current function, a block of it did not run
-	inlined    bool // it ran as part of a function that it does not stand in
+	attached   bool   // some block ends there
+	ran        bool   // and ran
+	ends       bool   // of the current function some block ends there
+	passing    bool   // it counts in passed
+	reached    bool   // not by exceptions alone
+	unexecuted bool   // in a function in which it ran, a block of it did not
+	idle       bool   // in the current function, a block of it did not run
+	inlined    bool   // it ran as part of a function that it does not stand in
 }
 
 // A group is the branches and calls that one function has on a line.
@@ -403,7 +433,6 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 	if l.current != t.current {
 		l.current, l.most, l.idle, l.ends, l.passing = t.current, 0, false, false, false
 	}
-	l.exists = true
 	if !b.exceptional {
 		l.reached = true
 		l.idle = l.idle || b.count == 0
@@ -426,7 +455,7 @@ func (t *tally) source(file int32) *fileTally {
 		t.files = append(t.files, nil)
 	}
 	if t.files[file] == nil {
-		t.files[file] = &fileTally{pages: make(map[uint32]*page)}
+		t.files[file] = new(fileTally)
 	}
 	return t.files[file]
 }
