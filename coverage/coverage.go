@@ -62,6 +62,17 @@ type Function struct {
 	Instances []Instance
 }
 
+// Symbols are the names of the instances, the first of which is f.Name.
+func (f *Function) Symbols() []string {
+	list := []string{f.Name}
+	for i := range f.Instances {
+		if name := f.Instances[i].Name; name != f.Name {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // An Instance is a function as the linker knows it: one instantiation of a
 // template, one clone of a constructor.
 type Instance struct {

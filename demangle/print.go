@@ -62,7 +62,7 @@ type heads struct {
 // GNU's demangler gives up on deeper trees.
 const mostPrintDepth = 1024
 
-// mostSteps and mostText bound what substitutions can make of a short name:
+// mostPrintSteps and mostText bound what substitutions can make of a short name:
 // each may double what is before it.
 const (
 	mostPrintSteps = 1 << 20
@@ -201,7 +201,7 @@ func (p *printer) inner(n *node) {
 		p.text(" [clone ")
 		p.node(n.right)
 		p.char(']')
-	case kConstructor:
+	case kConstructor, kCast, kVendorType:
 		p.node(n.left)
 	case kDestructor:
 		p.char('~')
@@ -209,8 +209,6 @@ func (p *printer) inner(n *node) {
 	case kConversion:
 		p.text("operator ")
 		p.conversion(n)
-	case kCast:
-		p.node(n.left)
 	case kList, kArgs:
 		p.list(n)
 	case kDecltype:
@@ -219,8 +217,6 @@ func (p *printer) inner(n *node) {
 		p.char(')')
 	case kPackExpansion:
 		p.expansion(n)
-	case kVendorType:
-		p.node(n.left)
 	case kFixed:
 		p.fixed(n)
 	case kFunction:

@@ -8,6 +8,13 @@ import (
 // A line is in dispute if blocks that name it in passing ran, while none of those
 // ran that are attached to it in some unit. Did it run? It depends on which functions
 // were in one unit: where none is attached, those that pass decide.
+//
+// It is settled as in court. What each distinct function has on such a line is its
+// claim. Each unit hears the claims of the functions that ran there: a claim is
+// heard if nothing in this unit is attached to the line, or if the line is the
+// function's own, as in a group. A claim that is heard wherever its function ran decides: the
+// line ran. One that is heard in some of these units only says nothing yet, since the counters
+// are sums over all units; so the units that hear it have its counters read again.
 
 // findDisputes lists the lines in dispute. It reports whether there are any.
 func (t *tally) findDisputes() bool {
@@ -32,7 +39,8 @@ func (t *tally) findDisputes() bool {
 	return some
 }
 
-// disputed tells whether the line is in dispute.
+// disputed tells whether the line is in dispute; of most lines it is asked, so it looks at
+// bits alone.
 func (t *tally) disputed(file int32, n uint32) bool {
 	if file == dropped || int(file) >= len(t.files) || t.files[file] == nil {
 		return false
@@ -81,8 +89,8 @@ func (c *collector) settleDisputes(t *tally, work []ref, workers int) {
 	}
 }
 
-// claims collects what functions say of lines in dispute, and by unit where those ran that
-// pass one.
+// claims collects the claims of all functions, and by unit the runs of those that pass a line
+// in dispute.
 func (c *collector) claims(t *tally, work []ref, workers int) (all claims, ran [][]runOf) {
 	parts := split(work, workers)
 	found := make([]claims, len(parts))
@@ -141,7 +149,7 @@ func (w *witness) claims(t *tally) []claim {
 			k := slices.IndexFunc(list, func(cl claim) bool { return cl.line == l })
 			if k < 0 {
 				k = len(list)
-				own := p.file == w.file && n >= w.fn.StartLine && n <= w.fn.EndLine
+				own := w.contains(p.file, n)
 				list = append(list, claim{line: l, own: own})
 			}
 			if cl := &list[k]; w.mentions() || w.attaches(p.block) && n == end {

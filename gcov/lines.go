@@ -188,7 +188,7 @@ func (s *sharer) attachLocated(f *listFunction) {
 			last, lastBlock = -1, l.Block
 		}
 		last = s.mentionLines(f, l, last)
-		if last >= 0 && g.attaches(int(l.Block)) {
+		if last >= 0 && attaches(int(l.Block), len(g.blocks)) {
 			s.attach(last, int32(l.Block))
 		}
 	}
@@ -206,7 +206,7 @@ func (s *sharer) attachAll(f *listFunction) {
 			locations = locations[1:]
 		}
 		switch {
-		case !g.attaches(b):
+		case !attaches(b, len(g.blocks)):
 		case last >= 0:
 			s.attach(last, int32(b))
 		case s.entries:
@@ -215,9 +215,9 @@ func (s *sharer) attachAll(f *listFunction) {
 	}
 }
 
-// attaches tells whether a block is attached to a line: not the entry, nor the last one, the
-// exit until GCC 4.7.
-func (g *flow) attaches(b int) bool { return b != 0 && b != len(g.blocks)-1 }
+// attaches tells whether gcov attaches a block, of so many, to a line: not the entry, nor the
+// last one, the exit until GCC 4.7.
+func attaches(block, blocks int) bool { return block != 0 && block != blocks-1 }
 
 // mentionLines notes the lines of a location, and returns the share of the last one, last if
 // it has none.

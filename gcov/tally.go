@@ -13,10 +13,9 @@ import (
 // This file solves the distinct functions and adds them up by source line.
 //
 // A line ran if gcov says so, see verdict.go. Its count is, for each function,
-// that of the block on it which ran
-// most, summed over the functions: a line ran as often as it was entered, not
-// as often as control came back to it from a call in its middle. Where gcov's
-// number differs, docs/rationale.md says why.
+// that of the block on it which ran most, summed over the functions: a line ran
+// as often as it was entered, not as often as control came back to it from a
+// call in its middle. Where gcov's number differs, docs/rationale.md says why.
 
 // tally solves all functions of the pool and returns their coverage.
 func (c *collector) tally(workers int) *coverage.Set {
@@ -28,7 +27,7 @@ func (c *collector) tally(workers int) *coverage.Set {
 		tallies[i] = t
 		wg.Go(func() {
 			for _, ref := range part {
-				t.function(&c.pool.shards[ref.shard], ref.number)
+				t.function(c.pool, makeDistinctID(ref.shard, ref.number))
 			}
 		})
 	}
@@ -254,10 +253,10 @@ type conditionKey struct {
 }
 
 // function solves a function of the pool and adds it up.
-func (t *tally) function(sh *shard, number int32) {
-	d := &sh.list[number]
-	counters := sh.counters[d.counters:][:d.arcs+d.conditions]
-	t.unpack(sh.packed[d.block][d.at : d.at+d.size])
+func (t *tally) function(p *pool, id distinctID) {
+	d := p.at(id)
+	counters := p.shards[id.shard()].counters[d.counters:][:d.arcs+d.conditions]
+	t.unpack(p.bytes(id))
 	g := &t.flow
 	g.build(&t.fn, t.version)
 	t.torn = false
@@ -288,7 +287,7 @@ func (t *tally) function(sh *shard, number int32) {
 			end := t.end(&t.places[i])
 			for _, n := range t.lines[t.places[i].line:t.places[i].last] {
 				file := t.places[i].file
-				within := file == t.file && n >= t.fn.StartLine && (n <= t.fn.EndLine || t.fn.EndLine == 0)
+				within := t.contains(file, n)
 				l := t.line(file, n, block, within, attaches && n == end || t.mentions())
 				if n >= last {
 					last, line, own = n, l, within
@@ -317,11 +316,8 @@ func (t *tally) ownLines() coverage.Hits {
 	t.own = t.own[:0]
 	for i := range t.places {
 		p := &t.places[i]
-		if p.file != t.file {
-			continue
-		}
 		for _, n := range t.lines[p.line:p.last] {
-			if n >= t.fn.StartLine && n <= t.fn.EndLine {
+			if t.contains(p.file, n) {
 				t.own = append(t.own, n)
 			}
 		}

@@ -576,7 +576,7 @@ func (v Version) appendPercent(b []byte, part, whole int64, decimals int) []byte
 	return append(b, '%')
 }
 
-// appendOldPercent appends a percentage as gcov does before GCC 8: 0 and 100 only where
+// appendOldPercent appends a percentage as gcov does before GCC 9: 0 and 100 only where
 // that is exact. Single precision decides what is rounded up.
 func appendOldPercent(b []byte, part, whole int64, decimals int) []byte {
 	limit := uint32(100)

@@ -18,7 +18,13 @@ import "slices"
 func (f *unpacked) mentions() bool { return f.clang || !f.version.countsEntries() }
 
 // attaches tells whether gcov attaches the block to lines at all.
-func (f *unpacked) attaches(block uint32) bool { return block != 0 && int(block) != f.fn.Blocks-1 }
+func (f *unpacked) attaches(block uint32) bool { return attaches(int(block), f.fn.Blocks) }
+
+// contains tells whether a line stands in the function, as far as is known: old notes do not
+// tell where it ends.
+func (f *unpacked) contains(file int32, line uint32) bool {
+	return file == f.file && line >= f.fn.StartLine && (line <= f.fn.EndLine || f.fn.EndLine == 0)
+}
 
 // end is the line that the place ends on.
 func (f *unpacked) end(p *place) uint32 {

@@ -325,7 +325,7 @@ func (p *Process) added(im *image, units []Unit) map[string]*gcov.Counts {
 		return nil
 	}
 	for _, u := range units {
-		before, after := im.files.counts[u.Name], (*gcov.Counts)(nil)
+		before := im.files.counts[u.Name]
 		runs := 0
 		if before != nil {
 			runs, _ = before.Runs()

@@ -14,7 +14,7 @@
 //
 // # Frozen files
 //
-// What a file holds is decided when it is opened: the counters of the whole
+// What a file holds is decided when an open looks it up: the counters of the whole
 // process are read then. Opening many files, as lcov does, would read them as
 // often; a snapshot therefore also serves those who open another file within
 // [sharing] times what it took, a millisecond for most programs. Each state of

@@ -39,7 +39,7 @@ func signatures(functions []*coverage.Function) []signature {
 }
 
 func newSignature(f *coverage.Function) signature {
-	symbols := symbols(f)
+	symbols := f.Symbols()
 	short := demangle.Common(symbols, demangle.NoParameters)
 	if short == f.Name {
 		return signature{name: short}
@@ -52,18 +52,7 @@ func newSignature(f *coverage.Function) signature {
 }
 
 // title is the name of a function for people, with the number of its instances if there are several.
-func title(f *coverage.Function) string { return demangle.Title(symbols(f)) }
-
-func symbols(f *coverage.Function) []string {
-	list := make([]string, 0, len(f.Instances))
-	for i := range f.Instances {
-		list = append(list, f.Instances[i].Name)
-	}
-	if len(list) == 0 {
-		list = append(list, f.Name)
-	}
-	return list
-}
+func title(f *coverage.Function) string { return demangle.Title(f.Symbols()) }
 
 // oneLine returns s without characters that would end a line or move the
 // cursor, for outputs that cannot escape them: a path may hold any byte but 0.

@@ -350,15 +350,8 @@ func (s *sampler) fileName(name string) string {
 }
 
 func (s *sampler) functionName(fn *coverage.Function) string {
-	return s.remember(fmt.Sprint(fn.Name, " ", len(fn.Instances)), func() string {
-		symbols := []string{fn.Name}
-		for _, in := range fn.Instances {
-			if in.Name != fn.Name {
-				symbols = append(symbols, in.Name)
-			}
-		}
-		return clean(demangle.Title(symbols))
-	})
+	// Instances only come, with libraries, so their number tells whether there are others.
+	return s.remember(fmt.Sprint(fn.Name, " ", len(fn.Instances)), func() string { return clean(demangle.Title(fn.Symbols())) })
 }
 
 func (s *sampler) remember(name string, shown func() string) string {
