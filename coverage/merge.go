@@ -82,7 +82,9 @@ func (s *Sum) Set() *Set {
 }
 
 // Merge adds what other has seen of the same file, by the rules of the
-// function [Merge]. It keeps nothing of other, which stays as it is.
+// function [Merge]. It keeps nothing of other, which stays as it is. What a set was
+// before it was reconciled is merged, so it does not matter in which groups
+// sets are.
 func (f *File) Merge(other *File) {
 	f.Functions, f.Told = f.told(), nil
 	f.Functions = mergeSorted(f.Functions, other.told(), compareFunctions, (*Function).clone,
