@@ -349,7 +349,7 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 		fmt.Fprintf(w, "footfall: %d of %d units never ran; they count as not covered\n", stats.NeverRun, stats.Objects)
 	}
 	if n := stats.Inconsistent; n > 0 {
-		fmt.Fprintf(w, "footfall: impossible counts in %d functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact\n", n)
+		fmt.Fprintf(w, "footfall: impossible counts in %s: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates\n", plural(n, "function"))
 	}
 	if n := len(objects.Outside); n > 0 {
 		fmt.Fprintf(w, "footfall: the notes of %d of %d units were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, stats.Objects, objects.Outside[0])

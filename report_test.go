@@ -88,7 +88,7 @@ func TestReportNotes(t *testing.T) {
 	objects := &report.Objects{Units: make([]gcov.Object, 3), Data: 2, Outside: []string{"/build/a.gcno"}}
 	notes(&b, objects, gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4}, sources)
 	want := `footfall: 1 of 3 units never ran; it counts as not covered
-footfall: impossible counts in 4 functions, torn by threads: their counts are estimates, -fprofile-update=atomic makes them exact
+footfall: impossible counts in 4 functions: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates
 footfall: the notes of 1 of 3 units were found elsewhere, as /build/a.gcno; units there that never ran are counted with --object-directory
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {

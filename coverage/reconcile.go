@@ -130,6 +130,7 @@ func (u *union) unite() (changed bool) {
 			switch {
 			case !known || fn.StartColumn > 0:
 				u.owner[name] = i
+			case k == i: // copies of a destructor have one name
 			case into < 0:
 				into = k
 			case k != into && u.functions[k].StartColumn == 0:

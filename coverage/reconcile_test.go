@@ -103,6 +103,7 @@ func TestReconcileFunctions(t *testing.T) {
 		{"linked by a third", []*Function{function(1, 0, "_Z1av", "_Z1bv"), function(1, 0, "_Z1bv", "_Z1cv"), function(1, 0, "_Z1cv")}, "_Z1av _Z1bv _Z1cv"},
 		{"functions of C stay apart", []*Function{function(1, 0, "f"), function(1, 0, "g")}, "f, g"},
 		{"another line", []*Function{function(1, 0, "f"), function(2, 3, "f")}, "f, f"},
+		{"copies of a destructor have one name", []*Function{function(1, 0, "PLAIN(_Zc)"), function(1, 0, "PLAIN(_Zd)"), function(1, 0, "_Zd0", "_Zd2")}, "PLAIN(_Zc), PLAIN(_Zd) _Zd0 _Zd2"},
 		{"names for readers", []*Function{function(1, 0, "PLAIN(_Z1a)"), function(1, 5, "_Z1a")}, "PLAIN(_Z1a) _Z1a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestReconcileFunctions(t *testing.T) {
 			}
 			s.Reconcile(func(name string) string {
 				if strings.HasPrefix(name, "_") {
-					name = "PLAIN(" + name + ")"
+					name = "PLAIN(" + strings.TrimRight(name, "02") + ")"
 				}
 				return name
 			})

@@ -269,7 +269,7 @@ func (t *tally) function(p *pool, id distinctID) {
 	}
 	t.current++
 	var declared *functionTally
-	if t.file != dropped {
+	if t.file != dropped && t.fn.StartLine > 0 { // Clang's initializers of globals stand nowhere
 		declared = t.declare()
 	}
 	t.lastLines(len(g.blocks))

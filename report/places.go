@@ -128,7 +128,7 @@ func (p *places) place(d *SourceDiff) *placement {
 		switch {
 		case f.untold != "":
 			r.doubt(untoldLines, f.New, errors.New(f.untold))
-		case !d.Here && p.compare(f, found[0]) == differs:
+		case !d.Here && (p.compare(f, found[0]) == differs || p.compare(f, found[0]) == between && !f.inserts()):
 			r.doubt(otherVersion, found[0], errors.New("not what the diff says: it was changed since, and lines may be taken for others"))
 		}
 		for _, path := range found {

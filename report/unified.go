@@ -130,27 +130,28 @@ var (
 func (d *diffReader) read() error {
 	for {
 		line, ok := d.next()
-		if !ok {
-			if d.header.lacksLines() {
-				return fmt.Errorf("the lines of %s have to follow: is the diff cut?", d.header.git)
-			}
+		begins := strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") || mercurialHeader.MatchString(line)
+		if (!ok || begins) && d.header.lacksLines() {
+			return fmt.Errorf("the lines of %s have to follow: is the diff cut?", d.header.git)
+		}
+		if !ok || begins {
 			d.endHeader()
-			return nil
 		}
 		switch {
+		case !ok:
+			return nil
 		case strings.HasPrefix(line, "diff --git "):
-			d.endHeader()
 			d.known, d.header.git = true, line[len("diff --git "):]
 		case strings.HasPrefix(line, "Index: "):
-			d.endHeader()
 			d.header.index = line[len("Index: "):]
-		case mercurialHeader.MatchString(line):
-			d.endHeader()
+		case begins:
 			d.header.index = mercurialHeader.FindStringSubmatch(line)[1]
 		case strings.HasPrefix(line, "diff --cc "), strings.HasPrefix(line, "diff --combined "), strings.HasPrefix(line, "@@@ "):
 			return errors.New("a combined diff, of a merge, has several old versions: compare with one of them, as git diff BASE does")
 		case strings.HasPrefix(line, "@@ -"):
 			return errors.New("a hunk of a file whose name is not before it: is a part of the diff missing?")
+		case len(d.rest) == 0 && !d.header.lacksLines() && (strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "diff -")):
+			return fmt.Errorf("lines have to follow %q: is the diff cut?", line)
 		case strings.HasPrefix(line, "--- ") && bytes.HasPrefix(d.rest, []byte("+++ ")):
 			if err := d.file(line); err != nil {
 				return err

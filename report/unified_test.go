@@ -130,6 +130,8 @@ func TestReadDiffErrors(t *testing.T) {
 		{"diff --git a/a b/a\nindex 1234567..89abcde 100644\n", "x.patch:2: the lines of a/a b/a have to follow: is the diff cut?"},
 		{"diff --git a/a b/a\nnew file mode 100644\nindex 0000000..89abcde\n--- /dev/null\n", "x.patch:4: the lines of a/a b/a have to follow: is the diff cut?"},
 		{"diff --git a/a b/c\nsimilarity index 99%\nrename from a\nrename to c\n", "x.patch:4: the lines of a/a b/c have to follow: is the diff cut?"},
+		{"diff --git a/a b/a\nindex 1234567..89abcde 100644\ndiff --git a/b b/b\nindex 1234567..89abcde 100644\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-x\n+y\n", "x.patch:3: the lines of a/a b/a have to follow: is the diff cut?"},
+		{"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n--- a/b\t2026-01-01\n", `x.patch:6: lines have to follow "--- a/b\t2026-01-01": is the diff cut?`},
 		{"@@ -1 +1 @@\n-x\n+y\n", "x.patch:1: a hunk of a file whose name is not before it: is a part of the diff missing?"},
 		{"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n+z\n", `x.patch:5: there are more lines than "@@ -1 +1 @@" says`},
 		{"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\ndiff --git a/a b/c\nsimilarity index 100%\nrename from a\nrename to c\n", "x.patch:10: c is changed a second time: of a series of patches, give one diff of all, as git diff BASE writes it"},
