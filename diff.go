@@ -110,10 +110,13 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	var sets [2]*coverage.Set
+	unseen := 0
 	for i, path := range args {
-		if sets[i], err = o.load(cmd, path, sources); err != nil {
+		var n int
+		if sets[i], n, err = o.load(cmd, path, sources); err != nil {
 			return err
 		}
+		unseen += n
 	}
 	if changes == nil { // else the sources were others when OLD was made
 		exclusions.Apply(sets[0], sources.Shown)
@@ -136,7 +139,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return judge(stderr, limits, c.Exceeded)
+	return judge(stderr, limits, unseen, c.Exceeded)
 }
 
 func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []report.Limit, err error) {
@@ -163,14 +166,15 @@ func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []repor
 	return outputs, limits, nil
 }
 
-// load reads one of the two reports.
-func (o *diffOptions) load(cmd *cobra.Command, path string, sources *report.Sources) (*coverage.Set, error) {
+// load reads one of the two reports, and tells how many problems with it hide code.
+func (o *diffOptions) load(cmd *cobra.Command, path string, sources *report.Sources) (*coverage.Set, int, error) {
 	stderr := cmd.ErrOrStderr()
 	objects, err := report.Find([]string{path}, o.objectDirs, sources)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	set, problems, _ := collect(objects, sources, "", stderr)
-	report.PrintProblems(stderr, append(objects.Problems, problems...), o.verbose)
-	return set, nothing([]string{path}, objects, set, sources, o.sources)
+	problems = append(objects.Problems, problems...)
+	report.PrintProblems(stderr, problems, o.verbose)
+	return set, report.Unseen(problems), nothing([]string{path}, objects, set, sources, o.sources)
 }

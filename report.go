@@ -199,7 +199,9 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	set, problems, stats := collect(objects, p.sources, p.test, p.stderr)
 	problems = append(problems, p.exclude(set)...)
-	report.PrintProblems(p.stderr, append(objects.Problems, problems...), o.verbose)
+	problems = append(objects.Problems, problems...)
+	report.PrintProblems(p.stderr, problems, o.verbose)
+	p.unseen = report.Unseen(problems)
 	if err := p.allExcluded(set); err != nil {
 		return err
 	}
@@ -221,6 +223,7 @@ type printer struct {
 	sources        *report.Sources
 	exclusions     *report.Exclusions
 	excluded       report.Excluded // of the set that is to be printed
+	unseen         int             // problems that hide code, see report.Unseen
 	made           time.Time       // when the data were written
 	built          time.Time       // when the newest object was compiled; zero: not known
 	sourceDate     time.Time       // to be told in its place, unless zero
@@ -313,7 +316,7 @@ func (p *printer) print(set *coverage.Set) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return judge(p.stderr, p.thresholds, r.Missed)
+	return judge(p.stderr, p.thresholds, p.unseen, r.Missed)
 }
 
 // nothing returns an error that says why, if there is nothing to report.
@@ -384,8 +387,11 @@ func patchNotes(w io.Writer, r *report.Report, all bool) {
 }
 
 // judge tells which thresholds were missed, and returns the error for that.
-func judge[T any](w io.Writer, thresholds []T, miss func(T) string) error {
-	missed := false
+func judge[T any](w io.Writer, thresholds []T, unseen int, miss func(T) string) error {
+	missed := unseen > 0 && len(thresholds) > 0
+	if missed {
+		fmt.Fprintf(w, "footfall: %s could not be read, or not to the end: what they cover is not known, no threshold can be said to be met\n", plural(unseen, "input"))
+	}
 	for _, t := range thresholds {
 		if m := miss(t); m != "" {
 			fmt.Fprintf(w, "footfall: %s\n", m)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 
 	"footfall/gcov"
@@ -25,6 +26,9 @@ const (
 	otherBuild = "data files of another build"
 	noSource   = "sources that cannot be read"
 	badRecord  = "records of reports that cannot be used"
+	cutReport  = "reports that cannot be read to their end"
+	noFile     = "files that cannot be read"
+	damaged    = "damaged files"
 	foundTwice = "files with several names"
 
 	wrongMarkers = "exclusion markers that are wrong"
@@ -47,8 +51,8 @@ func (p Problem) String() string {
 // Collected turns the problems of [gcov.Collect] into those of a report.
 func Collected(problems []gcov.Problem) []Problem {
 	kinds := map[gcov.ProblemKind]string{
-		gcov.Unreadable:     "files that cannot be read",
-		gcov.Damaged:        "damaged files",
+		gcov.Unreadable:     noFile,
+		gcov.Damaged:        damaged,
 		gcov.Rebuilt:        otherBuild,
 		gcov.UnknownVersion: "files of unknown versions",
 		gcov.Empty:          "notes without functions",
@@ -58,6 +62,24 @@ func Collected(problems []gcov.Problem) []Problem {
 		out = append(out, Problem{File: p.File, Offset: p.Offset, Kind: kinds[p.Kind], Err: p.Err})
 	}
 	return out
+}
+
+// Unseen counts the problems behind which there may be code that nobody knows of:
+// places, notes and reports that cannot be read, or not to their end. What is
+// wrong with data files only takes away from what is covered.
+func Unseen(problems []Problem) int {
+	n := 0
+	for _, p := range problems {
+		switch p.Kind {
+		case unreadable, cutReport:
+			n++
+		case noFile, damaged:
+			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // fewProblems are told one by one.

@@ -66,7 +66,11 @@ func tracefileProblems(problems []tracefiles.Problem) []Problem {
 		if p.Line > 0 {
 			err = fmt.Errorf("line %d: %w", p.Line, p.Err)
 		}
-		out = append(out, newProblem(badRecord, p.File, err))
+		kind := badRecord
+		if p.Cut {
+			kind = cutReport
+		}
+		out = append(out, newProblem(kind, p.File, err))
 	}
 	return out
 }

@@ -40,7 +40,7 @@ func (r *reader) cobertura() error {
 	case err != nil && c.classes == 0:
 		return fmt.Errorf("at offset %#x: %w", r.in.offset(), err)
 	case err != nil:
-		r.problems = append(r.problems, Problem{r.name, 0, fmt.Errorf("at offset %#x: %w; what came before counts", r.in.offset(), err)})
+		r.cut(0, "at offset %#x: %w; what came before counts", r.in.offset(), err)
 	case !c.known:
 		return fmt.Errorf("XML with <%.40s>, expected <coverage> as Cobertura writes it", c.root)
 	case c.classes == 0:

@@ -53,7 +53,7 @@ func (r *reader) goProfile() error {
 	}
 	g.flush(&missing)
 	if err := r.in.failed(); err != nil {
-		r.problem(r.in.lines+1, "%w; what came before counts", err)
+		r.cut(r.in.lines+1, "%w; what came before counts", err)
 	}
 	if missing > 0 {
 		r.problem(0, "%d sources are not found: their lines between statements count as code, and functions are not known; run footfall in the module's directory", missing)

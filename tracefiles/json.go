@@ -29,7 +29,7 @@ func (r *reader) json() error {
 	case err != nil && !j.files:
 		return fmt.Errorf("at offset %#x: %w", r.in.offset(), err)
 	case err != nil:
-		r.problems = append(r.problems, Problem{r.name, 0, fmt.Errorf("at offset %#x: %w; what came before counts", r.in.offset(), err)})
+		r.cut(0, "at offset %#x: %w; what came before counts", r.in.offset(), err)
 	case !j.files:
 		return errors.New("JSON, but no list of files: expected a report of gcov --json-format, gcovr --json or footfall report --output json")
 	case j.sources > 0 && j.lines == 0:

@@ -48,12 +48,12 @@ func (r *reader) lcov() error {
 		}
 	}
 	if l.open {
-		l.bad("the file ends before end_of_record; is it complete?")
+		l.cut(l.in.lines, "the file ends before end_of_record; is it complete?")
 		l.end()
 	}
 	r.tellNegative(l.negative)
 	if err := r.in.failed(); err != nil {
-		r.problem(r.in.lines+1, "%w; what came before counts", err)
+		r.cut(r.in.lines+1, "%w; what came before counts", err)
 	}
 	return nil
 }

@@ -57,6 +57,9 @@ type Problem struct {
 	File string
 	Line int // in File, 0 where it is about the whole
 	Err  error
+	// Cut tells that the file could not be read, or not to its end: what else it
+	// covers is not known.
+	Cut bool
 }
 
 func (p Problem) Error() string {
@@ -108,7 +111,7 @@ func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
 					return
 				}
 				if err := r.read(names[i]); err != nil {
-					r.problems = append(r.problems, Problem{File: names[i], Err: err})
+					r.problems = append(r.problems, Problem{File: names[i], Err: err, Cut: true})
 				}
 				mu.Lock()
 				done++
@@ -156,10 +159,15 @@ const manyProblems = 20
 func (r *reader) problem(line int, format string, args ...any) {
 	switch r.told++; {
 	case r.told < manyProblems:
-		r.problems = append(r.problems, Problem{r.name, line, fmt.Errorf(format, args...)})
+		r.problems = append(r.problems, Problem{File: r.name, Line: line, Err: fmt.Errorf(format, args...)})
 	case r.told == manyProblems:
-		r.problems = append(r.problems, Problem{r.name, line, fmt.Errorf("more of the kind; only the first %d are told", manyProblems-1)})
+		r.problems = append(r.problems, Problem{File: r.name, Line: line, Err: fmt.Errorf("more of the kind; only the first %d are told", manyProblems-1)})
 	}
+}
+
+// cut notes that the file ends where it must not.
+func (r *reader) cut(line int, format string, args ...any) {
+	r.problems = append(r.problems, Problem{File: r.name, Line: line, Err: fmt.Errorf(format, args...), Cut: true})
 }
 
 // tellNegative says how many counts of the file were negative.
