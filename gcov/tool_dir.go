@@ -95,6 +95,11 @@ func readInto(name string, buf []byte) ([]byte, error) {
 // if it is none. like is an earlier file of the same name, nil for none.
 func (t *tool) decode(name string, b []byte, like *Counts, s *said) *Counts {
 	c, err := ReadCounts(b)
+	if err != nil && t.Version != 0 && isMagic(b, dataMagic) {
+		c, err = t.salvage(name, b, s), nil
+	} else if err == nil && len(c.Trailer) == 0 {
+		c.evenKinds() // cut between two records
+	}
 	switch {
 	case c == nil:
 		s.errorf("%s:not a gcov data file\n", name)

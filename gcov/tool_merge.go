@@ -301,11 +301,28 @@ func (j *mergeJob) overwrite(c *Counts) {
 		j.counts = c
 		return
 	}
-	i := 0
-	for i < min(len(old.Functions), len(c.Functions)) && old.Functions[i].matches(&c.Functions[i], c.Version) {
+	i, behind := 0, false // the function that does not match; it does not because the file ends
+	for i < min(len(old.Functions), len(c.Functions)) {
+		f, g := old.Functions[i], &c.Functions[i]
+		missing := len(g.Counters) - len(f.Counters)
+		if missing < 0 { // what is left stands where the next function should
+			f.Counters = f.Counters[:len(g.Counters)]
+		}
+		if !f.matches(g, c.Version) {
+			head := *g
+			head.Counters = g.Counters[:min(len(f.Counters), len(g.Counters))]
+			behind = missing > 0 && i == len(old.Functions)-1 && f.matches(&head, c.Version)
+			break
+		}
 		i++
+		if missing < 0 {
+			break
+		}
 	}
 	j.written.errorf("libgcov profiling error:%s:Merge mismatch for function %d\n", j.name, i)
+	if behind && c.Version.noticesCuts() {
+		j.written.errorf("libgcov profiling error:%s:Error writing\n", j.name)
+	}
 }
 
 func (c *Counts) addRuns(o *Counts) {
