@@ -53,6 +53,7 @@ func RunDump(inv *DumpInvocation) int {
 			fmt.Fprintf(inv.Stderr, "unknown flag `%c'\n", opt)
 		}
 	}
+	d.current = currentVersion(inv.Version, g.operands)
 	for _, name := range g.operands {
 		b, err := os.ReadFile(name)
 		if err != nil && !errors.Is(err, syscall.EISDIR) { // which is an empty file to gcov-dump
@@ -62,6 +63,31 @@ func RunDump(inv *DumpInvocation) int {
 		d.file(name, b)
 	}
 	return 0
+}
+
+// currentVersion is the version with a minor one: if want has none, that of the first file of
+// the same major version.
+func currentVersion(want Version, names []string) Version {
+	if want.number()%10 != 0 {
+		return want
+	}
+	for _, name := range names {
+		var b [8]byte
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		_, err = io.ReadFull(f, b[:])
+		f.Close()
+		order := binary.ByteOrder(binary.LittleEndian)
+		if b[0] == 'g' {
+			order = binary.BigEndian
+		}
+		if v := Version(order.Uint32(b[4:])); err == nil && v.Major() == want.Major() {
+			return v
+		}
+	}
+	return want
 }
 
 // dumpLetters are the options of one letter.
@@ -103,6 +129,7 @@ type dumper struct {
 	inv                              *DumpInvocation
 	out                              *bufio.Writer
 	contents, positions, raw, stable bool
+	current                          Version // as warnings tell it
 
 	name  string
 	v     Version
@@ -168,7 +195,7 @@ func (d *dumper) file(name string, b []byte) {
 	}
 	d.printf("%s:%s:magic `%s':version `%s'%s\n", name, kind, magic, cString(version), swapped)
 	if want := d.inv.Version; want != 0 && want.Major() != version.Major() {
-		d.printf("%s:warning:current version is `%s'\n", name, want)
+		d.printf("%s:warning:current version is `%s'\n", name, d.current)
 	}
 	d.printf("%s:stamp %d\n", name, d.r.word())
 	if d.v.hasObjectChecksum() {

@@ -135,3 +135,39 @@ func FuzzDump(f *testing.F) {
 		d.file("x", b)
 	})
 }
+
+// TestDumpCut looks at where gcov-dump says that a file is cut: since GCC 13, behind the
+// record that is not all there.
+func TestDumpCut(t *testing.T) {
+	// Head, summary from 16, function from 32, its counters from 52.
+	ends := map[int]int{20: 20, 23: 23, 24: 32, 31: 32, 36: 36, 40: 52, 51: 52, 56: 56, 58: 58}
+	seen := 0
+	for _, fx := range fixtures(t, "gcc") {
+		b := fx.inputs["branches.gcda"]
+		if fx.program != "branches" || strings.Contains(fx.compiler, "-12-") {
+			continue
+		}
+		seen++
+		for cut := 16; cut < 60; cut++ {
+			name := filepath.Join(t.TempDir(), "cut.gcda")
+			if err := os.WriteFile(name, b[:cut], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			RunDump(&DumpInvocation{Prog: "dump", Args: []string{name}, Stdout: &out, Stderr: &out})
+			_, got, said := strings.Cut(out.String(), "read error at ")
+			end, told := ends[cut]
+			if fx.compiler < "gcc-13" || fx.compiler == "gcc-9" {
+				told = false
+			} else if _, listed := ends[cut]; !listed {
+				continue
+			}
+			if said != told || told && got != fmt.Sprintln(end) {
+				t.Errorf("%s, cut at %d: %s", fx.compiler, cut, out.String())
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d compilers", seen)
+	}
+}

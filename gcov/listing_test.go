@@ -14,8 +14,14 @@ import (
 // TestFixtures compares what Run prints and writes with what the gcov of each
 // compiler did, for all programs and sets of options.
 func TestFixtures(t *testing.T) {
+	for _, archive := range []string{"gcc", "old", "paths"} {
+		t.Run(archive, func(t *testing.T) { testFixtures(t, fixtures(t, archive)) })
+	}
+}
+
+func testFixtures(t *testing.T, list []*fixture) {
 	home := "/src/modern" // where the fixtures were made
-	for _, fx := range fixtures(t, "gcc") {
+	for _, fx := range list {
 		t.Chdir(fx.dir)
 		place := filepath.Dir(filepath.Dir(fx.dir))
 		for name, b := range fx.inputs {
@@ -84,11 +90,13 @@ func runFixture(t *testing.T, fx *fixture, set *fixtureSet) []string {
 	var problems []string
 	var stdout, stderr bytes.Buffer
 	_, version, _ := strings.Cut(set.cmd[0], "gcov-")
-	major, err := strconv.Atoi(version)
+	first, second, _ := strings.Cut(version, ".")
+	major, err := strconv.Atoi(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc := Run(&Invocation{Prog: set.cmd[0], Args: set.cmd[1:], Version: MakeVersion(major, 0), Stdout: &stdout, Stderr: &stderr})
+	minor, _ := strconv.Atoi(second)
+	rc := Run(&Invocation{Prog: set.cmd[0], Args: set.cmd[1:], Version: MakeVersion(major, minor), Stdout: &stdout, Stderr: &stderr})
 	check := func(what, got, want string) {
 		if d := firstDifference(got, want); d != "" {
 			problems = append(problems, what+" "+d)

@@ -19,9 +19,9 @@ type pathCoverage struct {
 	blocks         []pathBlock
 }
 
-// maxPathSteps is how many steps finding the paths of a function may take. Gcc gives up long
+// maxPathSteps is how many steps and nodes finding the paths of a function may take. Gcc gives up
 // before, unless -fpath-coverage-limit was raised.
-const maxPathSteps = 1 << 28
+const maxPathSteps = 1 << 25
 
 // A pathArc leads to a block.
 type pathArc struct {

@@ -1,9 +1,6 @@
 package gcov
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Prime paths are numbered in the order of their blocks, and nothing but these
 // numbers is in the files, so every reader must find the paths that gcov finds. Gcov
@@ -18,31 +15,35 @@ import (
 // A pathTrie is a set of paths, in the order of their blocks.
 type pathTrie struct {
 	nodes []pathNode
-	grown int // how many insertions added a path
+	first map[int32]int32 // those behind the root, by block
+	grown int             // how many insertions added a path
+	room  *int            // for how many more nodes there is room, in all tries together
 }
 
 // A pathNode is where all paths with the same beginning stand.
 type pathNode struct {
-	next     []pathStep // by ascending block
-	inserted bool       // on a path, and not only on what one ends in
-	end      bool       // a path ends here
+	block    int32
+	child    int32 // the first of the nodes behind it, which are by ascending block; 0 for none
+	sibling  int32 // the next node behind the same one
+	inserted bool  // on a path, and not only on what one ends in
+	end      bool  // a path ends here
 }
 
-// A pathStep goes to the node of the next block.
-type pathStep struct{ block, node int32 }
-
-// A pathFrame is a node on the way, and which step is the next.
+// A pathFrame is a node on the way, and which of those behind it comes next.
 type pathFrame struct{ node, next int32 }
 
-func newPathTrie() *pathTrie {
-	return &pathTrie{nodes: []pathNode{{inserted: true}}}
+func (w *pathFinder) newTrie() *pathTrie {
+	return &pathTrie{nodes: []pathNode{{inserted: true}}, first: make(map[int32]int32), room: &w.budget}
 }
 
-// step returns the node behind the block, 0 for none.
+// step returns the node behind another one for a block, 0 for none.
 func (t *pathTrie) step(node, block int32) int32 {
-	for _, s := range t.nodes[node].next {
-		if s.block == block {
-			return s.node
+	if node == 0 {
+		return t.first[block]
+	}
+	for n := t.nodes[node].child; n != 0; n = t.nodes[n].sibling {
+		if t.nodes[n].block == block {
+			return n
 		}
 	}
 	return 0
@@ -51,12 +52,21 @@ func (t *pathTrie) step(node, block int32) int32 {
 // append adds a node behind another one.
 func (t *pathTrie) append(node, block int32, inserted bool) int32 {
 	n := int32(len(t.nodes))
-	t.nodes = append(t.nodes, pathNode{inserted: inserted})
-	next := t.nodes[node].next
-	at, _ := slices.BinarySearchFunc(next, block, func(s pathStep, b int32) int { return cmp.Compare(s.block, b) })
-	t.nodes[node].next = slices.Insert(next, at, pathStep{block, n})
+	*t.room--
+	t.nodes = append(t.nodes, pathNode{block: block, inserted: inserted})
+	at := &t.nodes[node].child
+	for *at != 0 && t.nodes[*at].block < block {
+		at = &t.nodes[*at].sibling
+	}
+	t.nodes[n].sibling, *at = *at, n
+	if node == 0 {
+		t.first[block] = n
+	}
 	return n
 }
+
+// frame is where a walk enters a node.
+func (t *pathTrie) frame(node int32) pathFrame { return pathFrame{node, t.nodes[node].child} }
 
 // insert adds a path, unless all of it stands there already.
 func (t *pathTrie) insert(path []int32) bool {
@@ -93,7 +103,7 @@ func (t *pathTrie) add(path []int32, single bool) bool {
 // insertWithEnds adds a path, so that none of its ends counts as one. It stops at an
 // end that stands there already.
 func (t *pathTrie) insertWithEnds(path []int32) {
-	for fresh := t.insert(path); fresh && len(path) > 1; {
+	for fresh := t.insert(path); fresh && len(path) > 1 && *t.room > 0; {
 		path = path[1:]
 		node := int32(0)
 		fresh = false
@@ -117,24 +127,22 @@ func (t *pathTrie) insertWithEnds(path []int32) {
 // several times.
 func (t *pathTrie) each(f func(path []int32)) {
 	var path []int32
-	stack := []pathFrame{{}}
+	stack := []pathFrame{t.frame(0)}
 	told := false
 	for {
 		top := &stack[len(stack)-1]
 		n := &t.nodes[top.node]
-		more := int(top.next) < len(n.next)
-		if n.end && !told && (more || len(n.next) == 0) {
+		if n.end && !told && (top.next != 0 || n.child == 0) {
 			told = true
 			f(path)
 			continue
 		}
 		told = false
-		if more {
-			s := n.next[top.next]
-			top.next++
-			if t.nodes[s.node].inserted {
-				path = append(path, s.block)
-				stack = append(stack, pathFrame{node: s.node})
+		if next := top.next; next != 0 {
+			top.next = t.nodes[next].sibling
+			if t.nodes[next].inserted {
+				path = append(path, t.nodes[next].block)
+				stack = append(stack, t.frame(next))
 			}
 			continue
 		}
@@ -146,25 +154,24 @@ func (t *pathTrie) each(f func(path []int32)) {
 }
 
 // eachBefore calls f with the beginnings of paths up to block limit, which is not
-// among them. Of steps behind the one to limit none is taken.
+// among them. Of the steps behind the one to limit none is taken.
 func (t *pathTrie) eachBefore(limit int32, f func(path []int32)) {
 	var path []int32
-	stack := []pathFrame{{}}
+	stack := []pathFrame{t.frame(0)}
 	told := false
 	for {
 		top := &stack[len(stack)-1]
-		n := &t.nodes[top.node]
-		if !told && int(top.next) < len(n.next) {
-			s := n.next[top.next]
-			top.next++
+		if next := top.next; next != 0 && !told {
+			n := &t.nodes[next]
+			top.next = n.sibling
 			switch {
-			case !t.nodes[s.node].inserted || s.block == limit && len(path) == 0:
-			case s.block == limit:
+			case !n.inserted || n.block == limit && len(path) == 0:
+			case n.block == limit:
 				told = true
 				f(path)
 			default:
-				path = append(path, s.block)
-				stack = append(stack, pathFrame{node: s.node})
+				path = append(path, n.block)
+				stack = append(stack, t.frame(next))
 			}
 			continue
 		}
@@ -184,18 +191,16 @@ func (t *pathTrie) eachEnd(block int32, f func(path []int32)) {
 		return
 	}
 	var path []int32
-	stack := []pathFrame{{node: first}}
+	stack := []pathFrame{t.frame(first)}
 	for {
 		top := &stack[len(stack)-1]
-		n := &t.nodes[top.node]
-		if int(top.next) < len(n.next) {
-			s := n.next[top.next]
-			top.next++
-			path = append(path, s.block)
-			stack = append(stack, pathFrame{node: s.node})
+		if next := top.next; next != 0 {
+			top.next = t.nodes[next].sibling
+			path = append(path, t.nodes[next].block)
+			stack = append(stack, t.frame(next))
 			continue
 		}
-		if len(n.next) == 0 {
+		if t.nodes[top.node].child == 0 {
 			f(path)
 		}
 		if stack = stack[:len(stack)-1]; len(stack) == 0 {
@@ -218,11 +223,11 @@ type pathFinder struct {
 	members      [][]int32   // of each component, ascending
 	inner        [][][]int32 // the prime paths within each component
 	through      [][][]int32 // the ways through each component, from where it is entered to where it is left
-	budget       int         // how many more steps may be taken
+	budget       int         // how many more steps may be taken, and nodes made
 }
 
 // primePaths returns the prime paths as gcov finds them, nil where there are so
-// many that it would take about budget steps or more.
+// many that it would take more than about budget steps and nodes of tries.
 func primePaths(succs [][]int32, budget int) [][]int32 {
 	w := &pathFinder{succs: succs, preds: make([][]int32, len(succs)), budget: budget}
 	for b := range succs {
@@ -231,9 +236,9 @@ func primePaths(succs [][]int32, budget int) [][]int32 {
 		}
 	}
 	w.findComponents()
-	entries, exits := newPathTrie(), newPathTrie()
+	entries, exits := w.newTrie(), w.newTrie()
 	for c := range w.members {
-		t := newPathTrie()
+		t := w.newTrie()
 		inside := func(from int32) []int32 { return w.within(from) }
 		for _, b := range w.members[c] {
 			w.simple(b, inside, t)
@@ -247,7 +252,7 @@ func primePaths(succs [][]int32, budget int) [][]int32 {
 	}
 	complete := w.complete()
 	leaving := w.continued(exits, complete)
-	entering := newPathTrie()
+	entering := w.newTrie()
 	w.begun(entries, complete, entering)
 	w.begun(entries, leaving, entering)
 	if w.budget <= 0 {
@@ -258,6 +263,9 @@ func primePaths(succs [][]int32, budget int) [][]int32 {
 		for _, p := range paths {
 			all.insertWithEnds(p)
 		}
+	}
+	if w.budget <= 0 {
+		return nil
 	}
 	return all.list()
 }
@@ -385,7 +393,7 @@ func (w *pathFinder) isExit(b int32) bool {
 
 // ways returns the ways through a component.
 func (w *pathFinder) ways(c int) [][]int32 {
-	t := newPathTrie()
+	t := w.newTrie()
 	for _, entry := range w.members[c] {
 		if !w.isEntry(entry) {
 			continue
@@ -427,7 +435,7 @@ func (w *pathFinder) leave(b int32, t *pathTrie) {
 	if !w.isExit(b) {
 		return
 	}
-	longest := newPathTrie()
+	longest := w.newTrie()
 	for _, p := range w.inner[w.component[b]] {
 		if i := slices.Index(p, b); i >= 0 && !isCycle(p, b) && w.spend(i) {
 			longest.insertWithEnds(p[:i+1])
@@ -449,7 +457,7 @@ func (w *pathFinder) complete() *pathTrie {
 			}
 		}
 	}
-	chains, all := newPathTrie(), newPathTrie()
+	chains, all := w.newTrie(), w.newTrie()
 	for c := range next {
 		if !entered[c] {
 			w.simple(int32(c), func(c int32) []int32 { return next[c] }, chains)
@@ -474,7 +482,7 @@ func (w *pathFinder) extend(chain, path []int32, t *pathTrie) {
 
 // continued goes on from where components are left as complete paths do.
 func (w *pathFinder) continued(exits, complete *pathTrie) *pathTrie {
-	t := newPathTrie()
+	t := w.newTrie()
 	exits.each(func(head []int32) {
 		last := head[len(head)-1]
 		complete.eachEnd(last, func(rest []int32) {

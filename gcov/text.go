@@ -562,6 +562,9 @@ func (l *lister) appendWhole(b []byte, part, whole int64) []byte {
 
 // appendPercent appends a percentage. Single precision shows in the digits.
 func (v Version) appendPercent(b []byte, part, whole int64, decimals int) []byte {
+	if v.refusesPercent() && part > whole && whole != 0 {
+		return append(b, "NAN %"...)
+	}
 	if !v.floatPercent() {
 		return appendOldPercent(b, part, whole, decimals)
 	}

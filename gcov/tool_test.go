@@ -430,3 +430,71 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// TestConfirmToolCut compares with the installed gcov-tool what becomes of a file that is
+// cut, wherever that may be, where gcov-tool itself does not give up with an internal error.
+func TestConfirmToolCut(t *testing.T) {
+	for _, version := range []int{11, 12} {
+		prog := fmt.Sprint("gcov-tool-", version)
+		if _, err := exec.LookPath(prog); err != nil {
+			t.Skip("needs ", prog)
+		}
+		t.Run(prog, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			source := "int f(int a) { while (a--) if (a == 3) return 1; return 0; }\nint g(int a) { return a ? 1 : 2; }\nint main(void) { return f(2) + g(1) - 1; }\n"
+			if err := os.WriteFile("t.c", []byte(source), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			command(t, fmt.Sprint("gcc-", version), "--coverage", "-c", "t.c")
+			command(t, fmt.Sprint("gcc-", version), "--coverage", "-o", "t", "t.o")
+			command(t, "./t")
+			whole, err := os.ReadFile("t.gcda")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range []string{"cut", "whole"} {
+				os.Mkdir(dir, 0o777)
+			}
+			if err := os.WriteFile("whole/t.gcda", whole, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			compared := 0
+			for n := 8; n < len(whole); n += 3 {
+				if err := os.WriteFile("cut/t.gcda", whole[:n], 0o666); err != nil {
+					t.Fatal(err)
+				}
+				for _, args := range []string{"merge -o out cut whole", "merge -o out whole cut", "rewrite -s 2 -o out cut", "overlap cut whole"} {
+					out, _ := exec.Command(prog, strings.Fields(args)...).CombinedOutput()
+					os.RemoveAll("out")
+					if !bytes.Contains(out, []byte("internal compiler error")) {
+						compared++
+						confirmToolRun(t, prog, version, args)
+					}
+				}
+			}
+			if compared < 100 {
+				t.Errorf("only %d runs compared", compared)
+			}
+		})
+	}
+}
+
+func FuzzToolSalvage(f *testing.F) {
+	for _, fx := range fixtures(f, "gcc") {
+		if b := fx.inputs["branches.gcda"]; fx.program == "branches" && b != nil {
+			f.Add(b[:60])
+			f.Add(b[:len(b)-7])
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if !isMagic(b, dataMagic) {
+			return
+		}
+		head, _ := readCountsHead(b)
+		tool := &tool{ToolInvocation: &ToolInvocation{Version: head.Version}}
+		if c := tool.salvage("x", b, new(said)); c != nil {
+			tool.complete(c, c.Largest())
+			c.Encode()
+		}
+	})
+}

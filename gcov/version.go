@@ -148,16 +148,17 @@ func (v Version) operation(kind int) operation {
 
 func (v Version) atLeast(number int) bool { return v.number() == 0 || v.number() >= number }
 
-func (v Version) hasGroups() bool           { return v.atLeast(80) }  // functions that start on one line are listed apart
-func (v Version) countsEntries() bool       { return v.atLeast(80) }  // a line counts how often it was entered, before: without -a the sum of its blocks
-func (v Version) propagatesLines() bool     { return !v.atLeast(80) } // a block without lines belongs to the line mentioned last; before 8
-func (v Version) marksUnexecuted() bool     { return v.atLeast(80) }  // a count with a star
-func (v Version) floatPercent() bool        { return v.atLeast(90) }  // before: integers, 0 and 100 only when exact
-func (v Version) padsMissingSource() bool   { return !v.atLeast(80) } // lines past the end of the source are listed as /*EOF*/
-func (v Version) swapsBlockMarks() bool     { return !v.atLeast(80) } // %%%%% for exceptional blocks, $$$$$ for others
-func (v Version) exceptionalLines() bool    { return v.atLeast(47) }  // ===== for lines that only exceptions reach
-func (v Version) separatesSummaries() bool  { return !v.atLeast(49) } // by an empty line also with -n
-func (v Version) dropsUncounted() bool      { return !v.atLeast(80) } // functions that the data do not have are left out
+func (v Version) hasGroups() bool           { return v.atLeast(80) }                   // functions that start on one line are listed apart
+func (v Version) countsEntries() bool       { return v.atLeast(80) }                   // a line counts how often it was entered, before: without -a the sum of its blocks
+func (v Version) propagatesLines() bool     { return !v.atLeast(80) }                  // a block without lines belongs to the line mentioned last; before 8
+func (v Version) marksUnexecuted() bool     { return v.atLeast(80) }                   // a count with a star
+func (v Version) floatPercent() bool        { return v.atLeast(90) }                   // before: integers, 0 and 100 only when exact
+func (v Version) refusesPercent() bool      { return v.atLeast(60) && !v.atLeast(90) } // of more than the whole
+func (v Version) padsMissingSource() bool   { return !v.atLeast(80) }                  // lines past the end of the source are listed as /*EOF*/
+func (v Version) swapsBlockMarks() bool     { return !v.atLeast(80) }                  // %%%%% for exceptional blocks, $$$$$ for others
+func (v Version) exceptionalLines() bool    { return v.atLeast(47) }                   // ===== for lines that only exceptions reach
+func (v Version) separatesSummaries() bool  { return !v.atLeast(49) }                  // by an empty line also with -n
+func (v Version) dropsUncounted() bool      { return !v.atLeast(80) }                  // functions that the data do not have are left out
 func (v Version) listsPrograms() bool       { return !v.atLeast(90) }
 func (v Version) hasJSON() bool             { return v.atLeast(90) }                   // before: -i writes text
 func (v Version) joinsText() bool           { return !v.atLeast(60) || v.atLeast(80) } // -i: all sources of an operand in one file, in 6 and 7 a file each
