@@ -203,3 +203,39 @@ func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
 }
+
+// TestCut lists files that are cut within a record: since GCC 13 gcov notices.
+func TestCut(t *testing.T) {
+	seen := 0
+	for _, fx := range fixtures(t, "gcc") {
+		_, version, _ := strings.Cut(fx.compiler, "gcc-")
+		major, err := strconv.Atoi(version)
+		if fx.program != "branches" || err != nil {
+			continue
+		}
+		seen++
+		for _, ext := range []string{".gcno", ".gcda"} {
+			t.Chdir(t.TempDir())
+			for name, b := range fx.inputs {
+				if strings.HasSuffix(name, ext) {
+					b = b[:len(b)-14] // within the last counters, or lines
+				}
+				if err := os.WriteFile(name, b, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var stdout, stderr bytes.Buffer
+			rc := Run(&Invocation{Prog: "gcov", Args: []string{"-n", "branches.c"}, Version: MakeVersion(major, 0), Stdout: &stdout, Stderr: &stderr})
+			want := 0
+			if major >= 13 {
+				want = 4
+			}
+			if told := strings.Contains(stderr.String(), "branches"+ext+":corrupted\n"); rc != want || told != (want == 4) || stdout.Len() == 0 {
+				t.Errorf("gcc-%d, %s cut: status %d, want %d: %s", major, ext, rc, want, stderr.String())
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d compilers", seen)
+	}
+}

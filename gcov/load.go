@@ -196,8 +196,9 @@ func (ld *loader) readCounts(in *loaded, notes *Notes) []functionData {
 		return data
 	}
 	counts, err := ReadCounts(b)
+	cut := false
 	if err != nil {
-		counts = salvageCounts(b)
+		counts, cut = salvageCounts(b)
 	}
 	if notes == nil {
 		in.version, in.versioned = ld.personality(counts.Version), true
@@ -215,6 +216,9 @@ func (ld *loader) readCounts(in *loaded, notes *Notes) []functionData {
 		return data
 	}
 	bad := ld.distribute(in, counts, data)
+	if cut && in.version.noticesCuts() && bad == len(counts.Functions) {
+		in.tail = append(in.tail, notice{in.dataName + ":corrupted\n", 4})
+	}
 	ld.readRuns(in, counts, bad)
 	return data
 }

@@ -19,9 +19,9 @@ type pathCoverage struct {
 	blocks         []pathBlock
 }
 
-// maxPathSteps is how many steps and nodes finding the paths of a function may take. Gcc gives up
-// before, unless -fpath-coverage-limit was raised.
-const maxPathSteps = 1 << 25
+// pathSteps is how many steps finding the paths of a function may take, whose notes tell how many
+// paths there are about. The default of -fpath-coverage-limit is 250,000.
+func pathSteps(paths uint32) int { return 1<<20 + 1<<10*int(min(paths, 1<<18)) }
 
 // A pathArc leads to a block.
 type pathArc struct {
@@ -72,7 +72,7 @@ func newPathCoverage(g *flow, source int32, taken []uint64, s *sharer, find bool
 		b.locations = append(b.locations, pathLocation{int32(l.Block), at, slices.Clone(l.Lines)})
 	}
 	if g.fn.Paths > 0 {
-		p.find()
+		p.find(g.fn.Paths)
 	}
 	return p
 }
@@ -104,8 +104,8 @@ func (p *pathCoverage) each(f func(n int, path []int32)) {
 	}
 }
 
-// find finds all paths of the graph, without its entry and exit blocks.
-func (p *pathCoverage) find() {
+// find finds all paths of the graph, about as many as the notes say, without its entry and exit blocks.
+func (p *pathCoverage) find(paths uint32) {
 	succs := make([][]int32, len(p.succs))
 	for b, arcs := range p.succs {
 		for _, a := range arcs {
@@ -118,7 +118,7 @@ func (p *pathCoverage) find() {
 			into[dst] = true
 		}
 	}
-	for _, path := range primePaths(succs, maxPathSteps) {
+	for _, path := range primePaths(succs, pathSteps(paths)) {
 		if b := path[0]; len(path) == 1 && len(succs[b]) == 0 && !into[b] {
 			continue // setjmp, for one
 		}

@@ -29,6 +29,9 @@ type pathNode struct {
 	end      bool  // a path ends here
 }
 
+// nodeSteps is how many steps a node counts for, because it stays in memory.
+const nodeSteps = 8
+
 // A pathFrame is a node on the way, and which of those behind it comes next.
 type pathFrame struct{ node, next int32 }
 
@@ -52,7 +55,7 @@ func (t *pathTrie) step(node, block int32) int32 {
 // append adds a node behind another one.
 func (t *pathTrie) append(node, block int32, inserted bool) int32 {
 	n := int32(len(t.nodes))
-	*t.room--
+	*t.room -= nodeSteps
 	t.nodes = append(t.nodes, pathNode{block: block, inserted: inserted})
 	at := &t.nodes[node].child
 	for *at != 0 && t.nodes[*at].block < block {

@@ -38,7 +38,7 @@ func (r *looseReader) ended() bool { return r.pos > len(r.b)-4 }
 // counter takes a counter; one that is cut is 0.
 func (r *looseReader) counter() int64 {
 	if r.pos > len(r.b)-8 {
-		r.pos = len(r.b)
+		r.pos, r.short = len(r.b), true
 		return 0
 	}
 	lo := r.word()
@@ -56,7 +56,7 @@ func (r *looseReader) size(length uint32) int {
 func (r *looseReader) text() string {
 	n := r.size(r.word())
 	if n > len(r.b)-r.pos {
-		r.pos = len(r.b)
+		r.pos, r.short = len(r.b), true
 		return ""
 	}
 	s := r.b[r.pos : r.pos+n]
@@ -97,6 +97,10 @@ func salvageNotes(b []byte, name string) (*Notes, []notice) {
 		s.pos = max(s.pos, end)
 		if s.pos > end {
 			s.pos = end
+		}
+		if s.short && s.version.noticesCuts() {
+			s.notices = append(s.notices, notice{name + ":corrupted\n", 4})
+			break
 		}
 		if s.pos > len(b) {
 			break
@@ -255,15 +259,17 @@ func (s *notesSalvage) lines() bool {
 	}
 }
 
-// salvageCounts reads damaged data, whose head stands.
-func salvageCounts(b []byte) *Counts {
+// salvageCounts reads damaged data, whose head stands. cut tells that a record is not all
+// there.
+func salvageCounts(b []byte) (c *Counts, cut bool) {
 	c, head := readCountsHead(b)
 	r := looseFrom(&head)
 	var fn *FunctionCounts
 	for {
+		r.short = false
 		tag, length, end := r.next()
 		if tag == 0 {
-			return c
+			return c, false
 		}
 		switch {
 		case tag == tagObjectSummary || tag == tagProgramSummary:
@@ -283,8 +289,8 @@ func salvageCounts(b []byte) *Counts {
 			fn.Counters = append(fn.Counters, r.counters(counterKind(tag), length, end))
 		}
 		r.pos = end
-		if r.pos > len(b) {
-			return c
+		if r.short || r.pos > len(b) {
+			return c, r.short
 		}
 	}
 }
@@ -305,6 +311,7 @@ func (r *looseReader) counters(kind int, length uint32, end int) Counters {
 	}
 	n := (end - r.pos) / 8
 	if n > len(r.b) {
+		r.short = true
 		c.Zeros = n
 		return c
 	}

@@ -171,7 +171,7 @@ func (v Version) jsonNameIsStem() bool      { return v.atLeast(110) }
 func (v Version) jsonFunctionStack() bool   { return v.atLeast(110) } // a line's function is the innermost open one, before: the last begun
 func (v Version) announcesJSON() bool       { return v.atLeast(110) }
 func (v Version) alwaysTotals() bool        { return v.atLeast(110) }
-func (v Version) noticesCuts() bool         { return v.atLeast(130) } // gcov-dump tells of a read behind the end
+func (v Version) noticesCuts() bool         { return v.atLeast(130) } // a read behind the end is told, and the end of it
 func (v Version) hasStatus() bool           { return v.atLeast(120) } // an exit status that tells of bad files
 func (v Version) countsInstances() bool     { return v.atLeast(130) } // totals count the lines of each instance
 func (v Version) suffixOnNever() bool       { return v.atLeast(130) } // (fallthrough) behind "never executed" too
