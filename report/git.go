@@ -86,10 +86,20 @@ func GitDiff(rev, dir string) (*SourceDiff, error) {
 // gitChanges returns how two revisions differ, or one from the sources in the
 // checkout at top, whatever the user's settings and the attributes of files.
 func gitChanges(name, top string, revs ...string) (*SourceDiff, error) {
+	here := len(revs) == 1 && !strings.Contains(revs[0], "..")
+	var index []string
+	if here {
+		setting, remove, err := plainIndex(top)
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+		index = setting
+	}
 	changes := func(options []string, files ...string) (*SourceDiff, error) {
 		args := append([]string{"diff", "--unified=0", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
 			"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=untracked"}, options...)
-		text, err := git(top, slices.Concat(args, revs, []string{"--"}, files)...)
+		text, err := gitWith(top, index, nil, slices.Concat(args, revs, []string{"--"}, files)...)
 		if err != nil {
 			return nil, err
 		}
@@ -122,10 +132,55 @@ func gitChanges(name, top string, revs ...string) (*SourceDiff, error) {
 	}
 	for _, m := range d.Files {
 		if m.untold == asSubmodule && m.New != "" {
-			d.addSubmodule(name, m, len(revs) == 1 && !strings.Contains(revs[0], ".."))
+			d.addSubmodule(name, m, here)
 		}
 	}
 	return d, nil
+}
+
+// plainIndex returns the setting by which git also looks at files of which it was told
+// not to (assume-unchanged, skip-worktree), in a copy of its index, and what removes
+// that. Mostly there are no such files and nothing to set.
+func plainIndex(top string) (setting []string, remove func(), err error) {
+	list, err := git(top, "ls-files", "-v", "-z")
+	if err != nil {
+		return nil, nil, err
+	}
+	var unseen []byte
+	for entry := range bytes.SplitSeq(list, []byte{0}) {
+		if len(entry) > 2 && (entry[0] == 'S' || entry[0] >= 'a' && entry[0] <= 'z') {
+			unseen = append(append(unseen, entry[2:]...), 0)
+		}
+	}
+	if len(unseen) == 0 {
+		return nil, func() {}, nil
+	}
+	where, err := git(top, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	if err != nil {
+		return nil, nil, err
+	}
+	index, err := os.ReadFile(strings.TrimSuffix(string(where), "\n"))
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "footfall-index-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	file := filepath.Join(dir, "index")
+	setting = []string{"GIT_INDEX_FILE=" + file}
+	err = os.WriteFile(file, index, 0o600)
+	for _, flag := range []string{"--no-assume-unchanged", "--no-skip-worktree"} {
+		if err == nil {
+			_, err = gitWith(top, setting, unseen, "update-index", flag, "-z", "--stdin")
+		}
+	}
+	if err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return setting, remove, nil
 }
 
 // addSubmodule puts the files of a submodule that changed in its place, if git
@@ -195,15 +250,19 @@ func gitEnviron(dir string) []string {
 	drop = append(drop, ofThePlace...)
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool {
 		name, _, _ := strings.Cut(s, "=")
-		return slices.Contains(drop, name)
+		return slices.Contains(drop, name) || strings.HasPrefix(name, "GIT_TRACE")
 	})
 	return append(append(env, keep...), "GIT_LITERAL_PATHSPECS=1", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
 }
 
-func git(dir string, args ...string) ([]byte, error) {
+func git(dir string, args ...string) ([]byte, error) { return gitWith(dir, nil, nil, args...) }
+
+// gitWith gives git more environment and its standard input.
+func gitWith(dir string, env []string, stdin []byte, args ...string) ([]byte, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = gitEnviron(dir)
+	cmd.Env = append(gitEnviron(dir), env...)
+	cmd.Stdin = bytes.NewReader(stdin)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -128,6 +128,8 @@ func (p *places) place(d *SourceDiff) *placement {
 		switch {
 		case f.untold != "":
 			r.doubt(untoldLines, f.New, errors.New(f.untold))
+		case d.Here && p.compare(f, found[0]) == differs:
+			r.doubt(otherVersion, found[0], errors.New("not what git compares: a filter of .gitattributes changes it, and lines may be taken for others"))
 		case !d.Here && (p.compare(f, found[0]) == differs || p.compare(f, found[0]) == between && !f.inserts()):
 			r.doubt(otherVersion, found[0], errors.New("not what the diff says: it was changed since, and lines may be taken for others"))
 		}
