@@ -95,7 +95,8 @@ type Line struct {
 	// until [Set.Reconcile]: tracefiles have these apart from counts of lines.
 	Uncounted bool
 	// Count says how often the line ran: the count of the block on it that
-	// ran most, summed over the instances of a function.
+	// ran most, summed over the instances of a function. It is more than 0
+	// exactly if the compiler's own tool says that the line ran.
 	Count      int64
 	Branches   []Branch
 	Calls      []Call

@@ -12,9 +12,10 @@ import (
 // It is settled as in court. What each distinct function has on such a line is its
 // claim. Each unit hears the claims of the functions that ran there: a claim is
 // heard if nothing in this unit is attached to the line, or if the line is the
-// function's own, as in a group. A claim that is heard wherever its function ran decides: the
-// line ran. One that is heard in some of these units only says nothing yet, since the counters
-// are sums over all units; so the units that hear it have its counters read again.
+// function's own, as in a group. A claim that is heard wherever its function ran
+// decides: the line ran. One that is heard in some of these units only says
+// nothing yet, since the counters are sums over all units; so in the units that
+// hear it, its counters are read again.
 
 // findDisputes lists the lines in dispute. It reports whether there are any.
 func (t *tally) findDisputes() bool {
