@@ -124,13 +124,7 @@ func (w *pageWriter) missed(lines coverage.Hits) {
 		default:
 			w.text(", ")
 		}
-		w.text(`<a href="#`)
-		w.text(w.prefix)
-		w.text("L")
 		w.number(int64(r.first))
-		w.text(`">`)
-		w.number(int64(r.first))
-		w.text("</a>")
 		if r.last > r.first {
 			w.text("–")
 			w.number(int64(r.last))

@@ -107,7 +107,7 @@ func TestPages(t *testing.T) {
 		"<li><i>// &lt;/li>&lt;script></i>\n",
 		`<li id=L2><b>3</b><a>template</a> &lt;<a>class</a> T> T max(T a, T b)` + "\n",
 		"<details class=f><summary>2 instances, <u>1 never called</u></summary>",
-		`<tr><td><u>never</u><td>0/2<td>0/4<td>max&lt;long><tr><td>3<td>1/2<td>3/4<td>max&lt;int><br><small>never ran: <a href="#L3">3</a></small></table>`,
+		`<tr><td><u>never</u><td>0/2<td>0/4<td>max&lt;long><tr><td>3<td>1/2<td>3/4<td>max&lt;int><br><small>never ran: 3</small></table>`,
 		"<li><b class=p>3</b>{ <a>return</a> a && b; }\n<details><summary>1/4</summary><p>↓ 2, <u>↷ never</u><p><u>never reached</u><p class=d>term 1 both, term 2 true, <u>never false</u><p class=k>1</details>",
 		"<li><a>int</a> x;\n",
 		`<li id=L6><u>0</u><a>int</a> main() {`,
