@@ -437,7 +437,7 @@ func TestConfirmToolCut(t *testing.T) {
 	for _, version := range []int{11, 12} {
 		prog := fmt.Sprint("gcov-tool-", version)
 		if _, err := exec.LookPath(prog); err != nil {
-			t.Skip("needs ", prog)
+			t.Fatal(err) // scripts/test installs it
 		}
 		t.Run(prog, func(t *testing.T) {
 			t.Chdir(t.TempDir())

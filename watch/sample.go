@@ -350,8 +350,12 @@ func (s *sampler) fileName(name string) string {
 }
 
 func (s *sampler) functionName(fn *coverage.Function) string {
-	// Instances only come, with libraries, so their number tells whether there are others.
-	return s.remember(fmt.Sprint(fn.Name, " ", len(fn.Instances)), func() string { return clean(demangle.Title(fn.Symbols())) })
+	key := fn.Name
+	if n := len(fn.Instances); n > 1 {
+		// Instances only come, with libraries, so their number tells whether there are others.
+		key = fmt.Sprint(key, " ", n)
+	}
+	return s.remember(key, func() string { return clean(demangle.Title(fn.Symbols())) })
 }
 
 func (s *sampler) remember(name string, shown func() string) string {
