@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/demangle"
+	"footfall/output"
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/profile"
+	"footfall/uprobe"
 )
 
 func newCallersCommand() *cobra.Command {
@@ -148,7 +148,7 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if ok, err := o.countedTables(cmd, p, function); ok || err != nil {
 		return err
 	}
-	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil, false, cmd.ErrOrStderr())
+	sites, libraries, err := (&traceOptions{functions: []string{function}}).sites(p, nil, awaitAll, io.Discard)
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		if ok, err := o.countedCalls(cmd, p, function); ok || err != nil {
 			return err
@@ -159,17 +159,24 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		return err
 	}
 	defer libraries.Close()
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := untilSignal()
 	defer cancel()
 	stderr := cmd.ErrOrStderr()
-	libraries.followsChains = true
-	session, err := patch.Open(p, sites, patch.Options{
+	libraries.followsChains, libraries.stderr = true, stderr
+	options := patch.Options{
 		Mode: patch.Chains, ChainDepth: o.depth, RingSize: o.buffer << 20, Follow: true, Notices: true, Undescribed: libraries.undescribed(libraries.All(), stderr),
-	})
+	}
+	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
+		options.Anchor = images[0].Start
+	}
+	session, err := patch.Open(p, sites, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
+	if len(sites) == 0 {
+		fmt.Fprintf(stderr, "footfall: no function fits %q yet: waiting for a library that has it\n", function)
+	}
 	many := 0
 	for _, site := range sites {
 		if why, skipped := session.Skipped[site]; skipped {
@@ -178,7 +185,19 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 			many++
 		}
 	}
-	c := newCallers(p, sites, libraries.Present, o.top)
+	c := newCallers(p, function, sites, libraries.Present, o)
+	late := newLate(libraries)
+	libraries.roomless = func(fresh []*patch.Image) (int, error) {
+		return late.watchLate(fresh, libraries, func() (uprobe.Options, error) {
+			c.rows = newChainRows(libraries.All())
+			return o.probeOptions(c.rows), nil
+		}, stderr)
+	}
+	defer func() {
+		if late.session != nil {
+			err = errors.Join(err, late.session.Close())
+		}
+	}()
 	c.notices, c.unloaded = session.Notices(), newUnloaded(session)
 	libraries.gone = c.forget
 	c.sayMany(many, function, stderr)
@@ -186,6 +205,9 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	read := func() error {
 		chains, way := c.unloaded.all(libraries.Present())
 		c.chains, c.way = chains, wayOf(way)
+		if err := c.addLate(late.session); err != nil {
+			return err
+		}
 		if c.way == "" && o.depth > 1 && len(c.chains) > 0 {
 			c.way = "where nothing describes the callers: compile with -fno-omit-frame-pointer"
 		}
@@ -204,6 +226,12 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 	if err := session.SwitchOff(); err != nil {
 		return err
 	}
+	if late.session != nil {
+		if err := late.session.Detach(); err != nil {
+			return err
+		}
+		late.sharing.sayNarrow(late.session, stderr)
+	}
 	libraries.sayUnanswered(session)
 	followed, others := childrenOf(session)
 	sayChildren(followed, others, stderr)
@@ -211,16 +239,42 @@ func (o *callersOptions) run(cmd *cobra.Command, target, function string) (err e
 		return err
 	}
 	lost, threads := session.Lost()
+	if late.session != nil {
+		more, _, _ := late.session.Lost()
+		lost += more
+	}
 	c.sayLost(lost, stderr)
 	if threads > 0 {
 		fmt.Fprintf(stderr, "footfall: %d calls are missing: more than 1024 threads at once\n", threads)
+	}
+	if calls := session.Pointerless(); calls > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing, of threads that have no thread pointer\n", calls)
 	}
 	return o.write(c, cmd.OutOrStdout())
 }
 
 // newCallers returns chains, none yet, of callers of the sites.
-func newCallers(p *proc.Process, sites []*patch.Site, images func() []*patch.Image, top int) *callers {
-	return &callers{p: p, function: sites[0].Name(), images: images, top: top, places: make(map[uint64][]place), begin: time.Now()}
+func newCallers(p *proc.Process, pattern string, sites []*patch.Site, images func() []*patch.Image, o *callersOptions) *callers {
+	if len(sites) > 0 {
+		pattern = sites[0].Name()
+	}
+	return &callers{p: p, function: pattern, images: images, top: o.top, depth: o.depth, places: make(map[uint64][]place), begin: time.Now()}
+}
+
+// addLate adds the chains that uprobes besides have counted, nil if there are none.
+func (c *callers) addLate(session *uprobe.Session) error {
+	if session == nil {
+		return nil
+	}
+	chains, err := session.Chains()
+	for _, chain := range chains {
+		c.chains = append(c.chains, patch.Chain(chain))
+	}
+	slices.SortStableFunc(c.chains, func(a, b patch.Chain) int { return cmp.Compare(b.Count, a.Count) })
+	if len(chains) > 0 {
+		c.way = cmp.Or(c.way, wayOf(c.rows.way(c.chains)))
+	}
+	return err
 }
 
 // start begins to measure the time.
@@ -323,7 +377,7 @@ func (c *callers) show(stdout io.Writer, read func() error) error {
 	if err := c.finish(read); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, clearScreen); err != nil {
+	if err := output.Control(stdout, clearScreen); err != nil {
 		return err
 	}
 	return c.printText(stdout)
@@ -335,17 +389,12 @@ func (o *callersOptions) write(c *callers, stdout io.Writer) error {
 		format, name, _ := strings.Cut(text, "=")
 		if name == "" || name == "-" {
 			if o.watch && format == "text" {
-				_, err := io.WriteString(stdout, clearScreen) // in place of the last one
-				failed = append(failed, err)
+				failed = append(failed, output.Control(stdout, clearScreen)) // in place of the last one
 			}
 			failed = append(failed, callerOutputs[format](c, stdout))
 			continue
 		}
-		f, err := os.Create(name)
-		if err != nil {
-			return err
-		}
-		failed = append(failed, callerOutputs[format](c, f), f.Close())
+		failed = append(failed, output.Write(name, func(w io.Writer) error { return callerOutputs[format](c, w) }))
 	}
 	return errors.Join(failed...)
 }
@@ -363,6 +412,8 @@ type callers struct {
 	duration time.Duration
 	notices  <-chan struct{} // of libraries: a thread waits for an update
 	unloaded *unloaded       // nil: those are not told apart
+	rows     *chainRows      // nil: chains were not followed by these
+	depth    int             // of chains, at most
 }
 
 // A place is where a call is. Inlined functions are callers of their own.
@@ -450,7 +501,7 @@ func (c *callers) printText(w io.Writer) error {
 	if c.duration > 0 {
 		when = "in " + c.duration.Round(100*time.Millisecond).String()
 	}
-	fmt.Fprintf(b, "%s: %s by %s %s", c.function, counted(int(total), "call", "calls"), counted(len(c.chains), "chain", "chains"), when)
+	fmt.Fprintf(b, "%s: %s by %s %s", output.Printable(c.function), counted(int(total), "call", "calls"), counted(len(c.chains), "chain", "chains"), when)
 	if c.way != "" {
 		fmt.Fprintf(b, ", %s", c.way)
 	}
@@ -465,12 +516,15 @@ func (c *callers) printText(w io.Writer) error {
 			if n > 0 {
 				fmt.Fprintf(b, "\n%21s", "")
 			}
-			fmt.Fprintf(b, "  %s", p.Function)
+			fmt.Fprintf(b, "  %s", output.Printable(p.Function))
 			if p.File != "" {
-				fmt.Fprintf(b, "  %s:%d", filepath.Base(p.File), p.Line)
+				fmt.Fprintf(b, "  %s:%d", output.Printable(filepath.Base(p.File)), p.Line)
 			} else if p.Image != "" {
-				fmt.Fprintf(b, "  (%s)", filepath.Base(p.Image))
+				fmt.Fprintf(b, "  (%s)", output.Printable(filepath.Base(p.Image)))
 			}
+		}
+		if end := c.endOf(chain.Addresses); end != "" {
+			fmt.Fprintf(b, "\n%21s  (ends here: %s)", "", end)
 		}
 		b.WriteString("\n")
 	}
@@ -481,10 +535,11 @@ func (c *callers) printJSON(w io.Writer) error {
 	type line struct {
 		Chain []place `json:"chain"`
 		Count uint64  `json:"count"`
+		End   string  `json:"end,omitempty"`
 	}
 	lines := []line{}
 	for _, chain := range c.chains {
-		lines = append(lines, line{c.chain(chain.Addresses), chain.Count})
+		lines = append(lines, line{c.chain(chain.Addresses), chain.Count, c.endOf(chain.Addresses)})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"os/signal"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -111,7 +109,7 @@ func (o *callersOptions) difference(cmd *cobra.Command, c *callers, read func() 
 		before[key(chain)] += chain.Count
 	}
 	c.start()
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := untilSignal()
 	defer cancel()
 	if why := o.wait(ctx, c, cmd.OutOrStdout(), func() error { return nil }, update); why != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %v\n", c.p.PID, why)

@@ -31,12 +31,13 @@ PID; an empty name means none). The file stays when the program is killed. A chi
 of fork has its own. FOOTFALL_STATS=1 makes the program also write a table to the
 file stats at its end.
 
---update=thread gives each thread its own counters: exact, and nearly as cheap as
-plain ones, with which threads lose some. --update=atomic is exact and slow.
-What is compiled with -fPIC, or for another CPU than x86-64, counts atomically
-with thread, too. Linking needs the same --update.
+Counts are exact, also with threads and signal handlers. --update=thread, the
+default, gives each thread of a program its own counters; what is linked to a shared
+library, or is for another CPU than x86-64, counts atomically, as with
+--update=atomic: exact, but slow where functions are small. --update=plain is for what
+never has two threads: with it they lose some. Linking needs the same --update.
 --update=split is the fastest where tiny functions are called over and over, for
-programs with one thread on x86-64; counts of signal handlers may be lost.
+programs with one thread on x86-64.
 
 In a build: CC="footfall cc -- gcc", or a link named footfall-gcc, footfall-g++,
 footfall-clang-19 to footfall, whose flags stand in FOOTFALL_CC. With CMake set
@@ -49,8 +50,8 @@ like the rest. The exit status is the compiler's.`,
 		Example: `  # a whole build
   make CC="footfall cc -- gcc" CXX="footfall cc -- g++"
 
-  # exact with threads, and only in two directories
-  footfall cc --update=thread --only 'src/net/**' --only 'src/db/**' -- gcc -O2 -c src/net/tcp.c
+  # only in two directories
+  footfall cc --only 'src/net/**' --only 'src/db/**' -- gcc -O2 -c src/net/tcp.c
 
   # counts of calls, and coverage, in one program
   footfall cc --for calls,coverage -- g++ -O2 -o prog prog.cc`,
@@ -70,7 +71,7 @@ like the rest. The exit status is the compiler's.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Purposes, "for", []string{"calls"}, "`PURPOSE,...` of calls, coverage and trace")
-	f.StringVar(&o.update, "update", "plain", "how counters of calls are incremented: `plain`; thread or atomic, which are exact with threads; split, for tiny functions and one thread")
+	f.StringVar(&o.update, "update", "thread", "how counters of calls are incremented: `thread` or atomic, which are exact; plain; split, for tiny functions and one thread")
 	f.StringArrayVar(&o.choice.only, "only", nil, "only sources and functions that match `GLOB`; may be repeated")
 	f.StringArrayVar(&o.choice.not, "not", nil, "no sources and functions that match `GLOB`; may be repeated")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "say what is left out")

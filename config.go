@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"footfall/input"
 	"footfall/options"
 )
 
@@ -135,10 +136,14 @@ func loadConfig(cmd *cobra.Command) (*config, error) {
 	return c, c.check()
 }
 
+// mostConfig is the size of a configuration file, at most: what reads TOML takes
+// much more time and memory than the text has bytes.
+const mostConfig = 1 << 16
+
 // readConfig reads a file. Its name is said as seen from the working directory
 // where that is shorter.
 func readConfig(name string, root *cobra.Command) (*config, error) {
-	text, err := os.ReadFile(name)
+	text, err := input.ReadFile(name, mostConfig)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
@@ -156,10 +161,13 @@ func readConfig(name string, root *cobra.Command) (*config, error) {
 }
 
 // parse reads the text statement by statement, so that each key is known with
-// its line. A statement is the least number of lines that are TOML by
-// themselves.
+// its line.
 func (c *config) parse(text string) error {
 	text = strings.TrimPrefix(text, "\ufeff") // some editors' mark
+	statements, err := tomlStatements(text)
+	if err != nil {
+		return fmt.Errorf("%s:%w", c.name, err)
+	}
 	var all map[string]any
 	if _, err := toml.Decode(text, &all); err != nil {
 		var at toml.ParseError
@@ -169,23 +177,14 @@ func (c *config) parse(text string) error {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	var table []string
-	statement, first := "", 0
-	for i, line := range strings.Split(text, "\n") {
-		if statement == "" {
-			first = i + 1
-		}
-		goesOn := statement != ""
-		statement += line + "\n"
-		if goesOn && !strings.ContainsAny(line, "]}\"'") {
-			continue // nothing ends here
-		}
+	for _, s := range statements {
 		var values map[string]any
-		meta, err := toml.Decode(statement, &values)
+		meta, err := toml.Decode(s.text, &values)
 		switch {
 		case err != nil:
-			continue // it goes on in the next line
+			return fmt.Errorf("%s:%d: %w", c.name, s.line, err)
 		case len(values) == 0:
-		case strings.HasPrefix(strings.TrimSpace(statement), "["):
+		case strings.HasPrefix(strings.TrimSpace(s.text), "["):
 			table = meta.Keys()[0]
 			var inner any = values
 			for _, key := range table {
@@ -195,16 +194,15 @@ func (c *config) parse(text string) error {
 				}
 			}
 			if _, isTable := inner.(map[string]any); !isTable {
-				return fmt.Errorf("%s:%d: a table has one pair of brackets: [%s]", c.name, first, meta.Keys()[0])
+				return fmt.Errorf("%s:%d: a table has one pair of brackets: [%s]", c.name, s.line, meta.Keys()[0])
 			}
-			c.add(values, first)
+			c.add(values, s.line)
 		default:
 			for _, key := range slices.Backward(table) {
 				values = map[string]any{key: values}
 			}
-			c.add(values, first)
+			c.add(values, s.line)
 		}
-		statement = ""
 	}
 	return nil
 }

@@ -69,6 +69,7 @@ func checkNumber(kind, value string) error {
 // command where it is another's as well. For options that are not here any text
 // or number will do.
 var optionChecks = map[string]func(value string) error{
+	"max-input": func(value string) error { _, err := parseMaxInput(value); return err },
 	"include": func(v string) error {
 		_, err := report.NewSources(report.SourceOptions{Include: []string{v}})
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +68,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	o.exclude.define(f)
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "compare headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count branches that only an exception decides")
+	defineMaxInput(f)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
 	shareFlags(cmd)
 	wantValues(cmd)
@@ -98,11 +98,12 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
+	o.exclude.ReadFile = sources.Read
 	exclusions, err := report.NewExclusions(o.exclude.ExcludeOptions)
 	if err != nil {
 		return usageError(err)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer collectLate(400)()
 	var changes *report.SourceDiff
 	if o.sourceDiff != "" {
 		if changes, err = openDiff(stderr, o.sourceDiff, sources); err != nil {

@@ -3,12 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"footfall/output"
 )
 
 func newCompletionCommand() *cobra.Command {
@@ -86,11 +87,11 @@ directory, which is made where it is missing.`,
 // writePages writes a page for cmd and for each command below it. A page's
 // file is the command's path, joined by sep, plus ext.
 func writePages(cmd *cobra.Command, dir, sep, ext string, page func(*cobra.Command) string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := output.Directory(dir); err != nil {
 		return err
 	}
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", sep) + ext
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(page(cmd)), 0o666); err != nil {
+	if err := output.WriteBytes(filepath.Join(dir, name), []byte(page(cmd))); err != nil {
 		return err
 	}
 	for _, sub := range documented(cmd) {

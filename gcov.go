@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +68,7 @@ func isVersionFlag(arg string) bool {
 // runGcov is gcov as called by the name prog. It returns the exit status.
 func runGcov(prog string, args []string, stdout, stderr io.Writer) int {
 	// As a report, it lives for a moment and holds less than gcov does.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer collectLate(400)()
 	p, args, err := gcovPersonality(prog, args)
 	if err != nil {
 		fmt.Fprintf(stderr, "footfall: %v\n", err)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"footfall/compile"
 	"footfall/demangle"
 	"footfall/instrument"
+	"footfall/output"
 	"footfall/report"
 )
 
@@ -133,39 +133,16 @@ func (o *instrumentOptions) file(name string, update instrument.Update, stdin io
 		_, err := stdout.Write(out)
 		return err
 	}
-	return replaceFile(to, out)
-}
-
-// replaceFile writes a file whose readers never see half of it.
-func replaceFile(name string, data []byte) error {
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(name); err == nil {
-		if !info.Mode().IsRegular() {
-			return os.WriteFile(name, data, mode)
-		}
-		mode = info.Mode().Perm()
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
+	return output.WriteBytes(to, out)
 }
 
 // makeRuntime makes the runtime that writes stats.
 func (o *instrumentOptions) makeRuntime(update instrument.Update) error {
 	threads := map[instrument.Update]int{instrument.Thread: 1}[update]
+	signals := map[instrument.Update]int{instrument.Split: 1}[update]
 	if strings.HasSuffix(o.runtime, ".c") {
-		macros := fmt.Sprintf("#define FOOTFALL_STATS_ONLY 1\n#define FOOTFALL_THREADS %d\n", threads)
-		return replaceFile(o.runtime, append([]byte(macros), instrument.Runtime()...))
+		macros := fmt.Sprintf("#define FOOTFALL_STATS_ONLY 1\n#define FOOTFALL_THREADS %d\n#define FOOTFALL_SIGNALS %d\n", threads, signals)
+		return output.WriteBytes(o.runtime, append([]byte(macros), instrument.Runtime()...))
 	}
 	cc := o.cc
 	if cc == "" {
@@ -175,7 +152,7 @@ func (o *instrumentOptions) makeRuntime(update instrument.Update) error {
 		cc = "cc"
 	}
 	words := strings.Fields(cc)
-	return compile.Runtime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads)), o.runtime)
+	return compile.Runtime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads), fmt.Sprintf("-DFOOTFALL_SIGNALS=%d", signals)), o.runtime)
 }
 
 // A choice says where to count, by --only and --not.

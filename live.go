@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/live"
+	"footfall/output"
 	"footfall/proc"
 	"footfall/report"
 )
@@ -118,7 +118,6 @@ type liveOptions struct {
 
 func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	l := &liveTargets{options: o}
-	o.exclude.ReadFile = l.readSource
 	p, err := o.printer(cmd)
 	if err != nil {
 		return err
@@ -132,7 +131,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	if err := o.check(args); err != nil {
 		return usageError(err)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer collectLate(400)()
 	l.printer = p
 	defer l.close()
 	if err := l.open(args); err != nil {
@@ -258,6 +257,19 @@ func (l *liveTargets) openProcess(pid int) error {
 		return err
 	}
 	l.targets = append(l.targets, t)
+	return l.trust(t)
+}
+
+// trust has the sources that a program names be read as its user would read them.
+func (l *liveTargets) trust(t *liveTarget) error {
+	user, err := t.process.User()
+	if err != nil {
+		return err
+	}
+	l.sources.Owners.Note(user)
+	if root := t.root(); !slices.Contains(l.sources.Roots, root) {
+		l.sources.Roots = append(l.sources.Roots, root)
+	}
 	return nil
 }
 
@@ -271,7 +283,7 @@ func (t *liveTarget) open(pid int) error {
 	if err != nil {
 		return err
 	}
-	*t = liveTarget{title: fmt.Sprintf("%s (pid %d)", printable(p.Name), pid), pid: pid, source: p, process: p}
+	*t = liveTarget{title: fmt.Sprintf("%s (pid %d)", output.Printable(p.Name), pid), pid: pid, source: p, process: p}
 	return nil
 }
 
@@ -287,6 +299,9 @@ func (l *liveTargets) takeOnce(t *liveTarget) (*taken, error) {
 			time.Sleep(time.Millisecond)
 		}
 		process.Close()
+		if err == nil {
+			err = l.trust(t)
+		}
 		if err == nil {
 			s, err = l.take(t)
 		}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"footfall/live"
+	"footfall/output"
 	"footfall/proc"
 )
 
@@ -29,13 +29,15 @@ func listLive(stdout, stderr io.Writer, verbose bool) error {
 	var rows []listed
 	var denied []error
 	for _, pid := range pids {
-		p, err := live.Open(pid)
+		name, inventory, err := live.InventoryPatiently(pid)
+		var stuck *live.StuckError
 		switch {
+		case errors.As(err, &stuck):
+			fmt.Fprintf(stderr, "footfall: %s\n", output.Printable(stuck.Error()))
 		case errors.Is(err, fs.ErrPermission):
 			denied = append(denied, err)
 		case err == nil:
-			rows = append(rows, listed{strconv.Itoa(pid), p.Name, p.Inventory()})
-			p.Close()
+			rows = append(rows, listed{strconv.Itoa(pid), name, inventory})
 		}
 	}
 	if k, err := live.OpenKernel(""); err == nil {
@@ -70,7 +72,7 @@ func printList(w io.Writer, rows []listed) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%*s  %7s  %9s  %-*s  %s\n", pid, "PID", "OBJECTS", "COUNTERS", compiler, "COMPILER", "NAME")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%*s  %7d  %9s  %-*s  %s\n", pid, r.pid, r.Objects, size(r.Bytes), compiler, strings.Join(r.Compilers, ", "), printable(r.name))
+		fmt.Fprintf(&b, "%*s  %7d  %9s  %-*s  %s\n", pid, r.pid, r.Objects, size(r.Bytes), compiler, strings.Join(r.Compilers, ", "), output.Printable(r.name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -85,16 +87,6 @@ func size(n int64) string {
 		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
 	}
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-}
-
-// printable shows a name that a program has given itself: it may hold anything.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, name)
 }
 
 // plural counts things.

@@ -15,16 +15,15 @@ import (
 
 	"footfall/coverage"
 	"footfall/live"
+	"footfall/output"
 	"footfall/proc"
-	"footfall/report"
 	"footfall/watch"
 )
 
 // watch is the command with --watch: on the whole screen of a terminal, or the
 // outputs again and again.
 func (l *liveTargets) watch(cmd *cobra.Command) error {
-	stdout, ok := l.stdout.(*os.File)
-	if !ok || terminalWidth(stdout) == 0 || cmd.Flags().Changed("output") || l.options.dump != "" {
+	if terminalWidth(l.stdout) == 0 || cmd.Flags().Changed("output") || l.options.dump != "" {
 		return l.rewrite()
 	}
 	return l.screen()
@@ -67,7 +66,7 @@ func (l *liveTargets) screen() error {
 		Snapshot: func() (string, error) {
 			return l.save(last)
 		},
-		ReadFile: l.readSource,
+		ReadFile: l.sources.Read,
 	}
 	_, color := textStyle(l.stdout)
 	return watch.Run(context.Background(), src, watch.Options{Interval: l.options.interval, Shown: l.sources.Shown, NoColor: !color})
@@ -133,6 +132,9 @@ func (l *liveTargets) look(t *liveTarget) error {
 func (l *liveTargets) lookAgain(t *liveTarget) error {
 	switch err := t.open(t.pid); {
 	case err == nil:
+		if err := l.trust(t); err != nil {
+			return err
+		}
 		// It has begun since the first look: what cannot be its own is left out.
 		if t.history, err = live.NewHistory(nil); err == nil {
 			t.history.Take(nil)
@@ -151,7 +153,7 @@ func (l *liveTargets) lookAgain(t *liveTarget) error {
 func (l *liveTargets) save(snapshots []*taken) (string, error) {
 	name := "kernel"
 	if p := l.targets[0].process; p != nil {
-		name = fmt.Sprintf("%s-%d", strings.ReplaceAll(printable(p.Name), "/", "_"), p.PID)
+		name = fmt.Sprintf("%s-%d", strings.ReplaceAll(output.Printable(p.Name), "/", "_"), p.PID)
 	}
 	dir, err := filepath.Abs(fmt.Sprintf("footfall-%s-%s", name, time.Now().Format("150405")))
 	if err != nil {
@@ -163,20 +165,6 @@ func (l *liveTargets) save(snapshots []*taken) (string, error) {
 	}
 	_, err = live.Dump(dir, units)
 	return dir, err
-}
-
-// readSource reads a source, in the file system of the program where it is not
-// in ours.
-func (l *liveTargets) readSource(name string) ([]byte, error) {
-	b, err := report.ReadSource(name)
-	for i := 0; err != nil && i < len(l.targets); i++ {
-		if root := l.targets[i].root(); root != "" {
-			if other, otherErr := report.ReadSource(filepath.Join(root, name)); otherErr == nil {
-				return other, nil
-			}
-		}
-	}
-	return b, err
 }
 
 // rewrite writes the outputs again at each tick, until a signal comes or all

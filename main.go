@@ -20,6 +20,7 @@ import (
 
 	"footfall/compile"
 	_ "footfall/early" // compiles, where that is all there is to do
+	"footfall/output"
 )
 
 // Exit statuses; commands choose between them by the error that they return.
@@ -54,21 +55,21 @@ var commands = []func() *cobra.Command{
 func main() {
 	for name, program := range namedPrograms {
 		if strings.Contains(filepath.Base(os.Args[0]), name) {
-			os.Exit(program(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
+			os.Exit(program(os.Args[0], os.Args[1:], output.Standard(os.Stdout), output.Standard(os.Stderr)))
 		}
 	}
 	if calledAsGcov(os.Args[0]) {
-		os.Exit(runGcov(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(runGcov(os.Args[0], os.Args[1:], output.Standard(os.Stdout), output.Standard(os.Stderr)))
 	}
 	if orders, err := compile.ReadOrders(os.Args); err != nil {
-		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
 		os.Exit(statusFailed)
 	} else if orders != nil {
 		c := choice{only: orders.Only, not: orders.Not}
 		os.Exit(orders.Assemble(os.Args[1:], c.selector()))
 	}
 	if orders, err := compile.ReadLink(os.Args); err != nil {
-		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
 		os.Exit(statusFailed)
 	} else if orders != nil {
 		c := choice{only: orders.Only, not: orders.Not}
@@ -104,8 +105,10 @@ func calledAsGcov(program string) bool {
 // prints errors.
 func run(argv []string) int {
 	root, started := newRootCommand(commands)
+	root.SetOut(output.Standard(os.Stdout))
+	root.SetErr(output.Stderr)
 	if len(argv) < 2 {
-		root.SetOut(os.Stderr)
+		root.SetOut(output.Stderr)
 		root.SetArgs([]string{"--help"})
 		_ = root.Execute()
 		return statusUsage
@@ -121,9 +124,9 @@ func run(argv []string) int {
 		exit.status = statusUsage
 	}
 	if exit.err != nil {
-		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
 		if exit.status == statusUsage && !exit.inFile {
-			fmt.Fprintf(os.Stderr, "'%s --help' shows the usage\n", cmd.CommandPath())
+			fmt.Fprintf(output.Stderr, "'%s --help' shows the usage\n", cmd.CommandPath())
 		}
 	}
 	return exit.status

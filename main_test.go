@@ -46,6 +46,11 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C")
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home")) // for what is kept of compilers
+			if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+				env.Setenv("GOCACHE", filepath.Join(cache, "go-build")) // of programs in Go
+			} else {
+				env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
+			}
 			testdata, err := filepath.Abs("testdata")
 			env.Setenv("TESTDATA", testdata)
 			return err

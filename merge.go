@@ -43,6 +43,7 @@ kept: see docs/report.md. Thousands of files take the memory of a few.
       --intersect PATH   keep only what is in PATH, too; may be repeated: the union
       --subtract PATH    keep only what is not in PATH; may be repeated
       --test NAME        what has no name of a test yet is of this one
+      --max-input MB     read at most so much of one file, unpacked (4096)
       --config FILE      take the options that stand before all tables of FILE;
                          else merge takes none from a file
       --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -112,6 +111,7 @@ func newMergeReportsCommand(options *config) *cobra.Command {
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "")
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "")
 	f.StringVar(&o.test, "test", "", "")
+	defineMaxInput(f)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "")
 	shareFlags(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
@@ -169,7 +169,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		return usageError(errors.New("merge needs reports, or directories with coverage data"))
 	}
 	// What is merged is thrown away file by file: little of it lives.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer collectLate(400)()
 	set, err := o.load(p, paths)
 	if err != nil {
 		return err

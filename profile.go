@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,7 +18,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
+	"footfall/input"
+	"footfall/output"
+	"footfall/proc"
 	"footfall/profile"
 	"footfall/report"
 )
@@ -104,6 +109,7 @@ Call counts are exact, samples are not; time that was not sampled with its calle
 	f.IntVar(&o.top, "top", 40, "show at most `N` functions in text, 0 for all")
 	f.StringVar(&o.event, "event", "", "of a perf.data with several events: show `NAME` (default: that of time)")
 	f.BoolVar(&o.diff, "diff", false, "compare two sources")
+	defineMaxInput(f)
 	f.StringArrayVar(&o.pathMaps, "path-map", nil, "`OLD=NEW`: sources that were compiled below OLD are now below NEW; the first that fits counts")
 	shareFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -123,6 +129,9 @@ type profileOptions struct {
 	record                       profile.RecordOptions
 	outputs, functions, pathMaps []string
 	diff                         bool
+
+	sources *report.Sources
+	user    input.User // of --pid
 }
 
 // A profileOutput is an output and where it goes: "-" is standard output.
@@ -138,6 +147,7 @@ func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 		return usageError(err)
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	o.sources = sources
 	if o.diff {
 		return o.compare(args, outputs, sources, stdout, stderr)
 	}
@@ -155,7 +165,9 @@ func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 		}
 	case o.pid != 0:
 		title = fmt.Sprintf("process %d", o.pid)
-		p, err = o.attach(stderr)
+		if p, err = o.attach(stderr); err == nil {
+			sources.Owners.Note(o.user)
+		}
 	default:
 		title = strings.Join(args[:min(len(args), 3)], " ")
 		if n := len(args) - 3; n > 0 {
@@ -253,9 +265,12 @@ func (o *profileOptions) show(p *profile.Profile, title string, outputs []profil
 	for _, note := range p.Notes {
 		fmt.Fprintf(stderr, "footfall: %s\n", note)
 	}
+	if p.NoCallers != "" && slices.ContainsFunc(outputs, func(o profileOutput) bool { return o.Callers }) {
+		fmt.Fprintf(stderr, "footfall: %s\n", p.NoCallers)
+	}
 	r := &profile.Report{Profile: p, Graph: profile.NewGraph(p), Title: title, Top: o.top}
 	o.setUp(r, sources)
-	return writeProfile(r, outputs, stdout)
+	return writeProfile(r, outputs, sources, stdout)
 }
 
 func (o *profileOptions) setUp(r *profile.Report, sources *report.Sources) {
@@ -276,16 +291,33 @@ func (o *profileOptions) setUp(r *profile.Report, sources *report.Sources) {
 	}
 	r.Open = func(name string) (io.ReadCloser, error) {
 		path, _ := sources.Resolve("", name)
-		return os.Open(path)
+		text, err := sources.Read(path)
+		return io.NopCloser(bytes.NewReader(text)), err
 	}
 }
 
-func writeProfile(r *profile.Report, outputs []profileOutput, stdout io.Writer) error {
+// writeProfileFile writes a file; with sources that not everybody may read it is for
+// us only.
+func writeProfileFile(r *profile.Report, out profileOutput, sources *report.Sources) error {
+	var b bytes.Buffer
+	if err := r.Print(&b, out.Output); err != nil {
+		return err
+	}
+	if sources.HasReadPrivate() {
+		defer unix.Umask(unix.Umask(0o077))
+	}
+	return output.Write(out.target, func(w io.Writer) error {
+		_, err := b.WriteTo(w)
+		return err
+	})
+}
+
+func writeProfile(r *profile.Report, outputs []profileOutput, sources *report.Sources, stdout io.Writer) error {
 	var failed []error
 	for _, out := range outputs {
 		if out.target != "-" {
 			r.Color = false
-			failed = append(failed, report.WriteFile(out.target, func(w io.Writer) error { return r.Print(w, out.Output) }))
+			failed = append(failed, writeProfileFile(r, out, sources))
 			continue
 		}
 		_, r.Color = textStyle(stdout)
@@ -302,7 +334,7 @@ func (o *profileOptions) runProgram(cmd *cobra.Command, args []string, stdout, s
 	defer stop()
 	program := exec.CommandContext(ctx, args[0], args[1:]...)
 	program.Cancel = func() error { return program.Process.Signal(syscall.SIGTERM) }
-	program.Stdin, program.Stdout, program.Stderr = cmd.InOrStdin(), stdout, stderr
+	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
 	// Ctrl-C is for the program. What it does then is still of interest.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT)
@@ -340,15 +372,22 @@ func (o *profileOptions) attach(stderr io.Writer) (*profile.Profile, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.duration)
 		defer cancel()
-	} else if f, ok := stderr.(*os.File); ok && terminalWidth(f) > 0 {
+	} else if output.Terminal(stderr) != nil {
 		fmt.Fprintf(stderr, "footfall: sampling process %d, Ctrl-C ends it\n", o.pid)
+	}
+	if target, err := proc.Open(o.pid); err == nil { // else sampling will say what is wrong
+		o.user, err = target.User()
+		target.Close()
+		if err != nil {
+			return nil, err
+		}
 	}
 	return profile.Record(ctx, o.pid, o.record)
 }
 
 // read reads profiles that are in files.
 func (o *profileOptions) read(names []string, stderr io.Writer) (*profile.Profile, error) {
-	files, err := profile.ReadFiles(names, o.event)
+	files, err := profile.ReadFiles(names, o.event, &o.sources.Owners)
 	if err != nil {
 		return nil, err
 	}
@@ -389,5 +428,5 @@ func (o *profileOptions) compare(args []string, outputs []profileOutput, sources
 	}
 	r.Title, r.Top = titles[0]+" → "+titles[1], o.top
 	o.setUp(r, sources)
-	return writeProfile(r, outputs, stdout)
+	return writeProfile(r, outputs, sources, stdout)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/gcov"
+	"footfall/output"
 	"footfall/report"
 )
 
@@ -121,6 +121,7 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 		},
 	}
 	o.define(cmd)
+	defineMaxInput(cmd.Flags())
 	return cmd
 }
 
@@ -192,7 +193,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 
 	// A report lives for a moment and holds little: collecting garbage rarely
 	// saves a fifth of the time.
-	defer debug.SetGCPercent(debug.SetGCPercent(1600))
+	defer collectLate(1600)()
 	objects, err := report.Find(paths, o.objectDirs, p.sources)
 	if err != nil {
 		return err
@@ -258,9 +259,6 @@ func (p *printer) parse() (err error) {
 	if p.sourceDate, err = sourceDate(); err != nil {
 		return err
 	}
-	if p.exclusions, err = report.NewExclusions(p.reportOptions.exclude.ExcludeOptions); err != nil {
-		return err
-	}
 	for _, s := range p.reportOptions.outputs {
 		out, err := report.ParseOutput(s)
 		if err != nil {
@@ -289,7 +287,11 @@ func (p *printer) parse() (err error) {
 		}
 		p.thresholds = append(p.thresholds, t)
 	}
-	p.sources, err = report.NewSources(p.reportOptions.sources)
+	if p.sources, err = report.NewSources(p.reportOptions.sources); err != nil {
+		return err
+	}
+	p.reportOptions.exclude.ReadFile = p.sources.Read
+	p.exclusions, err = report.NewExclusions(p.reportOptions.exclude.ExcludeOptions)
 	return err
 }
 
@@ -298,7 +300,8 @@ func (p *printer) print(set *coverage.Set) error {
 	if !p.sourceDate.IsZero() {
 		p.made = p.sourceDate
 	}
-	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: p.made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches}
+	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: p.made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches, ReadSource: p.sources.Read}
+	r.Private = slices.ContainsFunc(p.outputs, report.Output.ShowsSources) && p.sources.Private(set)
 	if p.diff != nil {
 		r.Patch = report.NewPatch(p.diff, set, p.excluded, p.sources)
 		patchNotes(p.stderr, r, p.verbose)
@@ -390,7 +393,7 @@ func patchNotes(w io.Writer, r *report.Report, all bool) {
 func judge[T any](w io.Writer, thresholds []T, unseen int, miss func(T) string) error {
 	missed := unseen > 0 && len(thresholds) > 0
 	if missed {
-		fmt.Fprintf(w, "footfall: %s could not be read, or not to the end: what they cover is not known, no threshold can be said to be met\n", plural(unseen, "input"))
+		fmt.Fprintf(w, "footfall: %s cannot be read to the end, empty or without notes: what they cover is not known, no threshold can be said to be met\n", plural(unseen, "input"))
 	}
 	for _, t := range thresholds {
 		if m := miss(t); m != "" {
@@ -407,16 +410,16 @@ func judge[T any](w io.Writer, thresholds []T, unseen int, miss func(T) string) 
 // textStyle returns the width of text for w, 0 for any, and whether to use
 // colours: those of a terminal.
 func textStyle(w io.Writer) (width int, color bool) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0, false
-	}
-	width = terminalWidth(f)
+	width = terminalWidth(w)
 	return width, width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// terminalWidth returns the columns of a terminal, 0 if f is none.
-func terminalWidth(f *os.File) int {
+// terminalWidth returns the columns of the terminal behind w, 0 if there is none.
+func terminalWidth(w io.Writer) int {
+	f := output.Terminal(w)
+	if f == nil {
+		return 0
+	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	switch {
 	case err != nil:

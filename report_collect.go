@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"footfall/coverage"
 	"footfall/gcov"
+	"footfall/output"
 	"footfall/report"
 )
 
@@ -23,7 +23,7 @@ func collect(objects *report.Objects, sources *report.Sources, test string, stde
 func gather(objects *report.Objects, sources *report.Sources, test string, stderr io.Writer) (*coverage.Set, []report.Problem, gcov.Stats) {
 	var sum coverage.Sum
 	units := newProgress(stderr, "units")
-	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: sources.Resolve, Progress: units.show})
+	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: sources.Resolve, Progress: units.show, Built: sources.NoteBuilt, Owners: &sources.Owners})
 	units.end()
 	if test != "" {
 		for _, f := range set.Files {
@@ -51,8 +51,8 @@ type progress struct {
 
 func newProgress(w io.Writer, things string) *progress {
 	p := &progress{things: things, begin: time.Now()}
-	if f, ok := w.(*os.File); ok && terminalWidth(f) > 0 {
-		p.w = w
+	if f := output.Terminal(w); f != nil {
+		p.w = f
 	}
 	return p
 }

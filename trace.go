@@ -2,12 +2,10 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path"
 	"strconv"
 	"strings"
@@ -339,7 +337,7 @@ func (o *traceOptions) options() (patch.Options, error) {
 
 // trace records until something ends it.
 func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) error {
-	sites, libraries, err := o.sites(p, nil, true, cmd.ErrOrStderr())
+	sites, libraries, err := o.sites(p, nil, awaitAll, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.traceProbes(cmd, p, options, none, release)
 	}
@@ -359,20 +357,30 @@ func (o *traceOptions) newRecorder(cmd *cobra.Command, h *trace.Header, options 
 	clock := patch.NewClock()
 	options.Filter.MinTime = clock.Ticks(o.minDuration)
 	h.Start, h.Exits = clock.Start.UnixNano(), options.Mode == patch.Exits || options.Mode == patch.Filtered
+	h.Filter = o.filter(options)
 	r := &recorder{o: o, options: options, header: h, known: make(map[fileSite]int32), clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
 	r.try = r.tryChange
 	return r
+}
+
+// filter is what a recording leaves out.
+func (o *traceOptions) filter(options patch.Options) trace.Filter {
+	f := options.Filter
+	return trace.Filter{Roots: f.Roots, Depth: f.Depth, MinTime: uint64(o.minDuration), Period: f.Period}
 }
 
 // record switches on by open, lets go by release what has been started, and records
 // until something ends it.
 func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err error) {
 	// Signals must not end footfall before it has restored the program.
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := untilSignal()
 	defer cancel()
 	defer func() { err = errors.Join(err, r.closePrograms()) }()
 	if err := open(); err != nil {
 		return err
+	}
+	if r.p != nil {
+		sayTracers(r.p, r.stderr)
 	}
 	requests, control, err := serveControl(r.header.PID)
 	if err != nil {
@@ -391,6 +399,7 @@ func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err e
 		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
+		defer r.discard()
 	}
 	for _, t := range r.programs {
 		r.begin(t)
@@ -403,7 +412,7 @@ func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err e
 		r.follows.end()
 	}
 	for _, t := range r.programs {
-		if err := t.session.SwitchOff(); err != nil {
+		if err := errors.Join(t.session.SwitchOff(), t.detachLate(r.stderr)); err != nil {
 			return err
 		}
 		t.libraries.sayUnanswered(t.session)

@@ -81,7 +81,7 @@ func (o *traceOptions) traceFollowing(cmd *cobra.Command, args []string, options
 func (r *recorder) adopt(p *proc.Process) error {
 	w := r.follows
 	// What does not fit in one program may be for another one.
-	sites, libraries, err := r.o.sites(p, nil, true, io.Discard)
+	sites, libraries, err := r.o.sites(p, nil, awaitNamed, io.Discard)
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		w.untraced[p.Name]++
 		return errNothing
@@ -188,7 +188,7 @@ func (r *recorder) leave(pid int) {
 	}
 	r.addLost(t)
 	r.addChildren(t)
-	if err := t.session.CloseEnded(); err != nil {
+	if err := errors.Join(t.session.CloseEnded(), t.closeLate()); err != nil {
 		fmt.Fprintf(r.stderr, "footfall: process %d (%s): %v\n", t.p.PID, t.p.Name, err)
 	}
 	t.libraries.sayUnanswered(t.session)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
@@ -177,7 +176,7 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := untilSignal()
 	defer cancel()
 	r := &kernelRecorder{options: options, symbols: symbols, functions: make(map[*ftrace.Symbol]uint32), threads: make(map[int]*kernelThread), counts: make(map[uint32]uint64)}
 	r.recorder = recorder{o: o, stderr: cmd.ErrOrStderr()}
@@ -187,6 +186,7 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
+		defer r.discard()
 	}
 	begin := time.Now()
 	if r.session, err = ftrace.Open(options); err != nil {
@@ -382,7 +382,7 @@ func (o *callersOptions) countKernel(cmd *cobra.Command, function string) (err e
 	if err != nil {
 		return err
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := untilSignal()
 	defer cancel()
 	begin, stderr := time.Now(), cmd.ErrOrStderr()
 	session, err := ftrace.Open(ftrace.Options{Functions: globs, Stacks: true, BufferSize: o.buffer << 20})

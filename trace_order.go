@@ -16,6 +16,7 @@ import (
 // A queue has events of a thread, by time.
 type queue struct {
 	thread trace.Thread
+	late   bool          // by uprobes, besides
 	number int           // of queues that were made: of equal times the first one's comes first
 	events []trace.Event // words follow the event whose they are
 	given  int           // events of these
@@ -23,17 +24,20 @@ type queue struct {
 }
 
 // queue returns that of a thread.
-func (r *recorder) queue(thread trace.Thread) *queue {
-	if r.last != nil && r.last.thread == thread {
+func (r *recorder) queue(thread trace.Thread) *queue { return r.queueOf(thread, false) }
+
+// queueOf returns that of a thread, or the one of its events by uprobes besides.
+func (r *recorder) queueOf(thread trace.Thread, late bool) *queue {
+	if r.last != nil && r.last.thread == thread && r.last.late == late {
 		return r.last
 	}
 	for _, q := range r.queues {
-		if q.thread == thread {
+		if q.thread == thread && q.late == late {
 			r.last = q
 			return q
 		}
 	}
-	q := &queue{thread: thread, number: r.queued}
+	q := &queue{thread: thread, late: late, number: r.queued}
 	r.last = q
 	r.queued++
 	if n := len(r.spare); n > 0 {

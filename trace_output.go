@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"footfall/input"
+	"footfall/output"
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/profile"
@@ -22,19 +23,21 @@ import (
 )
 
 // openOutputs opens what --output asks for.
-func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) error {
+func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) (err error) {
+	defer func() {
+		if err != nil {
+			r.discard()
+		}
+	}()
 	var outputs []trace.Output
 	width, _ := textStyle(stdout)
 	for _, text := range r.o.outputs {
 		format, file, _ := strings.Cut(text, "=")
 		w := stdout
 		if file != "" && file != "-" {
-			f, err := os.Create(file)
-			if err != nil {
+			if w, err = r.createOutput(format, file); err != nil {
 				return err
 			}
-			r.files = append(r.files, f)
-			w = f
 		} else if width > 0 && slices.Contains([]string{"html", "perfetto", "pprof"}, format) {
 			return usageError(fmt.Errorf("--output %s is not for terminals: %s=FILE", format, format))
 		} else if width > 0 && format == "graph" {
@@ -63,12 +66,33 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) error {
 	}
 	if r.excerpt != nil {
 		for i, out := range outputs {
-			outputs[i] = trace.Filtered(out, r.excerpt.filter)
+			outputs[i] = trace.Filtered(out, &r.excerpt.filter, r.excerpt.root)
 		}
 	}
 	r.builder = trace.NewBuilder(r.header, outputs...)
 	r.onlyRaw = len(outputs) == 0
 	return nil
+}
+
+// createOutput begins a file. It appears when it is complete, but of formats that
+// can be read while they grow.
+func (r *recorder) createOutput(format, name string) (io.Writer, error) {
+	f, err := output.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	r.files = append(r.files, f)
+	if r.o.read == "" && slices.Contains([]string{"raw", "graph", "json"}, format) {
+		err = f.Show()
+	}
+	return f, err
+}
+
+// discard forgets outputs that have not been closed.
+func (r *recorder) discard() {
+	for _, f := range r.files {
+		f.Discard()
+	}
 }
 
 // An htmlPage makes a page of what pprof gets.
@@ -98,6 +122,9 @@ func (r *recorder) close(lost uint64) error {
 	}
 	err := errors.Join(rawErr, r.closeBuilder(lost))
 	for _, f := range r.files {
+		if err != nil {
+			f.Discard()
+		}
 		err = errors.Join(err, f.Close())
 	}
 	if errors.Is(err, unix.EPIPE) {
@@ -119,7 +146,7 @@ func (r *recorder) closeBuilder(lost uint64) error {
 	s, err := r.builder.Close(lost)
 	r.screen.sayUnseen(r.stderr)
 	if s.Calls == 0 && !r.recorded {
-		fmt.Fprintf(r.stderr, "footfall: no calls%s\n", whySilent(r.p))
+		fmt.Fprintf(r.stderr, "footfall: no calls%s\n", cmp.Or(r.excerpt.whyNone(), whySilent(r.p)))
 	}
 	if s.Lost > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %d events were dropped: they came faster than they could be read; select fewer functions, use --sample, or a larger --buffer\n", s.Lost)
@@ -128,7 +155,14 @@ func (r *recorder) closeBuilder(lost uint64) error {
 		fmt.Fprintf(r.stderr, "footfall: %d exits had no entry: of calls that were dropped, or on other stacks\n", s.Unmatched)
 	}
 	if s.Cut > 0 {
-		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not seen: longjmp, exceptions, still running, or dropped; no time is counted\n", counted(int(s.Cut), "call", "calls"))
+		where := "or on a stack from malloc"
+		if r.uprobes {
+			where = "or deeper than 64 within each other"
+		}
+		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not seen: still running, dropped, %s; no time is counted\n", counted(int(s.Cut), "call", "calls"), where)
+	}
+	if s.Left > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %s left by longjmp or an exception: the time is that until the next event of the thread\n", counted(int(s.Left), "call was", "calls were"))
 	}
 	return err
 }
@@ -158,7 +192,7 @@ func (r *recorder) printCounts(w io.Writer, counts []uint64) error {
 
 // replay is --read.
 func (o *traceOptions) replay(cmd *cobra.Command) error {
-	f, err := os.Open(o.read)
+	f, err := input.OpenGiven(o.read)
 	if err != nil {
 		return err
 	}
@@ -174,6 +208,7 @@ func (o *traceOptions) replay(cmd *cobra.Command) error {
 	if err := r.openOutputs(context.Background(), cmd.OutOrStdout()); err != nil {
 		return err
 	}
+	defer r.discard()
 	passes := &passes{r: r, seen: make(map[int]bool)}
 	lost, err := in.Read(func(t trace.Thread, events []trace.Event) {
 		if len(events) == 0 {
@@ -216,7 +251,7 @@ func (p *passes) add(t trace.Thread, events []trace.Event) {
 	p.thread = t.ID
 	p.seen[t.ID] = true
 	for i := range events {
-		if !events[i].Word {
+		if !events[i].Word && !events[i].Gap {
 			p.last = max(p.last, events[i].Time)
 		}
 	}
@@ -243,12 +278,23 @@ func (o *traceOptions) choose(h *trace.Header) (*excerpt, error) {
 	case o.minDuration > 0 && !h.Exits:
 		return nil, fmt.Errorf("--min-duration: %s has no durations: record with --exits", o.read)
 	}
-	c := &excerpt{selection: s, header: h, filter: trace.Filter{Depth: o.depth, MinTime: uint64(o.minDuration)}}
-	if len(s.roots) > 0 {
-		c.filter.Root = func(function uint32) bool { return c.fits(s.roots, function) }
-	}
-	return c, nil
+	return &excerpt{selection: s, header: h, filter: trace.Filter{Roots: len(s.roots) > 0, Depth: o.depth, MinTime: uint64(o.minDuration)}}, nil
 }
+
+// whyNone says that no function of the recording was chosen, if that is so.
+func (c *excerpt) whyNone() string {
+	if c == nil || len(c.take)+len(c.leave) == 0 {
+		return ""
+	}
+	c.events(nil) // decides of all functions
+	if slices.Contains(c.takes, true) {
+		return ""
+	}
+	return fmt.Sprintf(": none of its %s fits", counted(len(c.header.Functions), "function", "functions"))
+}
+
+// root tells whether the function of a call is one of --graph-from.
+func (c *excerpt) root(call *trace.Call) bool { return c.fits(c.roots, call.Function) }
 
 func (c *excerpt) fits(patterns []patch.Pattern, function uint32) bool {
 	f := &c.header.Functions[function]
@@ -268,6 +314,9 @@ func (c *excerpt) events(events []trace.Event) []trace.Event {
 	}
 	taken := false
 	return slices.DeleteFunc(events, func(e trace.Event) bool {
+		if e.Gap {
+			return false
+		}
 		if !e.Word {
 			taken = int(e.Function) < len(c.takes) && c.takes[e.Function]
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"footfall/output"
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/trace"
@@ -32,7 +34,7 @@ type recorder struct {
 	onlyRaw   bool // calls are not made of events: --read does that, too
 	recorded  bool // there are events in the raw file
 	raw       *trace.RawWriter
-	files     []*os.File
+	files     []*output.File
 	excerpt   *excerpt        // of --read; nil: all
 	screen    *screen         // nil: the graph is not shown on a terminal
 	ordered   bool            // by time, over all threads
@@ -46,6 +48,7 @@ type recorder struct {
 	stderr    io.Writer
 	// launched: the program was started for the trace, so that its end is no news.
 	launched bool
+	uprobes  bool         // all events are of uprobes
 	requests chan request // of --set
 	try      func(*traceChange) (string, error)
 	paused   bool            // by --set: nothing is to be switched on
@@ -54,7 +57,7 @@ type recorder struct {
 	watcher  *proc.Sampler   // then it tells of them, if that is permitted
 	started  int             // of these
 
-	lost     [2]uint64 // events, and calls of threads without a place
+	lost     [3]uint64 // events, calls of threads without a place, and of those without a thread pointer
 	children [2]int    // that have recorded, and that have not
 	counts   []uint64  // by the number of the function
 }
@@ -65,6 +68,8 @@ type traced struct {
 	p         *proc.Process
 	session   *patch.Session
 	libraries *libraries
+	late      *probes // nil: none
+	lateClock twoClocks
 	sites     int     // that were selected
 	numbers   []int32 // of functions, by the id of the site; -1: none
 	// program and exec tell its threads from others', where programs are followed.
@@ -83,6 +88,13 @@ type fileSite struct {
 // endSignals end a recording. With SIGPIPE the reader of the output has gone.
 var endSignals = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE}
 
+// untilSignal returns a context that they end, but for those that footfall is to
+// ignore: below nohup it goes on.
+func untilSignal() (context.Context, context.CancelFunc) {
+	signals := slices.DeleteFunc(slices.Clone(endSignals), func(s os.Signal) bool { return s != unix.SIGPIPE && signal.Ignored(s) })
+	return signal.NotifyContext(context.Background(), signals...)
+}
+
 // open switches the functions of a program on. The files are its then.
 func (r *recorder) open(p *proc.Process, sites []*patch.Site, libraries *libraries) (*traced, error) {
 	options := r.options
@@ -98,6 +110,7 @@ func (r *recorder) open(p *proc.Process, sites []*patch.Site, libraries *librari
 		return nil, err
 	}
 	t := &traced{p: p, session: session, libraries: libraries, sites: len(sites)}
+	libraries.roomless = func(fresh []*patch.Image) (int, error) { return r.watchLate(t, fresh) }
 	r.programs = append(r.programs, t)
 	r.addFunctions(t)
 	return t, nil
@@ -140,6 +153,9 @@ func (r *recorder) numberFunctions(t *traced) {
 func (r *recorder) addFunctions(t *traced) {
 	before := len(r.header.Functions)
 	r.numberFunctions(t)
+	if t.lateSession() != nil {
+		r.numberProbes(t.late)
+	}
 	r.tellFunctions(before)
 }
 
@@ -162,6 +178,17 @@ func (r *recorder) begin(t *traced) {
 			break
 		}
 		fmt.Fprintf(r.stderr, "footfall: %s is not traced: %s\n", site.Name(), why)
+	}
+	r.sayExitWays(t.session.ExitWays())
+}
+
+// sayExitWays says of how many functions the exits have no room for jumps.
+func (r *recorder) sayExitWays(byReturn, not int) {
+	if byReturn > 0 {
+		fmt.Fprintf(r.stderr, "footfall: of %s no jump fits at some exit: return addresses are replaced\n", counted(byReturn, "function", "functions"))
+	}
+	if not > 0 {
+		fmt.Fprintf(r.stderr, "footfall: of %s exits cannot be seen, entries are\n", counted(not, "function", "functions"))
 	}
 }
 
@@ -267,6 +294,9 @@ func (r *recorder) read(end bool) int {
 		_, waits := t.session.Noticed()
 		return waits
 	})
+	if slices.ContainsFunc(r.programs, func(t *traced) bool { return t.lateSession() != nil }) {
+		until -= min(until, settled)
+	}
 	if r.ordered && !waits {
 		r.order(until, end)
 	}
@@ -278,6 +308,7 @@ func (r *recorder) readOf(t *traced) int {
 	n := t.session.Read(func(thread proc.Thread, events []patch.Event) {
 		r.take(r.thread(t, thread), r.convert(events, t.numbers))
 	})
+	n += r.readLate(t)
 	r.total += uint64(n)
 	return n
 }
@@ -300,11 +331,20 @@ func (r *recorder) convert(events []patch.Event, numbers []int32) []trace.Event 
 			}
 			continue
 		}
-		id := e.ID &^ patch.ExitFlag
+		if e.ID&patch.GapFlag != 0 {
+			converted[n] = trace.Event{Gap: true, Exit: e.ID&patch.ExitFlag != 0}
+			n++
+			continue
+		}
+		id := e.ID & patch.IDMask
 		if dropped = int(id) >= len(numbers) || numbers[id] < 0; dropped {
 			continue
 		}
-		converted[n] = trace.Event{Time: clock.Nanos(e.Time), Function: uint32(numbers[id]), Exit: e.ID&patch.ExitFlag != 0, Stack: e.Stack}
+		converted[n] = trace.Event{
+			Time: clock.Nanos(e.Time), Function: uint32(numbers[id]), Stack: e.Stack, Exit: e.ID&patch.ExitFlag != 0,
+			NoExit: e.ID&patch.NoExitFlag != 0, Root: e.ID&patch.RootFlag != 0, Whole: e.ID&(patch.WholeFlag|patch.ExitFlag) == patch.WholeFlag,
+			Jump: e.ID&(patch.JumpFlag|patch.ExitFlag) == patch.JumpFlag|patch.ExitFlag,
+		}
 		n++
 	}
 	return converted[:n]
@@ -362,7 +402,7 @@ func (o *traceOptions) takesThread(id int, name string) bool {
 // upTo returns as many of the events as --events wants; words are not counted.
 func (r *recorder) upTo(events []trace.Event) []trace.Event {
 	for i, e := range events {
-		if e.Word {
+		if e.Word || e.Gap {
 			continue
 		}
 		if r.given == r.o.events {
@@ -377,7 +417,7 @@ func (r *recorder) upTo(events []trace.Event) []trace.Event {
 func (r *recorder) closePrograms() error {
 	var failed []error
 	for _, t := range r.programs {
-		failed = append(failed, t.session.Close())
+		failed = append(failed, t.session.Close(), t.closeLate())
 		t.libraries.Close()
 		if t.p != r.p {
 			t.p.Close()
@@ -451,21 +491,34 @@ func (r *recorder) sayPlaceless() {
 	if calls := r.lost[1]; calls > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %s not recorded: more than 1024 threads at once, or more that ended than could be read\n", counted(int(calls), "call was", "calls were"))
 	}
+	if calls := r.lost[2]; calls > 0 {
+		fmt.Fprintf(r.stderr, "footfall: %s not recorded, of threads that have no thread pointer\n", counted(int(calls), "call was", "calls were"))
+	}
 }
 
 func (r *recorder) addLost(t *traced) {
 	events, threads := t.session.Lost()
 	r.lost[0] += events
 	r.lost[1] += threads
+	r.lost[2] += t.session.Pointerless()
+	if late := t.lateSession(); late != nil {
+		events, threads, _ := late.Lost()
+		r.lost[0] += events
+		r.lost[1] += threads
+	}
 }
 
 // addCounts adds what --count has counted.
 func (r *recorder) addCounts(t *traced) {
 	r.numberFunctions(t) // those, too, of which some could not be switched on
+	if t.lateSession() != nil {
+		r.numberProbes(t.late)
+	}
 	r.counts = append(r.counts, make([]uint64, len(r.header.Functions)-len(r.counts))...)
 	for id, n := range t.session.Counts() {
 		r.counts[t.numbers[id]] += n
 	}
+	r.addLate(t)
 	r.placeNamesakes(t)
 }
 

@@ -11,9 +11,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"footfall/output"
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/trace"
+)
+
+// An await says for what is waited where nothing fits.
+type await int
+
+// Awaits.
+const (
+	awaitNothing await = iota
+	awaitNamed         // libraries that patterns name
+	awaitAll           // any library, of a program that loads some
 )
 
 // noSites tells that no function has room for a jump.
@@ -22,7 +33,7 @@ type noSites struct{ error }
 // sites finds and selects those of the process, now and, by what it returns
 // besides, of libraries that are loaded later. There are none, and no error,
 // where patterns are for libraries that are awaited.
-func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr io.Writer) ([]*patch.Site, *libraries, error) {
+func (o *traceOptions) sites(p *proc.Process, only []string, await await, stderr io.Writer) ([]*patch.Site, *libraries, error) {
 	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom, o.args)
 	if err != nil {
 		return nil, nil, usageError(err)
@@ -33,7 +44,7 @@ func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr 
 	awaited := l.awaited()
 	switch {
 	case err != nil:
-	case len(sites) > 0, await && len(awaited) > 0 && (all > 0 || len(awaited) == len(l.selection.take)):
+	case len(sites) > 0, await != awaitNothing && len(awaited) > 0 && (all > 0 || len(awaited) == len(l.selection.take)), await == awaitAll && l.mayCome():
 		l.sayUnfit(awaited)
 		return sites, l, nil
 	case all > 0:
@@ -56,6 +67,20 @@ func (o *traceOptions) sites(p *proc.Process, only []string, await bool, stderr 
 	return nil, nil, &noSites{err}
 }
 
+// mayCome tells whether patterns that fit nothing now may fit a library which the program
+// loads later.
+func (l *libraries) mayCome() bool {
+	if len(l.selection.take)+len(l.selection.roots) == 0 || narrow(l.Modules) || !l.loads() {
+		return false
+	}
+	w := &probes{p: l.p, modules: l.Modules}
+	w.aim(l.selection)
+	return len(w.choose(l.All())) == 0
+}
+
+// loads tells whether the program loads libraries.
+func (l *libraries) loads() bool { return slices.ContainsFunc(l.All(), (*patch.Image).LoadsLibraries) }
+
 // narrow tells whether the program is one of 32 bits.
 func narrow(modules *patch.Modules) bool {
 	return slices.ContainsFunc(modules.All(), func(i *patch.Image) bool { return i.IsProgram() && i.Narrow() })
@@ -73,13 +98,17 @@ func (l *libraries) sayUnfit(awaited []patch.Pattern) {
 	for _, p := range awaited {
 		fmt.Fprintf(l.stderr, "footfall: %s is not loaded yet\n", p.NamesLibrary())
 	}
+	yet := ""
+	if l.loads() {
+		yet = " yet"
+	}
 	say := func(flag string, p patch.Pattern) {
 		fits := func(i *patch.Image) bool {
 			sites, _, _ := i.Sites()
 			return slices.ContainsFunc(sites, func(s *patch.Site) bool { return p.Matches(l.p, s) })
 		}
 		if p.NamesLibrary() == "" && !slices.ContainsFunc(l.All(), fits) {
-			fmt.Fprintf(l.stderr, "footfall: no function that can be traced fits %s '%s'\n", flag, p)
+			fmt.Fprintf(l.stderr, "footfall: no function that can be traced fits %s '%s'%s\n", flag, p, yet)
 		}
 	}
 	for _, p := range l.selection.take {
@@ -106,6 +135,9 @@ type libraries struct {
 	said      map[string]bool // paths of libraries that were said to be loaded
 
 	gone func([]*patch.Image) // called when images have been unloaded, before others can be in their place
+
+	// roomless watches functions of libraries that have no room, and returns how many.
+	roomless func([]*patch.Image) (int, error)
 
 	followsChains bool // what chains need besides is to be switched on, too
 	next          time.Time
@@ -159,16 +191,22 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 	defer func() { l.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
 	fresh, n, err := l.follow(session)
 	session.Answer(notice)
-	var names []string
-	for _, i := range fresh {
-		names = append(names, filepath.Base(i.Path))
-	}
+	names := imageNames(fresh)
 	if err != nil && l.p.Check() == nil {
-		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", strings.Join(names, ", "), err)
+		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", names, err)
 	} else if n > 0 && !l.told(fresh) {
-		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", strings.Join(names, ", "), counted(n, "more function", "more functions"))
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", names, counted(n, "more function", "more functions"))
 	}
 	return n > 0
+}
+
+// imageNames are the names of files, for a message.
+func imageNames(images []*patch.Image) string {
+	var names []string
+	for _, i := range images {
+		names = append(names, filepath.Base(i.Path))
+	}
+	return strings.Join(names, ", ")
 }
 
 // sayUnanswered says, at the end, what may be missing.
@@ -200,14 +238,20 @@ func (l *libraries) follow(session *patch.Session) (fresh []*patch.Image, n int,
 	if err != nil {
 		return fresh, 0, err
 	}
-	if len(sites) == 0 {
+	watched, problem := 0, error(nil)
+	if l.roomless != nil {
+		watched, problem = l.roomless(fresh)
+	}
+	if problem != nil { // also if the process has ended by now
+		fmt.Fprintf(l.stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", imageNames(fresh), problem)
+	} else if len(sites)+watched == 0 {
 		l.sayRoomless(fresh)
 	}
 	if l.paused {
-		sites = nil
+		sites, watched = nil, 0
 	}
 	n, err = session.Add(sites, l.undescribed(fresh, l.stderr)...)
-	return fresh, n, err
+	return fresh, n + watched, err
 }
 
 // told tells whether all of the images have been said to be loaded before, and notes
@@ -225,7 +269,7 @@ func (l *libraries) told(images []*patch.Image) bool {
 func (l *libraries) sayRoomless(images []*patch.Image) {
 	for _, i := range images {
 		if slices.ContainsFunc(l.selection.take, func(p patch.Pattern) bool { return p.NamesLibrary() != "" && p.In(i.Path) }) && !l.told([]*patch.Image{i}) {
-			fmt.Fprintf(l.stderr, "footfall: %s loaded: it has no function that fits and has room for a jump\n", filepath.Base(i.Path))
+			fmt.Fprintf(l.stderr, "footfall: %s loaded: it has no function that fits\n", filepath.Base(i.Path))
 		}
 	}
 }
@@ -280,7 +324,7 @@ func (o *traceOptions) listTarget(cmd *cobra.Command, target string, only []stri
 
 func (o *traceOptions) printSites(cmd *cobra.Command, p *proc.Process, only []string) error {
 	w := cmd.OutOrStdout()
-	sites, libraries, err := o.sites(p, only, false, cmd.ErrOrStderr())
+	sites, libraries, err := o.sites(p, only, awaitNothing, cmd.ErrOrStderr())
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.printProbes(w, p, only, none)
 	}
@@ -300,6 +344,6 @@ func listSites(w io.Writer, p *proc.Process, sites []*patch.Site) {
 		if file != "" {
 			source = fmt.Sprintf("%s:%d", file, line)
 		}
-		fmt.Fprintf(w, "%-14x %4d %7d  %-40s %s\n", s.Addr, s.Site.Size, s.Function.Size, s.Name(), source)
+		fmt.Fprintf(w, "%-14x %4d %7d  %-40s %s\n", s.Addr, s.Site.Size, s.Function.Size, output.Printable(s.Name()), output.Printable(source))
 	}
 }

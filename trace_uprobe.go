@@ -2,21 +2,20 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
 	"footfall/patch"
 	"footfall/proc"
 	"footfall/trace"
@@ -38,14 +37,17 @@ type probes struct {
 	paused    bool // by --set: nothing is to be recorded
 	exits     bool
 	session   *uprobe.Session
+	sharing   *sharing
 	next      time.Time
 	described map[*patch.Site][]trace.Argument
+	numbers   []int32               // of functions, by their ids
+	late      map[*patch.Image]bool // if there are any, only functions of these, as far as they have no room
 }
 
 // openProbes selects functions.
 func openProbes(p *proc.Process, s selection) (*probes, error) {
 	modules, _ := patch.OpenModules(p) // some files are not programs
-	w := &probes{p: p, modules: modules, on: make(map[uint32]bool), ids: make(map[fileSite]uint32), skipped: make(map[uint32]error), described: make(map[*patch.Site][]trace.Argument)}
+	w := newProbes(p, modules)
 	w.aim(s)
 	if w.sites = w.choose(modules.All()); len(w.sites) == 0 {
 		w.modules.Close()
@@ -53,9 +55,13 @@ func openProbes(p *proc.Process, s selection) (*probes, error) {
 		if !slices.ContainsFunc(modules.All(), named) {
 			return nil, errors.New("it has no symbols: functions have no names without them, or a separate debug file")
 		}
-		return nil, errors.New("no function in its symbol tables fits (one that was inlined everywhere is none)")
+		return nil, errors.New("no function in its symbol tables fits (one that was inlined everywhere is none); libraries that are loaded later are awaited by name: -f 'LIBRARY.so:FUNCTION'")
 	}
 	return w, nil
+}
+
+func newProbes(p *proc.Process, modules *patch.Modules) *probes {
+	return &probes{p: p, modules: modules, on: make(map[uint32]bool), ids: make(map[fileSite]uint32), skipped: make(map[uint32]error), described: make(map[*patch.Site][]trace.Argument)}
 }
 
 // aim sets what is to be selected. A pattern is for libraries if it names one, or
@@ -76,14 +82,27 @@ func (w *probes) aim(s selection) {
 func (w *probes) choose(images []*patch.Image) []*patch.Site {
 	var sites []*patch.Site
 	for _, i := range images {
+		if w.late != nil && !w.late[i] {
+			continue
+		}
+		room := make(map[uint64]bool)
+		roomy, _, _ := i.Sites()
+		for _, s := range roomy {
+			room[s.Function.Addr] = true
+		}
 		chosen := w.selection
 		if !i.IsProgram() {
-			if chosen = w.libraries; len(chosen.take) == 0 {
+			if chosen = w.libraries; len(chosen.take) == 0 && len(room) == 0 {
 				continue
 			}
 		}
 		for _, s := range i.Functions() {
-			if uprobe.IsCalled(s.Function.Name) && chosen.takes(w.p, s) {
+			// What has room is meant as it is where that is used.
+			has := room[s.Function.Addr]
+			if w.late != nil && has || !uprobe.IsCalled(s.Function.Name) {
+				continue
+			}
+			if has && w.selection.takes(w.p, s) || (i.IsProgram() || len(chosen.take) > 0) && chosen.takes(w.p, s) {
 				sites = append(sites, s)
 			}
 		}
@@ -100,19 +119,29 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 	if narrow(w.modules) && (o.Mode == uprobe.Exits || o.Mode == uprobe.Chains || len(w.selection.arguments) > 0) {
 		return errors.New("the kernel's uprobes can record and count its entries only: no exits, arguments or callers")
 	}
-	if w.session, err = uprobe.Open(o); err != nil {
+	w.session, err = uprobe.Open(o)
+	if unfollowed := (*uprobe.ChildrenError)(nil); errors.As(err, &unfollowed) {
+		fmt.Fprintf(stderr, "footfall: children made by fork are not recorded: %v\n", unfollowed)
+		o.Children = false
+		w.session, err = uprobe.Open(o)
+	}
+	if err != nil {
 		return err
 	}
+	w.sharing = newSharing(w.p, o.Children, w.exits)
 	sites := w.sites
 	w.sites = nil
 	for _, id := range w.add(sites, stderr) {
 		w.on[id] = true
 	}
-	if err = w.switchOn(); err == nil {
+	if !w.paused {
 		err = w.attach(w.list, stderr)
 	}
+	if err == nil {
+		err = w.switchOn()
+	}
 	n := w.watched()
-	if err == nil && n == 0 {
+	if err == nil && n == 0 && !w.paused {
 		err = errors.New("the kernel can watch none of these functions")
 	}
 	if err != nil {
@@ -124,6 +153,7 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 	}
 	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call%s\n",
 		w.p.PID, w.p.Name, counted(n, "function", "functions"), faster)
+	w.sharing.say(w.modules.Present(), stderr)
 	return nil
 }
 
@@ -140,7 +170,7 @@ func (w *probes) add(sites []*patch.Site, stderr io.Writer) (ids []uint32) {
 			}
 			w.ids[key] = id
 			w.sites = append(w.sites, s)
-			w.list = append(w.list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: id, Arguments: arguments})
+			w.list = append(w.list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: id, Arguments: arguments, OnlyProcess: w.sharing.onlyProcess(s.Image)})
 		}
 		w.list[id].Root = s.Root
 		ids = append(ids, id)
@@ -233,23 +263,11 @@ func (w *probes) update(stderr io.Writer) error {
 		return err
 	}
 	before := len(w.list)
-	for _, id := range w.add(w.choose(fresh), stderr) { // a file that is loaded again is watched already
-		w.on[id] = true
-	}
+	n, err := w.watch(w.choose(fresh), stderr)
 	if len(w.list) == before {
 		return nil
 	}
-	err := w.switchOn()
-	if err == nil && !w.paused {
-		err = w.attach(w.list[before:], stderr)
-	}
 	file := filepath.Base(w.sites[before].Image.Path)
-	n := 0
-	for _, p := range w.list[before:] {
-		if w.skipped[p.ID] == nil {
-			n++
-		}
-	}
 	if err != nil {
 		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not traced: %v\n", file, err)
 	} else if n > 0 && !w.paused {
@@ -258,12 +276,34 @@ func (w *probes) update(stderr io.Writer) error {
 	return nil
 }
 
+// watch watches further functions, and returns how many; of a file that is loaded again
+// they are watched already.
+func (w *probes) watch(sites []*patch.Site, stderr io.Writer) (n int, err error) {
+	before := len(w.list)
+	for _, id := range w.add(sites, stderr) {
+		w.on[id] = true
+	}
+	if len(w.list) == before {
+		return 0, nil
+	}
+	if !w.paused {
+		err = w.attach(w.list[before:], stderr)
+	}
+	err = errors.Join(err, w.switchOn())
+	for _, p := range w.list[before:] {
+		if w.skipped[p.ID] == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
 // reselect records other functions, or none, and returns how many it has switched on and off.
 func (w *probes) reselect(s selection, paused bool, stderr io.Writer) (on, off int, err error) {
 	before := *w
 	w.aim(s)
 	sites := w.choose(w.modules.Present())
-	if len(sites) == 0 && !paused {
+	if len(sites) == 0 && !paused && w.late == nil {
 		w.selection, w.libraries = before.selection, before.libraries
 		return 0, 0, errors.New("no function fits")
 	}
@@ -312,15 +352,22 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 	case err != nil:
 		return fmt.Errorf("%w; %w", none, err)
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := untilSignal()
 	defer cancel()
-	r := &probeRecorder{probes: w, names: make(map[int]string), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}}
+	r := &probeRecorder{probes: w, names: make(map[int]string), threads: make(map[int]trace.Thread), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0, uprobes: true}}
 	r.options, r.try = options, r.tryChange
-	if err := w.open(o.probeOptions(p, options), r.stderr); err != nil {
+	open := func() error { return w.open(o.probeOptions(p, options), r.stderr) }
+	if r.launched { // it would run in a circle meanwhile
+		err = p.WhileStopped(open)
+	} else {
+		err = open()
+	}
+	if err != nil {
 		w.modules.Close()
 		return fmt.Errorf("%w; %w", none, err)
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
+	sayTracers(p, r.stderr)
 	requests, control, err := serveControl(p.PID)
 	if err != nil {
 		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
@@ -329,12 +376,13 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 	}
 	r.requests = requests
 	r.from = monotonic()
-	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: w.exits}
-	r.numberProbes()
+	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: w.exits, Probes: true}
+	r.numberProbes(r.probes)
 	if !o.count {
 		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
 			return err
 		}
+		defer r.discard()
 	}
 	if err := r.nameThreads(); err != nil {
 		return err
@@ -346,11 +394,12 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 	if err := w.session.Detach(); err != nil {
 		return err
 	}
+	w.sharing.sayChildren(w.session, r.stderr)
 	if o.count {
 		byID, err := w.session.Counts()
 		counts := make([]uint64, len(r.header.Functions))
 		for id, n := range byID {
-			counts[r.numbers[id]] += n
+			counts[w.numbers[id]] += n
 		}
 		r.sayMissing()
 		return errors.Join(err, r.printCounts(cmd.OutOrStdout(), counts))
@@ -366,7 +415,7 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 func (o *traceOptions) probeOptions(p *proc.Process, options patch.Options) uprobe.Options {
 	u := uprobe.Options{
 		Mode: uprobe.Entries, BufferSize: min(o.buffer<<22, 1<<30), // one for all threads
-		Filter: probeFilter(o, options.Filter), Newest: o.newest, Arguments: len(o.args) > 0,
+		Filter: probeFilter(o, options.Filter), Newest: o.newest, Arguments: len(o.args) > 0, Children: o.follow,
 	}
 	switch options.Mode {
 	case patch.Counts:
@@ -442,7 +491,7 @@ func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
 			return "", err
 		}
 		before := len(r.header.Functions)
-		r.numberProbes()
+		r.numberProbes(r.probes)
 		r.tellFunctions(before)
 	}
 	*r.o = o
@@ -453,9 +502,9 @@ func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
 type probeRecorder struct {
 	recorder
 	probes  *probes
-	numbers []int32        // of functions, by their ids
 	from    uint64         // when it began
 	names   map[int]string // of threads
+	threads map[int]trace.Thread
 }
 
 // monotonic is the time of the kernel's events.
@@ -466,14 +515,14 @@ func monotonic() uint64 {
 }
 
 // numberProbes makes a list of the functions, or adds to it.
-func (r *probeRecorder) numberProbes() {
-	lines := len(r.probes.sites) < 50_000 && !r.o.count
-	for _, s := range r.probes.sites[len(r.numbers):] {
-		f := trace.Function{Name: s.Name(), Image: s.Image.Path, Arguments: r.probes.described[s]}
+func (r *recorder) numberProbes(w *probes) {
+	lines := len(w.sites) < 50_000 && !r.o.count
+	for _, s := range w.sites[len(w.numbers):] {
+		f := trace.Function{Name: s.Name(), Image: s.Image.Path, Arguments: w.described[s]}
 		if lines {
-			f.File, f.Line = s.Source(r.p)
+			f.File, f.Line = s.Source(w.p)
 		}
-		r.numbers = append(r.numbers, int32(len(r.header.Functions)))
+		w.numbers = append(w.numbers, int32(len(r.header.Functions)))
 		r.header.Functions = append(r.header.Functions, f)
 	}
 }
@@ -492,7 +541,7 @@ func (r *probeRecorder) look() error {
 		return err
 	}
 	before := len(r.header.Functions)
-	r.numberProbes()
+	r.numberProbes(r.probes)
 	r.tellFunctions(before)
 	if err := r.nameThreads(); err != nil {
 		return err
@@ -510,12 +559,18 @@ func (r *probeRecorder) nameThreads() error {
 	if err != nil || r.p.Check() != nil {
 		return nil // its end is noticed elsewhere
 	}
-	alive := make(map[int]bool)
+	known := make(map[int]bool)
 	for _, t := range threads {
-		alive[t.ID] = true
+		known[t.ID] = true
 		r.names[t.ID] = t.Name
 	}
-	return r.probes.session.Recycle(alive)
+	return r.probes.session.Recycle(func(tid int) bool {
+		if known[tid] {
+			return true
+		}
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", tid)) // of a child; threads have it, too
+		return err == nil
+	})
 }
 
 // settled is how late an event may be written: a program that writes it can be
@@ -528,11 +583,11 @@ func (r *probeRecorder) read(end bool) int {
 	until -= min(until, settled)
 	n := r.probes.session.Read(func(events []uprobe.Event) {
 		for _, e := range events {
-			if int(e.ID) >= len(r.numbers) || e.Time < r.from {
+			if int(e.ID) >= len(r.probes.numbers) || e.Time < r.from {
 				continue
 			}
 			q := r.queue(r.thread(e))
-			q.add(trace.Event{Time: e.Time - r.from, Function: uint32(r.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)})
+			q.add(trace.Event{Time: e.Time - r.from, Function: uint32(r.probes.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)})
 			for _, w := range e.Words {
 				q.add(trace.Event{Time: w, Word: true})
 			}
@@ -545,17 +600,35 @@ func (r *probeRecorder) read(end bool) int {
 
 // thread names the thread of an event. One that has ended before has the program's name.
 func (r *probeRecorder) thread(e uprobe.Event) trace.Thread {
-	if e.Name != "" {
-		return trace.Thread{ID: e.TID, Name: e.Name}
+	of, known := r.threads[e.TID]
+	if !known {
+		of.ID = e.TID
+		if process := r.probes.session.ProcessOf(e.TID); process != r.p.PID {
+			of.Process = process
+		}
+		r.threads[e.TID] = of
+	}
+	if of.Name = e.Name; of.Name != "" {
+		return of
 	}
 	if _, ok := r.names[e.TID]; !ok {
 		r.names[e.TID] = r.p.Name
+		if of.Process != 0 {
+			r.names[e.TID] = cmp.Or(threadName(of.Process, e.TID), r.p.Name)
+		}
 		threads, _ := r.p.Threads()
 		for _, t := range threads {
 			r.names[t.ID] = t.Name
 		}
 	}
-	return trace.Thread{ID: e.TID, Name: r.names[e.TID]}
+	of.Name = r.names[e.TID]
+	return of
+}
+
+// threadName is what a thread is called now, "" if it has ended.
+func threadName(process, tid int) string {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", process, tid))
+	return strings.TrimSuffix(string(name), "\n")
 }
 
 // printProbes is --list of a program without sites.
@@ -583,12 +656,9 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 	if err != nil {
 		return fmt.Errorf("%w; %w", none, err)
 	}
-	options := uprobe.Options{Mode: uprobe.Chains, ChainDepth: o.depth, BufferSize: min(o.buffer<<22, 1<<30)}
-	for _, i := range w.modules.All() {
-		options.Rows = append(options.Rows, i.UnwindRows()...)
-	}
-	slices.SortStableFunc(options.Rows, func(a, b exe.UnwindRow) int { return cmp.Compare(a.Addr, b.Addr) })
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	rows := newChainRows(w.modules.All())
+	options := o.probeOptions(rows)
+	ctx, cancel := untilSignal()
 	defer cancel()
 	stderr := cmd.ErrOrStderr()
 	if err := w.open(options, stderr); err != nil {
@@ -596,16 +666,17 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 		return fmt.Errorf("%w; %w", none, err)
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	c := newCallers(p, w.sites, w.modules.All, o.top)
+	c := newCallers(p, function, w.sites, w.modules.All, o)
 	read := func() error {
 		chains, err := w.session.Chains()
 		c.chains = c.chains[:0]
 		for _, chain := range chains {
 			c.chains = append(c.chains, patch.Chain(chain))
 		}
+		c.way = wayOf(rows.way(c.chains))
 		return err
 	}
-	c.way = "by .eh_frame"
+	c.rows = rows
 	c.sayMany(len(w.sites), function, stderr)
 	update := func() error { return w.update(stderr) }
 	if why := o.wait(ctx, c, cmd.OutOrStdout(), update, read); why != nil {
@@ -614,6 +685,7 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 	if err := errors.Join(w.session.Detach(), c.finish(read)); err != nil {
 		return err
 	}
+	w.sharing.sayChildren(w.session, stderr)
 	lost, _, _ := w.session.Lost()
 	c.sayLost(lost, stderr)
 	return o.write(c, cmd.OutOrStdout())

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"footfall/instrument"
+	"footfall/output"
 )
 
 // ordersVariable has the orders for the step before the assembler, in which the
@@ -92,7 +93,9 @@ func (o *Orders) parse(text string) bool {
 		case "assembler":
 			o.Assembler = value
 		case "update":
-			o.Update, err = instrument.ParseUpdate(value)
+			if o.Update = instrument.Locked; value != o.Update.String() {
+				o.Update, err = instrument.ParseUpdate(value)
+			}
 		case "only":
 			o.Only = append(o.Only, value)
 		case "not":
@@ -159,13 +162,13 @@ func (o *Orders) Assemble(args []string, selected func(unit, function string) bo
 			}
 		}
 		for _, p := range problems {
-			fmt.Fprintf(os.Stderr, "footfall: %s\n", p)
+			fmt.Fprintf(output.Stderr, "footfall: %s\n", p)
 		}
 		return 0
 	}
 	status := finish(p.run())
 	if status == 0 {
-		fmt.Fprintf(os.Stderr, "footfall: %s: the assembler refuses what was changed; left as it is\n", strings.Join(o.Sources, ", "))
+		fmt.Fprintf(output.Stderr, "footfall: %s: the assembler refuses what was changed; left as it is\n", strings.Join(o.Sources, ", "))
 	}
 	return status
 }
@@ -180,7 +183,7 @@ func clangOnly(line []byte) bool {
 // finish returns the exit status of an assembler that ran, or did not.
 func finish(status int, _ []byte, err error) int {
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+		fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
 		return 1
 	}
 	return status
@@ -231,7 +234,7 @@ func (o *Orders) count(args []string, src []byte, selected func(unit, function s
 	}
 	defer func() {
 		if bug := recover(); bug != nil { // of ours: the program is compiled all the same
-			fmt.Fprintf(os.Stderr, "footfall: %s: left as it is, please report this: %v\n", strings.Join(o.Sources, ", "), bug)
+			fmt.Fprintf(output.Stderr, "footfall: %s: left as it is, please report this: %v\n", strings.Join(o.Sources, ", "), bug)
 			out, problems, ok = nil, nil, false
 		}
 	}()
@@ -239,17 +242,17 @@ func (o *Orders) count(args []string, src []byte, selected func(unit, function s
 	switch {
 	case errors.Is(err, instrument.ErrForeign):
 		if o.Verbose {
-			fmt.Fprintf(os.Stderr, "footfall: %s: %v\n", strings.Join(o.Sources, ", "), err)
+			fmt.Fprintf(output.Stderr, "footfall: %s: %v\n", strings.Join(o.Sources, ", "), err)
 		}
 		return nil, nil, false
 	case err != nil:
 		if !errors.Is(err, instrument.ErrInstrumented) {
-			fmt.Fprintf(os.Stderr, "footfall: %s: %v\n", strings.Join(o.Sources, ", "), err)
+			fmt.Fprintf(output.Stderr, "footfall: %s: %v\n", strings.Join(o.Sources, ", "), err)
 		}
 		return nil, nil, false
 	}
 	if selected != nil && instrument.Merged(r.Unit) && !bytes.Contains(src, []byte("\t.loc\t")) && !bytes.Contains(src, []byte("\t.loc ")) {
-		fmt.Fprintf(os.Stderr, "footfall: %s: --only and --not of sources need -g where -flto makes one of several\n", strings.Join(o.Sources, ", "))
+		fmt.Fprintf(output.Stderr, "footfall: %s: --only and --not of sources need -g where -flto makes one of several\n", strings.Join(o.Sources, ", "))
 	}
 	if o.Verbose {
 		for _, p := range r.Problems {

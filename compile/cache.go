@@ -108,6 +108,7 @@ func hookDir(names ...string) (string, error) {
 
 // cachedRuntime returns the runtime's object for a compiler and target.
 func cachedRuntime(compiler string, target []string) (string, error) {
+	target = slices.DeleteFunc(target, ownConvention)
 	object, err := keptFor(compiler, "runtime", append([]string{string(instrument.Runtime())}, target...))
 	if err != nil {
 		return "", err
@@ -116,26 +117,54 @@ func cachedRuntime(compiler string, target []string) (string, error) {
 	if _, err := os.Stat(object); err == nil {
 		return object, nil
 	}
-	tmp, err := os.CreateTemp(path.Dir(object), "runtime-*.tmp")
+	return object, keep(object, func(tmp string) error { return Runtime(compiler, target, tmp) })
+}
+
+// keep has a file of the cache made under another name, and then has it all at once.
+func keep(file string, write func(tmp string) error) error {
+	tmp, err := os.CreateTemp(path.Dir(file), path.Base(file)+"-*.tmp")
 	if err != nil {
-		return "", err
+		return err
 	}
 	_ = tmp.Close()
 	defer os.Remove(tmp.Name())
-	if err := Runtime(compiler, target, tmp.Name()); err != nil {
+	if err := write(tmp.Name()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}
+
+// What the runtime stands in for, see instrument/runtime.
+var (
+	threadMakers      = []string{"pthread_create", "thrd_create", "clone"}
+	notifiers         = []string{"timer_create", "mq_notify"} // those of dynamically linked programs
+	handlerInstallers = []string{"sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal", "sigset"}
+)
+
+// dynamicList returns a file that has linkers make names dynamic symbols of a program: else
+// a library that is opened later does not find them there, but in the C library.
+func dynamicList(names []string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
 		return "", err
 	}
-	return object, os.Rename(tmp.Name(), object)
+	text := "{ " + strings.Join(names, "; ") + "; };\n"
+	file := path.Join(cache, "names-"+digest(text)+".list")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	return file, keep(file, func(tmp string) error { return os.WriteFile(tmp, []byte(text), 0o600) })
 }
 
 // Runtime compiles the runtime to an object, with the compiler's flags for the
-// target.
+// target, but those by which a program has calling conventions or types of its own: the
+// runtime calls the C library, and is called by it.
 func Runtime(compiler string, flags []string, object string) error {
 	file, err := lookPath(compiler)
 	if err != nil {
 		return err
 	}
-	args := append([]string{compiler}, flags...)
+	args := slices.DeleteFunc(append([]string{compiler}, flags...), ownConvention)
 	args = append(args, "-O2", "-fPIC", "-fno-lto", "-w", "-std=gnu11", "-x", "c", "-c", "-", "-o", object)
 	// A compiler for amd64 need not have the kernel's headers where -m32 looks.
 	args = append(args, "-idirafter", "/usr/include/x86_64-linux-gnu")
@@ -147,6 +176,19 @@ func Runtime(compiler string, flags []string, object string) error {
 		return fmt.Errorf("cannot compile the runtime with %s: exit status %d\n%s", compiler, status, text)
 	}
 	return nil
+}
+
+// ownConvention tells whether a flag changes how functions are called, or the layout of
+// types; of assembly, in what syntax it is.
+func ownConvention(flag string) bool {
+	for _, begin := range []string{"-mabi=ms", "-mabi=sysv", "-mregparm=", "-msseregparm", "-mrtd", "-mno-rtd", "-malign-double", "-m96bit-long-double",
+		"-m128bit-long-double", "-mlong-double-", "-mms-bitfields", "-mstack-arg-probe", "-mpreferred-stack-boundary=", "-mincoming-stack-boundary=",
+		"-mstack-alignment=", "-masm=", "-fcall-", "-ffixed-", "-fpcc-struct-return", "-freg-struct-return", "-fpack-struct", "-fshort-enums", "-fshort-wchar"} {
+		if strings.HasPrefix(flag, begin) {
+			return true
+		}
+	}
+	return false
 }
 
 func digest(parts ...string) string {

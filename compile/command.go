@@ -16,7 +16,6 @@ type command struct {
 	stops      string
 	shared     bool
 	static     bool
-	pic        bool // -fPIC: code that may become part of a library
 	runtime    bool // a runtime can be linked: the C library is
 	lto        bool
 	fat        bool     // -ffat-lto-objects: code beside what the linker compiles
@@ -76,10 +75,6 @@ func (c *command) argument(a, next string) {
 		c.shared = true
 	case a == "-static" || a == "-static-pie":
 		c.static = true
-	case a == "-fPIC" || a == "-fpic":
-		c.pic = true
-	case a == "-fPIE" || a == "-fpie" || a == "-fno-PIC" || a == "-fno-pic" || a == "-fno-PIE" || a == "-fno-pie":
-		c.pic = false
 	case a == "-nostdlib" || a == "-nostartfiles" || a == "-nodefaultlibs" || a == "-r" || a == "-ffreestanding" || a == "-nolibc":
 		c.runtime = false
 	case strings.HasPrefix(a, "-flto"):

@@ -22,6 +22,7 @@ import (
 	"unsafe"
 
 	"footfall/instrument"
+	"footfall/output"
 )
 
 // Purposes are what programs can be compiled for.
@@ -30,7 +31,9 @@ var Purposes = []string{"calls", "coverage", "trace"}
 // Options say for what to compile.
 type Options struct {
 	Purposes []string
-	Update   instrument.Update
+	// Update is how calls are counted; instrument.Thread is for programs that are linked by
+	// Run, too, and in others as exact as Atomic.
+	Update instrument.Update
 	// Only and Not are patterns of sources and functions, as they are for the
 	// assembler's step.
 	Only, Not []string
@@ -73,6 +76,9 @@ func (o *Options) Check() error {
 // Run runs the compiler args[0], and returns its exit status. Where it can it
 // becomes the compiler, and does not return.
 func (o *Options) Run(args []string) (int, error) {
+	if o.Update == instrument.Thread {
+		o.Update = instrument.Locked
+	}
 	args = withoutLauncher(args)
 	compiler, err := lookPath(args[0])
 	if err != nil {
@@ -84,7 +90,7 @@ func (o *Options) Run(args []string) (int, error) {
 	}
 	extra, after, env, err := o.additions(compiler, c)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "footfall: %v; compiled without counting\n", err)
+		fmt.Fprintf(output.Stderr, "footfall: %v; compiled without counting\n", err)
 		return 0, become(compiler, args, nil)
 	}
 	if len(extra)+len(after) == 0 {
@@ -96,7 +102,11 @@ func (o *Options) Run(args []string) (int, error) {
 	if o.harmless(compiler, c) {
 		_ = become(compiler, all, env) // else the other way says why not
 	}
-	return compile(compiler, args, all, env)
+	status, err := compile(compiler, args, all, env)
+	if err == nil && status == 0 && c.stops == "" && len(after) > 0 && o.Update == instrument.Locked && !c.shared {
+		unlock(c.output)
+	}
+	return status, err
 }
 
 // withoutLauncher leaves out what keeps or distributes compilations: it knows
@@ -155,7 +165,7 @@ func compile(compiler string, plain, all, env []string) (int, error) {
 		if err != nil {
 			reason = err.Error()
 		}
-		fmt.Fprintf(os.Stderr, "footfall: compiled without counting, since that failed: %s\n", reason)
+		fmt.Fprintf(output.Stderr, "footfall: compiled without counting, since that failed: %s\n", reason)
 	}
 	return status, plainErr
 }

@@ -33,8 +33,11 @@ func (o *Options) additions(compiler string, c *command) (extra, after, env []st
 			if c.stops != "" || !c.runtime {
 				continue
 			}
-			macros, libraries := o.threads(c)
-			object, err := cachedRuntime(compiler, append(macros, c.target...))
+			macros, libraries, err := o.standIns(c)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			object, err := cachedRuntime(compiler, slices.Concat(macros, c.target))
 			if err != nil {
 				return nil, nil, nil, err
 			}
@@ -65,16 +68,28 @@ func majorVersion(compiler string) int {
 	return n
 }
 
-// threads returns what the runtime is compiled with, and what it is linked with,
-// for threads that count apart.
-func (o *Options) threads(c *command) (macros, libraries []string) {
+// standIns returns what the runtime is compiled with, and what it is linked with, so
+// that it stands in for functions of the C library.
+func (o *Options) standIns(c *command) (macros, libraries []string, err error) {
+	macro, names := "-DFOOTFALL_THREADS", threadMakers
 	switch {
-	case o.Update != instrument.Thread || c.shared:
-		return nil, nil
-	case c.static:
-		return []string{"-DFOOTFALL_THREADS=2"}, []string{"-Wl,--wrap=pthread_create"}
+	case o.Update == instrument.Split:
+		macro, names = "-DFOOTFALL_SIGNALS", handlerInstallers
+	case o.Update != instrument.Locked || c.shared:
+		return nil, nil, nil
 	}
-	return []string{"-DFOOTFALL_THREADS=1"}, []string{"-ldl"} // dlsym, before glibc 2.34
+	if c.static {
+		return []string{macro + "=2"}, []string{"-Wl,--wrap=" + strings.Join(names, ",--wrap=")}, nil
+	}
+	libraries = []string{"-ldl"} // dlsym, before glibc 2.34
+	if !c.shared {
+		list, err := dynamicList(slices.Concat(names, notifiers))
+		if err != nil {
+			return nil, nil, err
+		}
+		libraries = append(libraries, "-Wl,--dynamic-list="+list)
+	}
+	return []string{macro + "=1"}, libraries, nil
 }
 
 // counting returns the flags that make the compiler write assembly in which calls
@@ -127,9 +142,6 @@ func (o *Options) hook(compiler string, c *command, orders Orders) (flags []stri
 	dir, err := hookDir(names...)
 	if err != nil {
 		return nil, "", err
-	}
-	if o.Update == instrument.Thread && (c.pic || c.shared) {
-		orders.Update = instrument.Atomic // only a program has copies of its counters
 	}
 	if orders.Assembler, err = tool(compiler, "as", c.target); err != nil {
 		return nil, "", err

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"footfall/output"
 )
 
 // Clang with -flto writes bitcode, and the linker compiles that: ld.lld by itself,
@@ -60,7 +62,7 @@ func (o *Orders) Link(argv []string, selected func(unit, function string) bool) 
 	}
 	status := finish(plain.run())
 	if status == 0 {
-		fmt.Fprintf(os.Stderr, "footfall: linked without counting what is compiled now (-flto): %v\n", err)
+		fmt.Fprintf(output.Stderr, "footfall: linked without counting what is compiled now (-flto): %v\n", err)
 	}
 	return status
 }
@@ -334,7 +336,7 @@ func (t *twoSteps) assemble(src []byte, object string) error {
 		return err
 	}
 	for _, p := range problems {
-		fmt.Fprintf(os.Stderr, "footfall: %s\n", p)
+		fmt.Fprintf(output.Stderr, "footfall: %s\n", p)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"footfall/compile"
 	"footfall/instrument"
 	"footfall/options"
+	"footfall/output"
 )
 
 func init() {
@@ -30,7 +31,7 @@ func init() {
 	if o, args := command(os.Args); args != nil {
 		status, err := o.Run(args)
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "footfall: %v\n", err)
+			fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
 			status = max(status, 1)
 		}
 		os.Exit(status)
@@ -64,7 +65,7 @@ func command(argv []string) (o *compile.Options, args []string) {
 // parse reads those options that need nothing else of footfall, up to the
 // compiler's command line behind "--".
 func parse(words []string) (o *compile.Options, args []string) {
-	o = new(compile.Options)
+	o = &compile.Options{Update: instrument.Thread}
 	for i := 0; i < len(words); i++ {
 		name, value, given := strings.Cut(words[i], "=")
 		if (name == "--for" || name == "--update") && !given {

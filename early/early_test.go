@@ -16,10 +16,10 @@ func TestParse(t *testing.T) {
 		update   instrument.Update
 		verbose  bool
 	}{
-		{"-- gcc -c x.c", "gcc -c x.c", "calls", instrument.Plain, false},
+		{"-- gcc -c x.c", "gcc -c x.c", "calls", instrument.Thread, false},
 		{"--update=thread -v -- gcc -v", "gcc -v", "calls", instrument.Thread, true},
 		{"--update plain --update atomic --verbose -- cc", "cc", "calls", instrument.Atomic, true},
-		{"--for coverage,trace --for=calls -- g++ -- x", "g++ -- x", "coverage trace calls", instrument.Plain, false},
+		{"--for coverage,trace --for=calls -- g++ -- x", "g++ -- x", "coverage trace calls", instrument.Thread, false},
 		{words: "gcc -c x.c"},
 		{words: "--help"},
 		{words: "-v --help -- gcc"},

@@ -36,7 +36,7 @@ func (f *File) Functions() (Functions, error) {
 	if err != nil {
 		return nil, err
 	}
-	fs = append(fs, f.stubs()...)
+	fs = append(fs, f.stubs(fs)...)
 	if len(fs) == 0 {
 		return nil, ErrNoSymbols
 	}
@@ -93,37 +93,6 @@ func (f *File) functions(kind elf.SectionType) (Functions, error) {
 		fs = append(fs, fn)
 	}
 	return fs, nil
-}
-
-// stubs returns the entries of the procedure linkage table, "puts@plt". Only
-// those of x86-64 are known.
-func (f *File) stubs() Functions {
-	const entry, relocation = 16, 24
-	relocations := f.elf.Section(".rela.plt")
-	if f.Machine != elf.EM_X86_64 || relocations == nil || f.Class != elf.ELFCLASS64 {
-		return nil
-	}
-	plt, first := f.elf.Section(".plt.sec"), uint64(0)
-	if plt == nil {
-		plt, first = f.elf.Section(".plt"), 1 // the first entry calls the linker
-	}
-	b, err := data(relocations)
-	if plt == nil || err != nil {
-		return nil
-	}
-	symbols, err := f.elf.DynamicSymbols()
-	if err != nil {
-		return nil
-	}
-	var fs Functions
-	for i := first; len(b) >= relocation && (i+1)*entry <= plt.Size; i++ {
-		// offset u64, type u32, symbol u32, addend i64
-		if s := int(f.Order.Uint32(b[12:])); s > 0 && s <= len(symbols) {
-			fs = append(fs, Function{Name: symbols[s-1].Name + "@plt", Addr: plt.Addr + i*entry, Size: entry, Local: true})
-		}
-		b = b[relocation:]
-	}
-	return fs
 }
 
 // finish sorts, and keeps the best of several names of one address.
@@ -206,6 +175,12 @@ func (f *File) DebugLink() string {
 func (f *File) HasLines() bool {
 	s := f.elf.Section(".debug_info")
 	return s != nil && s.Type != elf.SHT_NOBITS || f.elf.Section(".zdebug_info") != nil
+}
+
+// Imports tells whether the file uses a symbol of another one.
+func (f *File) Imports(name string) bool {
+	symbols, _ := f.elf.ImportedSymbols()
+	return slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == name })
 }
 
 // HasSymbols tells whether the file has a symbol table that strip removes.

@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"footfall/coverage"
+	"footfall/input"
 )
 
 // An Object is one compiled unit: its notes, and the data of its runs, none
@@ -45,6 +47,11 @@ type CollectOptions struct {
 	// Progress is told how many of the objects have been read, nil for nobody.
 	// It is never called twice at a time.
 	Progress func(done, total int)
+	// Built is told of each source when the oldest notes were written that have
+	// functions of it, in no order; nil for nobody.
+	Built func(path string, notes time.Time)
+	// Owners are told whose the files are, nil for nobody.
+	Owners *input.Owners
 }
 
 // A ProblemKind groups problems that have the same remedy.
@@ -104,6 +111,9 @@ func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats
 	if c.stats.Bytes > 1<<24 {
 		runtime.GC() // the files' buffers are far larger than what was kept of them
 	}
+	if opt.Built != nil {
+		c.tellBuilt()
+	}
 	set := c.tally(workers)
 	return set, c.problems, c.stats
 }
@@ -142,12 +152,36 @@ func (c *collector) bad(kind ProblemKind, file string, err error) {
 	c.problem(kind, file, -1, "%w", err)
 }
 
+// tellBuilt tells when the sources were compiled.
+func (c *collector) tellBuilt() {
+	oldest := make([]time.Time, len(c.sources.list)) // by number of the source
+	for i, ids := range c.units {
+		info, err := input.Stat(c.objs[i].Notes)
+		if err != nil {
+			continue
+		}
+		t, last := info.ModTime(), int32(dropped)
+		for _, id := range ids {
+			file := c.pool.at(id).file
+			if file != last && file != dropped && (oldest[file].IsZero() || t.Before(oldest[file])) {
+				oldest[file] = t
+			}
+			last = file
+		}
+	}
+	for file, t := range oldest {
+		if !t.IsZero() {
+			c.opt.Built(c.sources.list[file], t)
+		}
+	}
+}
+
 // largestFirst orders objects by the size of their notes: the work ends evenly,
 // and buffers need not grow.
 func largestFirst(objs []Object) []Object {
 	sizes := make(map[string]int64, len(objs))
 	for _, o := range objs {
-		if st, err := os.Stat(o.Notes); err == nil {
+		if st, err := input.Stat(o.Notes); err == nil {
 			sizes[o.Notes] = st.Size()
 		}
 	}
@@ -210,7 +244,7 @@ func (o *objectReader) object(unit int32) {
 		if obj, ok = o.legacy(obj); !ok {
 			return
 		}
-	} else if o.notes, err = readFile(obj.Notes, o.notes); err != nil {
+	} else if o.notes, err = readFile(o.c.opt.Owners, obj.Notes, o.notes); err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return
 	}
@@ -228,7 +262,7 @@ func (o *objectReader) object(unit int32) {
 	ran := false
 	for i, file := range obj.Data {
 		o.origin.data = int32(i)
-		if o.data, err = readFile(file, o.data); err != nil {
+		if o.data, err = readFile(o.c.opt.Owners, file, o.data); err != nil {
 			o.c.bad(Unreadable, file, err)
 		} else if o.index(Image{file, o.data}, head) {
 			o.functions(obj, head, r, o.data, !ran)
@@ -326,8 +360,11 @@ func endsAsClangs(notes []byte) bool {
 }
 
 // readFile reads a whole file into the memory of buf.
-func readFile(name string, buf []byte) ([]byte, error) {
-	f, err := os.Open(name)
+func readFile(owners *input.Owners, name string, buf []byte) ([]byte, error) {
+	f, err := owners.Open(name)
+	if errors.Is(err, syscall.EISDIR) {
+		return buf[:0], errors.New("is a directory, expected a notes or data file")
+	}
 	if err != nil {
 		return buf[:0], err
 	}
@@ -336,21 +373,18 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	if err != nil {
 		return buf[:0], err
 	}
-	if st.IsDir() {
-		return buf[:0], errors.New("is a directory, expected a notes or data file")
-	}
-	if st.Size() > math.MaxInt32 {
+	if st.Size() > input.MostData {
 		return buf[:0], fmt.Errorf("has %d bytes, expected less than 2 GiB", st.Size())
 	}
 	if need := int(st.Size()) + 1; cap(buf) < need {
 		buf = make([]byte, 0, max(need, 1<<16))
 	}
-	buf = buf[:0]
+	buf, from := buf[:0], input.Reader(f)
 	for {
 		if len(buf) == cap(buf) { // it grows while it is read
 			buf = append(buf, 0)[:len(buf)]
 		}
-		n, err := f.Read(buf[len(buf):cap(buf)])
+		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if err == io.EOF {
 			return buf, nil

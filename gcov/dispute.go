@@ -1,8 +1,9 @@
 package gcov
 
 import (
-	"os"
 	"slices"
+
+	"footfall/input"
 )
 
 // A line is in dispute if blocks that name it in passing ran, while none of those
@@ -48,6 +49,20 @@ func (t *tally) disputed(file int32, n uint32) bool {
 	}
 	list := t.files[file].disputes
 	return int(n/64) < len(list) && list[n/64]>>(n%64)&1 != 0
+}
+
+// disputedWithin tells whether a line may be in dispute, of the first to the last.
+func (t *tally) disputedWithin(file int32, first, last uint32) bool {
+	if file == dropped || int(file) >= len(t.files) || t.files[file] == nil {
+		return false
+	}
+	list := t.files[file].disputes
+	for i := int(first / 64); i <= int(last/64) && i < len(list); i++ {
+		if list[i] != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // A claim is what a function says of a line in dispute.
@@ -100,6 +115,9 @@ func (c *collector) claims(t *tally, work []ref, workers int) (all claims, ran [
 		var w witness
 		for _, ref := range parts[i] {
 			id := makeDistinctID(ref.shard, ref.number)
+			if d := c.pool.at(id); d.last > 0 && !t.disputedWithin(d.file, d.first, d.last) {
+				continue
+			}
 			w.unpackLines(c.pool.bytes(id))
 			list := w.claims(t)
 			if len(list) == 0 {
@@ -256,7 +274,7 @@ func (c *collector) counters(r runOf) (counters []int64, ok bool) {
 	if i := int(r.data) - len(obj.Data); i >= 0 {
 		copy(b, obj.Images[i].Bytes[r.at:])
 	} else {
-		f, err := os.Open(obj.Data[r.data])
+		f, err := input.Open(obj.Data[r.data])
 		if err != nil {
 			return nil, false
 		}

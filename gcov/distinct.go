@@ -249,6 +249,9 @@ type distinct struct {
 	conditions int32
 	runs       int32  // index in shard.runs, -1 when no counter is other than zero
 	line       uint32 // where it begins
+	// What it names of its source, when it has been added up; last 0: nothing else is
+	// known, or it names other sources, too.
+	first, last uint32
 }
 
 func (d *distinct) executed() bool { return d.runs >= 0 }

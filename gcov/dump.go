@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"footfall/input"
 )
 
 // A DumpInvocation is one run of gcov-dump.
@@ -55,7 +56,7 @@ func RunDump(inv *DumpInvocation) int {
 	}
 	d.current = currentVersion(inv.Version, g.operands)
 	for _, name := range g.operands {
-		b, err := os.ReadFile(name)
+		b, err := input.ReadFile(name, input.MostData)
 		if err != nil && !errors.Is(err, syscall.EISDIR) { // which is an empty file to gcov-dump
 			fmt.Fprintf(inv.Stderr, "%s:cannot open\n", name)
 			continue
@@ -73,7 +74,7 @@ func currentVersion(want Version, names []string) Version {
 	}
 	for _, name := range names {
 		var b [8]byte
-		f, err := os.Open(name)
+		f, err := input.Open(name)
 		if err != nil {
 			continue
 		}

@@ -349,7 +349,7 @@ func (k *LegacyBlock) read(r *legacyReader) {
 		if r.err == nil && (n < 0 || n > (len(r.b)-r.pos)/8) {
 			r.fail(r.pos, "%d counters of %q, but only %d bytes are left", n, f.Name, len(r.b)-r.pos)
 		}
-		for range n {
+		for k := 0; k < n && r.err == nil; k++ {
 			f.Values = append(f.Values, r.counter())
 		}
 		if r.err == nil {

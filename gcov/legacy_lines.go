@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"footfall/output"
 )
 
 // list prints the summary of a source and writes its listing.
@@ -30,7 +32,7 @@ func (l *legacyListing) list(s *legacySource) {
 	if !l.write {
 		return
 	}
-	source, err := os.ReadFile(path)
+	source, err := readSourceFile(&l.owners, path)
 	if err != nil {
 		l.errorf("Could not open source file %s.\n", path)
 		if l.old() {
@@ -38,7 +40,7 @@ func (l *legacyListing) list(s *legacySource) {
 		}
 	}
 	name := l.listingName(s, path)
-	f, createErr := os.Create(name)
+	f, createErr := output.Create(name)
 	if createErr != nil {
 		l.errorf("Could not open output file %s.\n", name)
 		return
@@ -50,8 +52,8 @@ func (l *legacyListing) list(s *legacySource) {
 	} else {
 		l.listNew(w, s, source, err == nil)
 	}
-	err = w.Flush()
-	if closeErr := f.Close(); err != nil || closeErr != nil {
+	defer f.Discard()
+	if w.Flush() != nil || f.Close() != nil {
 		l.errorf("Error writing output file %s.\n", name)
 	}
 }

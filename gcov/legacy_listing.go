@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"footfall/input"
 )
 
 // A legacyListing is one run of an old gcov.
@@ -19,6 +21,7 @@ type legacyListing struct {
 	notes   *LegacyNotes
 	flows   []*legacyFlow
 	sources []*legacySource
+	owners  input.Owners // of notes and data
 }
 
 // A legacySource is a source and what its lines count.
@@ -105,9 +108,9 @@ func (l *legacyListing) printf(format string, args ...any) {
 func (l *legacyListing) read() (status int, ok bool) {
 	stem := l.stem()
 	l.bbName = stem + ".bb"
-	bb, bbErr := os.ReadFile(l.bbName)
-	bbg, bbgErr := os.ReadFile(stem + ".bbg")
-	da, daErr := os.ReadFile(stem + ".da")
+	bb, bbErr := readFile(&l.owners, l.bbName, nil)
+	bbg, bbgErr := readFile(&l.owners, stem+".bbg", nil)
+	da, daErr := readFile(&l.owners, stem+".da", nil)
 	if st, err := os.Stat(l.bbName); err == nil {
 		l.bbTime = st.ModTime()
 	}

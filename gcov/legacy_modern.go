@@ -19,12 +19,12 @@ const LegacySuffix = ".bb"
 // returns the object with its data as images.
 func (o *objectReader) legacy(obj Object) (Object, bool) {
 	stem := strings.TrimSuffix(obj.Notes, LegacySuffix)
-	bb, err := readFile(obj.Notes, nil)
+	bb, err := readFile(o.c.opt.Owners, obj.Notes, nil)
 	if err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return obj, false
 	}
-	bbg, err := readFile(stem+".bbg", nil)
+	bbg, err := readFile(o.c.opt.Owners, stem+".bbg", nil)
 	if err != nil {
 		o.c.bad(Unreadable, stem+".bbg", err)
 		return obj, false
@@ -50,7 +50,7 @@ func (o *objectReader) legacy(obj Object) (Object, bool) {
 
 // legacyData reads a .da file.
 func (o *objectReader) legacyData(notes *LegacyNotes, file string) ([]byte, bool) {
-	b, err := readFile(file, nil)
+	b, err := readFile(o.c.opt.Owners, file, nil)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			o.c.bad(Unreadable, file, err)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"footfall/input"
 )
 
 // A LegacyStyle is the gcov of a compiler before GCC 3.4. They differ little
@@ -193,7 +195,7 @@ func (l *legacyListing) guess() LegacyStyle {
 		name := l.stem() + ".bbg"
 		others, _ := filepath.Glob(filepath.Join(filepath.Dir(name), "*.bbg"))
 		for _, file := range append([]string{name}, others...) {
-			b, err := os.ReadFile(file)
+			b, err := input.ReadFile(file, input.MostData)
 			switch {
 			case err == nil && namedGraph(b):
 				return Legacy3

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+
+	"footfall/input"
 )
 
 // An Invocation is one call of gcov.
@@ -41,6 +43,7 @@ func Run(inv *Invocation) int {
 	if notes, _ := opt.fileNames(operands[0]); inv.Version == 0 && isClangNotes(notes) {
 		return RunLLVM(&LLVMInvocation{Prog: inv.Prog, Args: inv.Args, Stdin: os.Stdin, Stdout: stdout, Stderr: inv.Stderr})
 	}
+	opt.owners = new(input.Owners)
 	l := &lister{options: opt, forced: inv.Version, version: inv.Version, several: len(operands) > 1}
 	return l.run(operands, &emitter{options: opt, stdout: stdout, stderr: inv.Stderr})
 }
@@ -48,7 +51,7 @@ func Run(inv *Invocation) int {
 // isClangNotes tells whether a file was written by Clang, whose own gcov shows
 // it.
 func isClangNotes(name string) bool {
-	b, _, err := readTimed(name, nil)
+	b, _, err := readTimed(nil, name, nil)
 	if err != nil {
 		return false
 	}
@@ -328,7 +331,7 @@ func (l *lister) finish(operand string, emit *sequence[*results]) {
 		if l.relativeOnly(src) {
 			continue
 		}
-		r := &results{console: l.console, version: l.version, sources: []*listSource{src}, name: l.listingName(input, src.shown), each: true}
+		r := &results{console: l.console, version: l.version, sources: []*listSource{src}, name: l.listingName(input, src.shown), each: true, pieces: make(chan []byte)}
 		l.console = console{}
 		emit.add(r, func() { l.listing(src, r) })
 	}
@@ -427,132 +430,4 @@ func (l *lister) functionName(f *listFunction) string {
 		return f.plain
 	}
 	return f.name
-}
-
-// results are what comes out for a source, or for an operand as JSON.
-type results struct {
-	console // to be printed before the listing
-	version Version
-	sources []*listSource
-	each    bool   // of one source, else of an operand
-	name    string // of the file
-	text    []byte // the listing
-}
-
-// An emitter writes results.
-type emitter struct {
-	*options
-	stdout          *bufio.Writer
-	stderr          io.Writer
-	status          int
-	lines, executed int // of all sources
-}
-
-func (e *emitter) write(c *console) {
-	e.stderr.Write(c.stderr)
-	e.stdout.Write(c.stdout)
-	if c.status != 0 {
-		e.status = c.status
-	}
-}
-
-func (e *emitter) emit(r *results) {
-	e.write(&r.console)
-	lines := 0
-	for _, src := range r.sources {
-		lines += src.summary.lines
-		e.executed += src.summary.executed
-	}
-	e.lines += lines
-	switch {
-	case !e.options.write:
-		if r.each && r.version.separatesSummaries() {
-			e.stdout.WriteByte('\n')
-		}
-	case e.toStdout:
-		e.stdout.Write(r.text)
-	case !r.each:
-		e.file(r, "Cannot open JSON output file %s\n", "Error writing JSON output file %s\n")
-	case lines == 0:
-		os.Remove(r.name)
-		fmt.Fprintf(e.stdout, "Removing '%s'\n\n", r.name)
-	default:
-		e.file(r, "Could not open output file '%s'\n", "Error writing output file '%s'\n")
-		e.stdout.WriteByte('\n')
-	}
-	r.sources, r.text = nil, nil
-}
-
-// file writes the listing to its file.
-func (e *emitter) file(r *results, cannotOpen, cannotWrite string) {
-	announce := r.version.announcesJSON() || r.each
-	if announce && !r.each {
-		fmt.Fprintf(e.stdout, "Creating '%s'\n", r.name)
-	}
-	f, err := os.Create(r.name)
-	if err != nil {
-		e.fail(r, cannotOpen)
-		return
-	}
-	if announce && r.each {
-		fmt.Fprintf(e.stdout, "Creating '%s'\n", r.name)
-	}
-	_, err = f.Write(r.text)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		e.fail(r, cannotWrite)
-	}
-}
-
-func (e *emitter) fail(r *results, format string) {
-	fmt.Fprintf(e.stderr, format, r.name)
-	if r.version.hasStatus() {
-		e.status = 6
-	}
-}
-
-// A sequence carries out work several at a time and hands on what it was done
-// for in order.
-type sequence[T any] struct {
-	hand    func(T)
-	workers int
-	pending []pendingWork[T]
-}
-
-type pendingWork[T any] struct {
-	item T
-	done chan struct{}
-}
-
-func newSequence[T any](hand func(T)) *sequence[T] {
-	return &sequence[T]{hand: hand, workers: runtime.GOMAXPROCS(0)}
-}
-
-// add starts work for an item.
-func (s *sequence[T]) add(item T, work func()) {
-	if len(s.pending) >= 2*s.workers {
-		s.next()
-	}
-	done := make(chan struct{})
-	s.pending = append(s.pending, pendingWork[T]{item, done})
-	go func() {
-		work()
-		close(done)
-	}()
-}
-
-func (s *sequence[T]) next() {
-	p := s.pending[0]
-	s.pending = s.pending[1:]
-	<-p.done
-	s.hand(p.item)
-}
-
-// drain waits for all work.
-func (s *sequence[T]) drain() {
-	for len(s.pending) > 0 {
-		s.next()
-	}
 }

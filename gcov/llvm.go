@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"footfall/input"
 )
 
 // LLVMInvocation is one call of `llvm-cov gcov`.
@@ -81,6 +83,7 @@ type llvmRun struct {
 	version llvmVersion
 	opts    llvmOptions
 	stdout  *bufio.Writer
+	owners  input.Owners // of notes and data
 }
 
 func (run *llvmRun) say(format string, args ...any) {
@@ -173,7 +176,12 @@ func (run *llvmRun) read(name string) ([]byte, error) {
 	if name == "" {
 		return nil, syscall.ENOENT
 	}
-	return os.ReadFile(run.path(name))
+	f, err := run.owners.OpenGiven(run.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return input.ReadAll(f, name, input.MostData)
 }
 
 // llvmErrorText is what the C library calls the error.

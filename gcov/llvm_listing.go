@@ -6,11 +6,11 @@ import (
 	"crypto/md5"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"footfall/demangle"
+	"footfall/output"
 )
 
 // An llvmListing prints what is known of one pair of notes and data.
@@ -20,6 +20,7 @@ type llvmListing struct {
 	main       string // the operand
 	gcno, gcda string
 	sources    []llvmSource
+	out        *output.File // being written
 }
 
 type llvmSource struct {
@@ -235,16 +236,18 @@ func (l *llvmListing) write(name string, stdout bool, print func(*bufio.Writer))
 		print(l.run.stdout)
 		return true
 	}
-	f, err := os.Create(l.run.path(name))
+	f, err := output.Create(l.run.path(name))
 	if err != nil {
 		l.run.say("%s\n", llvmErrorText(err))
 		return false
 	}
+	l.out = f
+	defer func() { l.out = nil }()
+	defer f.Discard()
 	w := bufio.NewWriterSize(f, 1<<16)
 	print(w)
-	err = w.Flush()
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err = w.Flush(); err == nil {
+		err = f.Close()
 	}
 	if err != nil {
 		l.run.say("%s\n", llvmErrorText(err))
@@ -252,9 +255,20 @@ func (l *llvmListing) write(name string, stdout bool, print func(*bufio.Writer))
 	return true
 }
 
-// source reads a source; a message and nothing when it cannot be read.
+// source reads a source; a message and nothing when it cannot be read. With what
+// not everybody may read the listing is only for us.
 func (l *llvmListing) source(name string) []byte {
-	text, err := l.run.read(name)
+	var text []byte
+	var private bool
+	var err error
+	if name == "" || name == "-" {
+		text, err = l.run.read(name)
+	} else {
+		text, private, err = l.run.owners.ReadSource(l.run.path(name))
+	}
+	if private && l.out != nil {
+		err = l.out.Private()
+	}
 	if err != nil {
 		l.run.say("%s: %s\n", name, llvmErrorText(err))
 	}

@@ -2,8 +2,9 @@ package gcov
 
 import (
 	"math/bits"
-	"os"
 	"slices"
+
+	"footfall/input"
 )
 
 // loaded is what was read for one operand.
@@ -73,7 +74,7 @@ func (ld *loader) load(in *loaded) {
 }
 
 func (ld *loader) readNotes(in *loaded) *Notes {
-	b, mtime, err := readTimed(in.notesName, ld.buf)
+	b, mtime, err := readTimed(ld.owners, in.notesName, ld.buf)
 	if err != nil {
 		in.head = append(in.head, notice{in.notesName + ":cannot open notes file\n", 1})
 		return nil
@@ -101,8 +102,8 @@ func (ld *loader) readNotes(in *loaded) *Notes {
 
 // readTimed reads a file into buf, or a larger slice, and tells when it was
 // last changed.
-func readTimed(name string, buf []byte) (b []byte, mtime int64, err error) {
-	f, err := os.Open(name)
+func readTimed(owners *input.Owners, name string, buf []byte) (b []byte, mtime int64, err error) {
+	f, err := owners.Open(name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -111,6 +112,7 @@ func readTimed(name string, buf []byte) (b []byte, mtime int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	from := input.Reader(f)
 	b = buf[:0]
 	if st.Mode().IsRegular() && st.Size() >= int64(cap(b)) {
 		b = make([]byte, 0, st.Size()+1+st.Size()/4)
@@ -119,7 +121,7 @@ func readTimed(name string, buf []byte) (b []byte, mtime int64, err error) {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
 		}
-		n, err := f.Read(b[len(b):cap(b)])
+		n, err := from.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		if n == 0 || err != nil {
 			// What cannot be read ends the file, as it does for gcov.
@@ -185,7 +187,7 @@ func (ld *loader) readCounts(in *loaded, notes *Notes) []functionData {
 			data[i].conditions = make([]conditionCounts, len(fn.Conditions))
 		}
 	}
-	b, _, err := readTimed(in.dataName, nil)
+	b, _, err := readTimed(ld.owners, in.dataName, nil)
 	if err != nil {
 		in.tail = append(in.tail, notice{in.dataName + ":cannot open data file, assuming not executed\n", 0})
 		in.noData = true

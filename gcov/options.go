@@ -8,6 +8,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"footfall/input"
 )
 
 // An option is one that some version of gcov knows.
@@ -93,6 +95,8 @@ type options struct {
 	filters                                             []nameFilter
 	filterDemangled                                     bool
 	drop                                                bool // functions that no filter matches
+
+	owners *input.Owners // of notes and data
 }
 
 // A pathChoice tells which prime paths are listed.
@@ -422,7 +426,7 @@ func expandArguments(args []string) ([]string, error) {
 			if st, err := os.Stat(name); err == nil && st.IsDir() {
 				return nil, fmt.Errorf("error: @-file refers to a directory")
 			}
-			b, err := os.ReadFile(name)
+			b, err := input.ReadFile(name, input.MostData)
 			if err != nil {
 				break
 			}

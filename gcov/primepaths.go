@@ -260,7 +260,7 @@ func (p *printer) linesOf(source int32) [][]byte {
 	}
 	lines, ok := p.others[src]
 	if !ok {
-		b, err := readSourceFile(src.name)
+		b, err := readSourceFile(p.owners, src.name)
 		if err != nil {
 			p.errors = append(p.errors, "Cannot open source file "+src.name+"\n"...)
 			return nil

@@ -272,6 +272,7 @@ func (t *tally) function(p *pool, id distinctID) {
 	if t.file != dropped && t.fn.StartLine > 0 { // Clang's initializers of globals stand nowhere
 		declared = t.declare()
 	}
+	d.first, d.last = t.extent()
 	t.lastLines(len(g.blocks))
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
@@ -361,6 +362,15 @@ func (t *tally) lastLines(blocks int) {
 			t.ends[p.block] = int32(t.lines[p.last-1])
 		}
 	}
+}
+
+// extent returns the first and the last line that the function names, 0 if it names lines
+// of other sources than its own.
+func (f *unpacked) extent() (first, last uint32) {
+	if len(f.lines) == 0 || slices.ContainsFunc(f.places, func(p place) bool { return p.file != f.file && p.last > p.line }) {
+		return 0, 0
+	}
+	return slices.Min(f.lines), slices.Max(f.lines)
 }
 
 // settle makes counts fit to be shown where no flow explains them: threads have

@@ -2,11 +2,15 @@ package gcov
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/input"
 )
 
 const (
@@ -35,14 +39,18 @@ func (l *lister) listing(src *listSource, r *results) {
 		r.stdout = l.fileSummary(r.stdout, src)
 	}
 	if l.write && src.summary.lines > 0 {
-		p := &printer{lister: l, src: src, out: r.text}
+		p := &printer{lister: l, src: src, results: r}
 		if l.json {
 			p.intermediate()
 		} else {
 			p.print()
 		}
 		r.text = p.out
-		r.stderr = append(r.stderr, p.errors...)
+		if p.streamed {
+			r.late = p.errors
+		} else {
+			r.stderr = append(r.stderr, p.errors...)
+		}
 	}
 	src.lines = nil
 	for _, f := range src.functions {
@@ -53,12 +61,15 @@ func (l *lister) listing(src *listSource, r *results) {
 // A printer prints the listing of a source.
 type printer struct {
 	*lister
-	src    *listSource
-	out    []byte
-	errors []byte
-	lines  [][]byte // of the source file
-	found  bool
-	others map[*listSource][][]byte // lines of other sources, on paths
+	src     *listSource
+	results *results
+	out     []byte
+	errors  []byte
+	// streamed: a part of the listing has been handed on, with the errors up to then.
+	streamed bool
+	lines    [][]byte // of the source file
+	found    bool
+	others   map[*listSource][][]byte // lines of other sources, on paths
 }
 
 // lastPadded is the last line that is shown behind the end of a source: a
@@ -88,6 +99,7 @@ func (p *printer) print() {
 			p.out = append(p.out, "        -:"...)
 			p.number(n)
 			p.source(n)
+			p.endLine()
 			continue
 		}
 		if groupEnd == 0 {
@@ -171,7 +183,7 @@ func (p *printer) text(parts ...string) {
 
 // readSource reads the lines of the source.
 func (p *printer) readSource() {
-	b, err := readSourceFile(p.src.name)
+	b, err := readSourceFile(p.owners, p.src.name)
 	if err != nil {
 		p.errors = append(p.errors, "Cannot open source file "+p.src.name+"\n"...)
 		return
@@ -180,21 +192,18 @@ func (p *printer) readSource() {
 	p.lines = splitLines(b)
 }
 
-// readSourceFile reads a file. What is no regular file is empty, for notes can
-// name anything.
-func readSourceFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
+// readSourceFile reads a source, which owners must be permitted to read. What is
+// no regular file is empty, for notes can name anything. From a source on that not
+// everybody may read listings are only for us.
+func readSourceFile(owners *input.Owners, name string) ([]byte, error) {
+	b, private, err := owners.ReadSource(name)
+	if private {
+		unix.Umask(0o077)
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
+	if errors.Is(err, input.ErrNotRegular) || errors.Is(err, syscall.EISDIR) {
 		return nil, nil
 	}
-	b := make([]byte, st.Size())
-	n, _ := io.ReadFull(f, b)
-	return b[:n], nil
+	return b, err
 }
 
 func splitLines(b []byte) [][]byte {
@@ -261,6 +270,20 @@ func (p *printer) line(line *listLine, n uint32) {
 	p.count(line, n, "=====", "#####", p.src.hottest)
 	p.source(n)
 	p.details(line, n)
+	p.endLine()
+}
+
+// endLine hands on what has been printed, if it is much.
+func (p *printer) endLine() {
+	if len(p.out) < mostListed {
+		return
+	}
+	if !p.streamed {
+		p.streamed = true
+		p.results.stderr = append(p.results.stderr, p.errors...)
+		p.errors = nil
+	}
+	p.out = p.results.stream(p.out)
 }
 
 // group prints the functions of a group, each with its own lines.

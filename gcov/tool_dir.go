@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"footfall/input"
 )
 
 // A dataDir is a directory with data files.
@@ -72,7 +74,7 @@ func (d *dataDir) walk(sub string, seen map[[2]uint64]bool) {
 
 // readInto reads a file into buf, which grows.
 func readInto(name string, buf []byte) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := input.Open(name)
 	if err != nil {
 		return buf, err
 	}
@@ -133,7 +135,7 @@ func (t *tool) read(d *dataDir) []dataFile {
 		if t.verbose {
 			f.errorf("reading file: %s\n", f.name)
 		}
-		b, err := os.ReadFile(filepath.Join(d.dir, f.name))
+		b, err := input.ReadFile(filepath.Join(d.dir, f.name), input.MostData)
 		if err != nil {
 			f.errorf("%s:cannot open\n", f.name)
 			return

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"footfall/input"
+	"footfall/output"
 )
 
 // A stream of counts is what a program without files sends when it calls
@@ -61,7 +64,7 @@ func (t *tool) mergeStream(args []string) int {
 	name, b, err := "<stdin>", []byte(nil), error(nil)
 	if len(g.operands) == 1 && !(t.Version == 0 && g.operands[0] == "-") {
 		name = g.operands[0]
-		b, err = os.ReadFile(name)
+		b, err = input.ReadFile(name, input.MostData)
 	} else {
 		b, err = readAll(t.Stdin)
 	}
@@ -177,7 +180,7 @@ func notesByStamp(dir string) map[uint32]string {
 		if err != nil || !ok || !e.Type().IsRegular() {
 			return nil
 		}
-		f, err := os.Open(path)
+		f, err := input.Open(path)
 		if err != nil {
 			return nil
 		}
@@ -206,7 +209,7 @@ func (t *tool) mergeParts(parts []streamPart, weights []uint32) int {
 			j = &mergeJob{tool: t, name: p.name, weights: weights, truncates: true}
 			byName[p.name] = j
 			jobs = append(jobs, j)
-			if b, err := os.ReadFile(p.name); err == nil {
+			if b, err := input.ReadFile(p.name, input.MostData); err == nil {
 				f := &mergeFile{}
 				if c := t.decode(p.name, b, p.counts, &f.read); c != nil {
 					j.add(c, f, weight(weights, 0))
@@ -246,10 +249,10 @@ func (t *tool) mergeParts(parts []streamPart, weights []uint32) int {
 
 // writeData writes a data file and makes its directory where that is missing.
 func writeData(name string, b []byte) error {
-	err := os.WriteFile(name, b, 0o666)
+	err := output.WriteBytes(name, b)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.MkdirAll(filepath.Dir(name), 0o777); err == nil {
-			err = os.WriteFile(name, b, 0o666)
+			err = output.WriteBytes(name, b)
 		}
 	}
 	return err

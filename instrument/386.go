@@ -15,7 +15,7 @@ var i386 = &cpu{
 	count:    i386Count,
 	indirect: i386Indirect,
 	skipCall: x86SkipCall,
-	miss:     [3]string{Plain: i386Miss(""), Atomic: i386Miss("lock ")},
+	miss:     [5]string{Plain: i386Miss(""), Atomic: i386Miss("lock ")},
 }
 
 // i386Count finds its own address, since the code may be position-independent

@@ -17,7 +17,8 @@ var amd64 = &cpu{
 	more:     true,
 	threads:  true,
 	split:    true,
-	miss:     [3]string{Plain: amd64Miss("incq\t"), Atomic: amd64Miss("lock incq\t"), Thread: amd64Miss("incq\t%gs:")},
+	miss: [5]string{Plain: amd64Miss("incq\t"), Atomic: amd64Miss("lock incq\t"), Thread: amd64Miss("incq\t%gs:"),
+		Locked: amd64Miss("lock incq\t")},
 }
 
 // amd64Count adds the base of gs to the counter's address for a thread's own
@@ -31,7 +32,7 @@ func amd64Count(b []byte, k int, u Update) []byte {
 	switch u {
 	case Split:
 		return appendf(b, "\tmovq\t.Lfc+%d(%%rip), %%r11\n\tleaq\t1(%%r11), %%r11\n\tmovq\t%%r11, .Lfc+%d(%%rip)\n", 8*k, 8*k)
-	case Atomic:
+	case Atomic, Locked:
 		b = append(b, "\tlock incq\t.Lfc+"...)
 	case Thread:
 		b = append(b, "\tincq\t%gs:.Lfc+"...)
@@ -63,10 +64,16 @@ func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Upda
 	b = append(append(b, called...), '\n')
 
 	after = append(appendNumber(after, ".Lfm", l.miss), ":\n"...)
+	// Clang finds what a function has saved, and has popped before a jump, still below the
+	// stack pointer: that stays as it is.
+	jumps := bytes.HasPrefix(st.word, []byte("jmp"))
+	if jumps {
+		after = append(after, "\tleaq\t-128(%rsp), %rsp\n"...)
+	}
 	if register {
 		after = append(append(append(after, "\tpushq\t%r11\n\tmovq\t"...), target...), ", %r11\n"...)
 	}
-	// rax counts vector arguments, but nothing is below the stack pointer here.
+	// rax counts vector arguments.
 	after = append(appendNumber(append(after, "\tpushq\t%rax\n\tpushq\t%rdx\n"...), "\tleaq\t.Lfc+", 8*site), "(%rip), %rax\n"...)
 	if site > maxMoreSite {
 		after = append(after, "\txorl\t%edx, %edx\n"...)
@@ -76,6 +83,9 @@ func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Upda
 	after = append(append(append(after, "\tcall\t"...), missName(u)...), "\n\tpopq\t%rdx\n\tpopq\t%rax\n"...)
 	if register {
 		after = append(after, "\tpopq\t%r11\n"...)
+	}
+	if jumps {
+		after = append(after, "\tleaq\t128(%rsp), %rsp\n"...)
 	}
 	after = append(appendNumber(after, "\tjmp\t.Lfs", l.site), '\n')
 	return b, after, true
@@ -119,7 +129,8 @@ func amd64Miss(inc string) string {
 	testq	%rdx, %rdx
 	jne	4f
 	.cfi_remember_state
-3:	` + inc + `8(%rsi)
+3:
+.Lfu1:	` + inc + `8(%rsi)
 	popq	%rsi
 	popq	%rcx
 	ret
@@ -152,7 +163,7 @@ func amd64Miss(inc string) string {
 	jmp	3b
 	.cfi_restore_state
 7:	popq	%rdi
-	` + inc + `8(%rdx)
+.Lfu2:	` + inc + `8(%rdx)
 	popq	%rsi
 	popq	%rcx
 	ret

@@ -15,7 +15,7 @@ var arm64 = &cpu{
 	count:    arm64Count,
 	indirect: arm64Indirect,
 	skipCall: arm64SkipCall,
-	miss:     [3]string{Plain: arm64Miss, Atomic: arm64Miss},
+	miss:     [5]string{Plain: arm64Miss, Atomic: arm64Miss},
 }
 
 // arm64Landing tells whether an instruction must stay the first: bti and the

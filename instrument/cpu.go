@@ -41,7 +41,7 @@ type cpu struct {
 	// split means that there are split increments.
 	split bool
 	// miss is the function that indirect calls use, by update mode but Split, which shares Plain's.
-	miss [3]string
+	miss [5]string
 }
 
 // cpus are the instruction sets that can be rewritten, by Go's names.
@@ -75,12 +75,6 @@ const (
 	indirectJump // a tail call, or a switch
 	otherCall    // one that must stay as it is
 )
-
-// tailCall tells whether the compiler says in a comment that an indirect jump is
-// a call: Clang always, GCC with -dp.
-func tailCall(comment []byte) bool {
-	return bytes.Contains(comment, []byte("TAILCALL")) || bytes.Contains(comment, []byte(" *sibcall"))
-}
 
 // helpers are functions that compilers call behind the language's back, in ways
 // that leave no room before the call: with registers or flags that live through

@@ -127,7 +127,7 @@ func (f *frameRules) change(b []byte, to *frameRules) []byte {
 
 // dropPopped returns the rules without registers whose places are below the stack pointer: they have
 // their values back. Clang does not tell, since nothing overwrites those places before the function is
-// left; but code that pushes does.
+// left.
 func (f *frameRules) dropPopped() frameRules {
 	within := *f
 	size, ok := f.byStackPointer()
@@ -155,7 +155,8 @@ func (f *frameRules) byStackPointer() (offset int, ok bool) {
 var moves = []struct {
 	instruction string
 	by          int
-}{{"\tpushq\t", 8}, {"\tpopq\t", -8}, {"\tpushl\t", 4}, {"\tpopl\t", -4}, {"\tcall\t7711f", 4}}
+}{{"\tpushq\t", 8}, {"\tpopq\t", -8}, {"\tpushl\t", 4}, {"\tpopl\t", -4}, {"\tcall\t7711f", 4},
+	{"\tleaq\t-128(%rsp), %rsp", 128}, {"\tleaq\t128(%rsp), %rsp", -128}}
 
 // pushing appends code with a directive behind each instruction that moves the
 // stack pointer, which is offset bytes from the frame before it.

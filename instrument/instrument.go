@@ -38,7 +38,8 @@
 //	movq %r11, .Lfc(%rip)
 //
 // With [Thread] the increments are incq %gs:.Lfc(%rip): the base of gs leads to
-// the thread's own copy of the counters, but not of the targets.
+// the thread's own copy of the counters, but not of the targets. With [Locked] they
+// are lock incq .Lfc(%rip), which [Unlock] makes the same.
 //
 // At the end of the file come the counters, the names, and a table of the
 // functions and their calls (table.go), in sections of their own. What is left
@@ -68,9 +69,12 @@ const (
 	// the same in between, a signal handler or another thread, is lost. They are for functions that
 	// leave r11 free; others, and other CPUs, have Plain ones.
 	Split
+	// Locked increments are Atomic until [Unlock] makes them those of Thread, in a program; they stay so
+	// in a library. ParseUpdate does not know it.
+	Locked
 )
 
-var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread", Split: "split"}
+var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread", Split: "split", Locked: "locked"}
 
 func (u Update) String() string {
 	if int(u) < len(updateNames) {
@@ -89,7 +93,7 @@ func (u Update) outOfLine() Update {
 
 // ParseUpdate is the inverse of String.
 func ParseUpdate(name string) (Update, error) {
-	for u, s := range updateNames {
+	for u, s := range updateNames[:Locked] {
 		if s == name {
 			return Update(u), nil
 		}

@@ -46,7 +46,7 @@ func (b build) words() []string {
 		words = append(words, "-dp")
 	}
 	if b.threads() == 2 {
-		words = append(words, "-Wl,--wrap=pthread_create")
+		words = append(words, "-Wl,--wrap=pthread_create,--wrap=thrd_create,--wrap=clone")
 	}
 	return words
 }
@@ -54,7 +54,7 @@ func (b build) words() []string {
 // threads is the runtime's FOOTFALL_THREADS.
 func (b build) threads() int {
 	switch {
-	case b.update != Thread || b.cpu != "amd64":
+	case b.update != Thread && b.update != Locked || b.cpu != "amd64":
 		return 0
 	case strings.Contains(b.flags, "-static"):
 		return 2

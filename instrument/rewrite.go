@@ -16,7 +16,7 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	if o.Unit != nil {
 		s.unit = o.Unit(s.unit)
 	}
-	if o.Update == Thread && !cpus[s.cpu].threads {
+	if (o.Update == Thread || o.Update == Locked) && !cpus[s.cpu].threads {
 		o.Update = Atomic
 	}
 	var holding map[string]bool
@@ -57,7 +57,8 @@ type rewriter struct {
 	labels   int
 	misses   bool // some indirect call needs the cpu's function
 	frames   frameReader
-	kept     bool // some section refers to the table
+	kept     bool            // some section refers to the table
+	taken    map[string]bool // of takenLabels, nil: not known yet
 	report   Report
 }
 
@@ -66,6 +67,7 @@ type function struct {
 	name    string
 	aliases []string // further names of the same address
 	part    bool     // code that is not entered by calls
+	at      int      // its label in the source
 	label   int      // of its start
 	section *section
 	first   int // counter
@@ -301,10 +303,10 @@ func (w *rewriter) begin(name string, at int) {
 	}
 	sec.fn = nil
 	whole, part := partOf(name)
-	if helper([]byte(name)) || w.o.Select != nil && !w.o.Select(w.unitOf(at), whole) {
+	if helper([]byte(name)) || w.foreign(name) || w.o.Select != nil && !w.o.Select(w.unitOf(at), whole) {
 		return
 	}
-	f := &function{name: whole, part: part, label: w.labels, section: sec, first: w.counters}
+	f := &function{name: whole, part: part, at: at, label: w.labels, section: sec, first: w.counters}
 	if !part {
 		f.aliases = w.aliases[name]
 	}
@@ -493,10 +495,9 @@ func (w *rewriter) instruction(st statement, at, stop int) {
 			w.indirect(f, callIndirect, st, br, at, stop)
 		}
 	case indirectJump:
-		if !tailCall(st.comment) || w.cpu.slash {
-			return // a switch, for all that is known
+		if w.leaves(f, br.target, st.comment) {
+			w.indirect(f, callIndirectTail, st, br, at, stop)
 		}
-		w.indirect(f, callIndirectTail, st, br, at, stop)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestRewrite(t *testing.T) {
 		if filepath.Base(name) == "split.s" {
 			shown = Split
 		}
-		for _, u := range []Update{Plain, Atomic, Thread, Split} {
+		for _, u := range []Update{Plain, Atomic, Thread, Split, Locked} {
 			src, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)

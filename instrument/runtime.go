@@ -14,14 +14,21 @@ import (
 //
 // With the macro FOOTFALL_THREADS each thread has its own copy of counters for
 // [Thread]: set to 1 for a dynamically linked program, to 2 for one that is linked
-// with --wrap=pthread_create, as static ones must be.
+// with --wrap for pthread_create, thrd_create and clone, as static ones must be.
+//
+// With the macro FOOTFALL_SIGNALS, 1 or 2 likewise, handlers of signals complete an
+// increment of [Split] that they have interrupted.
 func Runtime() []byte {
 	source := inline(runtimeC, "#include \"threads.h\"\n", runtimeThreads)
+	source = inline(source, "#include \"signals.h\"\n", runtimeSignals)
 	return []byte(inline(source, "#include \"stats.h\"\n", runtimeStats))
 }
 
 //go:embed runtime/footfall.c
 var runtimeC string
+
+//go:embed runtime/signals.h
+var runtimeSignals string
 
 //go:embed runtime/threads.h
 var runtimeThreads string

@@ -58,12 +58,14 @@ type holder struct {
 type body struct {
 	of    *reach
 	begun bool // has instructions since its label
+	// foreign: it may be inline assembly, though nothing says so
+	foreign bool
 }
 
 // enter goes to a section.
 func (h *holder) enter(sec *section) {
 	if h.in[sec] == nil {
-		h.in[sec] = &body{of: h.function(""), begun: true} // before any function
+		h.in[sec] = &body{of: h.function(""), begun: true, foreign: h.clang} // before any function
 	}
 	h.body = h.in[sec]
 }
@@ -82,6 +84,10 @@ func (h *holder) function(name string) *reach {
 // instruction sees a line of code.
 func (h *holder) instruction(line []byte) {
 	h.body.begun = true
+	if h.body.foreign {
+		h.assembly(line)
+		return
+	}
 	r := h.body.of
 	r.holds = r.holds || exception(line)
 	h.named(line, func(to *reach) { r.names[to] = true })
@@ -152,7 +158,7 @@ func (h *holder) label(name string) {
 	if !h.body.begun {
 		before.names[r], r.names[before] = true, true
 	}
-	*h.body = body{of: r}
+	*h.body = body{of: r, foreign: h.foreign(name)}
 }
 
 // spread marks what is reached and returns the names.

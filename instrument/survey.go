@@ -18,6 +18,9 @@ type survey struct {
 	weak      map[string]bool     // those that another file may replace
 	plain     map[string]bool     // labels in the file that are not functions
 	chosen    map[string]bool     // indirect functions, which are chosen when the program starts
+	ended     map[string]bool     // functions with the label that Clang puts behind each of its own
+	clang     bool                // Clang made the file
+	comments  bool                // and wrote comments
 	alias     map[string]string   // names set to another
 	aliases   map[string][]string // the names of a function besides its label
 	files     map[string]string   // sources, by their numbers in .loc
@@ -27,7 +30,7 @@ type survey struct {
 func newSurvey() *survey {
 	return &survey{
 		functions: make(map[string]bool), global: make(map[string]bool), weak: make(map[string]bool), plain: make(map[string]bool),
-		chosen: make(map[string]bool), files: make(map[string]string), alias: make(map[string]string), aliases: make(map[string][]string),
+		chosen: make(map[string]bool), ended: make(map[string]bool), files: make(map[string]string), alias: make(map[string]string), aliases: make(map[string][]string),
 	}
 }
 
@@ -43,6 +46,7 @@ func look(src []byte, name string) (*survey, error) {
 	}
 	s.cpu = name
 	compiled := looksCompiled(src)
+	s.clang = bytes.HasPrefix(src, []byte("\t.text"))
 	asm := false
 	for r := (reader{src: src}); r.next(); {
 		if r.kind() != anyLine || inlineAssembly(r.line(), &asm) || asm {
@@ -58,6 +62,7 @@ func look(src []byte, name string) (*survey, error) {
 	if !compiled {
 		return s, ErrForeign
 	}
+	s.comments = bytes.Contains(src, []byte("-- Begin function ")) || bytes.Contains(src, []byte("TAILCALL"))
 	for name := range s.alias {
 		f := s.canonical(name)
 		if f == name || !s.functions[f] {
@@ -111,19 +116,33 @@ func (s *survey) see(st statement, compiled *bool) error {
 		} else if number, names, ok := bytes.Cut(st.operands, []byte(" ")); ok {
 			s.files[string(number)] = sourceName(names)
 		}
-	case ".ident":
-		if bytes.Contains(st.operands, []byte("GCC: ")) || bytes.Contains(st.operands, []byte("clang version")) {
-			*compiled = true
+	case ".size":
+		if args := arguments(st.operands); len(args) == 2 && (bytes.HasPrefix(args[1], []byte(".Lfunc_end")) || bytes.HasPrefix(args[1], []byte(".LBB_END"))) {
+			name, _ := symbol(args[0])
+			s.ended[string(name)], s.clang = true, true
 		}
+	case ".ident":
+		clang := bytes.Contains(st.operands, []byte("clang version"))
+		s.clang = s.clang || clang
+		*compiled = *compiled || clang || bytes.Contains(st.operands, []byte("GCC: "))
 	case ".intel_syntax":
 		return fmt.Errorf("assembly in Intel's syntax cannot be rewritten; compile without -masm=intel")
 	case ".section":
 		if bytes.HasPrefix(st.operands, []byte(tableSection)) {
 			return ErrInstrumented
 		}
+		s.clang = s.clang || bytes.HasPrefix(st.operands, []byte(`".note.GNU-stack"`)) // GCC does without quotes
 	}
 	return nil
 }
+
+// foreign tells whether a function may be assembly that stands in the source outside of
+// functions. GCC puts #APP before that, always, Clang a comment if it writes comments. But the
+// end of its own functions Clang marks by a label:
+//
+//	.Lfunc_end0:
+//		.size	f, .Lfunc_end0-f
+func (s *survey) foreign(name string) bool { return s.clang && !s.ended[name] }
 
 // sourceName returns the path that .file gives a source, behind its number: "name",
 // or "directory" "name", and more.

@@ -124,6 +124,12 @@ func (w *rewriter) table() {
 			name, name, name, name, name, name)
 		b = w.miss(b)
 		b = appendf(b, "\t.size\t%s, .-%s\n", name, name)
+		if w.o.Update == Locked {
+			b = appendf(b, "\t.section\t"+locksSection+",\"aG\",@progbits,%s,comdat\n\t.balign\t4\n\t.long\t.Lfu1-., .Lfu2-.\n", name)
+		}
+	}
+	if w.o.Update == Locked && usesGS(w.src) {
+		b = append(b, "\t.section\t"+locksSection+",\"a\",@progbits\n\t.balign\t4\n\t.long\t0\n"...)
 	}
 	w.out = b
 }
@@ -142,6 +148,17 @@ func (w *rewriter) miss(b []byte) []byte {
 	}
 	b = pushing(append(b, "\t.cfi_startproc\n"...), []byte(code), w.cpu.frame)
 	return append(b, "\t.cfi_endproc\n"...)
+}
+
+// usesGS tells whether assembly does something with the register gs, which compilers do only if
+// the source says so.
+func usesGS(src []byte) bool {
+	for _, s := range []string{"%gs", "wrgsbase", "arch_prctl"} {
+		if bytes.Contains(src, []byte(s)) {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyExecutables makes linkers refuse to make a shared library, whose counters

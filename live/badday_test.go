@@ -167,6 +167,57 @@ int main(void) {
 	}
 }
 
+// TestFirstThreadEnded reads and resets a program whose main has ended by pthread_exit, also
+// one that was opened before, and then a thread on which all hung.
+func TestFirstThreadEnded(t *testing.T) {
+	const source = `#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_t first;
+static char line[80];
+static void work(void) {}
+static void *second(void *x) { for (;;) { work(); usleep(1000); } return x; }
+static void *other(void *x) {
+	pthread_t t;
+	pthread_join(first, 0);
+	puts("done"); fflush(stdout);
+	fgets(line, sizeof line, stdin);
+	pthread_create(&t, 0, second, 0);
+	puts("done"); fflush(stdout);
+	return x;
+}
+int main(void) {
+	pthread_t t;
+	first = pthread_self();
+	puts("ready"); fflush(stdout);
+	fgets(line, sizeof line, stdin);
+	pthread_create(&t, 0, other, 0);
+	pthread_exit(0);
+}
+`
+	p := started(t, source, "-O0 -pthread")
+	before := opened(t, p)
+	p.tell("end")
+	process := opened(t, p)
+	if process.Key() != before.Key() {
+		t.Error("taken for another process")
+	}
+	snapshot(t, before)
+	snapshot(t, process)
+	p.tell("go on")
+	for _, process := range []*Process{before, process} {
+		_, err := process.HardReset(nil)
+		if skipForbidden(t, err); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(10 * time.Second); largest(snapshot(t, process)) == 0; {
+			if time.Now().After(end) {
+				t.Fatal("no counts after the reset")
+			}
+		}
+	}
+}
+
 // TestThreadStorm resets while threads come and go without end.
 func TestThreadStorm(t *testing.T) {
 	const source = `#include <pthread.h>

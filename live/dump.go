@@ -3,11 +3,13 @@ package live
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
 
 	"footfall/gcov"
+	"footfall/output"
 )
 
 // Dump writes data files below dir, which is made where it is not there: each
@@ -17,7 +19,7 @@ import (
 // the number of files; the error tells of those that could not be written, the
 // others are complete.
 func Dump(dir string, units []Unit) (int, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := output.Directory(dir); err != nil {
 		return 0, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -39,7 +41,7 @@ func Dump(dir string, units []Unit) (int, error) {
 
 // DumpProfile writes a raw profile into dir.
 func DumpProfile(dir string, p Profile) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := output.Directory(dir); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -96,9 +98,15 @@ func writeBelow(root *os.Root, name string, b []byte) error {
 			return err
 		}
 	}
-	temporary := fmt.Sprintf("%s.%d.tmp", name, os.Getpid())
-	err := root.WriteFile(temporary, b, 0o666)
-	if err == nil {
+	temporary := path.Join(path.Dir(name), output.TemporaryName())
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return &fs.PathError{Op: failed.Op, Path: name, Err: failed.Err}
+	} else if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = root.Rename(temporary, name)
 	}
 	if err != nil {

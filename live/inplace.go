@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/gcov"
+	"footfall/input"
 )
 
 // WriteInPlace adds the counts of units of the process to the data files that
@@ -29,14 +30,23 @@ func (p *Process) WriteInPlace(units []Unit) (n, skipped int, err error) {
 		return 0, 0, err
 	}
 	var problems []error
-	err = p.proc.AsUser(func() error {
+	user, err := p.proc.User()
+	if err != nil {
+		return 0, 0, err
+	}
+	root, err := input.OpenRoot(place.root)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close()
+	err = user.Do(func() error {
 		for _, u := range units {
 			if u.Load != nil && (u.Load.Dumped || u.Load.Writing) {
 				skipped++
 				continue
 			}
 			name := place.of(u.Name)
-			if err := addTo(name, u.Counts); err != nil {
+			if err := addTo(root, strings.TrimPrefix(name, place.root), u.Counts); err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", name, err))
 				continue
 			}
@@ -62,7 +72,21 @@ func (p *Process) placer() (*placer, error) {
 		}
 		p.env = env
 	}
-	return &placer{pid: p.PID, env: p.env, root: p.proc.Root(), dir: fmt.Sprintf("/proc/%d/cwd", p.PID)}, nil
+	place := &placer{pid: p.PID, env: p.env, root: p.proc.Root(), dir: p.proc.Dir() + "/cwd"}
+	if place.root == "" {
+		return place, nil
+	}
+	// Links of /proc lead anywhere: below its root names are what counts.
+	top, err := os.Readlink(place.root)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.Readlink(place.dir)
+	if err != nil {
+		return nil, err
+	}
+	place.dir = filepath.Join(place.root, strings.TrimPrefix(dir, strings.TrimSuffix(top, "/")))
+	return place, nil
 }
 
 // of returns the path, for us, of the data file of a recorded name.
@@ -132,8 +156,8 @@ const maxDataFile = 1 << 30
 // addTo adds counts to a data file. Programs that end at the same time wait for
 // the same lock, so the file must stay the one that it is; its new content is
 // written at once.
-func addTo(name string, counts *gcov.Counts) error {
-	f, err := openData(name)
+func addTo(root *input.Root, name string, counts *gcov.Counts) error {
+	f, err := openData(root, name)
 	if err != nil {
 		return err
 	}
@@ -183,14 +207,15 @@ func merged(counts *gcov.Counts, old []byte) ([]byte, error) {
 	return sum.Encode(), nil
 }
 
-// openData opens a data file, and makes it if it is missing. It does not follow
-// a link in the last place, and takes nothing but a file.
-func openData(name string) (*os.File, error) {
-	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	f, err := os.OpenFile(name, flags, 0o666)
+// openData opens a data file below the root of a program, and makes it if it is
+// missing. It does not follow a link in the last place, and takes nothing but a
+// file.
+func openData(root *input.Root, name string) (*os.File, error) {
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW
+	f, err := root.OpenFile(name, flags, 0o666)
 	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(name), 0o777); err == nil {
-			f, err = os.OpenFile(name, flags, 0o666)
+		if err = root.MkdirAll(filepath.Dir(name), 0o777); err == nil {
+			f, err = root.OpenFile(name, flags, 0o666)
 		}
 	}
 	if err != nil {

@@ -38,6 +38,7 @@ import (
 
 	"footfall/exe"
 	"footfall/gcov"
+	"footfall/input"
 	"footfall/proc"
 )
 
@@ -141,6 +142,9 @@ func (p *Process) Close() error { return p.proc.Close() }
 // Root is where the file system of the process is to be found, "" if it is
 // ours.
 func (p *Process) Root() string { return p.proc.Root() }
+
+// User is whose the process is, as far as files are concerned.
+func (p *Process) User() (input.User, error) { return p.proc.User() }
 
 // Threads is the number of threads that the process has now.
 func (p *Process) Threads() int { return p.proc.ThreadCount() }

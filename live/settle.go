@@ -3,18 +3,18 @@ package live
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"footfall/gcov"
+	"footfall/input"
 	"footfall/proc"
 )
 
@@ -43,11 +43,12 @@ type fileStamp struct {
 }
 
 func stampOf(name string) fileStamp {
-	var st unix.Stat_t
-	if unix.Stat(name, &st) != nil {
+	info, err := input.Stat(name)
+	if err != nil {
 		return fileStamp{}
 	}
-	return fileStamp{st.Ino, st.Size, st.Mtim, st.Ctim}
+	st := info.Sys().(*syscall.Stat_t)
+	return fileStamp{st.Ino, st.Size, unix.Timespec(st.Mtim), unix.Timespec(st.Ctim)}
 }
 
 func (s fileStamp) when() time.Time { return time.Unix(s.time.Unix()) }
@@ -129,7 +130,7 @@ func (p *Process) mayHold(im *image, units []Unit) bool {
 	if i < 0 || err != nil {
 		return true
 	}
-	file, err := readData(place.of(units[i].Name))
+	file, err := p.readData(place.of(units[i].Name))
 	if err != nil {
 		return true // it is being written
 	}
@@ -221,7 +222,7 @@ func (p *Process) writing() []*image {
 		}
 	}
 	// It may have changed its environment, or its working directory.
-	dir := fmt.Sprintf("/proc/%d/fd/", p.PID)
+	dir := p.proc.Dir() + "/fd/"
 	open, err := os.ReadDir(dir)
 	if err == nil && slices.ContainsFunc(open, func(fd fs.DirEntry) bool {
 		name, err := os.Readlink(dir + fd.Name())
@@ -309,7 +310,7 @@ func (p *Process) followFiles(im *image) {
 	}
 	im.files = &earlierRuns{stamp, make(map[string]*gcov.Counts)}
 	for _, u := range im.units {
-		if c, err := readData(place.of(u.name)); err == nil && c.Stamp == u.stamp && c.Checksum == u.check {
+		if c, err := p.readData(place.of(u.name)); err == nil && c.Stamp == u.stamp && c.Checksum == u.check {
 			im.files.counts[u.name] = c
 		}
 	}
@@ -333,7 +334,7 @@ func (p *Process) added(im *image, units []Unit) map[string]*gcov.Counts {
 		if !im.counted {
 			runs++
 		}
-		after, err := readData(place.of(u.Name))
+		after, err := p.readData(place.of(u.Name))
 		if errors.Is(err, fs.ErrNotExist) && before == nil {
 			continue // it cannot write there
 		}
@@ -363,7 +364,7 @@ func (p *Process) onlyRun(units []Unit) bool {
 		return false
 	}
 	for _, u := range units {
-		file, err := readData(place.of(u.Name))
+		file, err := p.readData(place.of(u.Name))
 		if err != nil {
 			return false
 		}
@@ -375,17 +376,18 @@ func (p *Process) onlyRun(units []Unit) bool {
 	return true
 }
 
-// readData reads a data file.
-func readData(name string) (*gcov.Counts, error) {
-	f, err := os.OpenFile(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+// readData reads a data file, with the rights of the process's user.
+func (p *Process) readData(name string) (*gcov.Counts, error) {
+	user, err := p.proc.User()
+	if err != nil {
+		return nil, err
+	}
+	f, err := user.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: no regular file", name)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxDataFile))
+	b, err := input.ReadAll(f, name, maxDataFile)
 	if err != nil {
 		return nil, err
 	}

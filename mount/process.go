@@ -12,6 +12,7 @@ import (
 
 	"footfall/gcov"
 	"footfall/live"
+	"footfall/output"
 	"footfall/proc"
 	"footfall/report"
 )
@@ -167,7 +168,7 @@ func (p *process) take(units []live.Unit) {
 // tell has the user know what happened to counters: where he reads, and now. That
 // a library is closed is neither here nor there.
 func (p *process) tell(e live.Event) {
-	if text := oneLine(e.String()); e.Kind != live.Closed && !slices.Contains(p.events, text) && len(p.events) < maxEvents {
+	if text := output.Printable(e.String()); e.Kind != live.Closed && !slices.Contains(p.events, text) && len(p.events) < maxEvents {
 		p.events = append(p.events, text)
 		if e.Kind != live.Reloaded {
 			p.m.notice(p.name + ": " + text)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"footfall/live"
+	"footfall/output"
 	"footfall/proc"
 )
 
@@ -40,6 +41,7 @@ type look struct {
 	id     proc.Identity
 	maps   string // its memory map; "": not looked at
 	denied bool   // we may not look into it
+	told   bool   // that it does not let itself be looked into
 	first  time.Time
 	again  time.Time // when to look next
 }
@@ -293,6 +295,14 @@ func (m *Mount) look(pid int) {
 	case errors.Is(err, live.ErrNoCounters), errors.Is(err, proc.ErrExited), errors.Is(err, proc.ErrReplaced):
 	default:
 		var access *proc.AccessError
+		var stuck *live.StuckError
+		if errors.As(err, &stuck) {
+			if !l.told {
+				m.notice(output.Printable(err.Error()))
+			}
+			l.told = true
+			return
+		}
 		if l.denied = errors.As(err, &access); !l.denied || !m.targets.all {
 			m.notice(err.Error())
 		}
@@ -316,7 +326,7 @@ func (l *look) changed(pid int) bool {
 
 // adopt gives a process a directory if it has counters.
 func (m *Mount) adopt(pid int) error {
-	source, err := live.Open(pid)
+	source, err := live.OpenPatiently(pid)
 	if err != nil {
 		return err
 	}
@@ -334,15 +344,5 @@ func (m *Mount) adopt(pid int) error {
 // directoryName is how the directory of a process is called. Programs choose
 // their names themselves.
 func directoryName(pid int, name string) string {
-	return fmt.Sprintf("%d-%s", pid, strings.ReplaceAll(oneLine(name), "/", "_"))
-}
-
-// oneLine replaces what has no place in a line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '_'
-		}
-		return r
-	}, s)
+	return fmt.Sprintf("%d-%s", pid, strings.ReplaceAll(output.Printable(name), "/", "_"))
 }

@@ -141,7 +141,7 @@ func TestBaseline(t *testing.T) {
 }
 
 func TestDirectoryName(t *testing.T) {
-	for name, want := range map[string]string{"redis": "7-redis", "a/b": "7-a_b", "..": "7-..", "x\ny": "7-x_y", "": "7-"} {
+	for name, want := range map[string]string{"redis": "7-redis", "a/b": "7-a_b", "..": "7-..", "x\ny": "7-x\\x0ay", "": "7-"} {
 		if got := directoryName(7, name); got != want {
 			t.Errorf("directoryName(7, %q) = %q, want %q", name, got, want)
 		}

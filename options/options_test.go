@@ -3,49 +3,50 @@ package options
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-func TestFind(t *testing.T) {
-	dir := t.TempDir()
-	repository := filepath.Join(dir, "repository")
-	deep := filepath.Join(repository, "a", "b")
-	if err := os.MkdirAll(deep, 0o755); err != nil {
-		t.Fatal(err)
+// TestFindOfAnotherUser looks for files that belong to another user, or lie in a
+// directory of his, from there and from below.
+func TestFindOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of another user")
 	}
-	write := func(name string) {
-		t.Helper()
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
+	const nobody, somebody = 65534, 12345
+	t.Setenv("SUDO_UID", "12345")
+	for _, c := range []struct {
+		what      string
+		dir, file int // owners
+		link      bool
+		refused   bool
+	}{
+		{what: "our own"},
+		{what: "file of another user", file: nobody, refused: true},
+		{what: "directory of another user", dir: nobody, refused: true},
+		{what: "link of another user", file: nobody, link: true, refused: true},
+		{what: "of who called sudo", dir: somebody, file: somebody},
+	} {
+		dir := t.TempDir()
+		name := filepath.Join(dir, FileName)
+		if err := os.WriteFile(filepath.Join(dir, "text"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	expect := func(what, from, want string) {
-		t.Helper()
-		if got, err := Find(from); err != nil || got != want {
-			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
+		make := func() error { return os.Rename(filepath.Join(dir, "text"), name) }
+		if c.link {
+			make = func() error { return os.Symlink("text", name) }
+		}
+		below := filepath.Join(dir, "a/b")
+		for _, err := range []error{make(), os.Lchown(name, c.file, -1), os.Chown(dir, c.dir, -1), os.MkdirAll(below, 0o755)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, from := range []string{dir, below} {
+			found, err := Find(from)
+			if found != name || (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "belongs to user 65534") {
+				t.Errorf("%s, from %s: %q, %v", c.what, from, found, err)
+			}
 		}
 	}
-	outer := filepath.Join(dir, FileName)
-	write(outer)
-	expect("in a directory above", deep, outer)
-	write(filepath.Join(repository, ".git")) // that of a worktree is a file
-	expect("above the repository", deep, "")
-	inner := filepath.Join(repository, FileName)
-	write(inner)
-	expect("at the root of the repository", deep, inner)
-	write(filepath.Join(deep, FileName))
-	expect("nearer", deep, filepath.Join(deep, FileName))
-
-	for _, open := range []string{deep, filepath.Join(repository, "a")} {
-		if err := os.Chmod(open, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := Find(deep); err == nil {
-		t.Errorf("in a directory that everybody may write to: %q", got)
-	}
-	if err := os.Remove(filepath.Join(deep, FileName)); err != nil {
-		t.Fatal(err)
-	}
-	expect("above a directory that everybody may write to", deep, "")
 }

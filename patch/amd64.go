@@ -1,10 +1,12 @@
 package patch
 
 import (
+	"bytes"
 	"debug/elf"
 	_ "embed"
 	"encoding/binary"
 	"fmt"
+	"os"
 
 	"footfall/exe"
 )
@@ -28,6 +30,12 @@ var amd64 = &cpu{
 		chainsOn: {chainRoutine, exitCallerRoutine},
 		leads:    {entryCallerRoutine, exitCallerRoutine},
 		notices:  {noticeRoutine},
+
+		enters:         {entryOnlyRoutine},
+		entersFiltered: {entryFilteredRoutine},
+		entersUnseen:   {entryFilteredRoutine},
+		leaves:         {exitOnlyRoutine},
+		leavesFiltered: {exitFilteredOnlyRoutine},
 	},
 	jumpSize:   5,
 	jump:       func(at, target uint64) []byte { return relative(0xe9, at, target) },
@@ -41,12 +49,52 @@ var amd64 = &cpu{
 	calls:      callsAMD64,
 	idPlaces:   []uint64{0x2d0, 0x38}, // glibc, musl
 
+	takesRings:        true,
 	keepsFramePointer: keepsFramePointerAMD64,
 
-	stackColumn: 7, returnColumn: 16, slot: -7,
+	looksAtPointer: hasFSGSBASE(),
+	withPointer:    withPointerAMD64,
+
+	stackColumn: 7, returnColumn: 16, slot: -7, returnsAt: returnsAtAMD64,
 }
 
-const descriptionAt = 40 // in a stub
+// hasFSGSBASE tells whether programs may read the thread pointer itself: where the
+// processor can, from Linux 5.9 on.
+func hasFSGSBASE() bool {
+	const (
+		hwcap2   = 26     // AT_HWCAP2 of <elf.h>
+		fsgsbase = 1 << 1 // HWCAP2_FSGSBASE of <asm/hwcap2.h>
+	)
+	auxv, _ := os.ReadFile("/proc/self/auxv")
+	for ; len(auxv) >= 16; auxv = auxv[16:] {
+		if binary.LittleEndian.Uint64(auxv) == hwcap2 {
+			return binary.LittleEndian.Uint64(auxv[8:])&fsgsbase != 0
+		}
+	}
+	return false
+}
+
+// withPointerAMD64 changes thread_id of trampoline/amd64.S.
+func withPointerAMD64(code []byte) {
+	looks := []byte{0xf3, 0x48, 0x0f, 0xae, 0xc2, 0x48, 0x85, 0xd2, 0x0f, 0x84} // rdfsbase %rdx; test %rdx,%rdx; jz
+	const rest = 4 + 3                                                          // of jz; mov (%rdx,%rax),%eax
+	reads := []byte{
+		0x64, 0x8b, 0x00, // mov %fs:(%rax),%eax
+		0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, // nop
+		0x0f, 0x1f, 0x44, 0, 0, // nop
+	}
+	for at := bytes.Index(code, looks); at >= 0; at = bytes.Index(code, looks) {
+		if len(reads) != len(looks)+rest {
+			panic("thread_id has another size")
+		}
+		copy(code[at:], reads)
+	}
+}
+
+const (
+	descriptionAt  = 40 // in a stub
+	returnsAtAMD64 = 19
+)
 
 // relative encodes a jump or call from at to target:  e9 rel32, e8 rel32
 func relative(opcode byte, at, target uint64) []byte {
@@ -61,6 +109,9 @@ func relative(opcode byte, at, target uint64) []byte {
 
 // stubAMD64 encodes what is drawn in trampoline/amd64.S.
 func stubAMD64(s stubCode) []byte {
+	if s.leave != nil {
+		return leaveCode(s)
+	}
 	var b []byte
 	put := func(code ...byte) { b = append(b, code...) }
 	branch := func(opcode byte, target uint64) { put(relative(opcode, s.at+uint64(len(b)), target)...) }
@@ -73,6 +124,11 @@ func stubAMD64(s stubCode) []byte {
 			branch(0xe9, s.resume)
 		} else {
 			put(0xc3) // ret: the function was empty
+		}
+		if s.passes {
+			put(bytes.Repeat([]byte{0xcc}, 10)...)
+			put(0x48, 0x8d, 0x64, 0x24, 0x08) // lea 8(%rsp),%rsp
+			branch(0xe9, s.resume)
 		}
 	} else {
 		put(0x48, 0x83, 0xc4, 0x10) // add $16,%rsp

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"footfall/proc"
+
+	"golang.org/x/sys/unix"
 )
 
 // calls records what happens during a command, as text: calls with their words.
@@ -183,15 +185,27 @@ func TestArgumentsOverwritten(t *testing.T) {
 	}
 }
 
+// lockNothing sees to it that the program could not lock what it has in any case, so that
+// room for that is not kept (see MemoryRoom), and each child finds a ring.
+func (g *target) lockNothing() {
+	g.t.Helper()
+	limit := unix.Rlimit{Cur: 1 << 16, Max: 1 << 16}
+	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_MEMLOCK, &limit, nil); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
 // TestFollow counts the calls of children, from their first one on.
 func TestFollow(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "arguments.c", "-fpatchable-function-entry=5"))
+	g.lockNothing()
 	text := g.text()
 	sites := g.sites("many", "text")
 	describe(sites)
 	for _, o := range []Options{
 		{Mode: Entries, Arguments: true, Follow: true}, {Mode: Exits, Follow: true}, {Mode: Filtered, Arguments: true, Follow: true}, {Mode: Entries}, {Mode: Counts, Follow: true}, {Mode: Exits, Follow: true},
 	} {
+		o.RingSize = 1 << 20
 		s := g.open(sites, o)
 		children, parent := make(map[string]int), 0
 		for _, call := range g.calls(s, "fork 50") {

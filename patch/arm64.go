@@ -23,8 +23,9 @@ var trampolineARM64 []byte
 // are, is written at once: whatever a thread runs is the one or the other, and
 // none can be between. Writing as a debugger makes the kernel clean the caches.
 var arm64 = &cpu{
-	machine:    elf.EM_AARCH64,
-	trampoline: trampolineARM64,
+	machine:        elf.EM_AARCH64,
+	looksAtPointer: true,
+	trampoline:     trampolineARM64,
 	routines: map[Mode][2]routine{
 		Entries:  {entryOnlyRoutine},
 		Exits:    {entryRoutine, exitRoutine},

@@ -214,7 +214,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	e := &emulated{target: start(t, "qemu-aarch64", program), stubs: make(map[Mode][]*stub)}
 	e.s = &Session{p: e.p, ownPID: e.p.PID, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread)}
 	e.s.options.RingSize, e.s.options.ChainDepth = 1<<20, 5
-	b := &block{addr: emulatedBlock, byKey: make(map[stubKey][]*stub)}
+	b := &block{addr: emulatedBlock, room: maxStubs, byKey: make(map[stubKey][]*stub)}
 	e.s.blocks = []*block{b}
 	e.mapRegion()
 
@@ -222,7 +222,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	if err != nil || place >= 0 || place < arm64.threadBlock {
 		t.Fatalf("threads have their ids at %d, error %v", place, err)
 	}
-	code := arm64.code(emulatedShadow, uint64(place), [2]uint64{emulatedStacks, emulatedSize}, e.s.blocks)
+	code := arm64.code(emulatedShadow, uint64(place), false, [2]uint64{emulatedStacks, emulatedSize}, e.s.blocks)
 	code[sveAt] = 1
 	e.block = e.file("block", blockSize)
 	e.writeBlock(codeAt, code)
@@ -270,8 +270,8 @@ func (e *emulated) file(name string, size int64) *os.File {
 
 func (e *emulated) mapRegion() {
 	e.t.Helper()
-	r := &region{addr: emulatedRegion, ringSize: uint64(e.s.options.RingSize)}
-	size := int(r.rowsAt() + rowsSize)
+	r := &region{addr: emulatedRegion, ringSize: uint64(e.s.options.RingSize), framed: true, chains: true}
+	size := int(r.size())
 	r.file = e.file("region", int64(size))
 	var err error
 	if r.memory, err = unix.Mmap(int(r.file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
@@ -279,6 +279,8 @@ func (e *emulated) mapRegion() {
 	}
 	e.t.Cleanup(func() { _ = unix.Munmap(r.memory) })
 	r.prepare(&e.s.options, e.p.PID)
+	r.give(r.addr+ringsAt, maxThreads)
+	r.giveAll()
 	if e.say("memory %s %x %x", r.file.Name(), emulatedRegion, size) != "1" {
 		e.t.Fatal("the region cannot be mapped")
 	}
@@ -775,7 +777,7 @@ func (e *emulated) nest(open, events []Event) []Event {
 			continue
 		}
 		n := len(open) - 1
-		for n >= 0 && (open[n].ID != event.ID&^ExitFlag || open[n].Stack != event.Stack) {
+		for n >= 0 && ((open[n].ID^event.ID)&IDMask != 0 || open[n].Stack != event.Stack) {
 			n-- // left by longjmp or a tail call
 		}
 		if n < 0 {

@@ -7,25 +7,29 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"footfall/exe"
 	"footfall/proc"
 )
 
 // A block is memory in the target within the reach of a jump from its sites,
-// so that a program and its libraries have several. It is a private mapping of
+// so that a program and its libraries have several. What there is no memory for, of
+// stubs and records, is not mapped. It is a private mapping of
 // a file in memory (memfd), by whose name a later footfall finds it; but for
 // the header, which is anonymous memory that fork fills with zeros, unless
 // children are followed.
 //
 //	0x0000    header: address of the table of threads, 0: off
-//	0x1000    info (below)
-//	0x2000    trampoline
-//	0x4000    stubs
-//	0x304000  records, one for each stub (below)
-//	0x584000  unwind table
+//	0x1000    id of the process u32, anonymous memory that fork always fills with zeros
+//	0x2000    info (below)
+//	0x3000    trampoline
+//	0x5000    stubs
+//	0x305000  records, one for each stub (below)
+//	0x585000  unwind table
 //
 // Info:
 //
@@ -36,17 +40,19 @@ import (
 //	48  shadow u64, 0: none
 //	56  the function that the unwind table was registered with, 0: none u64
 //	64  the block's number, which is part of its stubs' ids u64
+//	72  for how many stubs, and their records, there is memory u64
 //
 // A record, from which the site can be restored:
 //
 //	0   site u64, where to resume u64, bytes of the site [8]
-//	24  mode u8, root u8, patched u8
-//	32  description of the arguments u64
+//	24  mode u8, root u8, patched u8, conditional u8
+//	32  description of the arguments, or id of the exit's entry, u64
 //
 // Stubs are only ever added: there may be threads within.
 type block struct {
 	addr     uint64
 	index    uint32
+	room     int // for stubs
 	stubs    []*stub
 	byKey    map[stubKey][]*stub
 	region   [2]uint64 // address and size
@@ -64,7 +70,14 @@ type stub struct {
 	mode         Mode
 	root         bool
 	patched      bool
-	arguments    uint64 // their description
+	arguments    uint64 // their description; of an exit the id of its entry
+
+	exits []*stub // of an entry: those that are sites
+
+	// Of an exit.
+	conditional bool      // a conditional jump is changed, but for its first byte
+	leave       *exe.Exit // what it does
+	bias        uint64    // of its image
 }
 
 type stubKey struct {
@@ -75,17 +88,20 @@ type stubKey struct {
 }
 
 const (
-	infoAt       = 0x1000
-	codeAt       = 0x2000
-	stubsAt      = 0x4000
+	zeroAt       = 0x800 // a word that is 0
+	processAt    = 0x1000
+	infoAt       = 0x2000
+	codeAt       = 0x3000
+	stubsAt      = 0x5000
 	maxStubs     = 1 << 16
 	recordsAt    = stubsAt + maxStubs*stubSize
 	recordSize   = 40
 	unwindAt     = recordsAt + maxStubs*recordSize
 	blockSize    = unwindAt + 0x1000
 	infoMagic    = "FOOTFALL"
-	codeName     = "footfall-code"
-	regionName   = "footfall-ring"
+	infoSize     = 80
+	codeName     = proc.MemoryPrefix + "code"
+	regionName   = proc.MemoryPrefix + "ring"
 	blockOfIDLog = 16
 
 	// Of ids, as the trampoline has them.
@@ -93,7 +109,11 @@ const (
 	rootFlag      = 1 << 30
 	argumentsFlag = 1 << 29
 	wordFlag      = 1 << 28
-	wordsShift    = 20 // 8 bits
+	sitesFlag     = 1 << 27 // of stubs
+	wholeFlag     = 1 << 27 // of events of entries
+	jumpFlag      = 1 << 27 // of stubs of exits, and their events
+	unseenFlag    = 1 << 26 // of stubs, and of events of these
+	wordsShift    = 20      // 6 bits
 	idMask        = 1<<wordsShift - 1
 )
 
@@ -114,7 +134,7 @@ func findBlocks(p *proc.Process) ([]*block, error) {
 			continue
 		}
 		if m.Offset != infoAt || m.Start < infoAt {
-			return nil, fmt.Errorf("process %d: memory at %#x is called %s and is not ours", p.PID, m.Start, codeName)
+			continue // of a block that was not finished
 		}
 		b, err := readBlock(p, m.Start-infoAt)
 		if err != nil {
@@ -131,7 +151,7 @@ func findBlocks(p *proc.Process) ([]*block, error) {
 // readBlock reads one; nil if the footfall that mapped it was killed before it wrote
 // anything there.
 func readBlock(p *proc.Process, addr uint64) (*block, error) {
-	info := make([]byte, 72)
+	info := make([]byte, infoSize)
 	if _, err := p.ReadAt(info, int64(addr+infoAt)); err != nil {
 		return nil, err
 	}
@@ -143,13 +163,13 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 	switch {
 	case string(info[:8]) != infoMagic || count > maxStubs:
 		return nil, errors.New("it is damaged")
-	case word(info[64:]) >= maxBlocks:
+	case word(info[64:]) >= maxBlocks, word(info[72:]) > maxStubs, uint64(count) > word(info[72:]):
 		return nil, errors.New("it is damaged")
 	case version != native.version():
 		return nil, errors.New("another version of footfall has put it there: use that one, or start the process anew")
 	}
 	b := &block{
-		addr: addr, index: uint32(word(info[64:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
+		addr: addr, index: uint32(word(info[64:])), room: int(word(info[72:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
 		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinder: word(info[56:]),
 	}
 	records := make([]byte, recordSize*count)
@@ -158,7 +178,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 	}
 	for i := range count {
 		r := records[recordSize*i:]
-		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: Mode(r[24]), root: r[25] != 0, patched: r[26] != 0, arguments: word(r[32:])}
+		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: Mode(r[24]), root: r[25] != 0, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
 		copy(st.old[:], r[16:24])
 		b.add(st)
 	}
@@ -177,7 +197,7 @@ func (st *stub) record() []byte {
 	binary.LittleEndian.PutUint64(r[8:], st.resume)
 	copy(r[16:], st.old[:])
 	r[24] = byte(st.mode)
-	for i, flag := range []bool{st.root, st.patched} {
+	for i, flag := range []bool{st.root, st.patched, st.conditional} {
 		if flag {
 			r[25+i] = 1
 		}
@@ -214,14 +234,11 @@ func (s *Session) inject(sites []*Site) error {
 			}()
 		}
 		for ; len(needed) > 0; needed = needed[1:] {
-			b, err := newBlock(s.p, h, needed[0], uint32(len(s.blocks)))
+			b, err := newBlock(h, needed[0].addr, needed[0].stubs, uint32(len(s.blocks)))
 			if err != nil {
 				return err
 			}
 			s.blocks = append(s.blocks, b)
-			if first && s.p.LocksMemory() { // all that is mapped from now on: MCL_FUTURE
-				return locksMemory(s.p)
-			}
 		}
 		if exits && s.shadow == 0 {
 			if err := s.newShadow(h); err != nil {
@@ -234,9 +251,11 @@ func (s *Session) inject(sites []*Site) error {
 		if err := s.newRegion(h); err != nil {
 			return err
 		}
-		if s.idPlace, err = threadIDOffset(s.p, h); err != nil {
+		var lacking bool
+		if s.idPlace, lacking, err = threadIDOffset(s.p, h); err != nil {
 			return err
 		}
+		s.pointerless = lacking || native.looksAtPointer && makesThreads(sites)
 		s.noteStacks(h)
 		s.muteThreads()
 		return s.followFork(h)
@@ -257,19 +276,14 @@ func (s *Session) inject(sites []*Site) error {
 func (s *Session) unmap(h *proc.Held, before int) error {
 	var failed []error
 	for _, b := range s.blocks[before:] {
-		failed = append(failed, unmap(h, b.addr, blockSize))
+		failed = append(failed, b.unmap(h))
 	}
 	s.blocks = s.blocks[:before]
 	if s.shadow != 0 && !slices.ContainsFunc(s.blocks, func(b *block) bool { return b.shadow == s.shadow }) {
-		failed = append(failed, unmap(h, s.shadow+s.stacks[0]-shadowColour, s.stacks[1]))
+		failed = append(failed, h.Unmap(s.shadow+s.stacks[0]-shadowColour, s.stacks[1]))
 		s.shadow = 0
 	}
 	return errors.Join(failed...)
-}
-
-func unmap(h *proc.Held, addr, size uint64) error {
-	_, err := h.SystemCall(unix.SYS_MUNMAP, addr, size)
-	return err
 }
 
 // roomier says what can be done where the limits of the process leave no room.
@@ -279,6 +293,8 @@ func roomier(p *proc.Process, err error) error {
 		return fmt.Errorf("%w; it has as many files open as it may; to allow more: prlimit --pid %d --nofile=NUMBER", err, p.PID)
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%w; to lift the limits of the process: prlimit --pid %d --as=unlimited --data=unlimited", err, p.PID)
+	case errors.Is(err, unix.EAGAIN):
+		return fmt.Errorf("%w; it locks all its memory, of which it may lock no more: prlimit --pid %d --memlock=unlimited", err, p.PID)
 	}
 	return err
 }
@@ -292,38 +308,72 @@ func (s *Session) writeBlocks() error {
 	return nil
 }
 
-// place returns where new blocks have to be, so that each site reaches one.
-func (s *Session) place(sites []*Site) ([]uint64, error) {
+// A plannedBlock is one that is to be mapped.
+type plannedBlock struct {
+	addr  uint64
+	stubs int
+}
+
+// place returns which new blocks are needed, so that there is room for the stubs of each
+// site in one that it reaches.
+func (s *Session) place(sites []*Site) ([]plannedBlock, error) {
 	maps, _, err := s.p.Maps()
 	if err != nil {
 		return nil, err
 	}
 	s.stacks = native.stackRange(maps)
-	var needed []uint64
-	reached := func(site uint64) bool {
-		return s.blockFor(site) != nil || slices.ContainsFunc(needed, func(addr uint64) bool { return reaches(addr, site) })
+	used := make(map[*block]int)
+	total := 0
+	for _, b := range s.blocks {
+		used[b] = len(b.stubs)
+		total += len(b.stubs)
+	}
+	var needed []plannedBlock
+	put := func(site uint64, stubs int) bool {
+		for _, b := range s.blocks {
+			if reaches(b.addr, site) && used[b]+stubs <= b.room {
+				used[b] += stubs
+				return true
+			}
+		}
+		for i := range needed {
+			if n := &needed[i]; reaches(n.addr, site) && n.stubs+stubs <= maxStubs-spareStubs {
+				n.stubs += stubs
+				return true
+			}
+		}
+		addr := gap(maps, site)
+		if addr != 0 {
+			maps = insert(maps, addr)
+			needed = append(needed, plannedBlock{addr, stubs})
+		}
+		return addr != 0
 	}
 	for _, site := range sites {
-		if reached(site.Addr) {
-			continue
+		stubs := 1 + len(site.exits)
+		if s.findStub(site, site.Root && s.options.Mode == Filtered) != nil {
+			stubs = 0
 		}
-		addr := gap(maps, site.Addr)
-		if addr == 0 {
+		if !put(site.Addr, stubs) {
 			return nil, fmt.Errorf("process %d: no room for code within %d MB of %#x", s.p.PID, native.reach>>20, site.Addr)
 		}
-		maps = insert(maps, addr)
-		needed = append(needed, addr)
 	}
-	if s.notifier != nil && !reached(s.notifier.site) {
-		if addr := gap(maps, s.notifier.site); addr != 0 && len(s.blocks)+len(needed) < maxBlocks {
-			needed = append(needed, addr)
-		}
+	if s.notifier != nil && len(s.blocks)+len(needed) < maxBlocks {
+		put(s.notifier.site, 1)
 	}
 	if len(s.blocks)+len(needed) > maxBlocks {
 		return nil, fmt.Errorf("process %d: its code is spread too far: %d blocks are needed, there can be %d; select functions of fewer images", s.p.PID, len(s.blocks)+len(needed), maxBlocks)
 	}
+	for i := range needed { // the more there are, the more may come
+		n := &needed[i]
+		n.stubs = min((max(n.stubs+n.stubs/4, total)+2*spareStubs-1)&^(spareStubs-1), maxStubs)
+	}
 	return needed, nil
 }
+
+// spareStubs is what a block has at least, and a multiple of which: for some sites more,
+// and so that its parts end with pages.
+const spareStubs = 512
 
 func insert(maps proc.Maps, addr uint64) proc.Maps {
 	maps = append(slices.Clone(maps), proc.Mapping{Start: addr, End: addr + blockSize})
@@ -339,7 +389,7 @@ func reaches(block, site uint64) bool {
 // blockFor returns a block that the site reaches and that is not full.
 func (s *Session) blockFor(site uint64) *block {
 	for _, b := range s.blocks {
-		if reaches(b.addr, site) && len(b.stubs) < maxStubs {
+		if reaches(b.addr, site) && len(b.stubs) < b.room {
 			return b
 		}
 	}
@@ -384,46 +434,47 @@ func gap(maps proc.Maps, site uint64) uint64 {
 	return uint64(cmp.Or(below, above))
 }
 
-// newBlock maps a block.
-func newBlock(p *proc.Process, h *proc.Held, addr uint64, index uint32) (*block, error) {
+// newBlock maps a block with room for so many stubs: its parts, of which the one that is
+// looked for comes last.
+func newBlock(h *proc.Held, addr uint64, room int, index uint32) (*block, error) {
 	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED_NOREPLACE
-	if _, err := h.SystemCall(unix.SYS_MMAP, addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, math.MaxUint64, 0); err != nil {
+	b := &block{addr: addr, index: index, room: room, byKey: make(map[stubKey][]*stub)}
+	_, err := h.Map(addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, proc.NoFile, 0)
+	if err != nil {
 		return nil, fmt.Errorf("map memory: %w", err)
 	}
-	err := withMemory(p, h, addr, codeName, blockSize, func(fd uint64) error {
-		_, err := h.SystemCall(unix.SYS_MMAP, addr+infoAt, blockSize-infoAt, unix.PROT_READ|unix.PROT_EXEC, fixed, fd, infoAt)
-		return err
+	err = h.WithFile(codeName, blockSize, func(fd uint64, _ *os.File) error {
+		for _, part := range b.parts() {
+			if _, err := h.Map(addr+part[0], part[1], unix.PROT_READ|unix.PROT_EXEC, fixed, fd, part[0]); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("map code: %w", errors.Join(err, unmap(h, addr, infoAt)))
+		return nil, fmt.Errorf("map code: %w", errors.Join(err, b.unmap(h)))
 	}
-	return &block{addr: addr, index: index, byKey: make(map[stubKey][]*stub)}, nil
+	return b, nil
 }
 
-// withMemory makes a file in memory in the target, calls do with its
-// descriptor there, and closes that. scratch is writable memory there.
-func withMemory(p *proc.Process, h *proc.Held, scratch uint64, name string, size int64, do func(fd uint64) error) error {
-	const at = 0x100
-	if _, err := p.WriteAt(append([]byte(name), 0), int64(scratch+at)); err != nil {
-		return err
+// parts are what is mapped of the block's file: offset and size.
+func (b *block) parts() [3][2]uint64 {
+	return [3][2]uint64{
+		{unwindAt, blockSize - unwindAt},
+		{recordsAt, pages(b.room * recordSize)},
+		{infoAt, stubsAt - infoAt + pages(b.room*stubSize)},
 	}
-	fd, err := h.SystemCall(unix.SYS_MEMFD_CREATE, scratch+at, unix.MFD_CLOEXEC)
-	if err != nil {
-		return err
+}
+
+func pages(size int) uint64 { return (uint64(size) + pageSize - 1) &^ (pageSize - 1) }
+
+// unmap takes the block back, to which nothing leads.
+func (b *block) unmap(h *proc.Held) error {
+	var err error
+	for _, part := range b.parts() {
+		err = errors.Join(err, h.Unmap(b.addr+part[0], part[1]))
 	}
-	err = func() error {
-		f, err := p.OpenDescriptor(int(fd))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := f.Truncate(size); err != nil {
-			return err
-		}
-		return do(fd)
-	}()
-	_, closeErr := h.SystemCall(unix.SYS_CLOSE, fd)
-	return errors.Join(err, closeErr)
+	return errors.Join(err, h.Unmap(b.addr, infoAt)) // it has no name by which it is found
 }
 
 // write fills the block but for its stubs. What is there already is the same.
@@ -433,8 +484,11 @@ func (b *block) write(s *Session) error {
 	if err != nil {
 		return err
 	}
-	code := native.code(s.shadow, s.idPlace, s.stacks, s.blocks)
+	code := native.code(s.shadow, s.idPlace, s.pointerless, s.stacks, s.blocks)
 	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
+		return err
+	}
+	if _, err := s.p.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(s.ownPID)), int64(b.addr+processAt)); err != nil {
 		return err
 	}
 	return b.setOwner(s.p, uint64(unix.Getpid()), self.Ticks)
@@ -446,7 +500,7 @@ func (b *block) setOwner(p *proc.Process, pid, ticks uint64) error {
 	info := []byte(infoMagic)
 	info = binary.LittleEndian.AppendUint32(info, native.version())
 	info = binary.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
-	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index)} {
+	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index), uint64(b.room)} {
 		info = binary.LittleEndian.AppendUint64(info, v)
 	}
 	_, err := p.WriteAt(info, int64(b.addr+infoAt))
@@ -457,6 +511,13 @@ func (b *block) setOwner(p *proc.Process, pid, ticks uint64) error {
 func (b *block) setTable(p *proc.Process, table uint64) error {
 	_, err := p.WriteAt(binary.LittleEndian.AppendUint64(nil, table), int64(b.addr))
 	return err
+}
+
+// on tells whether recording is switched on.
+func (b *block) on(p *proc.Process) (bool, error) {
+	var table [8]byte
+	_, err := p.ReadAt(table[:], int64(b.addr))
+	return table != [8]byte{}, err
 }
 
 // setPatched writes the records of those stubs that are in the block.
@@ -487,19 +548,22 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 	for _, b := range s.blocks {
 		before[b] = len(b.stubs)
 	}
+	s.traced = make(map[uint64]bool)
 	for _, site := range sites {
-		root := site.Root && s.options.Mode == Filtered
-		st := s.findStub(site, root)
-		if st == nil {
-			b := s.blockFor(site.Addr)
-			if b == nil {
-				return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
-			}
-			st = &stub{
-				block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
-				mode: site.mode, root: root, arguments: s.description(site),
-			}
-			b.add(st)
+		s.traced[site.Addr] = true
+		s.traced[site.Function.Addr+site.Image.bias] = true
+	}
+	for _, st := range s.on {
+		s.traced[st.site] = true
+	}
+	for _, site := range sites {
+		st, err := s.addStub(site)
+		if err == nil && site.way == bySites && !s.addExits(site, st) {
+			site.unsee(s.options.Mode)
+			st, err = s.addStub(site)
+		}
+		if err != nil {
+			return nil, err
 		}
 		stubs = append(stubs, st)
 		s.stubs[st.id()] = site
@@ -509,14 +573,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 		var code, records []byte
 		first := before[b]
 		for _, st := range b.stubs[first:] {
-			id := st.id()
-			if st.root || st.mode == chainsOn {
-				id |= rootFlag
-			}
-			if st.arguments != 0 {
-				id |= argumentsFlag
-			}
-			code = append(code, native.stubAt(st.mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: id, description: st.arguments})...)
+			code = append(code, st.code()...)
 			records = append(records, st.record()...)
 		}
 		if len(code) == 0 {
@@ -533,6 +590,47 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 		}
 	}
 	return stubs, nil
+}
+
+// code encodes the stub.
+func (st *stub) code() []byte {
+	s := stubCode{at: st.addr(), resume: st.resume, id: st.id(), description: st.arguments}
+	switch {
+	case st.mode.leaves():
+		s.id, s.description = uint32(st.arguments), 0
+		s.site, s.leave = st.site, st.leave
+		s.target = st.leave.Target + st.bias
+	case st.root || st.mode == chainsOn:
+		s.id |= rootFlag
+	}
+	if s.description != 0 {
+		s.id |= argumentsFlag
+	}
+	switch st.mode {
+	case entersFiltered:
+		s.id |= sitesFlag
+	case Entries, entersUnseen:
+		s.id |= unseenFlag
+	}
+	return native.stubAt(st.mode, st.block.addr+codeAt, s)
+}
+
+// addStub returns the stub of a site, which may be there.
+func (s *Session) addStub(site *Site) (*stub, error) {
+	root := site.Root && s.options.Mode == Filtered
+	if st := s.findStub(site, root); st != nil {
+		return st, nil
+	}
+	b := s.blockFor(site.Addr)
+	if b == nil {
+		return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
+	}
+	st := &stub{
+		block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
+		mode: site.mode, root: root, arguments: s.description(site),
+	}
+	b.add(st)
+	return st, nil
 }
 
 // findStub finds a stub for the site that is there. In this session it must
@@ -579,7 +677,10 @@ func (s *Session) newShadow(h *proc.Held) error {
 	if size != shadowSize {
 		hint = narrowShadowHint
 	}
-	at, err := h.SystemCall(unix.SYS_MMAP, hint, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, math.MaxUint64, 0)
+	at, err := h.Map(hint, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, proc.NoFile, 0)
+	if gap, mapErr := largestGap(s.p); err != nil && mapErr == nil && gap < size {
+		return fmt.Errorf("exits need %d GB of addresses (no memory) in one piece, and the process has %d left, as programs with ThreadSanitizer: trace entries only, without --exits", size>>30, gap>>30)
+	}
 	if err != nil {
 		return fmt.Errorf("exits need %d GB of addresses (no memory): %w; ulimit -v and vm.overcommit_memory=2 forbid that: trace entries only, without --exits", size>>30, err)
 	}
@@ -588,19 +689,39 @@ func (s *Session) newShadow(h *proc.Held) error {
 	return err
 }
 
+// largestGap returns the size of the largest part of the addresses of a process, up to its
+// last mapping, that has nothing mapped.
+func largestGap(p *proc.Process) (gap uint64, err error) {
+	maps, _, err := p.Maps()
+	end := uint64(0)
+	for _, m := range maps {
+		if m.Start >= 1<<63 { // the kernel's
+			break
+		}
+		gap, end = max(gap, m.Start-end), m.End
+	}
+	return gap, err
+}
+
 // threadIDOffset finds where a thread has its own id, from its thread pointer on:
 // in what libc keeps of it. At 0 is the low half of an address that identifies
-// it too.
-func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
+// it too. lacking tells whether there is a thread without such a pointer.
+func threadIDOffset(p *proc.Process, h *proc.Held) (at uint64, lacking bool, err error) {
 	threads, err := p.Threads()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	var candidates []uint64
 	first := true
 	for _, t := range threads {
 		base, err := h.ThreadPointer(t.ID)
-		if err != nil || base == 0 {
+		if err != nil {
+			continue
+		}
+		if base == 0 {
+			if lacking = true; !native.looksAtPointer {
+				return 0, true, fmt.Errorf("process %d: its thread %d has no thread pointer, and this processor or kernel does not let programs see that (FSGSBASE): %w", p.PID, t.ID, ErrNotSupported)
+			}
 			continue
 		}
 		found := idsAt(p, base, uint32(t.OwnID))
@@ -610,15 +731,32 @@ func threadIDOffset(p *proc.Process, h *proc.Held) (uint64, error) {
 		}
 		candidates = slices.DeleteFunc(candidates, func(c uint64) bool { return !slices.Contains(found, c) })
 	}
+	if first {
+		return 0, true, fmt.Errorf("process %d: no thread has a thread pointer, by which threads are told apart: %w", p.PID, ErrNotSupported)
+	}
 	if len(candidates) == 0 {
-		return 0, nil
+		return 0, lacking, nil
 	}
 	for _, known := range native.idPlaces {
 		if slices.Contains(candidates, known) {
-			return known, nil
+			return known, lacking, nil
 		}
 	}
-	return candidates[0], nil
+	return candidates[0], lacking, nil
+}
+
+// makesThreads tells whether one of the images makes threads itself, which may then have
+// no thread pointer.
+func makesThreads(sites []*Site) bool {
+	looked := make(map[*Image]bool)
+	for _, site := range sites {
+		if i := site.Image; i != nil && !looked[i] {
+			if looked[i] = true; i.file.Imports("clone") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {

@@ -34,12 +34,18 @@ type cpu struct {
 	threadBlock int64                          // where libc keeps what it knows of a thread, from the thread pointer on
 	idPlaces    []uint64                       // where its id is in that of some libc
 
+	looksAtPointer bool              // the trampoline can tell whether a thread has a thread pointer
+	withPointer    func(code []byte) // changes it to what costs less, where all have one; nil: nothing does
+
+	takesRings bool // threads take their rings from a queue; else each place has one
+
 	keepsFramePointer, calls func(code []byte) bool // a function does
 
 	// Of stubs, for unwinding: the numbers of the stack pointer and the return
 	// address, and where the slot of that is, less the CFA.
 	stackColumn, returnColumn byte
 	slot                      int64
+	returnsAt                 byte // of a stub: where functions return to; 0: all of it is taken for that
 }
 
 // native is this machine's; one that has no modes if nobody wrote it.
@@ -96,6 +102,8 @@ const (
 	exitCallerRoutine
 	noticeRoutine
 	noticeEnd
+	exitOnlyRoutine // amd64
+	exitFilteredOnlyRoutine
 )
 
 // offset returns where in the trampoline a routine begins.
@@ -103,8 +111,9 @@ func (c *cpu) offset(r routine) uint64 {
 	return uint64(binary.LittleEndian.Uint32(c.trampoline[routineTable+4*r:]))
 }
 
-// code is the trampoline for a process with those blocks.
-func (c *cpu) code(shadow, idPlace uint64, stacks [2]uint64, blocks []*block) []byte {
+// code is the trampoline for a process with those blocks; pointerless tells whether there
+// may be threads without a thread pointer.
+func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, blocks []*block) []byte {
 	code := slices.Clone(c.trampoline)
 	word := binary.LittleEndian.PutUint64
 	word(code[shadowConstant:], shadow)
@@ -112,10 +121,13 @@ func (c *cpu) code(shadow, idPlace uint64, stacks [2]uint64, blocks []*block) []
 	word(code[rangeCount:], uint64(len(blocks)))
 	for i, b := range blocks {
 		word(code[rangesAt+16*i:], b.addr+stubsAt)
-		word(code[rangesAt+16*i+8:], maxStubs*stubSize)
+		word(code[rangesAt+16*i+8:], uint64(b.room)*stubSize)
 	}
 	word(code[stacksAt:], stacks[0])
 	word(code[stacksAt+8:], stacks[1])
+	if !pointerless && c.withPointer != nil {
+		c.withPointer(code)
+	}
 	if features.ARM64.HasSVE {
 		code[sveAt] = 1
 	}
@@ -129,6 +141,11 @@ type stubCode struct {
 	resume      uint64 // where the function goes on, behind the site; 0: it returns
 	id          uint32
 	description uint64 // of the arguments
+	passes      bool   // the entry returns to either end of the stub, which are the same
+
+	// Of an exit.
+	leave        *exe.Exit
+	site, target uint64 // where that is, and where it jumps to
 }
 
 const stubSize = 48
@@ -144,6 +161,7 @@ func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
 		s.resume = 0 // nothing is left of the function
 	}
 	s.entry = code + c.offset(r[0])
+	s.passes = mode == entersFiltered || mode == entersUnseen
 	if r[1] != 0 {
 		s.exit = code + c.offset(r[1])
 	}
@@ -164,6 +182,9 @@ func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
 	word := binary.LittleEndian.AppendUint64
 	expression := word([]byte{0x0e}, shadow+uint64(c.slot)) // DW_OP_const8u
 	expression = append(expression, 0x22)                   // DW_OP_plus: the CFA is on the stack
+	if c.returnsAt > 0 {
+		expression = c.onlyAt(expression, stubs)
+	}
 	cie := []byte{
 		0, 0, 0, 0, 1, // id 0, version 1
 		0,                       // no augmentation: addresses are absolute
@@ -182,6 +203,19 @@ func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(fde)))
 	b = append(b, fde...)
 	return append(b, 0, 0, 0, 0)
+}
+
+// onlyAt changes an expression for the place of the return address: elsewhere in a stub
+// than where functions return to, what is interrupted by a signal has no caller: a return
+// address of 0.
+func (c *cpu) onlyAt(expression []byte, stubs uint64) []byte {
+	word := binary.LittleEndian.AppendUint64
+	b := append(word([]byte{0x70 + c.returnColumn, 0, 0x0e}, stubs), 0x1c) // DW_OP_breg 0, const8u, minus
+	b = append(b, 0x08, stubSize, 0x1d, 0x08, c.returnsAt, 0x29)           // const1u, mod, const1u, eq
+	b = append(b, 0x28, 1+9+3, 0)                                          // bra
+	b = append(word(append(b, 0x13, 0x0e), stubs-stubsAt+zeroAt), 0x2f)    // drop, const8u, skip
+	b = append(b, byte(len(expression)), 0)
+	return append(b, expression...)
 }
 
 // pad fills with DW_CFA_nop, up to where the next length field is aligned.

@@ -38,7 +38,7 @@ func (s *Session) restoreChildren() (total int) {
 		}
 		n := 0
 		for _, pid := range pids {
-			if pid != s.p.PID && s.restoreChild(pid) {
+			if pid != s.p.PID && !proc.SharesMemory(s.p.PID, pid) && s.restoreChild(pid) {
 				n++
 			}
 		}

@@ -14,7 +14,6 @@ func TestLimits(t *testing.T) {
 	for limit, want := range map[string]string{
 		"addresses": "prlimit --pid %d --as=unlimited",
 		"files":     "prlimit --pid %d --nofile=NUMBER",
-		"locks":     "process %d: it locks its memory",
 	} {
 		for _, mode := range []Mode{Entries, Exits} {
 			g := start(t, program, limit)
@@ -47,4 +46,38 @@ func (g *target) maps() string {
 		g.t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestLocked traces a program that locks all its memory: nothing of ours is locked, and
+// when the trace has ended nothing but code is left.
+func TestLocked(t *testing.T) {
+	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
+	for _, mode := range []Mode{Entries, Exits} {
+		g := start(t, program, "locks")
+		locked := g.status("VmLck")
+		s := g.open(g.sites("leaf"), Options{Mode: mode})
+		if now := g.status("VmLck"); now != locked {
+			t.Errorf("%s kB are locked, before %s", now, locked)
+		}
+		if answer := g.say("go on"); answer != "42" {
+			t.Errorf("it says %q", answer)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if maps := g.maps(); strings.Contains(maps, regionName) || len(g.p.LeftDescriptors()) > 0 {
+			t.Errorf("left behind:\n%s", maps)
+		}
+	}
+}
+
+// status returns a field of the kernel's about the program.
+func (g *target) status(field string) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.p.PID))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	_, value, _ := strings.Cut(string(b), "\n"+field+":")
+	value, _, _ = strings.Cut(value, " kB")
+	return strings.TrimSpace(value)
 }

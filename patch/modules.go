@@ -131,6 +131,8 @@ func (s *Session) Add(sites []*Site, undescribed ...Undescribed) (int, error) {
 		return 0, err
 	}
 	sites = s.usable(s.leading(sites, undescribed))
+	s.mayReplaceReturns()
+	s.chooseExits(sites)
 	if len(sites) > 0 {
 		if err := s.inject(sites); err != nil {
 			return 0, err
@@ -174,7 +176,7 @@ func (s *Session) drop() error {
 	})
 	s.on = there
 	for _, b := range s.blocks {
-		if err := b.setPatched(s.p, gone, false); err != nil {
+		if err := b.setPatched(s.p, withExits(gone), false); err != nil {
 			return err
 		}
 	}

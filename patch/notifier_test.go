@@ -89,7 +89,11 @@ func TestNotices(t *testing.T) {
 			if entries := got(y.entries); entries != want {
 				t.Errorf("entries %s\n   want %s", entries, want)
 			}
-			if exits := got(y.exits); mode >= Exits && exits != strings.Replace(want, "leaf:22400", "leaf:22200", 1) {
+			wantExits := want
+			if !exitsAreSites { // plugin jumps to leaf
+				wantExits = strings.Replace(want, "leaf:22400", "leaf:22200", 1)
+			}
+			if exits := got(y.exits); mode >= Exits && exits != wantExits {
 				t.Errorf("exits %s", exits)
 			}
 			if err := s.Close(); err != nil {
@@ -127,7 +131,15 @@ func TestNoticesThrow(t *testing.T) {
 			for s.Read(y.add(s)) > 0 {
 			}
 			const want = cycles * 101
-			if y.entries["plugin"] != want || y.exits["plugin"] != want || y.entries["_ZL7throwerPFiiEi"] != want || y.exits["_ZL7throwerPFiiEi"] != 0 {
+			// An old word on the stack may put an exit off, as long as the library is there.
+			missing := want - y.exits["plugin"]
+			// What has filters sees that the calls of thrower were left, but for the last ones.
+			left := y.exits["_ZL7throwerPFiiEi"]
+			known := left == 0
+			if mode == Filtered {
+				known = left <= want && left >= want*3/4
+			}
+			if y.entries["plugin"] != want || missing < 0 || missing%101 != 0 || missing > want/4 || y.entries["_ZL7throwerPFiiEi"] != want || !known {
 				t.Errorf("events, of %d calls: %v", want, y)
 			}
 		})

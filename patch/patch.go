@@ -19,8 +19,8 @@
 // # What is left behind
 //
 // Close puts the sites back, byte for byte. The code stays where it is, for
-// threads which have yet to return through it, and so does the address of the
-// ring, without its memory; the next Open uses both again. Which bytes were at
+// threads which have yet to return through it; the next Open uses it again. Memory
+// for events goes, see leave.go. Which bytes were at
 // a site is written into the process before the site is changed: when footfall
 // is killed, the process goes on, and [Repair], or the next Open, restores it.
 //
@@ -60,6 +60,13 @@ const (
 	// Of stubs of a session with mode Chains.
 	chainsOn // calls are counted, and chains lead on through them
 	leads    // chains lead through calls
+
+	// Of stubs where exits are seen, but no return addresses are replaced.
+	enters         // with Exits: those are sites
+	entersFiltered // with Filtered
+	entersUnseen   // with Filtered: the exits of the function are not seen
+	leaves         // an exit, with Exits
+	leavesFiltered
 )
 
 // A Filter says which calls are recorded, in the target.
@@ -115,16 +122,27 @@ type Session struct {
 	shadow  uint64
 	stacks  [2]uint64 // what it is for: the lowest address, size
 	on      []*stub
+	putOff  []*stub          // to be on, as soon as nothing on a stack leads into the middle of their sites
 	stubs   map[uint32]*Site // by id
 	threads map[uint32]proc.Thread
 	wanted  map[uint32]bool      // threads that Options.Threads has chosen
 	since   map[uint32]time.Time // others which are not muted, and when Recycle saw them first
 	ended   ended
 	buffer  []Event
-	used    [maxThreads]bool // places of threads that have ended
-	idPlace uint64           // where threads have their id
-	ownPID  int              // as the process sees itself
-	bare    []Undescribed
+	// events that had been lost when those of a place were read last
+	lostBefore [maxThreads]uint64
+	used       [maxThreads]bool // places of threads that have ended
+	idPlace    uint64           // where threads have their id
+	filtersAt  time.Time        // when it was looked last whether the process filters its system calls
+	// pointerless: there may be threads without a thread pointer.
+	pointerless bool
+	ownPID      int // as the process sees itself
+	bare        []Undescribed
+
+	replaces  bool            // return addresses of some functions
+	noReturns error           // why that cannot be
+	traced    map[uint64]bool // where functions and their sites are; of those that were on before, sites
+
 	follows map[int]*child   // by their own pids
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool  // of the blocks
@@ -133,8 +151,9 @@ type Session struct {
 	unwinders map[string]*unwinding // by image
 	untold    time.Time             // since when it is known that the unwinder does not know all blocks; 0: it does
 
-	recording   bool // the threads have the table
-	interrupted int  // where the last Read ended early
+	unmapped    error // why no more rings can be mapped
+	recording   bool  // the threads have the table
+	interrupted int   // where the last Read ended early
 
 	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
@@ -167,10 +186,12 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if _, err := repair(p, s.blocks); err != nil {
 		return nil, err
 	}
+	s.mayReplaceReturns()
 	if sites = s.usable(sites); len(sites) == 0 && options.Anchor == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
 	sites = s.usable(s.leading(sites, options.Undescribed))
+	s.chooseExits(sites)
 	places := sites
 	if len(sites) == 0 {
 		places = []*Site{{Addr: options.Anchor}}
@@ -203,6 +224,12 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if err := s.switchOn(stubs); err != nil {
 		return s, err
 	}
+	for try := 0; try < 5 && len(s.putOff) > 0; try++ {
+		time.Sleep(time.Millisecond)
+		if err := s.retry(); err != nil {
+			return s, err
+		}
+	}
 	s.watchNotices()
 	return s, nil
 }
@@ -212,18 +239,10 @@ func supported(p *proc.Process, o *Options) error {
 		return err
 	}
 	switch {
-	case p.ShadowStack() && (o.Mode == Exits || o.Mode == Filtered):
-		return fmt.Errorf("process %d: the processor guards its return addresses (shadow stack), exits cannot be seen: trace entries only: %w", p.PID, ErrNotSupported)
 	case p.MoreFiltered():
 		return fmt.Errorf("process %d: a filter of system calls (seccomp) might kill it: %w", p.PID, ErrNotSupported)
-	case p.LocksMemory():
-		return locksMemory(p)
 	}
 	return nil
-}
-
-func locksMemory(p *proc.Process) error {
-	return fmt.Errorf("process %d: it locks its memory (mlockall), and memory for events would be locked too: %w", p.PID, ErrNotSupported)
 }
 
 // usable looks at what is in memory at the sites, and keeps those where there
@@ -281,19 +300,30 @@ func (s *Session) switchOn(stubs []*stub) error {
 	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *proc.Held) error {
 		// What was there a moment ago may have been unloaded.
-		stubs, err := present(s.p, sorted(s.withNotifier(stubs, false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
+		stubs, err := present(s.p, sorted(s.withNotifier(withExits(stubs), false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
 		if err != nil {
 			return err
+		}
+		stubs, later, err := free(s.p, h, stubs)
+		if err != nil {
+			return err
+		}
+		for _, st := range later {
+			if st.mode == notices { // without them there is another way
+				continue
+			}
+			s.putOff = append(s.putOff, st)
+			if !st.mode.leaves() {
+				s.Skipped[s.stubs[st.id()]] = putOff
+			}
 		}
 		// From here on Close has something to undo.
 		s.recording = true
 		for _, st := range stubs {
-			if st.mode != notices {
+			if st.mode != notices && !st.mode.leaves() {
 				s.on = append(s.on, st)
+				delete(s.Skipped, s.stubs[st.id()])
 			}
-		}
-		if err := moveOut(h, stubs); err != nil {
-			return err
 		}
 		for _, b := range s.blocks {
 			if err := b.setPatched(s.p, stubs, true); err != nil {
@@ -316,7 +346,13 @@ func (s *Session) switchOn(stubs []*stub) error {
 }
 
 // jump is what leads from the site to the stub.
-func (st *stub) jump() []byte { return native.jump(st.site, st.addr()) }
+func (st *stub) jump() []byte {
+	jump := native.jump(st.site, st.addr())
+	if st.conditional {
+		jump[0] = st.old[0]
+	}
+	return jump
+}
 
 func sorted(stubs []*stub) []*stub {
 	slices.SortFunc(stubs, func(a, b *stub) int { return cmp.Compare(a.site, b.site) })
@@ -349,31 +385,6 @@ func present(p *proc.Process, stubs []*stub, wanted func(*stub) []byte) ([]*stub
 		stubs = stubs[n:]
 	}
 	return there, nil
-}
-
-// moveOut moves threads that are between the nops of a site behind them.
-func moveOut(h *proc.Held, stubs []*stub) error {
-	for _, tid := range h.Threads() {
-		pc, err := h.PC(tid)
-		if err != nil {
-			return err
-		}
-		i, _ := slices.BinarySearchFunc(stubs, pc, func(st *stub, pc uint64) int { return cmp.Compare(st.resume, pc+1) })
-		if i < len(stubs) && stubs[i].site < pc {
-			if err := h.SetPC(tid, stubs[i].after()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// after is where a thread goes on that is within the site.
-func (st *stub) after() uint64 {
-	if st.mode == notices { // at the ret, which is in the stub now
-		return st.addr() + noticeReturn
-	}
-	return st.resume
 }
 
 // A change of code.
@@ -422,6 +433,12 @@ func (s *Session) Close() error {
 	if s.region != nil {
 		err = errors.Join(err, s.region.close())
 		s.region = nil
+		if err == nil && s.p.Check() == nil {
+			err = tidy(s.p, s.blocks)
+		}
+		if s.p.Check() != nil { // it has ended meanwhile
+			err = nil
+		}
 	}
 	return err
 }
@@ -444,7 +461,7 @@ func (s *Session) SwitchOff() error {
 	}
 	var err error
 	if len(s.on) > 0 || s.recording {
-		err = restore(s.p, s.blocks, s.withNotifier(s.on, true))
+		err = restore(s.p, s.blocks, s.withNotifier(withExits(s.on), true))
 	}
 	s.on, s.recording = nil, false
 	return err
@@ -476,9 +493,6 @@ func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
 func putBack(p *proc.Process, h *proc.Held, blocks []*block, stubs []*stub) error {
 	there, err := present(p, sorted(stubs), (*stub).jump)
 	if err != nil {
-		return err
-	}
-	if err := moveOut(h, there); err != nil {
 		return err
 	}
 	changes := make([]change, len(there))
@@ -518,14 +532,26 @@ func repair(p *proc.Process, blocks []*block) (int, error) {
 			}
 		}
 	}
-	if len(stubs) == 0 {
-		return 0, nil
+	records := false
+	for _, b := range blocks {
+		on, err := b.on(p)
+		if err != nil {
+			return 0, err
+		}
+		records = records || on || b.owner != 0
 	}
-	sites := len(stubs)
-	if slices.ContainsFunc(stubs, func(st *stub) bool { return st.mode == notices }) {
-		sites--
+	sites := 0
+	for _, st := range stubs {
+		if st.mode != notices && !st.mode.leaves() {
+			sites++
+		}
 	}
-	return sites, restore(p, blocks, stubs)
+	if len(stubs) > 0 || records {
+		if err := restore(p, blocks, stubs); err != nil {
+			return 0, err
+		}
+	}
+	return sites, tidy(p, blocks)
 }
 
 // refuseSecond returns an error if another footfall traces the process.

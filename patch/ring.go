@@ -25,17 +25,25 @@ import (
 //	0x0000     settings, which end where the table begins (trampoline/amd64.S)
 //	0x1000     table of threads
 //	0x21000    cache of unwind rows
-//	0x40000    open calls of each thread, for filters and for chains by traced callers
-//	0x40040000 rings
-//	           unwind rows, twice
+//	0x31000    queue of rings that threads may take
+//	0x40000    of each thread its ring and, for filters and for chains by traced callers,
+//	           its open calls
+//	           unwind rows, twice, for chains
 //
-// Nothing of it takes memory until it is used.
+// Nothing of it takes memory until it is used. Where events are recorded the process has
+// only as many rings mapped as it has threads, and some more: see rings.go.
 type region struct {
 	addr     uint64 // in the process
 	memory   []byte
 	file     *os.File
 	ringSize uint64
 	newest   bool
+	framed   bool                       // there is memory for open calls
+	chains   bool                       // there are unwind rows
+	rings    []uint64                   // where the process has them, in their order in the file
+	numbers  map[uint64]int             // of these
+	near     int                        // children may have so many of these, the first ones; 0: all
+	far      []uint64                   // those that are to be had of the others
 	rows     map[string][]exe.UnwindRow // of each image, for chains
 	sorted   []chainRow                 // all that the trampoline has
 }
@@ -45,9 +53,9 @@ const (
 	maxThreads = 1024
 	threadSize = 128
 	cacheAt    = tableAt + maxThreads*threadSize
-	framesAt   = 0x40000
+	queueAt    = cacheAt + 0x10000
+	ringsAt    = 0x40000
 	framesSize = 1 << 20
-	ringsAt    = framesAt + maxThreads*framesSize
 	rowsSize   = 1 << 26
 
 	defaultRing = 4 << 20
@@ -68,8 +76,8 @@ type thread struct {
 	tail   uint64
 	pid    uint32 // as the process sees itself
 	_      uint32
-	low    uint64 // of its stack
-	top    uint64
+	low    uint64 // of its stack; with filters where it was last
+	top    uint64 // with filters not 0: it records everything
 	asks   uint64
 	byFP   uint64 // steps by frame pointers
 
@@ -79,7 +87,14 @@ type thread struct {
 
 // settings are those before the table.
 type settings struct {
-	_          uint32
+	queue      uint64 // of rings
+	given      uint64 // how many were ever put there
+	taken      uint64
+	noRing     uint64 // calls by threads that wait for one
+	_          uint64
+	readable   [8][2]uint64 // address and size
+	noPointer  uint64
+	unasked    uint32
 	unanswered uint32
 	state      uint64 // of the dynamic linker: where it is
 	patience   uint64 // nanoseconds
@@ -110,6 +125,26 @@ type Event struct {
 // ExitFlag marks the ID of exits.
 const ExitFlag = exitFlag
 
+// More of the ID. An entry with NoExitFlag has no exit; an exit with it is that of a
+// call which has not returned. RootFlag: its function is a root. WholeFlag: no filter was
+// asked, since its thread has several stacks. JumpFlag: the call ended by a jump to another
+// site; if the next event is an entry with the same Stack it goes on until that call ends.
+const (
+	NoExitFlag = unseenFlag
+	RootFlag   = rootFlag
+	WholeFlag  = wholeFlag // of entries
+	JumpFlag   = jumpFlag  // of exits
+)
+
+// GapFlag marks the ID of what is no event: from here on to the next one, which has
+// ExitFlag, events of the thread were dropped.
+const GapFlag = 1 << 25
+
+// IDMask has the bits of an ID that tell the site.
+const IDMask = idMask
+
+const eventFlags = exitFlag | unseenFlag | rootFlag | wholeFlag
+
 // WordFlag marks the ID of what is no event: Time is a word of the arguments of
 // the event before.
 const WordFlag = wordFlag
@@ -124,13 +159,42 @@ func (r *region) thread(i int) *thread {
 	return (*thread)(unsafe.Pointer(&r.memory[tableAt+i*threadSize]))
 }
 
+// ring is that of a thread, nil if it has none.
 func (r *region) ring(i int) []Event {
-	at := ringsAt + uint64(i)*r.ringSize
+	at := r.ringOffset(i)
+	if at == 0 {
+		return nil
+	}
 	return unsafe.Slice((*Event)(unsafe.Pointer(&r.memory[at])), r.ringSize/uint64(unsafe.Sizeof(Event{})))
 }
 
-// newRegion maps a region, where an earlier one of the same size was if there
-// was one: then what still writes there does no harm.
+// ringOffset is where it is in the file, 0: nowhere.
+func (r *region) ringOffset(i int) uint64 {
+	k, has := r.numbers[atomic.LoadUint64(&r.thread(i).ring)]
+	if !has {
+		return 0
+	}
+	return ringsAt + uint64(k)*r.stride()
+}
+
+// stride is what each thread has.
+func (r *region) stride() uint64 {
+	if r.framed {
+		return r.ringSize + framesSize
+	}
+	return r.ringSize
+}
+
+func (r *region) rowsAt() uint64 { return ringsAt + maxThreads*r.stride() }
+
+func (r *region) size() uint64 {
+	if r.chains {
+		return r.rowsAt() + 2*rowsSize
+	}
+	return r.rowsAt()
+}
+
+// newRegion maps a region, which is complete before anything leads to it.
 func (s *Session) newRegion(h *proc.Held) (err error) {
 	r := &region{ringSize: uint64(cmp.Or(s.options.RingSize, defaultRing)), newest: s.options.Newest}
 	if r.ringSize < 4096 || r.ringSize&(r.ringSize-1) != 0 || r.ringSize > 1<<30 {
@@ -142,32 +206,49 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	if s.ownPID, err = s.p.OwnPID(); err != nil {
 		return err
 	}
-	size := ringsAt + maxThreads*r.ringSize + 2*rowsSize
-	b := s.blocks[0]
-	var at, flags uint64 = 0, unix.MAP_SHARED
-	for _, old := range s.blocks {
-		if old.region[0] != 0 && old.region[1] == size {
-			at, flags = old.region[0], unix.MAP_SHARED|unix.MAP_FIXED
-		}
-	}
-	err = withMemory(s.p, h, b.addr, regionName, int64(size), func(fd uint64) error {
-		if r.file, err = s.p.OpenDescriptor(int(fd)); err != nil {
+	r.framed, r.chains = s.options.Mode >= Filtered || s.options.Mode == Chains, s.options.Mode == Chains
+	first := maxThreads
+	if s.options.Mode >= Entries && native.takesRings {
+		if first, err = s.firstRings(r); err != nil {
 			return err
 		}
-		r.addr, err = h.SystemCall(unix.SYS_MMAP, at, size, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_NORESERVE, fd, 0)
+	}
+	size := r.size()
+	mapped := ringsAt + uint64(first)*r.stride()
+	if first == maxThreads {
+		mapped = size
+	}
+	err = h.WithFile(regionName, int64(size), func(fd uint64, f *os.File) error {
+		own, err := unix.Dup(int(f.Fd()))
 		if err != nil {
 			return err
 		}
-		r.memory, err = unix.Mmap(int(r.file.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		unix.CloseOnExec(own)
+		r.file = os.NewFile(uintptr(own), regionName)
+		if r.memory, err = unix.Mmap(own, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+			return err
+		}
+		r.addr, err = h.Map(0, mapped, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE, fd, 0)
 		return err
 	})
 	if err != nil {
+		if r.memory != nil {
+			unix.Munmap(r.memory)
+		}
 		if r.file != nil {
 			r.file.Close()
 		}
-		return fmt.Errorf("map memory for events, %d MB of addresses: %w; a smaller --buffer needs less", size>>20, err)
+		return fmt.Errorf("map memory for events, %d MB of addresses: %w; a smaller --buffer needs less", mapped>>20, err)
 	}
 	r.prepare(&s.options, s.ownPID)
+	r.noteReadable(s.p)
+	if s.options.Follow {
+		r.near = first
+	}
+	r.give(r.addr+ringsAt, first)
+	if first == maxThreads {
+		r.giveAll()
+	}
 	s.region = r
 	return nil
 }
@@ -177,15 +258,13 @@ func (r *region) prepare(o *Options, pid int) {
 	set := r.settings()
 	set.pid = uint64(pid)
 	r.filter(o.Filter)
-	set.cache = r.addr + cacheAt
+	set.cache, set.queue = r.addr+cacheAt, r.addr+queueAt
 	set.chainDepth, set.chainShift = uint32(o.ChainDepth), chainShift(o.ChainDepth)
 	set.rows, set.rowCount = r.addr+r.rowsAt(), 1
 	for i := range maxThreads {
 		t := r.thread(i)
 		t.turn = rand.Uint32()
-		t.ring = r.addr + ringsAt + uint64(i)*r.ringSize
 		t.mask = uint32(r.ringSize/uint64(unsafe.Sizeof(Event{}))) - 1
-		t.frames = r.addr + framesAt + uint64(i)*framesSize
 		if r.newest {
 			t.limit = math.MaxUint64
 		}
@@ -205,14 +284,12 @@ func (r *region) filter(f Filter) {
 	atomic.StoreUint64(&set.roots, roots)
 }
 
-func (r *region) rowsAt() uint64 { return ringsAt + maxThreads*r.ringSize }
-
 // close gives the memory back, but for the table: a thread may be about to
 // write an event, since before the sites were restored.
 func (r *region) close() error {
 	err := errors.Join(
 		unix.Munmap(r.memory),
-		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, framesAt, int64(len(r.memory))-framesAt),
+		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, ringsAt, int64(len(r.memory))-ringsAt),
 	)
 	r.memory = nil
 	return errors.Join(err, r.file.Close())
@@ -229,6 +306,8 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 	if s.options.Mode < Entries {
 		return 0
 	}
+	s.noticeFilters()
+	s.mapRings()
 	total := 0
 	first := s.interrupted
 	for k := range maxThreads {
@@ -241,21 +320,35 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		}
 		thread := s.threadCalled(id, atomic.LoadUint32(&t.pid))
 		ring := s.region.ring(i)
+		if ring == nil {
+			continue // somebody else has written there
+		}
 		if s.options.Newest {
 			total += s.readNewest(t, ring, head, thread, do)
 			continue
 		}
-		for {
+		lost := atomic.LoadUint64(&t.lost) // after head: what is lost later comes behind it
+		gap := lost != s.lostBefore[i]
+		s.lostBefore[i] = lost
+		if gap {
+			do(thread, []Event{{ID: GapFlag}})
+		}
+		waits := false
+		for !waits {
 			n := s.take(t, ring, head)
 			if n == 0 {
 				break
 			}
 			total += n
 			do(thread, s.buffer)
-			if _, waits := s.Noticed(); waits {
-				s.interrupted = i // it goes on from there, so that all get their turn
-				return total
-			}
+			_, waits = s.Noticed()
+		}
+		if gap {
+			do(thread, []Event{{ID: GapFlag | ExitFlag}})
+		}
+		if waits {
+			s.interrupted = i // it goes on from there, so that all get their turn
+			return total
 		}
 	}
 	return total
@@ -281,7 +374,7 @@ func (s *Session) take(t *thread, ring []Event, head uint64) int {
 		if words > 0 && (tail+uint64(words) >= head || n+int(words) >= batch) {
 			break
 		}
-		b[n] = Event{time, e.ID & (exitFlag | idMask), e.Stack}
+		b[n] = Event{time, e.ID & (eventFlags | idMask), e.Stack}
 		e.Time = 0
 		tail++
 		n++
@@ -303,7 +396,7 @@ func wordsOf(id uint32) uint32 {
 	if id&(exitFlag|wordFlag) != 0 {
 		return 0
 	}
-	return id >> wordsShift & 0xff
+	return id >> wordsShift & 0x3f
 }
 
 // readNewest takes all that a ring has.
@@ -319,7 +412,7 @@ func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.T
 			continue // of an event that is gone, or was being written
 		}
 		last = e.Time
-		events = append(events, Event{e.Time, e.ID & (exitFlag | idMask), e.Stack})
+		events = append(events, Event{e.Time, e.ID & (eventFlags | idMask), e.Stack})
 		for words := wordsOf(e.ID); words > 0 && tail < head && ring[tail&(n-1)].ID == wordFlag; words-- {
 			events = append(events, Event{Time: ring[tail&(n-1)].Time, ID: WordFlag})
 			tail++
@@ -342,8 +435,13 @@ func (s *Session) Lost() (events, threads uint64) {
 			events += lost
 		}
 	}
-	return events, atomic.LoadUint64(&s.region.settings().noThread)
+	set := s.region.settings()
+	return events, atomic.LoadUint64(&set.noThread) + atomic.LoadUint64(&set.noRing)
 }
+
+// Pointerless returns how many calls were not recorded because their threads have no
+// thread pointer: nothing tells these apart.
+func (s *Session) Pointerless() uint64 { return atomic.LoadUint64(&s.region.settings().noPointer) }
 
 // Counts returns how often each site was called, with mode Counts.
 func (s *Session) Counts() map[uint32]uint64 {
@@ -361,6 +459,9 @@ func (s *Session) Counts() map[uint32]uint64 {
 // countsOf adds what a thread has counted.
 func (s *Session) countsOf(i int, counts map[uint32]uint64) {
 	words := s.region.ring(i)
+	if words == nil {
+		return
+	}
 	for id := range s.stubs {
 		at := uint64(id) * 8
 		if at+8 > s.region.ringSize {
@@ -407,7 +508,10 @@ func (s *Session) Chains() []Chain {
 		if atomic.LoadUint64(&t.head) == 0 {
 			continue
 		}
-		from := ringsAt + uint64(i)*s.region.ringSize
+		from := s.region.ringOffset(i)
+		if from == 0 {
+			continue
+		}
 		for table := range s.region.written(from, from+s.region.ringSize) {
 			collectChains(table, shift, s.options.ChainDepth, byAddresses)
 		}

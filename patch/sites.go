@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"footfall/exe"
@@ -21,9 +22,11 @@ type Site struct {
 	// Arguments are those that are recorded with each call.
 	Arguments []Argument
 
-	mode Mode // of its stub
-	room int  // whole instructions of at least native.jumpSize bytes
-	old  [8]byte
+	mode  Mode // of its stub
+	way   exitWay
+	exits []exe.Exit // if they are sites
+	room  int        // whole instructions of at least native.jumpSize bytes
+	old   [8]byte
 }
 
 // An Image is a program or library of a process that has names.
@@ -39,7 +42,11 @@ type Image struct {
 	lines     *exe.Lines
 	linesDone bool
 	bias      uint64
-	open      []io.Closer
+
+	exitFinder *exe.ExitFinder // when exits were wanted
+	exitError  error
+
+	open []io.Closer
 
 	descriptor uintptr // of the file
 	info       fs.FileInfo
@@ -172,6 +179,19 @@ func (i *Image) IsProgram() bool { return i.image.IsProgram() }
 
 // Narrow tells whether the image is of 32 bits.
 func (i *Image) Narrow() bool { return i.file.PointerSize() == 4 }
+
+// LoadsLibraries tells whether code of the image asks the dynamic linker for libraries.
+func (i *Image) LoadsLibraries() bool { return i.file.Imports("dlopen") || i.file.Imports("dlmopen") }
+
+// GoCode returns where the code of Go is, in which all functions that call others keep frame
+// pointers, as it is in the process; ok is false if there is none.
+func (i *Image) GoCode() (low, high uint64, ok bool) {
+	if !slices.ContainsFunc([]string{".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo"}, i.file.Has) {
+		return 0, 0, false
+	}
+	addr, size, ok := i.file.Section(".text")
+	return addr + i.bias, addr + size + i.bias, ok
+}
 
 // UnwindRows returns how to find callers from code of the image, at the
 // addresses that it has in the process; nil if chains end in it.

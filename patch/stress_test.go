@@ -43,10 +43,7 @@ func TestStress(t *testing.T) {
 				for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
 					events += s.Read(func(_ proc.Thread, events []Event) {
 						for _, e := range events {
-							if e.ID == WordFlag {
-								continue
-							}
-							if s.Site(e.ID&^ExitFlag) == nil {
+							if e.ID&(WordFlag|GapFlag) == 0 && s.Site(e.ID) == nil {
 								late++
 							}
 						}

@@ -34,13 +34,14 @@ func (s *Session) Switch(sites []*Site) (on, off int, err error) {
 		}
 	}
 	if len(unwanted) > 0 {
-		if err := s.p.WhileHeld(func(h *proc.Held) error { return putBack(s.p, h, s.blocks, unwanted) }); err != nil {
+		if err := s.p.WhileHeld(func(h *proc.Held) error { return putBack(s.p, h, s.blocks, withExits(unwanted)) }); err != nil {
 			return 0, 0, err
 		}
 		s.on = rest
 		s.chooseProbes()
 	}
 	clear(s.Skipped)
+	s.putOff = nil
 	if len(missing) > 0 {
 		if on, err = s.Add(missing); err != nil {
 			return 0, len(unwanted), err

@@ -32,7 +32,11 @@ func (s *Session) followFork(h *proc.Held) error {
 		advice = unix.MADV_KEEPONFORK
 	}
 	for _, b := range s.blocks {
-		if _, err := h.SystemCall(unix.SYS_MADVISE, b.addr, infoAt, advice); err != nil {
+		_, err := h.SystemCall(unix.SYS_MADVISE, b.addr, processAt, advice)
+		if err == nil {
+			_, err = h.SystemCall(unix.SYS_MADVISE, b.addr+processAt, infoAt-processAt, unix.MADV_WIPEONFORK)
+		}
+		if err != nil {
 			return fmt.Errorf("madvise: %w", err)
 		}
 	}
@@ -115,6 +119,10 @@ func (s *Session) Recycle() error {
 	for _, t := range alive {
 		living[uint32(t.OwnID)] = true
 	}
+	if err := s.retry(); err != nil {
+		return err
+	}
+	s.mapRings()
 	s.answerStacks()
 	if !s.untold.IsZero() {
 		if err := s.registerUnwinding(); err != nil {
@@ -145,6 +153,7 @@ func (s *Session) Recycle() error {
 		t.depth, t.pid, s.used[i] = 0, 0, true
 		t.low, t.top, t.asks = 0, 0, 0
 		delete(s.threads, id)
+		s.region.takeBack(t, s.options.Mode)
 		atomic.StoreUint32(&t.muted, 0)
 		atomic.StoreUint32(&t.id, 0)
 	}

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,7 +82,7 @@ func (s *Session) untoldBlocks() (u *unwinder, untold []*block, err error) {
 // tell calls the unwinder for each block.
 func (s *Session) tell(u *unwinder, untold []*block, call func(function, trap, table uint64) error) error {
 	for _, b := range untold {
-		table := append(native.unwindTable(b.addr+stubsAt, maxStubs*stubSize, s.shadow), native.breakpoint...)
+		table := append(native.unwindTable(b.addr+stubsAt, uint64(b.room)*stubSize, s.shadow), native.breakpoint...)
 		if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
 			return err
 		}
@@ -172,8 +173,8 @@ func (s *Session) findUnwinder() (*unwinder, error) {
 			u = &unwinding{unwinder: unwinderOf(s.p, i)}
 		}
 		s.unwinders[i.Key()] = u
-		if found == nil {
-			found = u.unwinder
+		if found == nil || u.unwinder != nil && u.unwinder.register == 0 { // wherever it lies
+			found = cmp.Or(u.unwinder, found)
 		}
 	}
 	if found != nil {
@@ -201,8 +202,10 @@ func unwinderOf(p *proc.Process, of *proc.Image) *unwinder {
 		return nil
 	}
 	defer i.Close()
-	if _, throws := i.symbol("_Unwind_RaiseException"); !throws {
-		return nil
+	for _, name := range []string{"_Unwind_RaiseException", "_Unwind_Resume"} { // AddressSanitizer has the first, which calls the real one
+		if _, has := i.symbol(name); !has {
+			return nil
+		}
 	}
 	u := &unwinder{path: i.Path}
 	if _, gcc := i.symbol("__register_frame_table"); gcc {

@@ -77,6 +77,7 @@ func (s *Session) muteThreads() {
 		}
 		if place := s.region.placeOf(uint32(t.OwnID)); place != nil {
 			place.pid = uint32(s.ownPID)
+			s.region.takeFor(place)
 			place.mute(uint32(t.OwnID))
 		}
 	}
@@ -104,6 +105,7 @@ func (s *Session) chooseThreads(alive []proc.Thread) error {
 		wanted := s.wantsThread(t, id)
 		since, known := s.since[id]
 		switch {
+		case wanted && muted && !s.region.takeFor(t): // mapRings does it
 		case wanted && muted:
 			if err := s.forget(i); err != nil {
 				return err
@@ -155,9 +157,11 @@ func (s *Session) settle(i int, id uint32) error {
 func (s *Session) forget(i int) error {
 	r := s.region
 	t := r.thread(i)
-	err := unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(ringsAt+uint64(i)*r.ringSize), int64(r.ringSize))
-	if err != nil {
-		return fmt.Errorf("give memory for events back: %w", err)
+	if at := r.ringOffset(i); at != 0 {
+		err := unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), int64(r.ringSize))
+		if err != nil {
+			return fmt.Errorf("give memory for events back: %w", err)
+		}
 	}
 	atomic.StoreUint64(&t.tail, atomic.LoadUint64(&t.head))
 	atomic.StoreUint64(&t.lost, 0)

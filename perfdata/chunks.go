@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"footfall/input"
 )
 
 // A Chunk is some whole records of a file. It is not used again for others.
@@ -92,7 +94,7 @@ func (f *File) inflate(in *inflater, visit func(Chunk) error) error {
 		return &FormatError{Offset: in.at, Text: fmt.Sprintf("compressed records: %v", err)}
 	}
 	defer z.Close()
-	inner := &chunker{f: f, r: z, inflate: true}
+	inner := &chunker{f: f, r: input.Limit(z), inflate: true}
 	for {
 		c, err := inner.next()
 		c.offset = in.at

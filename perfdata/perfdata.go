@@ -20,6 +20,7 @@
 package perfdata
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -44,6 +45,9 @@ type File struct {
 	r     io.ReaderAt
 	parts []part
 	byID  map[uint64]*Event
+	// counted is how far counters were at the begin of a chunk, by its Order, nil unless
+	// samples say so.
+	counted map[uint64]map[counter]uint64
 }
 
 // A part has records.
@@ -68,9 +72,9 @@ type Event struct {
 	// if perf chose it by a frequency.
 	Period uint64
 
-	sampleType, readFormat, branches, userRegisters, interruptRegisters uint64
-	trailers                                                            bool // of records that are no samples
-	stack                                                               uint32
+	sampleType, readFormat, flags, branches, userRegisters, interruptRegisters uint64
+	trailers                                                                   bool // of records that are no samples
+	stack                                                                      uint32
 }
 
 // A BuildID tells the build of a file.
@@ -200,6 +204,9 @@ func (f *File) readEvents(header []byte, size int64) error {
 
 func (f *File) addEvent(e *Event, ids []byte) {
 	f.Events = append(f.Events, e)
+	if e.sampleType&sampleRead != 0 && f.counted == nil {
+		f.counted = make(map[uint64]map[counter]uint64)
+	}
 	for ; len(ids) >= 8; ids = ids[8:] {
 		f.byID[f.Order.Uint64(ids)] = e
 	}
@@ -234,6 +241,7 @@ func (f *File) event(b []byte) *Event {
 		flags = bits.Reverse64(flags) // compilers begin bit fields at the other end there
 	}
 	const frequency, trailers = 1 << 10, 1 << 18
+	e.flags = flags
 	if flags&frequency == 0 {
 		e.Period = o.Uint64(b[16:])
 	}
@@ -281,6 +289,40 @@ func (e *Event) Kind() string {
 		name = name[:at]
 	}
 	return name
+}
+
+// Modes tells what the event counts of its kind, as a set of 6 bits: what programs, the
+// kernel and a hypervisor do, on the machine itself and in virtual ones. Modifiers as in
+// cycles:u leave some out.
+func (e *Event) Modes() uint {
+	const excludeUser, excludeHost = 4, 19 // the lowest of 3 and of 2 bits in a row
+	modes := uint(^e.flags>>excludeUser) & 7
+	modes |= modes << 3
+	if e.flags>>excludeHost&1 != 0 {
+		modes &^= 7
+	}
+	if e.flags>>excludeHost&2 != 0 {
+		modes &= 7
+	}
+	return modes
+}
+
+// Overlaps tells whether something may be counted by both of two events of a kind: they
+// are of the same kind of core and have a mode in common.
+func (e *Event) Overlaps(o *Event) bool { return e.unit() == o.unit() && e.Modes()&o.Modes() != 0 }
+
+// unit is the number of what counts, PERF_TYPE_RAW for the CPU.
+func (e *Event) unit() uint64 {
+	const generic, cache, raw = 0, 3, 4
+	if e.Type != generic && e.Type != cache {
+		return uint64(e.Type)
+	}
+	return cmp.Or(e.Config>>32, raw)
+}
+
+// Callers tells that its samples have chains of calls, or what these can be found by.
+func (e *Event) Callers() bool {
+	return e.sampleType&(sampleCallchain|sampleUserStack) != 0 || e.branches&branchCallStack != 0
 }
 
 // Nanoseconds tells that the event counts time.

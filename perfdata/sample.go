@@ -62,24 +62,31 @@ func (s *Sample) IsX86() bool { return s.Event.userRegisters>>24 == 0 }
 type Decoder struct {
 	f *File
 	s Sample
+	// Of samples that say how far counters have come: how far these, and how far all had
+	// before.
+	readings []reading
+	counted  map[counter]uint64
 	// Damaged counts samples that end too early, or are of no known event.
 	Damaged int64
 }
 
 // NewDecoder returns a decoder; the file must have been scanned.
-func (f *File) NewDecoder() *Decoder { return &Decoder{f: f} }
+func (f *File) NewDecoder() *Decoder { return &Decoder{f: f, counted: make(map[counter]uint64)} }
 
-// Samples calls visit with the samples of a chunk. The sample is used again.
+// Samples calls visit with the samples of a chunk. The sample is used again. One that
+// says how far several events have come is one of each.
 func (d *Decoder) Samples(c Chunk, visit func(*Sample)) {
+	d.resume(c)
 	d.f.records(c, func(r record) {
-		if r.kind != recordSample {
-			return
-		}
-		if !d.decode(r) {
+		switch {
+		case r.kind != recordSample:
+		case !d.decode(r):
 			d.Damaged++
-			return
+		case len(d.readings) > 0:
+			d.each(visit)
+		default:
+			visit(&d.s)
 		}
-		visit(&d.s)
 	})
 }
 
@@ -115,38 +122,13 @@ func (d *Decoder) event(b []byte) *Event {
 // decode decodes a sample; the values are in the order of the kernel's comment at
 // PERF_RECORD_SAMPLE.
 func (d *Decoder) decode(r record) bool {
-	e := d.event(r.body)
-	if e == nil {
+	c := &cursor{b: r.body, order: d.f.Order}
+	ip, ok := d.begin(r, c)
+	if !ok {
 		return false
 	}
-	s, c, t := &d.s, &cursor{b: r.body, order: d.f.Order}, e.sampleType
-	*s = Sample{Event: e, Period: e.Period, Time: r.order, Kernel: s.Kernel[:0], User: s.User[:0]}
-	skip := func(which uint64) {
-		if t&which != 0 {
-			c.take(8)
-		}
-	}
-	var ip uint64
-	skip(sampleIdentifier)
-	if t&sampleIP != 0 {
-		ip = c.u64()
-	}
-	if t&sampleTID != 0 {
-		s.PID, s.TID = c.pid(), c.pid()
-	}
-	if t&sampleTime != 0 {
-		s.Time = c.u64()
-	}
-	skip(sampleAddr)
-	skip(sampleID)
-	skip(sampleStream)
-	skip(sampleCPU)
-	if t&samplePeriod != 0 {
-		s.Period = c.u64()
-	}
-	if t&sampleRead != 0 {
-		skipRead(c, e.readFormat)
-	}
+	s, e := &d.s, d.s.Event
+	t := e.sampleType
 	mode := r.misc & miscMode
 	s.Guest = mode >= modeGuest
 	if t&sampleCallchain != 0 {
@@ -178,29 +160,41 @@ func (d *Decoder) decode(r record) bool {
 	return !c.bad
 }
 
-// Bits of read_format.
-const (
-	readEnabled = 1 << iota
-	readRunning
-	readID
-	readGroup
-	readLost
-)
-
-func skipRead(c *cursor, format uint64) {
-	times := uint64(bits.OnesCount64(format & (readEnabled | readRunning)))
-	each := 1 + uint64(bits.OnesCount64(format&(readID|readLost)))
-	if format&readGroup == 0 {
-		c.take(8 * (times + each))
-		return
+// begin decodes what comes before the chain.
+func (d *Decoder) begin(r record, c *cursor) (ip uint64, ok bool) {
+	e := d.event(r.body)
+	if e == nil {
+		return 0, false
 	}
-	n := c.u64()
-	c.take(8 * times)
-	if n > uint64(len(c.b)) {
-		c.bad = true
-		return
+	s, t := &d.s, e.sampleType
+	*s = Sample{Event: e, Period: e.Period, Time: r.order, Kernel: s.Kernel[:0], User: s.User[:0]}
+	d.readings = d.readings[:0]
+	skip := func(which uint64) {
+		if t&which != 0 {
+			c.take(8)
+		}
 	}
-	c.take(8 * each * n)
+	skip(sampleIdentifier)
+	if t&sampleIP != 0 {
+		ip = c.u64()
+	}
+	if t&sampleTID != 0 {
+		s.PID, s.TID = c.pid(), c.pid()
+	}
+	if t&sampleTime != 0 {
+		s.Time = c.u64()
+	}
+	skip(sampleAddr)
+	skip(sampleID)
+	skip(sampleStream)
+	skip(sampleCPU)
+	if t&samplePeriod != 0 {
+		s.Period = c.u64()
+	}
+	if t&sampleRead != 0 {
+		d.readings = readings(c, e.readFormat, d.readings)
+	}
+	return ip, !c.bad
 }
 
 // Marks in a chain of calls: the addresses after it are of that code.

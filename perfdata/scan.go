@@ -74,9 +74,12 @@ type Change struct {
 // file: sort by Time. The texts of a change can be kept. It fills the File with
 // what stands among the records: events, features, build IDs.
 func (f *File) Scan(visit func(Change)) error {
+	d := f.NewDecoder()
 	err := f.Chunks(func(c Chunk) error {
 		f.records(c, func(r record) {
-			if change, ok := f.scan(r); ok {
+			if r.kind == recordSample && f.counted != nil {
+				d.follow(c, r)
+			} else if change, ok := f.scan(r); ok {
 				visit(change)
 			}
 		})

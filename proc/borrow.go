@@ -5,6 +5,7 @@ package proc
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -43,13 +44,7 @@ var ErrBusy = errors.New("all threads are about to handle signals")
 // SystemCall lets a thread make a system call. It goes over an instruction
 // that the process has anyway; no code is written.
 func (h *Held) SystemCall(number uintptr, args ...uint64) (uint64, error) {
-	tid := 0
-	for t := range h.s.threads {
-		if h.idle(t) {
-			tid = t
-			break
-		}
-	}
+	tid := h.anyIdle()
 	if tid == 0 {
 		return 0, ErrBusy
 	}
@@ -220,6 +215,7 @@ func (h *Held) borrow(tid int, kind borrowing, stack uint64, do func(*registers,
 	if err != nil {
 		return err
 	}
+	h.restartSequence(tid, &saved)
 	vectors, err := h.vectors(tid, kind)
 	if err != nil {
 		return err
@@ -258,6 +254,37 @@ func (h *Held) borrow(tid int, kind borrowing, stack uint64, do func(*registers,
 	return err
 }
 
+// restartSequence lets a thread that was stopped within a restartable sequence (rseq)
+// go on where the sequence is begun anew, as the kernel does with threads that others
+// ran in place of. When it is made to run elsewhere the kernel forgets the sequence.
+func (h *Held) restartSequence(tid int, regs *registers) {
+	var area struct { // struct ptrace_rseq_configuration of <linux/ptrace.h>
+		addr            uint64
+		size, signature uint32
+		flags, _        uint32
+	}
+	if ptrace(unix.PTRACE_GET_RSEQ_CONFIGURATION, tid, unsafe.Sizeof(area), uintptr(unsafe.Pointer(&area))) != nil || area.addr == 0 {
+		return
+	}
+	// struct rseq of <linux/rseq.h> has the address of a struct rseq_cs at 8:
+	// version u32, flags u32, start u64, length u64, where it is begun anew u64
+	var b [32]byte
+	if _, err := h.p.ReadAt(b[:8], int64(area.addr+8)); err != nil {
+		return
+	}
+	word := binary.NativeEndian.Uint64
+	sequence := word(b[:])
+	if sequence == 0 {
+		return
+	}
+	if _, err := h.p.ReadAt(b[:], int64(sequence)); err != nil {
+		return
+	}
+	if *regs.pc()-word(b[8:]) < word(b[16:]) {
+		*regs.pc() = word(b[24:])
+	}
+}
+
 func sigmask(request, tid int, mask *uint64) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), 8, uintptr(unsafe.Pointer(mask)), 0, 0)
 	if errno != 0 {
@@ -269,9 +296,9 @@ func sigmask(request, tid int, mask *uint64) error {
 // run lets a thread run up to the next trap.
 func (h *Held) run(tid, request int, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
-	for {
-		if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), 0, 0, 0, 0); errno != 0 {
-			return h.p.failed("run a thread", errno)
+	for signal := 0; ; {
+		if err := ptrace(request, tid, 0, uintptr(signal)); err != nil {
+			return h.p.failed("run a thread", errors.Unwrap(err))
 		}
 		status, err := h.waitStopped(tid, deadline)
 		if err != nil {
@@ -280,6 +307,7 @@ func (h *Held) run(tid, request int, patience time.Duration) error {
 		if status.StopSignal() == unix.SIGTRAP && !isEventStop(status) {
 			return nil
 		}
+		signal = passedOn(status)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -618,55 +619,76 @@ func (f *Follower) hold(p *Process, do func(*Held) error) error {
 	if proc == nil || proc.open != p {
 		return cmp.Or(p.Check(), ErrExited)
 	}
-	proc.holding = true
-	err := f.waitHeld(proc, p)
-	s := &stopper{p: p, threads: make(map[int]*stopped), options: followOptions, follower: f}
+	family := []*followedProcess{proc}
+	for pid, other := range f.processes {
+		if other != proc && SharesMemory(p.PID, pid) {
+			family = append(family, other)
+		}
+	}
+	for _, member := range family {
+		member.holding = true
+	}
+	err := f.waitHeld(family, p)
+	s := &stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), options: followOptions, follower: f}
 	for tid, t := range f.threads {
-		if t.process == proc && t.stopped {
-			s.threads[tid] = &stopped{stopped: true, signal: t.signal}
+		switch {
+		case !slices.Contains(family, t.process):
+		case t.stopped:
+			s.threads[tid] = &stopped{stopped: true, signal: t.signal, relative: t.process != proc}
+		case t.vfork:
+			s.waiting[tid] = true
 		}
 	}
 	if err == nil {
 		err = do(&Held{p, s})
 	}
-	proc.holding = false
+	for _, member := range family {
+		member.holding = false
+	}
 	for tid, t := range f.threads {
-		if t.process == proc && t.stopped && s.threads[tid] == nil {
+		if slices.Contains(family, t.process) && t.stopped && s.threads[tid] == nil {
 			f.remove(t) // it has ended meanwhile
 		}
 	}
 	return cmp.Or(err, s.resume())
 }
 
-// waitHeld waits until all threads of a process have stopped.
-func (f *Follower) waitHeld(proc *followedProcess, p *Process) error {
+// waitHeld waits until all threads of processes that run in one memory have stopped.
+func (f *Follower) waitHeld(family []*followedProcess, p *Process) error {
 	s := stopper{p: p}
 	for _, t := range f.threads {
-		if t.process == proc && !t.stopped {
+		if slices.Contains(family, t.process) && !t.stopped {
 			_ = unix.PtraceInterrupt(t.tid)
 		}
 	}
-	deadline := time.Now().Add(stopPatience)
-	for pause := 10 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+	before, deadline := 0, time.Now()
+	for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
 		for f.collect() {
 		}
-		if f.processes[p.PID] != proc || proc.open != p {
+		if f.processes[p.PID] != family[0] || family[0].open != p {
 			return cmp.Or(p.Check(), ErrExited)
 		}
-		missing := 0
+		missing, all, example := 0, 0, 0
 		for tid, t := range f.threads {
-			if t.process != proc || t.stopped || t.vfork || t.zombie {
+			if !slices.Contains(family, t.process) {
 				continue
 			}
-			if t.zombie = pause > time.Millisecond && s.ended(tid); !t.zombie {
-				missing = tid
+			all++
+			if t.stopped || t.vfork || t.zombie {
+				continue
+			}
+			if t.zombie = pause > 500*time.Microsecond && s.ended(tid); !t.zombie {
+				missing++
+				example = tid
 			}
 		}
-		if missing == 0 {
+		switch {
+		case missing == 0:
 			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d: thread %d does not stop: it waits in the kernel", p.PID, missing)
+		case missing != before:
+			before, deadline = missing, time.Now().Add(holdPatience)
+		case time.Now().After(deadline):
+			return &stuckError{p.PID, missing, all, example}
 		}
 		time.Sleep(pause)
 	}

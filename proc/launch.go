@@ -37,6 +37,7 @@ func Launch(cmd *exec.Cmd) (p *Process, release func() error, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	ignoreAsBefore()
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"footfall/input"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -159,7 +161,7 @@ func (i *Image) File() string { return fmt.Sprintf("%s %d", i.device, i.inode) }
 // library.
 func (i *Image) IsProgram() bool {
 	var st unix.Stat_t
-	name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", i.process.PID))
+	name, err := os.Readlink(i.process.Dir() + "/exe")
 	return err == nil && strings.TrimSuffix(name, deletedSuffix) == i.Path &&
 		unix.Fstatat(int(i.process.dir.Fd()), "exe", &st, 0) == nil && st.Ino == i.inode
 }
@@ -168,7 +170,9 @@ func (i *Image) IsProgram() bool {
 // work, or, when another file has that name now, through its mapping.
 func (i *Image) Open() (*os.File, error) {
 	if !i.Deleted {
-		if f, err := i.process.OpenInRoot(i.Path); err == nil {
+		// With our rights: a program need not be permitted to read its own file,
+		// and that it is the one that is mapped is seen.
+		if f, err := i.process.below(i.Path, input.User{}); err == nil {
 			if i.is(f) {
 				return f, nil
 			}
@@ -187,15 +191,23 @@ func (i *Image) is(f *os.File) bool {
 	return unix.Fstat(int(f.Fd()), &st) == nil && st.Ino == i.inode
 }
 
-// OpenInRoot opens a regular file by its absolute path as the process sees it.
-func (p *Process) OpenInRoot(name string) (*os.File, error) {
-	f, err := p.open("root"+path.Clean("/"+name), unix.O_RDONLY|unix.O_NONBLOCK)
+// OpenInRoot opens a regular file by its absolute path as the process sees it,
+// with the rights of its user.
+func (p *Process) OpenInRoot(name string) (f *os.File, err error) {
+	user, err := p.User()
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("process %d: %s is no regular file", p.PID, name)
+	return p.below(name, user)
+}
+
+// below opens a regular file by its absolute path as the process sees it, with the
+// rights of a user: links do not lead out of its root.
+func (p *Process) below(name string, user input.User) (*os.File, error) {
+	name = path.Clean("/" + name)
+	dir := p.Root()
+	if dir == "" {
+		return user.Open(name)
 	}
-	return f, nil
+	return user.OpenBelow(dir, name)
 }

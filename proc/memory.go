@@ -67,7 +67,7 @@ func (p *Process) readv(ranges []Range) (int, error) {
 		return p.readMem(ranges)
 	}
 	local, remote := vectors(ranges)
-	n, err := unix.ProcessVMReadv(p.PID, local, remote, 0)
+	n, err := unix.ProcessVMReadv(p.thread(), local, remote, 0)
 	switch {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
 		// Seccomp filters of containers forbid the call more often than the file.
@@ -106,7 +106,7 @@ func (p *Process) WriteRanges(ranges []Range) error {
 		}
 		if !p.noVM.Load() {
 			local, remote := vectors(batch)
-			if n, err := unix.ProcessVMWritev(p.PID, local, remote, 0); err == nil && n == want {
+			if n, err := unix.ProcessVMWritev(p.thread(), local, remote, 0); err == nil && n == want {
 				continue
 			}
 		}

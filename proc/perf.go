@@ -217,6 +217,7 @@ func (s *Sampler) attributes(frequency int) *unix.PerfEventAttr {
 // watch opens the event for all threads.
 func (s *Sampler) watch(pid int, cpus []int, attr *unix.PerfEventAttr) error {
 	opened := make(map[int]bool)
+	some := false
 	for {
 		tids, err := threads(pid)
 		if err != nil {
@@ -228,9 +229,15 @@ func (s *Sampler) watch(pid int, cpus []int, attr *unix.PerfEventAttr) error {
 				continue
 			}
 			opened[tid], added = true, true
-			if err := s.open(attr, tid, cpus); err != nil && !(errors.Is(err, unix.ESRCH) && tid != pid) {
+			switch err := s.open(attr, tid, cpus); {
+			case err == nil:
+				some = true
+			case !errors.Is(err, unix.ESRCH): // else it has ended, as the first may have before the others
 				return err
 			}
+		}
+		if !added && !some {
+			return unix.ESRCH
 		}
 		if !added {
 			return nil
@@ -611,10 +618,12 @@ func raiseFileLimit() {
 
 // Alive tells whether there is such a process and it has not ended.
 func Alive(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
 	if err != nil {
 		return false
 	}
-	_, state, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
-	return state != "" && state[0] != 'Z' && state[0] != 'X'
+	p := &Process{PID: pid, dir: dir}
+	defer p.Close()
+	st, err := p.stat()
+	return err == nil && st.state != 'Z' && st.state != 'X'
 }

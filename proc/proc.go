@@ -20,6 +20,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -61,7 +62,8 @@ type Process struct {
 	// same pid since the system was started.
 	Start Identity
 
-	dir *os.File // /proc/PID
+	dir    *os.File     // /proc/PID
+	living atomic.Int32 // a thread that lives, where the first one has ended before the others; else 0
 
 	memOnce sync.Once
 	mem     *os.File // /proc/PID/mem; nil: not needed so far, or not to be had
@@ -130,11 +132,30 @@ func Identify(pid int) (Identity, error) {
 // ours.
 func (p *Process) Root() string {
 	var ours, its unix.Stat_t
-	name := fmt.Sprintf("/proc/%d/root", p.PID)
+	name := filepath.Clean(p.Dir()) + "/root"
 	if unix.Stat("/", &ours) != nil || unix.Stat(name+"/", &its) != nil || ours.Dev == its.Dev && ours.Ino == its.Ino {
 		return ""
 	}
 	return name
+}
+
+// Dir is where the kernel tells of the process and its memory: /proc/PID, or, when its
+// first thread has ended, the same of another one.
+func (p *Process) Dir() string {
+	return fmt.Sprintf("/proc/%d/%s", p.PID, p.within())
+}
+
+// within is the path from /proc/PID to Dir, with a slash at its end, or "".
+func (p *Process) within() string {
+	if tid := p.living.Load(); tid != 0 {
+		return fmt.Sprintf("task/%d/", tid)
+	}
+	return ""
+}
+
+// thread is the id of a thread that has the process's memory.
+func (p *Process) thread() int {
+	return cmp.Or(int(p.living.Load()), p.PID)
 }
 
 // Environment returns the environment as it was when the program was
@@ -218,13 +239,36 @@ type status struct {
 // kernelThread is the flag of threads of the kernel.
 const kernelThread = 0x00200000
 
-// stat reads /proc/PID/stat:
+// stat tells how the process is. A process lives on when its first thread has ended by
+// pthread_exit: then another thread tells.
+func (p *Process) stat() (status, error) {
+	st, err := p.statOf("stat")
+	if err != nil || st.state != 'Z' && st.state != 'X' || st.threads < 2 {
+		p.living.Store(0)
+		return st, err
+	}
+	b, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
+	if err != nil {
+		return st, nil
+	}
+	for _, entry := range b {
+		other, err := p.statOf("task/" + entry.Name() + "/stat")
+		if tid, _ := strconv.Atoi(entry.Name()); err == nil && other.state != 'Z' && other.state != 'X' {
+			p.living.Store(int32(tid))
+			st.state, st.start.Stack = other.state, other.start.Stack
+			break
+		}
+	}
+	return st, nil
+}
+
+// statOf reads /proc/PID/stat, or that of a thread:
 //
 //	pid (name) state ppid ... flags@9 ... threads@20 ... starttime@22 ... startstack@28 ...
 //
 // The name may hold blanks and parentheses; the last one ends it.
-func (p *Process) stat() (status, error) {
-	b, err := p.read("stat")
+func (p *Process) statOf(file string) (status, error) {
+	b, err := p.readFile(file)
 	if err != nil {
 		return status{}, err
 	}
@@ -243,9 +287,19 @@ func (p *Process) stat() (status, error) {
 	return st, nil
 }
 
-// read returns the contents of a file below /proc/PID.
+// read returns the contents of a file in Dir.
 func (p *Process) read(name string) ([]byte, error) {
 	f, err := p.open(name, unix.O_RDONLY)
+	return p.all(f, err, name)
+}
+
+// readFile returns the contents of a file below /proc/PID.
+func (p *Process) readFile(name string) ([]byte, error) {
+	f, err := p.openFile(name, unix.O_RDONLY)
+	return p.all(f, err, name)
+}
+
+func (p *Process) all(f *os.File, err error, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +311,18 @@ func (p *Process) read(name string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// open opens a file in Dir.
 func (p *Process) open(name string, flags int) (*os.File, error) {
+	f, err := p.openFile(p.within()+name, flags)
+	if err != nil && p.living.Load() != 0 { // that thread has ended, too
+		if _, err := p.stat(); err == nil {
+			return p.openFile(p.within()+name, flags)
+		}
+	}
+	return f, err
+}
+
+func (p *Process) openFile(name string, flags int) (*os.File, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, p.failed("open /proc/PID/"+name, err)
@@ -292,6 +357,12 @@ func isCalled(pid int, name string) bool {
 	}
 	exe, err := os.Readlink(dir + "/exe")
 	return err == nil && filepath.Base(strings.TrimSuffix(exe, deletedSuffix)) == name
+}
+
+// NameOf is what the kernel calls a process, "" if there is none.
+func NameOf(pid int) string {
+	comm, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSuffix(string(comm), "\n")
 }
 
 // List returns all processes by ascending pid, but the caller itself.

@@ -24,35 +24,69 @@ type Held struct {
 // their registers, or one that makes a system call for us. What it is given
 // may only be used until it returns, and by its goroutine only.
 func (p *Process) WhileHeld(do func(*Held) error) error {
-	if f := p.follower.Load(); f != nil {
-		if ran, err := f.whileHeld(p, do); ran {
-			return err
-		}
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	begin := time.Now()
 	for try := 0; ; try++ {
 		held, err := p.whileHeld(do)
-		// Of a thread that is just ending the kernel says that it is forbidden.
 		var access *AccessError
-		if held || try == 20 || !errors.As(err, &access) {
+		var stuck *stuckError
+		switch {
+		case held || err == nil:
+			return err
+		case errors.As(err, &stuck) && time.Since(begin) < stopPatience:
+			time.Sleep(min(time.Duration(try+1)*holdPatience, 5*holdPatience))
+		case errors.As(err, &access) && try < 20:
+			// Of a thread that is just ending the kernel says that it is forbidden.
+			time.Sleep(time.Millisecond)
+		default:
 			return err
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
+// whileHeld tries it once; held tells whether do was called.
 func (p *Process) whileHeld(do func(*Held) error) (held bool, err error) {
-	s := stopper{p: p, threads: make(map[int]*stopped)}
+	once := func(h *Held) error {
+		held = true
+		return do(h)
+	}
+	if f := p.follower.Load(); f != nil {
+		if ran, err := f.whileHeld(p, once); ran {
+			return held, err
+		}
+	}
+	err = p.onStopper(once)
+	return held, err
+}
+
+// onStopper stops and calls do on a thread of its own: the kernel takes orders from the one
+// only that traces, and lets go of what has not stopped when that ends.
+func (p *Process) onStopper(do func(*Held) error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // if it is not unlocked the thread ends with the goroutine
+		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool)}
+		if err = s.whileHeld(do); !s.stuck {
+			runtime.UnlockOSThread()
+		}
+	}()
+	<-done
+	return err
+}
+
+func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	defer func() {
 		if resumeErr := s.resume(); err == nil {
 			err = resumeErr
 		}
 	}()
-	if err := s.stop(); err != nil {
-		return false, err
+	if err := s.prepare(); err != nil {
+		return err
 	}
-	return true, do(&Held{p, &s})
+	if err := s.stop(); err != nil {
+		return err
+	}
+	return do(&Held{s.p, s})
 }
 
 // Threads returns the ids of the threads.
@@ -79,7 +113,7 @@ func (h *Held) ReleaseOthers(tid int) error {
 // delivered, so that it may be used for something else in between.
 func (h *Held) idle(tid int) bool {
 	t := h.s.threads[tid]
-	return t != nil && t.stopped && t.signal == 0
+	return t != nil && t.stopped && t.signal == 0 && !t.relative
 }
 
 // A Thread is what the kernel says of one.
@@ -94,7 +128,7 @@ type Thread struct {
 
 // Threads lists the threads of the process.
 func (p *Process) Threads() ([]Thread, error) {
-	task, err := p.open("task", unix.O_RDONLY|unix.O_DIRECTORY)
+	task, err := p.openFile("task", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +143,7 @@ func (p *Process) Threads() ([]Thread, error) {
 		if err != nil {
 			continue
 		}
-		b, err := p.read("task/" + name + "/status")
+		b, err := p.readFile("task/" + name + "/status")
 		if err != nil {
 			continue // ended meanwhile
 		}
@@ -117,7 +151,7 @@ func (p *Process) Threads() ([]Thread, error) {
 		if t.OwnID == 0 {
 			t.OwnID = tid
 		}
-		if comm, err := p.read("task/" + name + "/comm"); err == nil {
+		if comm, err := p.readFile("task/" + name + "/comm"); err == nil {
 			t.Name = strings.TrimSuffix(string(comm), "\n")
 		}
 		threads = append(threads, t)

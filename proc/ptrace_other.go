@@ -45,3 +45,6 @@ func (p *Process) CallSafely(uint64, uint64, uint64) error { return errCPU }
 
 // ReturnsFromSignal is for x86-64 and arm64.
 func (p *Process) ReturnsFromSignal(uint64) bool { return false }
+
+// vforkCalls are not known here.
+var vforkCalls []uintptr

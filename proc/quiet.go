@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +20,10 @@ import (
 // a stack of its own: that of the thread may be a coroutine's, with little room, and
 // what lies below it others'.
 func (p *Process) CallSafely(function, trap, arg uint64) (err error) {
-	const room = 1 << 18
+	const (
+		room      = 1 << 18
+		stackName = MemoryPrefix + "stack"
+	)
 	stack := uint64(0)
 	defer func() {
 		if stack != 0 {
@@ -35,11 +38,12 @@ func (p *Process) CallSafely(function, trap, arg uint64) (err error) {
 					continue
 				}
 				if stack == 0 {
-					stack, err = h.systemCall(tid, nil, unix.SYS_MMAP, func(uint64) []uint64 {
-						return []uint64{0, room, unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS, math.MaxUint64, 0}
+					// A file, so that it is known by its name if we are killed.
+					err := h.WithFile(stackName, room, func(fd uint64, _ *os.File) error {
+						stack, err = h.Map(0, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE, fd, 0)
+						return err
 					})
 					if err != nil {
-						stack = 0
 						return err
 					}
 				}

@@ -116,3 +116,6 @@ func (r *registers) returnRegister() uint64 { return 0 }
 
 // addressBits are those of a word that are an address.
 const addressBits = ^uint64(0)
+
+// vforkCalls are system calls in which a thread may wait for a process that it has made.
+var vforkCalls = []uintptr{unix.SYS_VFORK, unix.SYS_CLONE, unix.SYS_CLONE3}

@@ -234,3 +234,6 @@ func (r *registers) returnRegister() uint64 { return r.Regs[30] }
 // addressBits are those of a word that are an address; a return address may have
 // been signed in the others.
 const addressBits = 1<<48 - 1
+
+// vforkCalls are system calls in which a thread may wait for a process that it has made.
+var vforkCalls = []uintptr{unix.SYS_CLONE, unix.SYS_CLONE3}

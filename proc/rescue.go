@@ -100,8 +100,8 @@ func (h *Held) toSystemCall(tid int, deadline time.Time) error {
 	if err := unix.PtraceSetOptions(tid, h.s.options|unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		return h.p.failed("run a thread", err)
 	}
-	for {
-		if err := unix.PtraceSyscall(tid, 0); err != nil {
+	for signal := 0; ; {
+		if err := unix.PtraceSyscall(tid, signal); err != nil {
 			return h.p.failed("run a thread", err)
 		}
 		status, err := h.waitStopped(tid, deadline)
@@ -111,6 +111,7 @@ func (h *Held) toSystemCall(tid int, deadline time.Time) error {
 		if status.StopSignal() == unix.SIGTRAP|0x80 {
 			return nil
 		}
+		signal = passedOn(status)
 	}
 }
 
@@ -146,8 +147,8 @@ func (h *Held) park(tid int) error {
 		return h.p.failed("stop a thread", err)
 	}
 	deadline := time.Now().Add(stopPatience)
-	for {
-		if err := unix.PtraceCont(tid, 0); err != nil {
+	for signal := 0; ; {
+		if err := unix.PtraceCont(tid, signal); err != nil {
 			return h.p.failed("run a thread", err)
 		}
 		status, err := h.waitStopped(tid, deadline)
@@ -157,7 +158,18 @@ func (h *Held) park(tid int) error {
 		if isEventStop(status) {
 			return nil
 		}
+		signal = passedOn(status)
 	}
+}
+
+// passedOn is the signal with which a borrowed thread runs on: SIGSTOP, which cannot
+// be blocked. The kernel then counts the process as stopped, which borrowed threads do
+// not notice, and stops each thread when it is let go, unless SIGCONT has come.
+func passedOn(status unix.WaitStatus) int {
+	if !isEventStop(status) && status.StopSignal() == unix.SIGSTOP {
+		return int(unix.SIGSTOP)
+	}
+	return 0
 }
 
 // giveBack writes what was below the stack.

@@ -21,6 +21,7 @@ func StartStopped(cmd *exec.Cmd, ready func(pid int) error) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Ptrace = true
+	ignoreAsBefore()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

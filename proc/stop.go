@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,9 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopPatience is how long to wait for threads to stop. One that waits for a
-// device cannot be stopped.
-const stopPatience = 3 * time.Second
+const (
+	// stopPatience is how long threads are tried to stop. One that waits for a device
+	// cannot be stopped.
+	stopPatience = 3 * time.Second
+	// holdPatience is how long those that have stopped wait for one that does not,
+	// before they run on and all are tried again.
+	holdPatience = 50 * time.Millisecond
+)
 
 // WhileStopped stops all threads of the process, calls do, and lets them run
 // on, whatever do returns. The threads do not notice: system calls are begun
@@ -29,20 +35,35 @@ type stopper struct {
 	p       *Process
 	threads map[int]*stopped
 	options int // of ptrace, that the threads have
+	// waiting are threads that cannot be stopped and cannot run either: they wait in
+	// vfork for a process that is held.
+	waiting map[int]bool
+	// relatives are the processes that run in the same memory; others do not.
+	relatives []int
+	others    map[int]bool
+	// stuck tells that a thread has not stopped, and cannot be let go.
+	stuck bool
 	// follower, if it is not nil, keeps hold of the threads.
 	follower *Follower
 }
 
 // A stopped is a thread that is traced.
 type stopped struct {
-	stopped bool
-	signal  int // to be delivered when it runs on
+	stopped  bool
+	relative bool // it is one of another process
+	signal   int  // to be delivered when it runs on
+}
+
+// A stuckError tells of threads that do not stop.
+type stuckError struct{ pid, missing, all, example int }
+
+func (e *stuckError) Error() string {
+	return fmt.Sprintf("process %d: thread %d does not stop: it waits in the kernel, or gets no time to run (%d of %d threads)", e.pid, e.example, e.missing, e.all)
 }
 
 // stop stops all threads. Threads that run may make new ones until they are
 // stopped themselves: it is over when a look finds none that is new.
 func (s *stopper) stop() error {
-	deadline := time.Now().Add(stopPatience)
 	for {
 		added, err := s.seize()
 		if err != nil {
@@ -54,51 +75,145 @@ func (s *stopper) stop() error {
 			}
 			return nil
 		}
-		if err := s.wait(deadline); err != nil {
+		if err := s.wait(); err != nil {
 			return err
 		}
 	}
 }
 
-// seize takes hold of the threads that are new.
-func (s *stopper) seize() (added int, err error) {
-	task, err := s.p.open("task", unix.O_RDONLY|unix.O_DIRECTORY)
+// prepare looks for what may take long, as long as the threads still run: who else
+// runs in this memory, and which threads wait in vfork.
+func (s *stopper) prepare() error {
+	s.findRelatives()
+	for _, pid := range s.family() {
+		tids, err := s.tasks(pid)
+		if err != nil {
+			return err
+		}
+		for _, tid := range tids {
+			if waitsInVfork(tid) {
+				s.waiting[tid] = true
+			}
+		}
+	}
+	return nil
+}
+
+// family are all processes that run in this memory.
+func (s *stopper) family() []int { return append([]int{s.p.PID}, s.relatives...) }
+
+// findRelatives adds the processes that run in the same memory (clone with CLONE_VM,
+// vfork) and are new.
+func (s *stopper) findRelatives() {
+	pids, err := List()
 	if err != nil {
-		return 0, err
+		return
+	}
+	for _, pid := range pids {
+		if pid == s.p.PID || s.others[pid] {
+			continue
+		}
+		s.others[pid] = true
+		if SharesMemory(s.p.thread(), pid) {
+			s.relatives = append(s.relatives, pid)
+		}
+	}
+}
+
+// SharesMemory tells whether two processes run in the same memory, as far as the kernel
+// permits to know.
+func SharesMemory(a, b int) bool {
+	const memory = 1 // KCMP_VM of <linux/kcmp.h>
+	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), memory, 0, 0, 0)
+	return errno == 0 && r == 0
+}
+
+// tasks lists the threads of a process of the family.
+func (s *stopper) tasks(pid int) ([]int, error) {
+	task, err := s.p.openFile("task", unix.O_RDONLY|unix.O_DIRECTORY)
+	if pid != s.p.PID {
+		if task, err = os.Open(fmt.Sprintf("/proc/%d/task", pid)); errors.Is(err, os.ErrNotExist) {
+			return nil, nil // it has ended
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer task.Close()
 	names, err := task.Readdirnames(-1)
 	if err != nil {
-		return 0, s.p.failed("list threads", err)
+		if pid != s.p.PID {
+			return nil, nil
+		}
+		return nil, s.p.failed("list threads", err)
 	}
+	var tids []int
 	for _, name := range names {
-		tid, err := strconv.Atoi(name)
-		if err != nil || s.threads[tid] != nil {
-			continue
+		if tid, err := strconv.Atoi(name); err == nil {
+			tids = append(tids, tid)
 		}
-		switch err := unix.PtraceSeize(tid); {
-		case errors.Is(err, unix.ESRCH):
-			continue // ended meanwhile
-		case errors.Is(err, unix.EPERM) && s.tracer(tid) != 0:
-			return 0, fmt.Errorf("process %d: process %d traces it already (a debugger, strace): only one can", s.p.PID, s.tracer(tid))
-		case errors.Is(err, unix.EPERM) && s.ended(tid):
-			continue
-		case err != nil:
-			return 0, s.p.failed("stop threads", err)
+	}
+	return tids, nil
+}
+
+// seize takes hold of the threads that are new.
+func (s *stopper) seize() (added int, err error) {
+	s.findRelatives()
+	for _, pid := range s.family() {
+		tids, err := s.tasks(pid)
+		if err != nil {
+			return 0, err
 		}
-		s.threads[tid] = new(stopped)
-		added++
-		if err := unix.PtraceInterrupt(tid); err != nil && !errors.Is(err, unix.ESRCH) {
-			return 0, s.p.failed("stop threads", err)
+		for _, tid := range tids {
+			if s.threads[tid] != nil || s.waiting[tid] && waitsInVfork(tid) {
+				continue
+			}
+			delete(s.waiting, tid)
+			switch err := unix.PtraceSeize(tid); {
+			case errors.Is(err, unix.ESRCH):
+				continue // ended meanwhile
+			case errors.Is(err, unix.EPERM) && isOurs(s.tracer(tid)):
+				return 0, &stuckError{s.p.PID, 1, len(tids), tid} // of the try before, which is just being let go
+			case errors.Is(err, unix.EPERM) && s.tracer(tid) != 0:
+				return 0, fmt.Errorf("process %d: process %d traces it already (a debugger, strace): only one can", pid, s.tracer(tid))
+			case errors.Is(err, unix.EPERM) && s.ended(tid):
+				continue
+			case err != nil && pid != s.p.PID:
+				return 0, &stuckError{s.p.PID, 1, len(tids), tid}
+			case err != nil:
+				return 0, s.p.failed("stop threads", err)
+			}
+			s.threads[tid] = &stopped{relative: pid != s.p.PID}
+			added++
+			if err := unix.PtraceInterrupt(tid); err != nil && !errors.Is(err, unix.ESRCH) {
+				return 0, s.p.failed("stop threads", err)
+			}
 		}
 	}
 	return added, nil
 }
 
+// waitsInVfork tells whether a thread waits for a process that it has made to end or to
+// become another program.
+func waitsInVfork(tid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
+	if err != nil {
+		return false
+	}
+	call, _, _ := strings.Cut(string(b), " ")
+	number, err := strconv.Atoi(call)
+	if err != nil || !slices.Contains(vforkCalls, uintptr(number)) { // "running"
+		return false
+	}
+	b, err = os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	_, state, _ := strings.Cut(string(b), "\nState:\t")
+	return err == nil && strings.HasPrefix(state, "D")
+}
+
 // ended tells whether a thread will not run again. The kernel says that it is
 // forbidden to trace one.
 func (s *stopper) ended(tid int) bool {
-	b, err := s.p.read(fmt.Sprintf("task/%d/status", tid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	if err != nil {
 		return true
 	}
@@ -108,29 +223,39 @@ func (s *stopper) ended(tid int) bool {
 
 // tracer returns the process that traces a thread, 0: none.
 func (s *stopper) tracer(tid int) int {
-	b, err := s.p.read(fmt.Sprintf("task/%d/status", tid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	if err != nil {
 		return 0
 	}
 	return statusField(b, "TracerPid")
 }
 
+// isOurs tells whether a thread is one of footfall.
+func isOurs(tid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
+	return err == nil && tid != 0
+}
+
 // wait waits until all threads that are held have stopped or ended. They are looked
 // at in turns: the first thread of a process that ends is not said to have ended
 // before that is known of the others.
-func (s *stopper) wait(deadline time.Time) error {
-	for pause := 10 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		missing := 0
+func (s *stopper) wait() error {
+	before, deadline := 0, time.Now()
+	for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		missing, example := 0, 0
 		for tid, t := range s.threads {
 			if !t.stopped && !s.look(tid, t) {
-				missing = tid
+				missing++
+				example = tid
 			}
 		}
 		switch {
 		case missing == 0:
 			return nil
+		case missing != before:
+			before, deadline = missing, time.Now().Add(holdPatience)
 		case time.Now().After(deadline):
-			return fmt.Errorf("process %d: thread %d does not stop: it waits in the kernel", s.p.PID, missing)
+			return &stuckError{s.p.PID, missing, len(s.threads), example}
 		}
 		time.Sleep(pause)
 	}
@@ -169,13 +294,15 @@ func (s *stopper) resume() error {
 		return nil
 	}
 	var failed []error
-	for tid, t := range s.threads {
-		if !t.stopped {
-			s.settle(tid, t)
-		}
-		_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, uintptr(t.signal), 0, 0)
-		if errno != 0 && errno != unix.ESRCH {
-			failed = append(failed, os.NewSyscallError("let thread "+strconv.Itoa(tid)+" run on", errno))
+	for _, stopped := range []bool{true, false} {
+		for tid, t := range s.threads {
+			if t.stopped != stopped || !stopped && !s.settle(tid, t) {
+				continue
+			}
+			_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, uintptr(t.signal), 0, 0)
+			if errno != 0 && errno != unix.ESRCH {
+				failed = append(failed, os.NewSyscallError("let thread "+strconv.Itoa(tid)+" run on", errno))
+			}
 		}
 	}
 	clear(s.threads)
@@ -183,16 +310,13 @@ func (s *stopper) resume() error {
 }
 
 // settle gives a thread that did not stop in time another moment: only stopped
-// ones can be let go. One that never does is let go when footfall ends.
-func (s *stopper) settle(tid int, t *stopped) {
-	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		var status unix.WaitStatus
-		if got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil); err == nil && got == tid {
-			if status.Stopped() && !isEventStop(status) {
-				t.signal = int(status.StopSignal())
-			}
-			keepWaiting(tid)
-			return
+// ones can be let go. One that never does is let go when our thread ends.
+func (s *stopper) settle(tid int, t *stopped) bool {
+	for end := time.Now().Add(5 * time.Millisecond); !s.stuck && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		if s.look(tid, t) {
+			return true
 		}
 	}
+	s.stuck = true
+	return false
 }

@@ -152,6 +152,7 @@ func startSeized(cmd *exec.Cmd, options uintptr) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Ptrace = true
+	ignoreAsBefore()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -185,7 +185,7 @@ func allWait(t *testing.T, p *Process) {
 		}
 		running := 0
 		for _, thread := range threads {
-			if b, err := p.read("task/" + strconv.Itoa(thread.ID) + "/status"); err != nil || !strings.Contains(string(b), "\nState:\tS") {
+			if b, err := p.readFile("task/" + strconv.Itoa(thread.ID) + "/status"); err != nil || !strings.Contains(string(b), "\nState:\tS") {
 				running++
 			}
 		}

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,9 +12,11 @@ import (
 // printCallgrind writes Valgrind's format, for callgrind_annotate and
 // KCachegrind: the lines of each function with their own costs, then its calls.
 //
+//	ob=prog                the program or library
 //	fl=(1) work.c          the file, with a number for later
 //	fn=(1) work            the function
 //	12 250000000 0         line, own time in nanoseconds, calls
+//	cob=libx.so.1          that of the callee, if it is another one
 //	cfl=(1)
 //	cfn=(2) helper
 //	calls=3600 40          number of calls, line of the callee
@@ -36,11 +39,7 @@ func printCallgrind(w io.Writer, r *Report) error {
 		if n.Calls == 0 && n.Self == 0 && n.Total == 0 {
 			continue
 		}
-		c.printf("\n")
-		if n.Image != "" {
-			c.printf("ob=%s\n", n.Image)
-		}
-		c.printf("fl=%s\nfn=%s\n", c.file(n), c.function(n))
+		c.printf("\nob=%s\nfl=%s\nfn=%s\n", object(n), c.file(n), c.function(n))
 		// Calls are a cost of the function's first line.
 		c.printf("%d 0 %d\n", n.Func.StartLine, n.Calls)
 		for _, l := range lines[n.Func.ID] {
@@ -51,6 +50,9 @@ func printCallgrind(w io.Writer, r *Report) error {
 				continue // a recursive call's time is in the function's own
 			}
 			callee := e.Callee
+			if callee.Image != n.Image {
+				c.printf("cob=%s\n", object(callee))
+			}
 			c.printf("cfl=%s\ncfn=%s\ncalls=%d %d\n%d %d %d\n", c.file(callee), c.function(callee), max(e.Calls, 1), callee.Func.StartLine, n.Func.StartLine, e.CPU, e.Calls)
 		}
 	}
@@ -70,11 +72,14 @@ func (c *callgrind) printf(format string, args ...any) {
 	}
 }
 
+// notKnown is what callgrind writes for a file that is not known. A name that is left out
+// would be that of the function before.
+const notKnown = "???"
+
+func object(n *Node) string { return cmp.Or(n.Image, notKnown) }
+
 func (c *callgrind) file(n *Node) string {
-	name := n.Func.Filename
-	if name == "" {
-		name = "???"
-	}
+	name := cmp.Or(n.Func.Filename, notKnown)
 	if i := c.files[name]; i > 0 {
 		return fmt.Sprintf("(%d)", i)
 	}

@@ -34,9 +34,9 @@ func openRegular(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxFile {
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > mostWhole() {
 		f.Close()
-		return nil, fmt.Errorf("%s is no regular file of up to %d bytes", name, maxFile)
+		return nil, fmt.Errorf("%s is no regular file of up to %d bytes", name, mostWhole())
 	}
 	return f, nil
 }
@@ -105,7 +105,7 @@ func (c *counting) addTo(p *Profile) (*Profile, error) {
 		return p, nil
 	}
 	if before, err := decode(c.before); err == nil {
-		adoptSources(p, before)
+		shareSources(p, before)
 		before.Scale(-1)
 		before.Notes = nil
 		all = append(all, before)
@@ -164,6 +164,6 @@ func addCounts(all []*Profile, b []byte) []*Profile {
 	if c, _ := instrument.ReadCounts(b); c != nil {
 		nameStripped(all[0], c)
 	}
-	adoptSources(all[0], counts)
+	shareSources(all[0], counts)
 	return append(all, counts)
 }

@@ -22,7 +22,10 @@ import (
 // Each call becomes a sample of its callee and its caller. Entries of a function
 // whose callers do not count, such as those of main, have a callee only.
 func FromCounts(c *instrument.CountsFile) (*Profile, error) {
-	r := &countsReader{b: newBuilder(), index: c.Index(), images: make(map[*instrument.Image]*image), others: make(map[string]*image)}
+	r := &countsReader{
+		b: newBuilder(), index: c.Index(), images: make(map[*instrument.Image]*image), others: make(map[string]*image),
+		files: make(map[string]*linkedFile), orders: make(map[*instrument.Image][]*linkedFile), uncounteds: make(map[uncountedKey]*pprof.Location),
+	}
 	defer r.close()
 	for _, im := range c.Images {
 		r.images[im] = r.image(im)
@@ -80,7 +83,7 @@ func runs(pid int) bool {
 func losing(c *instrument.CountsFile) (pid, threads int) {
 	for _, im := range c.Images {
 		exact := func(f *instrument.Function) bool {
-			return f.Calls == 0 || f.Update == instrument.Atomic || f.Update == instrument.Thread
+			return f.Calls == 0 || f.Update == instrument.Atomic || f.Update == instrument.Thread || f.Update == instrument.Locked
 		}
 		if !slices.ContainsFunc(im.Functions, func(f *instrument.Function) bool { return !exact(f) }) {
 			continue
@@ -132,13 +135,20 @@ func nameStripped(p *Profile, counts *instrument.CountsFile) {
 	}
 }
 
-// adoptSources gives functions in p the sources that the counts know of them, so
-// that each stays one function. Samples of a program without debug information
-// know the unit of static functions only, and that without its directory.
-func adoptSources(p, counts *Profile) {
+// shareSources gives functions in samples the sources that the counts know of them, and
+// the other way round, so that each stays one function. Samples of a program without debug
+// information know the unit of static functions only, and that without its directory;
+// counts know no sources of what does not count.
+func shareSources(samples, counts *Profile) {
+	adoptSources(samples, counts)
+	adoptSources(counts, samples)
+}
+
+// adoptSources gives functions in p the sources that are known in o.
+func adoptSources(p, o *Profile) {
 	type key struct{ image, symbol string }
 	known := make(map[key][]*pprof.Function)
-	for image, f := range outermost(counts) {
+	for image, f := range outermost(o) {
 		k := key{image, f.SystemName}
 		if f.Filename != "" && !slices.Contains(known[k], f) {
 			known[k] = append(known[k], f)
@@ -180,6 +190,10 @@ type countsReader struct {
 	others  map[string]*image // by path; code that does not count
 	further uint64
 	notes   []string
+
+	files      map[string]*linkedFile // by path
+	orders     map[*instrument.Image][]*linkedFile
+	uncounteds map[uncountedKey]*pprof.Location
 }
 
 func (r *countsReader) close() {
@@ -191,8 +205,8 @@ func (r *countsReader) close() {
 	}
 }
 
-// image makes names of those in the counts file; lines are those of the image's
-// file if that is still the same.
+// image makes names of those in the counts file; lines, and names of what does not count,
+// are those of the image's file if that is still the same.
 func (r *countsReader) image(im *instrument.Image) *image {
 	i := &image{path: im.Path, buildID: im.BuildID}
 	switch file, err := openCounted(im); {
@@ -209,7 +223,10 @@ func (r *countsReader) image(im *instrument.Image) *image {
 		i = file
 	}
 	i.key = fmt.Sprintf("%s %s", im.Path, im.BuildID)
-	i.functions = countedFunctions(im)
+	counted := countedFunctions(im)
+	i.functions = slices.DeleteFunc(i.functions, func(f exe.Function) bool { return counted.At(f.Addr) != nil })
+	i.functions = append(i.functions, counted...)
+	slices.SortFunc(i.functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
 	return i
 }
 
@@ -292,7 +309,7 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 				called[callee] += s.Count
 				add(r.entry(callee), s.Count)
 			} else {
-				add(r.b.named(s.Callee, ""), s.Count)
+				add(r.uncounted(f.Image, s.Callee), s.Count)
 			}
 			continue
 		}
@@ -314,22 +331,38 @@ func (r *countsReader) elsewhere(im *instrument.Image, addr uint64) *pprof.Locat
 		if addr < m.Start || addr >= m.End {
 			continue
 		}
-		i, ok := r.others[m.Path]
-		if !ok {
-			var err error
-			if i, err = openImage(m.Path); err != nil {
-				i = &image{key: m.Path, path: m.Path}
-			}
-			r.others[m.Path] = i
-		}
+		i := r.other(m.Path)
 		if i.file != nil {
 			if at, ok := i.file.CodeAddress(addr - m.Start + m.Offset); ok {
-				return r.b.outer(i, at)
+				return r.called(i, at)
 			}
 		}
 		return r.b.named(unnamed(m.Path), m.Path)
 	}
 	return r.b.named("[unknown]", "")
+}
+
+// called is the function of code that does not count. One that is chosen when the program
+// starts is called at several places: they have its name alone.
+func (r *countsReader) called(i *image, addr uint64) *pprof.Location {
+	if f := i.functions.At(addr); f != nil && f.Indirect {
+		return r.b.named(f.Name, i.path)
+	}
+	return r.b.outer(i, addr)
+}
+
+// other returns a file whose code does not count, or not all of it; sources of what it has
+// are those that samples have.
+func (r *countsReader) other(path string) *image {
+	i, ok := r.others[path]
+	if !ok {
+		var err error
+		if i, err = openNames(path); err != nil {
+			i = &image{key: path, path: path}
+		}
+		r.others[path] = i
+	}
+	return i
 }
 
 // IsCounts tells whether b begins as a counts file does.

@@ -44,30 +44,43 @@ func (c change) values(value func(*Node) int64) (before, after int64) {
 	return before, after
 }
 
-// changes pairs the functions, by name and source, and puts the largest change
-// first.
+// changes pairs the functions, by name and source, those in files of one name first: builds
+// may have several. The largest change comes first.
 func (r *Report) changes() []change {
-	type key struct{ symbol, file string }
-	at := make(map[key]int)
+	type key struct{ symbol, file, image string }
 	var all []change
-	for i, g := range []*Graph{r.Before, r.Graph} {
-		for _, n := range g.Ranked() {
-			if r.Match != nil && !r.Match(n.Func.Name) {
-				continue
+	shown := func(g *Graph) []*Node {
+		return slices.DeleteFunc(g.Ranked(), func(n *Node) bool { return r.Match != nil && !r.Match(n.Func.Name) })
+	}
+	for _, n := range shown(r.Before) {
+		all = append(all, change{before: n})
+	}
+	after := shown(r.Graph)
+	for _, sameImage := range []bool{true, false} {
+		keyOf := func(n *Node) key {
+			k := key{cmp.Or(n.Func.SystemName, n.Func.Name), n.Func.Filename, ""}
+			if sameImage {
+				k.image = n.Image
 			}
-			k := key{cmp.Or(n.Func.SystemName, n.Func.Name), n.Func.Filename}
-			j, ok := at[k]
-			if !ok || i == 0 || all[j].after != nil {
-				j = len(all)
-				at[k] = j
-				all = append(all, change{})
-			}
-			if i == 0 {
-				all[j].before = n
-			} else {
-				all[j].after = n
+			return k
+		}
+		at := make(map[key]int)
+		for i, c := range all {
+			if c.after == nil {
+				at[keyOf(c.before)] = i
 			}
 		}
+		after = slices.DeleteFunc(after, func(n *Node) bool {
+			i, ok := at[keyOf(n)]
+			if ok && all[i].after == nil {
+				all[i].after = n
+				return true
+			}
+			return false
+		})
+	}
+	for _, n := range after {
+		all = append(all, change{after: n})
 	}
 	size := func(c change, value func(*Node) int64) int64 {
 		a, b := c.values(value)

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"footfall/exe"
+	"footfall/input"
 	"footfall/instrument"
 	"footfall/perfdata"
 )
@@ -22,6 +24,7 @@ type Files struct {
 	gmons   []string
 	others  []*Profile
 	event   string
+	owners  *input.Owners
 }
 
 // IsProgram tells whether a file is a program or library, rather than a profile.
@@ -35,13 +38,11 @@ func isPerfData(name string) bool {
 	return err == nil && perfdata.Is(b)
 }
 
-// maxFile is the largest file that is read. Counts files have some MB.
-const maxFile = 4 << 30
-
 // ReadFiles reads files of any kind: counts files, gmon.out, perf's, pprof's, and
-// programs. event is the one to show of perf's, "" to choose.
-func ReadFiles(names []string, event string) (*Files, error) {
-	f := &Files{event: event}
+// programs. event is the one to show of perf's, "" to choose. owners are told whose
+// the files are, nil for nobody.
+func ReadFiles(names []string, event string, owners *input.Owners) (*Files, error) {
+	f := &Files{event: event, owners: owners}
 	for _, name := range names {
 		if err := f.add(name); err != nil {
 			return nil, err
@@ -74,19 +75,21 @@ func (f *Files) add(name string) error {
 			return fmt.Errorf("%s and %s are both programs: show one at a time", f.program, name)
 		}
 		f.program = name
+		program, err := f.owners.Open(name) // its debug information names sources
+		if err != nil {
+			return err
+		}
+		program.Close()
 	case IsGmon(b):
 		f.gmons = append(f.gmons, name)
 	case perfdata.Is(b):
-		p, err := readPerfData(name, f.event)
+		p, err := readPerfData(f.owners, name, f.event)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		f.others = append(f.others, p)
 	default:
-		if err := notTooLarge(name); err != nil {
-			return err
-		}
-		b, err := os.ReadFile(name)
+		b, err := readWhole(f.owners, name)
 		if err != nil {
 			return err
 		}
@@ -110,7 +113,7 @@ func (f *Files) addStandardInput() error {
 	if err := os.Remove(file.Name()); err != nil {
 		return err
 	}
-	if _, err := io.Copy(file, os.Stdin); err != nil {
+	if _, err := io.Copy(file, input.Limit(os.Stdin)); err != nil {
 		return fmt.Errorf("standard input: %w", err)
 	}
 	if err := f.add(fmt.Sprintf("/proc/self/fd/%d", file.Fd())); err != nil {
@@ -121,20 +124,16 @@ func (f *Files) addStandardInput() error {
 
 // head returns the first bytes of a file.
 func head(name string) ([]byte, error) {
-	file, err := os.Open(name)
+	file, err := input.OpenGiven(name)
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, fmt.Errorf("%s is a directory: name the files in it", name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory: name the files in it", name)
-	}
 	b := make([]byte, 8)
-	n, err := file.Read(b)
+	n, err := input.Reader(file).Read(b)
 	if n == 0 {
 		if err == io.EOF {
 			err = errors.New("it is empty")
@@ -144,13 +143,14 @@ func head(name string) ([]byte, error) {
 	return b[:n], nil
 }
 
-// notTooLarge is for files that are read at once.
-func notTooLarge(name string) error {
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxFile {
-		err = fmt.Errorf("%s has %d bytes: no profile is as large", name, info.Size())
+// readWhole reads a file that is read at once.
+func readWhole(owners *input.Owners, name string) ([]byte, error) {
+	file, err := owners.OpenGiven(name)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	defer file.Close()
+	return input.ReadAll(file, name, mostWhole())
 }
 
 var errUnknownFile = errors.New("no profile: neither a counts file (footfall.PID.counts), nor a gmon.out, nor perf's perf.data, nor a profile of pprof's format, nor a program")
@@ -188,7 +188,7 @@ func (f *Files) search() error {
 	id, older := buildID(f.program), ""
 	path, _ := filepath.Abs(f.program)
 	for _, name := range names {
-		b, err := os.ReadFile(name)
+		b, err := readWhole(f.owners, name)
 		if err != nil {
 			continue // of another user
 		}
@@ -228,7 +228,7 @@ func shellPath(name string) string {
 }
 
 func buildID(program string) string {
-	f, err := os.Open(program)
+	f, err := input.Open(program)
 	if err != nil {
 		return ""
 	}
@@ -258,7 +258,7 @@ func (f *Files) gmon() (*Profile, error) {
 		return nil, fmt.Errorf("%s: name the program that wrote it, too: the file has addresses only", f.gmons[0])
 	}
 	size := 0
-	if file, err := os.Open(f.program); err == nil {
+	if file, err := input.Open(f.program); err == nil {
 		if e, err := exe.Open(file); err == nil {
 			size = e.PointerSize()
 		}
@@ -266,7 +266,7 @@ func (f *Files) gmon() (*Profile, error) {
 	}
 	var sum *Gmon
 	for _, name := range f.gmons {
-		b, err := os.ReadFile(name)
+		b, err := readWhole(f.owners, name)
 		if err != nil {
 			return nil, err
 		}

@@ -290,12 +290,16 @@ func (g *Gmon) Profile(program string) (*Profile, error) {
 	if image.file.PointerSize() != g.AddrSize || image.file.Order != g.Order {
 		return nil, fmt.Errorf("%s: the profile was written on a machine of another kind", program)
 	}
+	if image.stripped {
+		image.functions, image.problem = nil, "no symbol table, the program has been stripped"
+	}
 	if image.functions == nil {
 		return nil, fmt.Errorf("%s: %s: gmon.out needs that of the program as it was linked", program, image.problem)
 	}
 	image.toNext = true
 	b := newBuilder()
-	if err := g.times(b, image); err != nil {
+	ticks := make(map[*pprof.Function]float64)
+	if err := g.times(b, image, ticks); err != nil {
 		return nil, err
 	}
 	for _, a := range g.Arcs {
@@ -320,12 +324,17 @@ func (g *Gmon) Profile(program string) (*Profile, error) {
 	if len(b.p.Sample) == 0 {
 		return nil, errors.New("nothing was counted: no calls, and the program ended before the clock ticked")
 	}
-	return b.finish(nil)
+	p, err := b.finish(nil)
+	if err == nil {
+		p.symbols = image.gprofSymbols(b.p.Location)
+		p.symbols.ticks = ticks
+	}
+	return p, err
 }
 
-// times turns ticks into times of functions. A bin whose code belongs to
-// several gives each its part.
-func (g *Gmon) times(b *builder, image *image) error {
+// times turns ticks into times of functions, and adds them to counted. A bin whose code belongs
+// to several gives each its part.
+func (g *Gmon) times(b *builder, image *image, counted map[*pprof.Function]float64) error {
 	inside, ticks, bytes := int64(0), int64(0), int64(0)
 	for _, h := range g.Histograms {
 		if h.Unit != "" && h.Unit != "seconds" {
@@ -346,8 +355,10 @@ func (g *Gmon) times(b *builder, image *image) error {
 			to := low + uint64(scale*float64(i+1))
 			for _, part := range image.split(from, to) {
 				inside += n
-				ns := float64(part.units) * float64(n) / scale * tick
-				b.add([]*pprof.Location{b.outer(image, part.addr)}, "", 0, int64(ns+0.5))
+				credit := float64(part.units) * float64(n) / scale
+				l := b.outer(image, part.addr)
+				counted[l.Line[0].Function] += credit
+				b.add([]*pprof.Location{l}, "", 0, int64(credit*tick+0.5))
 			}
 		}
 	}

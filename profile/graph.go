@@ -18,6 +18,10 @@ type Graph struct {
 	// by their number of calls. Without calls it is the function's own time.
 	Sampled bool
 	Total   int64 // CPU time of all, in nanoseconds
+
+	tick      float64                     // of estimates, in nanoseconds
+	ticks     map[*pprof.Function]float64 // exact ones, nil: as Self has them
+	estimated float64                     // sum of all that are, in ticks
 }
 
 // A Node is a function.
@@ -49,7 +53,10 @@ type Edge struct {
 
 // NewGraph adds up a profile.
 func NewGraph(p *Profile) *Graph {
-	g := &Graph{}
+	g := &Graph{tick: p.tick()}
+	if p.symbols != nil {
+		g.ticks = p.symbols.ticks
+	}
 	nodes := make(map[uint64]*Node, len(p.Function))
 	for _, f := range p.Function {
 		n := &Node{Func: f, Inlined: true}
@@ -124,10 +131,13 @@ func NewGraph(p *Profile) *Graph {
 	}
 	if g.Calls && !g.Sampled {
 		for _, n := range g.Nodes {
-			n.Total = int64(n.est.self + n.est.children)
+			n.Total = g.nanoseconds(n.est.self + n.est.children)
+			if countsCalls(n) {
+				n.Total = n.Self // which the estimate leaves out
+			}
 		}
 		for _, e := range edges {
-			e.CPU = int64(e.est.self + e.est.children)
+			e.CPU = g.nanoseconds(e.est.self + e.est.children)
 		}
 	}
 	for _, n := range g.Nodes {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"footfall/output"
 	"html"
 	"io"
 )
@@ -40,10 +41,11 @@ func printHTML(w io.Writer, r *Report) error {
 		mark string
 		text []byte
 	}{ // in the order of the page
+		{"{{policy}}", []byte(output.PagePolicy(pageScript, pageStyle))},
 		{"{{title}}", []byte(html.EscapeString(r.Title))},
-		{"/*{{style}}*/", pageStyle},
+		{"{{style}}", pageStyle},
 		{"{{data}}", data},
-		{"/*{{script}}*/", pageScript},
+		{"{{script}}", pageScript},
 	} {
 		before, after, _ := bytes.Cut(rest, []byte(part.mark))
 		if _, err := w.Write(append(bytes.Clone(before), part.text...)); err != nil {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"footfall/exe"
+	"footfall/input"
 )
 
 // An image is a file with code: its names and lines.
@@ -22,7 +22,9 @@ type image struct {
 	offset    uint64 // of its code in the file
 
 	file      *exe.File
+	names     *exe.File // that functions are of: file, or its debug file
 	functions exe.Functions
+	stripped  bool       // functions are only those that the dynamic linker knows
 	lines     *exe.Lines // nil: none
 	toNext    bool       // functions go on to the next one, as in gprof
 	problem   string     // why names or lines are missing
@@ -42,12 +44,17 @@ type frame struct {
 }
 
 // openImage opens the program or library at path.
-func openImage(path string) (*image, error) {
-	f, err := os.Open(path)
+func openImage(path string) (*image, error) { return openImageFor(path, true) }
+
+// openNames is openImage without lines, which take long.
+func openNames(path string) (*image, error) { return openImageFor(path, false) }
+
+func openImageFor(path string, lines bool) (*image, error) {
+	f, err := input.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	i, err := newImage(path, f)
+	i, err := newImage(path, f, lines)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -56,9 +63,9 @@ func openImage(path string) (*image, error) {
 	return i, nil
 }
 
-// newImage reads names and lines from r and, where they have been put into a
-// file apart, from there.
-func newImage(path string, r io.ReaderAt) (*image, error) {
+// newImage reads names, and lines if they are needed, from r and, where they have been put
+// into a file apart, from there.
+func newImage(path string, r io.ReaderAt, needLines bool) (*image, error) {
 	f, err := exe.Open(r)
 	if err != nil {
 		return nil, err
@@ -69,7 +76,7 @@ func newImage(path string, r io.ReaderAt) (*image, error) {
 		i.offset = f.FileOffset(i.low)
 	}
 	names, lines := f, f
-	if !f.HasLines() || !f.HasSymbols() {
+	if needLines && !f.HasLines() || !f.HasSymbols() {
 		if apart := i.separate(); apart != nil {
 			if !f.HasLines() {
 				lines = apart
@@ -79,12 +86,17 @@ func newImage(path string, r io.ReaderAt) (*image, error) {
 			}
 		}
 	}
+	i.names, i.stripped = names, !names.HasSymbols()
 	i.functions, err = names.Functions()
 	if err != nil && names != f {
 		i.functions, err = f.Functions()
+		i.stripped = true
 	}
 	if err != nil {
 		i.problem = err.Error()
+	}
+	if !needLines {
+		return i, nil
 	}
 	i.lines, err = lines.Lines()
 	if err != nil && !errors.Is(err, exe.ErrNoLines) {
@@ -97,7 +109,7 @@ func newImage(path string, r io.ReaderAt) (*image, error) {
 // that the image gives for it. nil if there is none.
 func (i *image) separate() *exe.File {
 	for _, p := range i.file.DebugPaths(i.path) {
-		f, err := os.Open(p)
+		f, err := input.Open(p)
 		if err != nil {
 			continue
 		}

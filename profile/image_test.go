@@ -75,7 +75,7 @@ func TestSeparateDebugFiles(t *testing.T) {
 		}
 		defer i.close()
 		got := "no names"
-		if i.functions != nil {
+		if !i.stripped {
 			got = framesOf(t, i)
 		}
 		if !strings.Contains(got, want) {

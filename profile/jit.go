@@ -16,6 +16,25 @@ import (
 	"footfall/proc"
 )
 
+// isMade tells whether what is mapped is no file but code made at run time.
+func isMade(path string) bool {
+	for _, begin := range []string{"//anon", "[anon", "/anon_hugepage", "/memfd:", "/dev/zero"} {
+		if strings.HasPrefix(path, begin) {
+			return true
+		}
+	}
+	return path == ""
+}
+
+// stubsName is the image of the code that footfall trace and footfall callers put into
+// processes.
+const stubsName = "footfall stubs"
+
+// isStubs tells whether what is mapped is that, by the name that patch gives it.
+func isStubs(path string) bool {
+	return strings.TrimSuffix(path, " (deleted)") == "/memfd:"+proc.MemoryPrefix+"code"
+}
+
 // generatedKey begins the keys of images for code made at run time.
 const generatedKey = "//anon"
 

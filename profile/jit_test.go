@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"footfall/perfdata"
 )
 
 // TestGenerated names code that was made at run time.
@@ -49,4 +51,18 @@ func FuzzGeneratedFunctions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
 		generatedFunctions(b).At(addr)
 	})
+}
+
+// TestStubsHaveAName has code of ours in a perf.data file.
+func TestStubsHaveAName(t *testing.T) {
+	h := newHistory([]perfdata.Change{{Kind: perfdata.Mapped, PID: 1, Addr: 0x7000, Len: 0x1000, Path: "/memfd:footfall-code (deleted)"}}, nil)
+	p := &perfImages{history: h}
+	defer p.close()
+	i, at := p.find(h.space(1, 0).code, 0x7010)
+	if got := i.frames(at)[0].name; got != "[footfall stubs]" {
+		t.Errorf("%s", got)
+	}
+	if notes := p.notes(); len(notes) > 0 {
+		t.Errorf("%q", notes)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -348,5 +349,56 @@ func TestOverloads(t *testing.T) {
 		if got := printed(t, r, "callgrind"); !strings.Contains(got, want) {
 			t.Errorf("callgrind has no %q:\n%s", want, got)
 		}
+	}
+}
+
+// TestCallgrindObjects reads which function is in which program or library, as readers
+// do: as its first mention says, in which a callee is in the object of its caller unless
+// there is another one for it.
+func TestCallgrindObjects(t *testing.T) {
+	want := map[string]string{"main": "prog", "qsort": "libx.so", "order": "prog", "fault": "kernel", "clock": "???", "last": "libx.so"}
+	b := newBuilder()
+	chain := func(names ...string) {
+		var all []*pprof.Location
+		for _, n := range names {
+			path := want[n]
+			if path == "???" {
+				path = ""
+			}
+			all = append(all, b.named(n, path))
+		}
+		b.add(all, "", 0, 1e6)
+	}
+	chain("clock", "main")
+	chain("fault", "order", "qsort", "main")
+	chain("last")
+	p, err := b.finish(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	object, callee := "", ""
+	for line := range strings.Lines(printed(t, &Report{Profile: p, Graph: NewGraph(p)}, "callgrind")) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		_, name, first := strings.Cut(value, ") ")
+		switch {
+		case key == "ob":
+			object = value
+		case key == "cob":
+			callee = value
+		case key == "fn" && first:
+			got[name] = object
+		case key == "cfn":
+			if callee == "" {
+				callee = object
+			}
+			if first {
+				got[name] = callee
+			}
+			callee = ""
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"footfall/exe"
+	"footfall/input"
 	"footfall/perfdata"
 )
 
@@ -24,8 +25,8 @@ import (
 type perfReader struct {
 	file    *perfdata.File
 	history *history
-	shown   []*perfdata.Event // of one kind
-	images  perfImages
+	perfEvents
+	images perfImages
 
 	lost, throttled int64
 	damage          error // where reading ended, nil: at the end
@@ -35,7 +36,7 @@ type perfReader struct {
 // A perfTally is what samples add up to: of a worker, then of all.
 type perfTally struct {
 	chains map[string]*perfChain
-	// others are the samples of events that are not shown, by kind.
+	// others are the samples of events that are not shown, by what --event calls them.
 	others                                                   map[string]int64
 	samples, torn, unwound, idle, deferred, damaged, foreign int64
 	begin, end                                               uint64 // times of the first and of the last
@@ -57,8 +58,8 @@ type perfChain struct {
 
 // readPerfData reads a file that "perf record" wrote. kind is the event to show, "" to
 // choose one.
-func readPerfData(name, kind string) (*Profile, error) {
-	file, size, err := openSized(name)
+func readPerfData(owners *input.Owners, name, kind string) (*Profile, error) {
+	file, size, err := openSized(owners, name)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func readPerfData(name, kind string) (*Profile, error) {
 	// What was written by several threads (perf record --threads) is in files beside it.
 	for n := 0; filepath.Base(name) == perfMember; n++ {
 		part := fmt.Sprintf("%s.%d", name, n)
-		file, size, err := openSized(part)
+		file, size, err := openSized(owners, part)
 		if errors.Is(err, os.ErrNotExist) {
 			break
 		}
@@ -86,8 +87,8 @@ func readPerfData(name, kind string) (*Profile, error) {
 // perfMember is the file that perf record writes into a directory, if it writes one.
 const perfMember = "data"
 
-func openSized(name string) (*os.File, int64, error) {
-	file, err := os.Open(name)
+func openSized(owners *input.Owners, name string) (*os.File, int64, error) {
+	file, err := owners.OpenGiven(name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -105,7 +106,7 @@ func fromPerfData(f *perfdata.File, kind string) (*Profile, error) {
 	if err := r.scan(); err != nil {
 		return nil, err
 	}
-	if err := r.choose(kind); err != nil {
+	if err := r.choose(f.Events, kind); err != nil {
 		return nil, err
 	}
 	r.images.history = r.history
@@ -133,39 +134,6 @@ func (r *perfReader) scan() error {
 	}
 	r.damage = err
 	r.history = newHistory(changes, r.file.BuildIDs)
-	return nil
-}
-
-// preferred are the events that are shown, if there are several: those of time.
-var preferred = []string{"cpu-clock", "task-clock", "cycles", "cpu-cycles", "ref-cycles", "instructions"}
-
-// choose chooses the events to show.
-func (r *perfReader) choose(kind string) error {
-	var kinds []string
-	for _, e := range r.file.Events {
-		if k := e.Kind(); k != "dummy" && !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-	}
-	if kind == "" {
-		for _, p := range preferred {
-			if slices.Contains(kinds, p) {
-				kind = p
-				break
-			}
-		}
-		if kind == "" && len(kinds) > 0 {
-			kind = kinds[0]
-		}
-	}
-	for _, e := range r.file.Events {
-		if e.Kind() == kind || e.Name == kind {
-			r.shown = append(r.shown, e)
-		}
-	}
-	if len(r.shown) == 0 {
-		return fmt.Errorf("event %s was not sampled; those that were: %s", kind, strings.Join(kinds, ", "))
-	}
 	return nil
 }
 
@@ -233,6 +201,7 @@ type perfWorker struct {
 	decoder  *perfdata.Decoder
 	unwinder *unwinder
 	space    spaceAt // of the sample that is unwound
+	addrs    []uint64
 	key      []byte
 }
 
@@ -248,7 +217,7 @@ func (r *perfReader) newWorker(t *perfTally) *perfWorker {
 // sample counts the chain of a sample.
 func (w *perfWorker) sample(s *perfdata.Sample) {
 	if !slices.Contains(w.reader.shown, s.Event) {
-		w.others[s.Event.Kind()]++
+		w.others[w.reader.name(s.Event)]++
 		return
 	}
 	if s.PID == 0 && s.TID == 0 && s.Event.Nanoseconds() {
@@ -267,24 +236,25 @@ func (w *perfWorker) sample(s *perfdata.Sample) {
 const lowest = 1 << 12
 
 // user returns the chain of the program's code; addresses of callers lie within the
-// call.
+// call. It is used again for the next sample.
 func (w *perfWorker) user(s *perfdata.Sample) []uint64 {
 	w.space = w.reader.history.space(s.PID, s.Time)
-	for i := range s.User {
-		if i > 0 && s.User[i] < lowest {
-			s.User = s.User[:i] // frame pointers of code that has none
-			break
-		}
-		if i > 0 {
-			s.User[i]--
-		}
-	}
 	if s.Registers != nil && len(s.Stack) > 0 {
 		if u := w.unwind(s); u != nil {
 			return u
 		}
 	}
-	return s.User
+	w.addrs = w.addrs[:0]
+	for i, addr := range s.User {
+		if i > 0 && addr < lowest {
+			break // frame pointers of code that has none
+		}
+		if i > 0 {
+			addr--
+		}
+		w.addrs = append(w.addrs, addr)
+	}
+	return w.addrs
 }
 
 // unwind finds the user's chain in the copy of the stack; nil if that is of a CPU
@@ -335,9 +305,13 @@ func (r *perfReader) profile() (*Profile, error) {
 	event := r.shown[0]
 	if r.samples == 0 {
 		if r.damage != nil {
-			return nil, fmt.Errorf("no samples of %s before the damage: %w", event.Kind(), r.damage)
+			return nil, fmt.Errorf("no samples of %s before the damage: %w", r.name(event), r.damage)
 		}
-		return nil, fmt.Errorf("no samples of %s%s", event.Kind(), r.otherEvents("; sampled were: "))
+		were := ""
+		if others := r.otherEvents(r.others); len(others) > 0 {
+			were = "; sampled were: " + strings.Join(others, ", ")
+		}
+		return nil, fmt.Errorf("no samples of %s%s", r.name(event), were)
 	}
 	b := newBuilder()
 	if !event.Nanoseconds() {
@@ -359,7 +333,6 @@ func (r *perfReader) profile() (*Profile, error) {
 	if i := r.program(chains); i != nil {
 		b.mapping(i) // readers of pprof's format take the first one for the program
 	}
-	r.images.nameMade()
 	named := perfNames{b: b, r: r, at: make(map[spaceAddr]*pprof.Location)}
 	for _, c := range chains {
 		b.add(named.chain(c), strings.TrimSpace(fmt.Sprintf("%s %d", c.thread.name, c.tid)), 0, c.value)
@@ -369,6 +342,9 @@ func (r *perfReader) profile() (*Profile, error) {
 		return nil, err
 	}
 	p.samples = r.samples
+	if !slices.ContainsFunc(r.shown, (*perfdata.Event).Callers) {
+		p.NoCallers = "perf recorded no callers; perf record --call-graph dwarf does"
+	}
 	return p, nil
 }
 
@@ -438,25 +414,18 @@ func (n *perfNames) chain(c *perfChain) []*pprof.Location {
 	return all
 }
 
-// otherEvents lists the events that are not shown and have samples.
-func (r *perfReader) otherEvents(before string) string {
-	var kinds []string
-	for kind := range r.others {
-		kinds = append(kinds, kind)
-	}
-	if len(kinds) == 0 {
-		return ""
-	}
-	slices.Sort(kinds)
-	return before + strings.Join(kinds, ", ")
-}
-
 // notes says what is missing.
 func (r *perfReader) notes() []string {
 	var notes []string
 	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if others := r.otherEvents(""); others != "" {
-		say("shown: event %s; --event shows another one: %s", r.shown[0].Kind(), others)
+	if len(r.others) > 0 {
+		shown := r.name(r.shown[0])
+		if n := r.others[shown]; n > 0 {
+			say("%d samples are of another event %s, which counts the same again, and left out", n, shown)
+		}
+		if others := r.otherEvents(r.others); len(others) > 0 {
+			say("shown: event %s; --event shows another one: %s", shown, strings.Join(others, ", "))
+		}
 	}
 	if r.damage != nil {
 		say("damaged, what comes before is shown: %v", r.damage)

@@ -5,6 +5,7 @@ package profile
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -255,7 +256,7 @@ func TestPerfReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := readPerfData(perfFiles+"pointers.data", "")
+	p, err := readPerfData(nil, perfFiles+"pointers.data", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +302,7 @@ func asCycles(t *testing.T, name string) string {
 func TestEventsAreNoTime(t *testing.T) {
 	perfHome(t)
 	cycles := asCycles(t, perfFiles+"pointers.data")
-	p, err := readPerfData(cycles, "")
+	p, err := readPerfData(nil, cycles, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +339,7 @@ func TestEventsAreNoTime(t *testing.T) {
 	if got := printed(t, diff, "text"); got != "cycles 192.000M → 192.000M, +0.000M\nno difference\n" {
 		t.Error(got)
 	}
-	time, err := readPerfData(perfFiles+"pointers.data", "")
+	time, err := readPerfData(nil, perfFiles+"pointers.data", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +407,6 @@ func TestMadeCode(t *testing.T) {
 	defer p.close()
 	for _, process := range []int{pid, pid + 1} {
 		i, at := p.find(h.space(process, 2).code, 0x70001010)
-		p.nameMade()
 		if got := i.frames(at)[0].name; got != "made_function" {
 			t.Errorf("process %d: %s", process, got)
 		}
@@ -552,4 +552,102 @@ func FuzzPerfData(f *testing.F) {
 			_ = r.Print(new(bytes.Buffer), Outputs[slices.IndexFunc(Outputs, func(out Output) bool { return out.Name == o })])
 		}
 	})
+}
+
+// TestChooseEvents has events that count the same again, and some that do not.
+func TestChooseEvents(t *testing.T) {
+	const excludeUser, excludeKernel, excludeHypervisor = 1 << 4, 1 << 5, 1 << 6
+	const userOnly, kernelOnly = excludeKernel | excludeHypervisor, excludeUser | excludeHypervisor
+	type event struct {
+		name   string
+		kind   uint32
+		config uint64
+		flags  uint64
+	}
+	cycles := event{"cycles", 0, 0, 0}
+	userCycles, kernelCycles := event{"cycles:u", 0, 0, userOnly}, event{"cycles:k", 0, 0, kernelOnly}
+	core, atom := event{"cpu_core/cycles/", 0, 4 << 32, 0}, event{"cpu_atom/cycles/", 0, 10 << 32, 0}
+	clock, userClock := event{"cpu-clock", 1, 0, 0}, event{"cpu-clock:u", 1, 0, userOnly}
+	for _, c := range []struct {
+		events      []event
+		show        string
+		want, other string
+	}{
+		{[]event{clock, userClock}, "", "cpu-clock", "cpu-clock:u"},
+		{[]event{userClock, clock}, "", "cpu-clock", "cpu-clock:u"},
+		{[]event{clock, userClock}, "cpu-clock", "cpu-clock", "cpu-clock:u"},
+		{[]event{clock, userClock}, "cpu-clock:u", "cpu-clock:u", "cpu-clock"},
+		{[]event{cycles, clock}, "", "cpu-clock", "cycles"},
+		{[]event{userCycles, kernelCycles}, "", "cycles:u cycles:k", ""},
+		{[]event{userCycles, kernelCycles}, "cycles:k", "cycles:k", "cycles:u"},
+		{[]event{userCycles, kernelCycles, cycles}, "", "cycles", "cycles:k cycles:u"},
+		{[]event{core, atom}, "", "cpu_core/cycles/ cpu_atom/cycles/", ""},
+		{[]event{core, atom}, "cycles", "cpu_core/cycles/ cpu_atom/cycles/", ""},
+		{[]event{core, atom}, "cpu_atom/cycles/", "cpu_atom/cycles/", "cpu_core/cycles/"},
+		{[]event{cycles, cycles}, "", "cycles", ""},
+	} {
+		var asked []string
+		var b []byte
+		for i, e := range c.events {
+			asked = append(asked, e.name)
+			b = append(b, perfEvent(uint64(i+1), e.kind, e.config, e.flags, e.name)...)
+		}
+		f := perfPipe(t, b)
+		var p perfEvents
+		if err := p.choose(f.Events, c.show); err != nil {
+			t.Errorf("%v, %q: %v", asked, c.show, err)
+			continue
+		}
+		var shown []string
+		others := make(map[string]int64)
+		for _, e := range f.Events {
+			if !slices.Contains(p.shown, e) {
+				others[p.name(e)]++
+			}
+		}
+		for _, e := range p.shown {
+			shown = append(shown, e.Name)
+		}
+		if got, other := strings.Join(shown, " "), strings.Join(p.otherEvents(others), " "); got != c.want || other != c.other {
+			t.Errorf("%v, %q: shown %s, others %s; want %s, %s", asked, c.show, got, other, c.want, c.other)
+		}
+	}
+}
+
+// perfEvent is the record of an event in a pipe, and that of its name.
+func perfEvent(id uint64, kind uint32, config, flags uint64, name string) []byte {
+	const attribute, word = 112, 8
+	var e []byte
+	u32 := func(v uint32) { e = binary.LittleEndian.AppendUint32(e, v) }
+	u64 := func(v uint64) { e = binary.LittleEndian.AppendUint64(e, v) }
+	header := func(kind uint32, size int) {
+		u32(kind)
+		u32(uint32(size+8) << 16)
+	}
+	header(64, attribute+word)
+	u32(kind)
+	u32(attribute)
+	for _, v := range []uint64{config, 1, 0, 0, flags} {
+		u64(v)
+	}
+	e = append(e, make([]byte, attribute-48)...)
+	u64(id)
+	header(78, 2*word+24)
+	u64(2)
+	u64(id)
+	return append(e, append([]byte(name), make([]byte, 24-len(name))...)...)
+}
+
+// perfPipe is a file of records, scanned.
+func perfPipe(t *testing.T, records []byte) *perfdata.File {
+	t.Helper()
+	b := append([]byte("PERFILE2\x10\x00\x00\x00\x00\x00\x00\x00"), records...)
+	f, err := perfdata.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Scan(func(perfdata.Change) {}); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

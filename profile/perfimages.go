@@ -31,7 +31,10 @@ type codeFile struct {
 // file returns the one that a change mapped.
 func (h *history) file(c perfdata.Change) *codeFile {
 	path, pid := c.Path, 0
-	if isMade(path) {
+	switch {
+	case isStubs(path):
+		path = stubsName
+	case isMade(path):
 		path, pid = fmt.Sprintf("%s %d", generatedKey, c.PID), c.PID
 	}
 	key := [2]string{path, cmp.Or(c.BuildID, h.buildIDs[path])}
@@ -41,11 +44,6 @@ func (h *history) file(c perfdata.Change) *codeFile {
 		h.files[key] = f
 	}
 	return f
-}
-
-// isMade tells whether what is mapped is no file but code made at run time.
-func isMade(path string) bool {
-	return path == "" || strings.HasPrefix(path, "//anon") || strings.HasPrefix(path, "/memfd:") || strings.HasPrefix(path, "/dev/zero")
 }
 
 // perfImages are the images of a perf.data file.
@@ -93,11 +91,16 @@ var errOtherBuild = errors.New("has been built again since")
 func (f *codeFile) open() *image {
 	switch {
 	case f.pid != 0:
-		return generated(f.pid)
+		i := generated(f.pid)
+		i.nameFrom(func(pid int) *os.File {
+			own, _ := openRegular(fmt.Sprintf("/tmp/perf-%d.map", pid))
+			return own // a process that has the number now is another one
+		})
+		return i
 	case f.path == "[vdso]":
 		return f.openVDSO()
 	case !strings.HasPrefix(f.path, "/"):
-		return &image{problem: "made at run time"} // [heap], [stack], [uprobes]
+		return &image{problem: "made at run time"} // [heap], [stack], [uprobes], our stubs
 	}
 	err := error(nil)
 	for _, path := range append([]string{f.path}, f.kept()...) {
@@ -158,18 +161,6 @@ func (p *perfImages) unknown() *image {
 		p.nowhere = &image{key: "unknown", path: "unknown"}
 	}
 	return p.nowhere
-}
-
-// nameMade names code that was made at run time.
-func (p *perfImages) nameMade() {
-	for _, f := range p.history.files {
-		if f.image != nil && f.image.maker != 0 {
-			f.image.nameFrom(func(pid int) *os.File {
-				own, _ := openRegular(fmt.Sprintf("/tmp/perf-%d.map", pid))
-				return own // a process that has the number now is another one
-			})
-		}
-	}
 }
 
 // kernelImage is the kernel, with names if it is the one that runs here.

@@ -44,10 +44,13 @@ type Profile struct {
 	*pprof.Profile
 	// Notes are sentences for the user: what is missing, and why.
 	Notes []string
+	// NoCallers is what to say where callers are asked for, "" if there are any.
+	NoCallers string
 	// Processes are those that were sampled, if any were.
 	Processes []int
 
-	samples int64 // how many were taken, 0: as many as Period tells
+	samples int64         // how many were taken, 0: as many as Period tells
+	symbols *gprofSymbols // of the program of a gmon.out
 }
 
 // A builder puts a profile together.
@@ -220,7 +223,7 @@ func (b *builder) finish(notes []string) (*Profile, error) {
 // FromPprof takes over a profile in pprof's format: one of footfall's, or of
 // another program. The values of calls and of CPU time are kept.
 func FromPprof(data []byte) (*Profile, error) {
-	p, err := pprof.ParseData(data)
+	p, err := parsePprof(data)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +258,7 @@ func FromPprof(data []byte) (*Profile, error) {
 		s.Value = v
 	}
 	nameAll(p)
+	splitFunctions(p)
 	p.SampleType, p.DefaultSampleType, p.PeriodType = own.p.SampleType, own.p.DefaultSampleType, own.p.PeriodType
 	return &Profile{Profile: p}, nil
 }
@@ -298,33 +302,6 @@ func unitOf(unit string) int64 {
 		return int64(time.Second)
 	}
 	return 0
-}
-
-// Merge adds up profiles.
-func Merge(ps []*Profile) (*Profile, error) {
-	if len(ps) == 1 {
-		return ps[0], nil
-	}
-	if err := alike(ps); err != nil {
-		return nil, err
-	}
-	var all []*pprof.Profile
-	var notes []string
-	samples := int64(0)
-	for _, p := range ps {
-		samples += p.samples
-		all = append(all, p.Profile)
-		for _, note := range p.Notes {
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
-		}
-	}
-	merged, err := pprof.Merge(all)
-	if err != nil {
-		return nil, err
-	}
-	return &Profile{Profile: merged, Notes: notes, samples: samples}, nil
 }
 
 // imageName is the last part of a mapping's path.

@@ -353,8 +353,11 @@ func (r *recorder) find(s *space, addr uint64) (*image, uint64) {
 // image opens the file of a mapping, once.
 func (r *recorder) image(s *space, m *span) *image {
 	key := m.path
-	made := isMade(key)
-	if made {
+	stubs, made := isStubs(key), isMade(key)
+	switch {
+	case stubs:
+		key = stubsName
+	case made:
 		key = fmt.Sprintf("%s %d", generatedKey, s.pid)
 	}
 	if i, ok := r.images[key]; ok {
@@ -363,6 +366,8 @@ func (r *recorder) image(s *space, m *span) *image {
 	var i *image
 	var err error
 	switch {
+	case stubs:
+		i = &image{problem: "made at run time"}
 	case made:
 		i = generated(s.pid)
 		r.images[key] = i

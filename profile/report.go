@@ -38,6 +38,8 @@ type Output struct {
 	Name string
 	// File: it is for programs, and goes to a file rather than a terminal.
 	File bool
+	// Callers: it shows who called whom.
+	Callers bool
 
 	compares bool // it can show a difference
 	print    func(io.Writer, *Report) error
@@ -45,16 +47,16 @@ type Output struct {
 
 // Outputs are the known ones. A new one is a row here and a file.
 var Outputs = []Output{
-	{"text", false, true, printText},
-	{"callers", false, false, printCallers},
-	{"source", false, true, printSource},
-	{"gprof", false, false, printGprof},
-	{"html", true, false, printHTML},
-	{"json", true, false, printJSON},
-	{"pprof", true, true, printPprof},
-	{"callgrind", true, false, printCallgrind},
-	{"collapsed", true, false, printCollapsed},
-	{"speedscope", true, false, printSpeedscope},
+	{"text", false, false, true, printText},
+	{"callers", false, true, false, printCallers},
+	{"source", false, false, true, printSource},
+	{"gprof", false, false, false, printGprof},
+	{"html", true, true, false, printHTML},
+	{"json", true, false, false, printJSON},
+	{"pprof", true, false, true, printPprof},
+	{"callgrind", true, false, false, printCallgrind},
+	{"collapsed", true, true, false, printCollapsed},
+	{"speedscope", true, true, false, printSpeedscope},
 }
 
 // Print writes the report in the format.

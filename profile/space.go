@@ -77,7 +77,7 @@ func openVDSO() (*image, error) {
 			if _, err := self.ReadAt(b, int64(m.Start)); err != nil {
 				return nil, err
 			}
-			return newImage(m.Path, bytes.NewReader(b))
+			return newImage(m.Path, bytes.NewReader(b), true)
 		}
 	}
 	return &image{problem: "not mapped here"}, nil

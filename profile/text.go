@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"footfall/output"
 )
 
 // printText writes a table of the functions, the most costly first.
@@ -102,7 +104,15 @@ func (t *textTable) left(titles ...string) {
 	}
 }
 
-func (t *textTable) cells(s ...string) { t.current = append(t.current, s...) }
+func (t *textTable) cells(s ...string) {
+	for _, cell := range s {
+		words := strings.Split(cell, "\t") // lines of sources have tabs
+		for i := range words {
+			words[i] = output.Printable(words[i])
+		}
+		t.current = append(t.current, strings.Join(words, "\t"))
+	}
+}
 
 func (t *textTable) end() {
 	t.rows = append(t.rows, t.current)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // printTests writes a table of the tests, in the order in which they are worth
@@ -29,7 +30,7 @@ func printTests(w io.Writer, r *Report) error {
 	for _, t := range tests {
 		together += t.adds
 		rows = append(rows, []string{
-			printable(t.name), strconv.Itoa(t.lines), percent(coverage.Ratio{Covered: t.lines, Total: lines}), number(t.only), number(t.adds),
+			output.Printable(t.name), strconv.Itoa(t.lines), percent(coverage.Ratio{Covered: t.lines, Total: lines}), number(t.only), number(t.adds),
 			percent(coverage.Ratio{Covered: together, Total: lines}),
 		})
 	}
@@ -61,16 +62,6 @@ func number(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-// printable replaces what would move the cursor.
-func printable(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return '?'
-		}
-		return c
-	}, name)
 }
 
 // A testSum is what a test ran of a set.
@@ -255,7 +246,7 @@ func (r *Report) PrintTestsFor(w io.Writer, where string) error {
 			none.Covered++
 		}
 	}
-	shown := printable(strings.Replace(where, p.file, r.Shown(f.Name), 1))
+	shown := output.Printable(strings.Replace(where, p.file, r.Shown(f.Name), 1))
 	if all.Total == 0 {
 		return fmt.Errorf("%s: no code there", shown)
 	}
@@ -277,7 +268,7 @@ func writeTestsFor(w io.Writer, shown string, f *coverage.File, p place, all cov
 		code[l.Number] = true
 	}
 	for _, t := range f.Tests {
-		row := testRow{name: printable(t.Name)}
+		row := testRow{name: output.Printable(t.Name)}
 		for line, count := range t.Hits.All() {
 			if line >= p.first && line <= p.last && code[line] {
 				row.lines++

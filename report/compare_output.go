@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // comparisonFormats are the outputs of a comparison.
@@ -52,7 +53,7 @@ func (c *Comparison) Write(o ComparisonOutput, stdout io.Writer) error {
 		}
 		return w.Flush()
 	}
-	return WriteFile(o.Target, func(w io.Writer) error { return o.print(w, c) })
+	return output.Write(o.Target, func(w io.Writer) error { return o.print(w, c) })
 }
 
 // comparedMetrics are what is compared.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // printComparison writes what became of coverage: totals, what there is of each
@@ -62,7 +63,7 @@ func (c *Comparison) appendFiles(b []byte) []byte {
 	for _, f := range files[:min(len(files), mostChanged)] {
 		lines := f.Tallies.Lines
 		before, after := f.Tallies.Before.Lines, f.Tallies.After.Lines
-		cells := []string{c.Shown(c.name(f)), percent(before), counts(before), percent(after), counts(after)}
+		cells := []string{output.Printable(c.Shown(c.name(f))), percent(before), counts(before), percent(after), counts(after)}
 		for _, category := range columns {
 			cells = append(cells, strings.TrimPrefix(strconv.Itoa(lines[category]), "0"))
 		}
@@ -79,6 +80,7 @@ func (l *changeList) append(b []byte) []byte {
 	b = fmt.Appendf(b, "\n%s:\n", l.title())
 	entries, more := l.shown()
 	for _, e := range entries {
+		e.what, e.where = output.Printable(e.what), output.Printable(e.where)
 		switch {
 		case !l.functions:
 			b = fmt.Appendf(b, "%6d  %s\n", e.count, e.where)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"footfall/coverage"
@@ -51,7 +50,7 @@ type coveralls struct {
 }
 
 func (c *coveralls) file(f *coverage.File) {
-	source, err := os.ReadFile(f.Name)
+	source, err := c.report.readSource(f.Name)
 	if err != nil {
 		err = fmt.Errorf("%w: Coveralls will not show it; --path-map says where sources have moved", withoutPath(err))
 		c.report.problem(newProblem(noSource, f.Name, err))

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -16,6 +14,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/demangle"
+	"footfall/input"
 )
 
 // ExcludeOptions are what a user wants to be left out, other than whole files.
@@ -42,7 +41,7 @@ type Exclusions struct {
 func NewExclusions(o ExcludeOptions) (*Exclusions, error) {
 	e := &Exclusions{options: o}
 	if e.options.ReadFile == nil {
-		e.options.ReadFile = ReadSource
+		e.options.ReadFile = input.ReadSource
 	}
 	for _, list := range []struct {
 		option   string
@@ -154,24 +153,6 @@ type sourceRules struct {
 	nonCode   []int32  // lines
 	wrong     []markerError
 	err       error // the source cannot be read
-}
-
-// maxSource is more than any source has; what is larger is none.
-const maxSource = 1 << 28
-
-// ReadSource reads a source, which must be a regular file: names come out of files from anywhere, and
-// may be those of devices and pipes.
-func ReadSource(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
-	case info.Size() > maxSource:
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("too large for a source")}
-	}
-	return os.ReadFile(name)
 }
 
 // rules returns what the source says; it reads each source once.

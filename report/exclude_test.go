@@ -141,7 +141,7 @@ func TestExcludeSaysThatASourceIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, problems := e.Apply(set(), shown); len(problems) != 2 || !strings.Contains(problems[1].Err.Error(), "not a regular file") {
+	if _, problems := e.Apply(set(), shown); len(problems) != 2 || !strings.Contains(problems[1].Err.Error(), "is a device") {
 		t.Errorf("problems: %v", problems)
 	}
 	e, err = NewExclusions(ExcludeOptions{NoMarkers: true, Functions: []string{"*"}})

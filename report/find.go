@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"footfall/gcov"
+	"footfall/input"
 )
 
 // Objects are the compiled units that [Find] found.
@@ -35,7 +35,7 @@ type Objects struct {
 // Built returns when the newest notes were written, zero if there are none.
 func (o *Objects) Built() (newest time.Time) {
 	for _, u := range o.Units {
-		if info, err := os.Stat(u.Notes); err == nil && info.ModTime().After(newest) {
+		if info, err := input.Stat(u.Notes); err == nil && info.ModTime().After(newest) {
 			newest = info.ModTime()
 		}
 	}
@@ -66,6 +66,11 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	for _, n := range s.lost {
 		if !s.seen[strings.TrimSuffix(n, notesSuffix)+dataSuffix] {
 			s.notes = append(s.notes, n)
+		}
+	}
+	for _, p := range paths {
+		if len(paths) > 1 {
+			s.nothingIn(p)
 		}
 	}
 	slices.Sort(s.notes)
@@ -109,7 +114,7 @@ func (s *search) add(path string, kind fileKind) error {
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(abs)
+	info, err := input.Stat(abs)
 	switch ext := filepath.Ext(abs); {
 	case err == nil && info.IsDir():
 		s.directory(abs, kind)
@@ -150,13 +155,7 @@ func (s *search) add(path string, kind fileKind) error {
 // directory searches dir and all below. Symbolic links to directories are not
 // followed: they could lead in circles.
 func (s *search) directory(dir string, kind fileKind) {
-	f, err := os.Open(dir)
-	if err != nil {
-		s.fail(dir, err)
-		return
-	}
-	entries, err := f.ReadDir(-1)
-	f.Close()
+	entries, err := input.ReadDir(dir)
 	if err != nil {
 		s.fail(dir, err)
 	}
@@ -220,6 +219,18 @@ func (s *search) lose(notes string) {
 	}
 }
 
+// nothingIn says so of a directory in which nothing was found, when all were searched.
+func (s *search) nothingIn(path string) {
+	abs, err := filepath.Abs(path)
+	if info, e := input.Stat(abs); err != nil || e != nil || !info.IsDir() {
+		return
+	}
+	in := func(name string) bool { _, ok := below(name, abs); return ok }
+	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) {
+		s.fail(path, errors.New("no coverage data (.gcno, .gcda) in it"))
+	}
+}
+
 func (s *search) fail(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +278,11 @@ func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
 		}
 		n, err := notesOf(readStamp(d), stem, byBase[filepath.Base(stem)+notesSuffix], sources)
 		if err != nil {
-			found.Problems = append(found.Problems, newProblem(noNotes, d, err))
+			kind := unpaired
+			if err == errNoNotes {
+				kind = noNotes
+			}
+			found.Problems = append(found.Problems, newProblem(kind, d, err))
 			continue
 		}
 		u, isNew := unit(n)
@@ -356,8 +371,10 @@ func notesOf(stamp []byte, stem string, candidates []string, sources *Sources) (
 	case len(candidates) > 0:
 		return "", fmt.Errorf("its stamp is not that of %s: if that was rebuilt since the run, delete the data file", candidates[0])
 	}
-	return "", errors.New("no notes file (.gcno) of that name: name the directory of the object files with --object-directory")
+	return "", errNoNotes
 }
+
+var errNoNotes = errors.New("no notes file (.gcno) of that name: name the directory of the object files with --object-directory, or delete what is left of an older build")
 
 // recorded returns the notes at the longest end of the path that is an
 // absolute path of notes, or was one before they moved as sources did, or "".
@@ -377,10 +394,7 @@ func recorded(stem string, sources *Sources) string {
 	return ""
 }
 
-func isFile(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
-}
+func isFile(name string) bool { return input.IsFile(name) }
 
 // commonSuffix counts the last components that two paths have in common.
 func commonSuffix(a, b string) int {
@@ -404,13 +418,13 @@ func commonSuffix(a, b string) int {
 //
 // or nil if it has none.
 func readStamp(name string) []byte {
-	f, err := os.Open(name)
+	f, err := input.Open(name)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	var head [12]byte
-	if n, _ := f.Read(head[:]); n < len(head) {
+	if n, _ := input.Reader(f).Read(head[:]); n < len(head) {
 		return nil
 	}
 	return head[4:]

@@ -99,7 +99,7 @@ func TestFind(t *testing.T) {
 			files: []string{"a.gcda", "b.gcno", "x/b.gcda old!"},
 			paths: []string{"."},
 			want: []string{"b.gcno",
-				"problem: a.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory",
+				"problem: a.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory, or delete what is left of an older build",
 				"problem: x/b.gcda: its stamp is not that of b.gcno: if that was rebuilt since the run, delete the data file"},
 		},
 		{
@@ -142,7 +142,7 @@ func TestFind(t *testing.T) {
 			same:  []string{"sys/a.gcno -> build/a.gcno", "run/again.gcda -> run/a.gcda", "again/a.gcda -> run/a.gcda", "hard/a.gcda = more/a.gcda"},
 			paths: []string{"."},
 			want: []string{"build/a.gcno sys/a.gcda again/a.gcda hard/a.gcda",
-				"problem: run/again.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory",
+				"problem: run/again.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory, or delete what is left of an older build",
 				"problem: more/a.gcda: the same file as hard/a.gcda, found by a link or a mount: it counts once",
 				"problem: run/a.gcda: the same file as again/a.gcda, found by a link or a mount: it counts once"},
 		},
@@ -176,7 +176,7 @@ func TestFind(t *testing.T) {
 			links: []string{"copy/ci/a.gcno", "copy/ci/b.gcno"},
 			paths: []string{"copy", "copy/ci"},
 			want: []string{"copy/ci/b.gcno",
-				"problem: copy/ci/a.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory"},
+				"problem: copy/ci/a.gcda: no notes file (.gcno) of that name: name the directory of the object files with --object-directory, or delete what is left of an older build"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

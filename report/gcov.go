@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // writeListings writes the sources with their counts into dir, one file for
@@ -19,18 +19,18 @@ import (
 // only an exception leads to; a "*" after it tells that a block on the line
 // never ran. Branches and conditions follow their line.
 func (r *Report) writeListings(dir string) ([]Problem, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := output.Directory(dir); err != nil {
 		return nil, err
 	}
 	var problems []Problem
 	for _, f := range r.Set.Files {
-		source, err := os.ReadFile(f.Name)
+		source, err := r.readSource(f.Name)
 		if err != nil {
 			err = fmt.Errorf("%w: its listing has counts only; --path-map says where sources have moved", withoutPath(err))
 			problems = append(problems, newProblem(noSource, f.Name, err))
 		}
 		shown := r.Shown(f.Name)
-		err = WriteFile(filepath.Join(dir, listingName(shown)), func(w io.Writer) error {
+		err = output.Write(filepath.Join(dir, listingName(shown)), func(w io.Writer) error {
 			return r.printListing(w, f, shown, source)
 		})
 		if err != nil {

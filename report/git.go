@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"footfall/input"
 )
 
 // OpenDiff reads the diff that base names: "-" is standard input, the name of a
@@ -17,7 +19,7 @@ import (
 // file that has no diff in it, such as a program called main.
 func OpenDiff(base, dir string) (*SourceDiff, error) {
 	if base == "-" {
-		return ReadDiff("standard input", os.Stdin)
+		return ReadDiff("standard input", input.Limit(os.Stdin))
 	}
 	info, err := os.Stat(base)
 	called := strings.HasSuffix(base, ".patch") || strings.HasSuffix(base, ".diff")
@@ -31,12 +33,12 @@ func OpenDiff(base, dir string) (*SourceDiff, error) {
 		}
 		return d, nil
 	}
-	f, err := os.Open(base)
+	f, err := input.OpenGiven(base)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	d, err := ReadDiff(base, f)
+	d, err := ReadDiff(base, input.Limit(input.Reader(f)))
 	if !called && (errors.Is(err, errNoDiff) || err == nil && len(d.Files) == 0) {
 		if d, err := GitDiff(base, dir); err == nil {
 			return d, nil
@@ -159,7 +161,7 @@ func plainIndex(top string) (setting []string, remove func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	index, err := os.ReadFile(strings.TrimSuffix(string(where), "\n"))
+	index, err := input.ReadFile(strings.TrimSuffix(string(where), "\n"), input.MostData)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -259,7 +261,9 @@ func git(dir string, args ...string) ([]byte, error) { return gitWith(dir, nil, 
 
 // gitWith gives git more environment and its standard input.
 func gitWith(dir string, env []string, stdin []byte, args ...string) ([]byte, error) {
-	cmd := exec.Command("git", args...)
+	// A checkout may name a program that git is to run to know what changed; for the
+	// rest git itself refuses repositories of other users (safe.directory).
+	cmd := exec.Command("git", append([]string{"-c", "core.fsmonitor="}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(gitEnviron(dir), env...)
 	cmd.Stdin = bytes.NewReader(stdin)

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 
 	"footfall/coverage"
+	"footfall/input"
+	"footfall/output"
 )
 
 // Pages are HTML for browsers, without a network, from a directory or from one
@@ -99,12 +101,12 @@ type pageMetric struct {
 func newSite(r *Report) *site {
 	s := &site{report: r, title: "coverage"}
 	if base := filepath.Base(r.Root); r.Root != "" && base != "/" {
-		s.title = visible(base)
+		s.title = output.Printable(base)
 	}
 	names := newPageNames()
 	for _, f := range r.Set.Files {
 		shown := r.Shown(f.Name)
-		p := &page{file: f, shown: visible(shown), name: names.name(shown), sum: sum{f.Totals(), r.Patch.FileTotals(f).Lines}}
+		p := &page{file: f, shown: output.Printable(shown), name: names.name(shown), sum: sum{f.Totals(), r.Patch.FileTotals(f).Lines}}
 		s.pages = append(s.pages, p)
 		s.sum.add(p.sum)
 	}
@@ -131,7 +133,7 @@ func (s *site) findNewer() {
 	}
 	newer := make(map[*page]bool)
 	for _, p := range s.pages {
-		if info, err := os.Stat(p.file.Name); err == nil && info.ModTime().After(s.report.Built) {
+		if info, err := input.Stat(p.file.Name); err == nil && info.ModTime().After(s.report.Built) {
 			newer[p] = true
 		}
 	}
@@ -180,7 +182,7 @@ func (r *Report) writePages(dir string) ([]Problem, error) {
 	for _, name := range []string{styleFile, scriptFile} {
 		data, err := htmlFiles.ReadFile("html/" + name)
 		if err == nil {
-			err = writeBytes(filepath.Join(dir, name), data)
+			err = output.WriteBytes(filepath.Join(dir, name), data)
 		}
 		if err != nil {
 			return nil, err
@@ -190,8 +192,12 @@ func (r *Report) writePages(dir string) ([]Problem, error) {
 	if err == nil {
 		err = s.writePage(filepath.Join(dir, "functions.html"), "functions.html", s.functionsData())
 	}
+	root := s.tree()
 	if err == nil {
-		err = s.writePage(filepath.Join(dir, "index.html"), "index.html", s.indexData())
+		err = s.writeTree(dir, root)
+	}
+	if err == nil {
+		err = s.writePage(filepath.Join(dir, "index.html"), "index.html", s.indexData(root))
 	}
 	if err == nil {
 		err = s.removeStale(filepath.Join(dir, pagesDir))
@@ -206,11 +212,17 @@ func prepare(dir string) error {
 	if _, err := os.Lstat(index); err == nil && !isOurs(index) {
 		return fmt.Errorf("%s is not a page of a report and would be replaced: name another directory, or remove it", index)
 	}
-	return os.MkdirAll(filepath.Join(dir, pagesDir), 0o777)
+	if err := output.Directory(dir); err != nil {
+		return err
+	}
+	return output.Directory(filepath.Join(dir, pagesDir))
 }
 
 // isOurs tells whether a file is a page of a report.
 func isOurs(name string) bool {
+	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() { // nor a pipe, which would wait
+		return false
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return false
@@ -258,14 +270,7 @@ func (s *site) writePage(path, template string, data any) error {
 	if err := htmlTemplates().ExecuteTemplate(&b, template, data); err != nil {
 		return err
 	}
-	return writeBytes(path, b.Bytes())
-}
-
-func writeBytes(path string, data []byte) error {
-	return WriteFile(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return output.WriteBytes(path, b.Bytes())
 }
 
 // pageData is what the frame of every page shows.
@@ -276,7 +281,14 @@ type pageData struct {
 	Totals []totalData
 	Single bool
 	Files  int
+	Tree   bool   // the files of the index are data beside the page
+	Policy string // of security
 }
+
+// filesPolicy lets a page have its script and style, and fetch nothing else,
+// whatever a name or a source might bring into it. Not all browsers count a file
+// beside a page that is a file as its own.
+const filesPolicy = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; base-uri 'none'; form-action 'none'"
 
 type totalData struct {
 	Name, Percent, Counts string
@@ -284,7 +296,7 @@ type totalData struct {
 }
 
 func (s *site) pageData(root string, t sum) pageData {
-	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages)}
+	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages), Policy: filesPolicy}
 	if !s.report.Time.IsZero() {
 		d.Date = s.report.Time.UTC().Format("2006-01-02 15:04 UTC")
 	}
@@ -314,7 +326,7 @@ type indexData struct {
 	NeverCalled int
 }
 
-func (s *site) indexData() indexData {
+func (s *site) indexData(root *directory) indexData {
 	missed := s.missedFunctions()
 	d := indexData{pageData: s.pageData("", s.sum), AllMissed: len(missed)}
 	for _, f := range missed {
@@ -326,7 +338,11 @@ func (s *site) indexData() indexData {
 	if s.single {
 		worst = worstInSingle
 	}
-	d.Rows = template.HTML(s.appendTree(nil))
+	if d.Tree = s.large(); d.Tree {
+		d.Rows = s.directoryRows(root)
+	} else {
+		d.Rows = template.HTML(s.appendDirectory(nil, root, 0))
+	}
 	d.Worst = template.HTML(s.appendMissed(nil, missed[:min(len(missed), worst)]))
 	return d
 }

@@ -5,8 +5,6 @@ import (
 	"hash/fnv"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // pageNames gives each source the name of its page: the path, with "~" for "/",
@@ -46,29 +44,4 @@ func hashOf(s string) string {
 	h := fnv.New64a()
 	io.WriteString(h, s)
 	return fmt.Sprintf("%016x", h.Sum64())
-}
-
-// visible returns a path or a name for people: bytes that are not UTF-8 and
-// characters that cannot be seen as \x1b.
-func visible(s string) string {
-	plain := true
-	for _, c := range s {
-		plain = plain && c != utf8.RuneError && unicode.IsPrint(c)
-	}
-	if plain {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		c, size := utf8.DecodeRuneInString(s[i:])
-		if c == utf8.RuneError && size == 1 || !unicode.IsPrint(c) {
-			for _, x := range []byte(s[i : i+size]) {
-				fmt.Fprintf(&b, `\x%02x`, x)
-			}
-		} else {
-			b.WriteRune(c)
-		}
-		i += size
-	}
-	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // mostOutcomes is how many branches, calls or terms of a line are told one by
@@ -209,7 +210,7 @@ func (w *pageWriter) calls(l *coverage.Line) {
 // endless.
 func appendName(buf []byte, name string) []byte {
 	const longest = 300
-	name = visible(name)
+	name = output.Printable(name)
 	if len(name) > longest {
 		head, tail := name[:longest*2/3], name[len(name)-longest/3:]
 		return appendSource(append(appendSource(buf, bytes.ToValidUTF8([]byte(head), nil)), "…"...), bytes.ToValidUTF8([]byte(tail), nil))

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/base64"
+	"footfall/output"
 	"html/template"
 	"io"
 
@@ -40,7 +41,7 @@ func (r *Report) writeSinglePage(target string) ([]Problem, error) {
 	for i := range frames {
 		size += len(frames[i].Main)
 	}
-	d := singleData{indexData: s.indexData(), Sources: make([]template.HTML, len(frames)), Packed: size > mostPlain}
+	d := singleData{indexData: s.indexData(s.tree()), Sources: make([]template.HTML, len(frames)), Packed: size > mostPlain}
 	err = s.each(func(_ *pageWriter, i int) error {
 		f := &frames[i]
 		if d.Packed {
@@ -56,7 +57,7 @@ func (r *Report) writeSinglePage(target string) ([]Problem, error) {
 	}
 	style, _ := htmlFiles.ReadFile("html/" + styleFile)
 	script, _ := htmlFiles.ReadFile("html/" + scriptFile)
-	d.Style, d.Script = template.CSS(style), template.JS(script)
+	d.Style, d.Script, d.Policy = template.CSS(style), template.JS(script), output.PagePolicy(withinLines(script), withinLines(style))
 	return s.problems(), s.writePage(target, "single.html", d)
 }
 
@@ -76,3 +77,6 @@ func pack(content template.HTML) template.HTML {
 	}
 	return template.HTML(`<script type="text/plain">` + base64.StdEncoding.EncodeToString(b.Bytes()) + "</script>\n")
 }
+
+// withinLines is a script or style as the page has it, behind the tag's line.
+func withinLines(b []byte) []byte { return append([]byte("\n"), b...) }

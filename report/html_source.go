@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // Lines are items of lists, their counts the first thing in them; CSS puts
@@ -96,7 +96,7 @@ func (w *pageWriter) load(p *page) {
 // source reads the source and says in the page what is wrong with it.
 func (w *pageWriter) source() (text []byte, ok bool) {
 	f := w.file
-	text, err := os.ReadFile(f.Name)
+	text, err := w.report.readSource(f.Name)
 	if err != nil {
 		err = withoutPath(err)
 		w.notice = fmt.Sprintf("The source could not be read (%v): these are its counts only. --path-map OLD=NEW tells footfall where sources have moved.", err)
@@ -172,7 +172,7 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 	}
 	if rule != "" {
 		w.text(" <small>excluded: ")
-		w.buf = appendSource(w.buf, []byte(visible(rule)))
+		w.buf = appendSource(w.buf, []byte(output.Printable(rule)))
 		w.text("</small>")
 	}
 	w.text("\n")

@@ -168,15 +168,11 @@ func (d *directory) join() {
 	}
 }
 
-// appendTree appends a row for each directory and each file, in the order of
-// the tree; class dN is a directory N deep, fN a file.
-func (s *site) appendTree(buf []byte) []byte {
-	return s.appendDirectory(buf, s.tree(), 0)
-}
-
 // deepest is the last step of indentation.
 const deepest = 9
 
+// appendDirectory appends a row for each directory and each file in d, in the
+// order of the tree; class dN is a directory N deep, fN a file.
 func (s *site) appendDirectory(buf []byte, d *directory, depth int) []byte {
 	class := strconv.Itoa(min(depth, deepest))
 	for _, sub := range d.dirs {

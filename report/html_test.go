@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io"
@@ -347,5 +348,54 @@ func TestPagesMarkWhatIsChangedAndExcluded(t *testing.T) {
 	}
 	if index := pages["index.html"]; !strings.Contains(index, "<td>75.0%<td>3/4<td>0.0%<td>0/1\n") {
 		t.Errorf("no changed lines in\n%s", index)
+	}
+}
+
+// A large tree is data beside a small index.
+func TestIndexOfManySources(t *testing.T) {
+	set := &coverage.Set{}
+	for i := range mostFileRows + 1 {
+		set.Files = append(set.Files, &coverage.File{
+			Name:  fmt.Sprintf("/src/d%d/source </script>\"%05d.c", i/100, i),
+			Lines: []coverage.Line{{Number: 1, Count: 1}, {Number: 2}},
+		})
+	}
+	s := newSite(&Report{Set: set, Shown: func(name string) string { return name }})
+	root := s.tree()
+	d := s.indexData(root)
+	if rows := strings.Count(string(d.Rows), "<tr"); !d.Tree || rows != 1+mostFileRows/100+1 {
+		t.Errorf("%d rows: not those of the directories", rows)
+	}
+	dir := t.TempDir()
+	if err := s.writeTree(dir, root); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, treeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, _ := strings.CutPrefix(string(b), treeHead)
+	var tree []any
+	if err := json.Unmarshal([]byte(strings.TrimSuffix(data, ";\n")), &tree); err != nil {
+		t.Fatal(err)
+	}
+	first := tree[1].([]any)[0].([]any)[1].([]any)[0].([]any)[2].([]any)[0].([]any)
+	want := []any{"source </script>\"00000.c", []any{1., 2.}, "~src~d0~source=20=3C~script=3E=2200000.c"}
+	if strings.Contains(data, "</script") || first[2] != want[2] {
+		t.Errorf("the first file is %q, want %q", first, want)
+	}
+
+	// A smaller report takes the data away, and only those.
+	small := newSite(&Report{Set: &coverage.Set{Files: set.Files[:1]}, Shown: s.report.Shown})
+	for _, text := range []string{string(b), "mine"} {
+		if err := os.WriteFile(filepath.Join(dir, treeFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := small.writeTree(dir, small.tree()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, treeFile)); (err == nil) != (text == "mine") {
+			t.Errorf("with %.10q: %v", text, err)
+		}
 	}
 }

@@ -2,10 +2,10 @@ package report
 
 import (
 	"errors"
-	"os"
 	"strings"
 
 	"footfall/gcov"
+	"footfall/input"
 )
 
 // Compilers before GCC 3.4 write .bb and .bbg in place of notes, and .da in
@@ -40,7 +40,7 @@ func (s *search) legacyFile(name string, kind fileKind) {
 
 // isLegacyData tells whether a file is what programs of those compilers write.
 func isLegacyData(name string) bool {
-	b, err := os.ReadFile(name)
+	b, err := input.ReadFile(name, input.MostData)
 	if err != nil || len(b) < 8 {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/demangle"
+	"footfall/output"
 )
 
 // A signature is the name of a function as people know it.
@@ -54,22 +55,17 @@ func newSignature(f *coverage.Function) signature {
 // title is the name of a function for people, with the number of its instances if there are several.
 func title(f *coverage.Function) string { return demangle.Title(f.Symbols()) }
 
-// oneLine returns s without characters that would end a line or move the
-// cursor, for outputs that cannot escape them: a path may hold any byte but 0.
+// oneLine returns a name for a format of lines that cannot escape: as it is, if it
+// has no character that ends a line or moves the cursor.
 func oneLine(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
 	}
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return unicode.ReplacementChar
-		}
-		return c
-	}, s)
+	return output.Printable(s)
 }
 
-// line is the name to show for a source, where it must stay on a line.
-func (r *Report) line(path string) string { return oneLine(r.Shown(path)) }
+// line is the name to show people for a source.
+func (r *Report) line(path string) string { return output.Printable(r.Shown(path)) }
 
 // A folder is a directory of sources.
 type folder struct {

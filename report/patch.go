@@ -1,6 +1,8 @@
 package report
 
 import (
+	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,7 +86,13 @@ func (p *Patch) FileTotals(f *coverage.File) coverage.Totals {
 // NewPatch finds the files of the diff among those of the set, by the new
 // names. What was excluded is no part of the patch.
 func NewPatch(d *SourceDiff, set *coverage.Set, excluded Excluded, sources *Sources) *Patch {
-	p := newPlaces(set, excluded, sources).place(d)
+	places := newPlaces(set, excluded, sources)
+	p := places.place(d)
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		if p.files[name].inserts() && places.changedSince(name) {
+			p.doubt(staleData, name, errors.New("changed since it was compiled: what was inserted then is in no coverage data; build, run and report again"))
+		}
+	}
 	return &Patch{files: p.files, problems: p.problems, doubts: p.doubts, unseen: p.unseen, empty: len(d.Files) == 0}
 }
 

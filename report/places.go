@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/input"
 )
 
 // places finds the sources of a set by the names in a diff, which are relative
@@ -492,7 +493,7 @@ func (f *FileDiff) compare(path string) fit {
 	if !isFile(path) {
 		return unknown
 	}
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path, input.MostSource)
 	if err != nil {
 		return unknown
 	}

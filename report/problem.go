@@ -23,10 +23,11 @@ type Problem struct {
 const (
 	unreadable = "places that cannot be read"
 	noNotes    = "data files without notes"
+	unpaired   = "data files whose notes are not certain"
 	otherBuild = "data files of another build"
 	noSource   = "sources that cannot be read"
 	badRecord  = "records of reports that cannot be used"
-	cutReport  = "reports that cannot be read to their end"
+	cutReport  = "reports that are cut or empty"
 	noFile     = "files that cannot be read"
 	damaged    = "damaged files"
 	foundTwice = "files with several names"
@@ -65,13 +66,14 @@ func Collected(problems []gcov.Problem) []Problem {
 }
 
 // Unseen counts the problems behind which there may be code that nobody knows of:
-// places, notes and reports that cannot be read, or not to their end. What is
-// wrong with data files only takes away from what is covered.
+// places, notes and reports that cannot be read, or not to their end, in which
+// there is nothing, and notes that are missing. What else is wrong with data files
+// only takes away from what is covered.
 func Unseen(problems []Problem) int {
 	n := 0
 	for _, p := range problems {
 		switch p.Kind {
-		case unreadable, cutReport:
+		case unreadable, noNotes, cutReport:
 			n++
 		case noFile, damaged:
 			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" {

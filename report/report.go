@@ -14,13 +14,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"footfall/coverage"
+	"footfall/input"
+	"footfall/output"
 )
 
 // A Report is a set of coverage, and how to show it.
@@ -42,6 +44,10 @@ type Report struct {
 	// Built is when the newest object was compiled: a source that is newer has
 	// perhaps changed since. Zero: not known.
 	Built time.Time
+	// ReadSource reads a source by its name in the Set; nil is input.ReadSource.
+	ReadSource func(name string) ([]byte, error)
+	// Private has what shows sources be for us only: not everybody may read them.
+	Private bool
 	// Width is the number of columns of text on standard output, 0 for as many
 	// as it takes.
 	Width int
@@ -62,6 +68,8 @@ type format struct {
 	name  string
 	print func(io.Writer, *Report) error
 	write func(r *Report, dir string) ([]Problem, error)
+	// sources tells that the text of sources is in it.
+	sources bool
 }
 
 // formats are the known ones. A new one is a row here and a file.
@@ -71,8 +79,8 @@ var formats = []*format{
 	{name: "lcov2", print: printLcov2},
 	{name: "lcov1", print: printLcov1},
 	{name: "json", print: printJSON},
-	{name: "html", write: (*Report).writeHTML},
-	{name: "gcov", write: (*Report).writeListings},
+	{name: "html", write: (*Report).writeHTML, sources: true},
+	{name: "gcov", write: (*Report).writeListings, sources: true},
 	{name: "excluded", print: printExcluded},
 	{name: "tests", print: printTests},
 	{name: "cobertura", print: printCobertura},
@@ -119,6 +127,9 @@ func Formats() []string {
 // Write writes the report to o. A file appears when it is complete, in place
 // of an older one. The problems are those of sources.
 func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
+	if r.Private && o.format.sources {
+		defer unix.Umask(unix.Umask(0o077))
+	}
 	if o.format.print == nil {
 		return o.format.write(r, o.Target)
 	}
@@ -133,49 +144,22 @@ func (r *Report) Write(o Output, stdout io.Writer) ([]Problem, error) {
 		return problems, w.Flush()
 	}
 	this.Width, this.Color = 0, false
-	err := WriteFile(o.Target, func(w io.Writer) error { return o.format.print(w, &this) })
+	err := output.Write(o.Target, func(w io.Writer) error { return o.format.print(w, &this) })
 	return problems, err
+}
+
+// ShowsSources tells whether the text of sources is in what is written to o.
+func (o Output) ShowsSources() bool { return o.format.sources }
+
+func (r *Report) readSource(name string) ([]byte, error) {
+	if r.ReadSource == nil {
+		return input.ReadSource(name)
+	}
+	return r.ReadSource(name)
 }
 
 // problem tells of something that an output could not use.
 func (r *Report) problem(p Problem) { *r.problems = append(*r.problems, p) }
-
-// WriteFile calls write for the new content of a file. A regular file is
-// replaced in one step; anything else, such as a pipe, is written to.
-func WriteFile(name string, write func(io.Writer) error) (err error) {
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	temporary := ""
-	var f *os.File
-	if info, statErr := os.Stat(name); statErr == nil && !info.Mode().IsRegular() {
-		f, err = os.OpenFile(name, os.O_WRONLY, 0)
-	} else {
-		temporary = fmt.Sprintf("%s.%d.tmp", name, os.Getpid())
-		f, err = os.Create(temporary)
-	}
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, 1<<16)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if temporary == "" {
-		return err
-	}
-	if err == nil {
-		err = os.Rename(temporary, name)
-	}
-	if err != nil {
-		os.Remove(temporary)
-	}
-	return err
-}
 
 // branches returns those of the line that the report counts.
 func (r *Report) branches(l *coverage.Line) []coverage.Branch {

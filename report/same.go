@@ -2,10 +2,11 @@ package report
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"footfall/input"
 )
 
 // A sameFiles tells which of many names are one file: links and bind mounts lead to it
@@ -80,10 +81,10 @@ func onFUSE(name string) bool {
 }
 
 func sameContent(a, b string) bool {
-	x, err := os.ReadFile(a)
+	x, err := input.ReadFile(a, input.MostData)
 	if err != nil {
 		return false
 	}
-	y, err := os.ReadFile(b)
+	y, err := input.ReadFile(b, input.MostData)
 	return err == nil && bytes.Equal(x, y)
 }

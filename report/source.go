@@ -1,9 +1,16 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
+
+	"footfall/coverage"
+	"footfall/input"
 )
 
 // Sources says where sources are now, by what they are called, and which of
@@ -14,6 +21,14 @@ type Sources struct {
 	include, exclude []glob
 	system           bool
 	omitted          map[string]bool // system headers left out
+	built            stamping
+
+	// Owners are those whose programs and files say which sources there are.
+	Owners input.Owners
+	// Roots are where the file systems of running programs are to be found whose
+	// sources are asked for, "" for ours; none if there is no program.
+	Roots   []string
+	private atomic.Bool // see Private
 }
 
 // SourceOptions are how a user describes his sources.
@@ -152,6 +167,61 @@ func (s *Sources) Shown(path string) string {
 // with the system or the compiler.
 func (s *Sources) OmittedSystemHeaders() int {
 	return len(s.omitted)
+}
+
+// Read reads a source that may be shown, by its path, with the rights of all to
+// whom data belong that name it. What a program in a container names is looked for
+// there, and in our file system only below the root and where a path map leads.
+func (s *Sources) Read(path string) ([]byte, error) {
+	var first error
+	for _, root := range s.Roots {
+		if root == "" {
+			continue
+		}
+		text, err := s.read(filepath.Join(root, path))
+		if err == nil {
+			return text, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	if first != nil && !slices.Contains(s.Roots, "") && !s.isOurs(path) {
+		return nil, first
+	}
+	return s.read(path)
+}
+
+func (s *Sources) read(path string) ([]byte, error) {
+	text, private, err := s.Owners.ReadSource(path)
+	if private {
+		s.private.Store(true)
+	}
+	return text, err
+}
+
+// HasReadPrivate tells whether root has read a source that not everybody may read.
+func (s *Sources) HasReadPrivate() bool { return s.private.Load() }
+
+// isOurs tells whether the user has said that path is a place of sources.
+func (s *Sources) isOurs(path string) bool {
+	if _, own := below(path, s.root); own && s.root != "/" {
+		return true
+	}
+	return slices.ContainsFunc(s.maps, func(m pathMap) bool { _, to := below(path, m.new); return to })
+}
+
+// Private tells whether a report that shows the sources of a set would show what
+// root may read, and not everybody.
+func (s *Sources) Private(set *coverage.Set) bool {
+	if os.Geteuid() != 0 {
+		return false
+	}
+	for _, f := range set.Files {
+		if s.private.Load() {
+			return true
+		}
+		_, _ = s.Read(f.Name)
+	}
+	return s.private.Load()
 }
 
 // isSystem tells whether path is a header of the system or of the compiler,

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // printText writes a table of the files, the worst first, the totals, the
@@ -272,7 +273,7 @@ func (t *table) uncalled(r *Report) {
 	names := make([]string, len(all))
 	t.nameWidth = 0
 	for i, fn := range all {
-		names[i] = oneLine(title(fn.Function))
+		names[i] = output.Printable(title(fn.Function))
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(names[i]))
 	}
 	if t.width > 0 {

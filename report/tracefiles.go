@@ -34,6 +34,11 @@ type ReadOptions struct {
 func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []Problem) {
 	opt := tracefileOptions(o.Sources)
 	opt.Test, opt.Progress = o.Test, o.Progress
+	if o.Sources != nil {
+		for _, name := range names {
+			o.Sources.noteReport(name)
+		}
+	}
 	set, problems := tracefiles.ReadAll(names, opt)
 	return set, tracefileProblems(problems)
 }
@@ -54,7 +59,7 @@ func Subtract(set, other *coverage.Set) { set.Subtract(other, tracefiles.PlainNa
 
 func tracefileOptions(sources *Sources) (o tracefiles.Options) {
 	if sources != nil {
-		o.Source, o.Root = sources.Resolve, sources.root
+		o.Source, o.Root, o.Owners = sources.Resolve, sources.root, &sources.Owners
 	}
 	return o
 }

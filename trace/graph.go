@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"footfall/output"
 )
 
 // graph is text as ftrace's function_graph has it:
@@ -43,8 +45,8 @@ type graphName struct {
 }
 
 var (
-	unseen = []byte("?")
-	blanks = strings.Repeat("  ", mostIndented)
+	notSeen = []byte("?")
+	blanks  = strings.Repeat("  ", mostIndented)
 )
 
 const mostIndented = 100
@@ -60,9 +62,9 @@ func (g *graph) stack(t *Thread) *graphStack {
 	}
 	s := g.stacks[t]
 	if s == nil {
-		s = &graphStack{thread: t, prefix: fmt.Sprintf("%7d %-16.16s ", t.ID, t.Name)}
+		s = &graphStack{thread: t, prefix: fmt.Sprintf("%7d %-16.16s ", t.ID, output.Printable(t.Name))}
 		if t.Stack > 0 {
-			s.prefix = fmt.Sprintf("%7d %-16.16s ", t.ID, fmt.Sprintf("%.11s/%d", t.Name, t.Stack))
+			s.prefix = fmt.Sprintf("%7d %-16.16s ", t.ID, fmt.Sprintf("%.11s/%d", output.Printable(t.Name), t.Stack))
 		}
 		g.stacks[t] = s
 	}
@@ -113,7 +115,7 @@ func (g *graph) name(function uint32) *graphName {
 
 // forPeople is a name with std::string for what that stands for.
 func forPeople(name string) string {
-	return strings.ReplaceAll(name, "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
+	return strings.ReplaceAll(output.Printable(name), "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
 }
 
 // ShortName is a name without parameters.
@@ -178,7 +180,7 @@ func (g *graph) Leave(t *Thread, c *Call) {
 	}
 	s := g.stack(t)
 	g.goTo(s)
-	duration := unseen
+	duration := notSeen
 	if !c.Cut {
 		duration = g.span(c.End - c.Start)
 	}

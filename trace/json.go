@@ -58,6 +58,9 @@ func (j *jsonOutput) Leave(t *Thread, c *Call) {
 	} else {
 		b = strconv.AppendUint(append(b, `,"duration":`...), c.End-c.Start, 10)
 	}
+	if c.Left {
+		b = append(b, `,"left":true`...)
+	}
 	j.end(b)
 }
 

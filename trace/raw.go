@@ -18,9 +18,13 @@ import (
 //	kind 2   Thread as JSON; the events after it are its
 //	kind 3   events: time u64, function u32 (bit 31: exit), stack u32; where bit
 //	         30 of function is set, time is a word of the arguments of the event
-//	         before; a block without events ends a pass over all threads
+//	         before; bit 29: an entry whose exit may not be seen, or an exit
+//	         without return; bit 28: no event, events were dropped from here on,
+//	         with bit 31 up to here; bit 27: of a root; bit 26: the filter has yet to
+//	         be applied, of an exit: by a jump; a block without events ends a pass over all threads
 //	kind 4   lost events u64; last
 //	kind 5   more functions, as in the header: of libraries loaded meanwhile
+//	kind 6   Filter as JSON, in place of the one before
 //
 // Numbers are little endian.
 const rawMagic = "footfall trace 1\n"
@@ -31,10 +35,16 @@ const (
 	rawEvents
 	rawEnd
 	rawFunctions
+	rawFilter
 
 	rawEventSize = 16
 	rawExit      = 1 << 31
 	rawWord      = 1 << 30
+	rawNoExit    = 1 << 29
+	rawGap       = 1 << 28
+	rawRoot      = 1 << 27
+	rawWhole     = 1 << 26
+	rawFlags     = rawExit | rawWord | rawNoExit | rawGap | rawRoot | rawWhole
 	rawMaxBlock  = 1 << 28
 )
 
@@ -96,6 +106,18 @@ func rawEvent(b []byte, e *Event) []byte {
 	if e.Word {
 		function |= rawWord
 	}
+	if e.NoExit {
+		function |= rawNoExit
+	}
+	if e.Gap {
+		function |= rawGap
+	}
+	if e.Root {
+		function |= rawRoot
+	}
+	if e.Whole || e.Jump {
+		function |= rawWhole
+	}
 	b = binary.LittleEndian.AppendUint64(b, e.Time)
 	b = binary.LittleEndian.AppendUint32(b, function)
 	return binary.LittleEndian.AppendUint32(b, e.Stack)
@@ -105,6 +127,9 @@ func rawEvent(b []byte, e *Event) []byte {
 func (r *RawWriter) AddFunctions(functions []Function) {
 	r.json(rawFunctions, functions)
 }
+
+// SetFilter notes that the recording has another filter from here on.
+func (r *RawWriter) SetFilter(f Filter) { r.json(rawFilter, f) }
 
 // Close writes the end.
 func (r *RawWriter) Close(lost uint64) error {
@@ -123,7 +148,7 @@ func (e *FormatError) Error() string { return fmt.Sprintf("at %#x: %s", e.Offset
 
 // A RawReader reads a raw file.
 type RawReader struct {
-	Header Header // functions are added to it as Read comes to them
+	Header Header // functions are added to it, and the filter changed, as Read comes to them
 	r      *bufio.Reader
 	at     int64
 }
@@ -188,7 +213,8 @@ func (f *RawReader) Read(do func(Thread, []Event)) (lost uint64, err error) {
 			for ; len(b) >= rawEventSize; b = b[rawEventSize:] {
 				function := binary.LittleEndian.Uint32(b[8:])
 				events = append(events, Event{
-					Time: binary.LittleEndian.Uint64(b), Function: function &^ (rawExit | rawWord), Exit: function&rawExit != 0, Word: function&rawWord != 0,
+					Time: binary.LittleEndian.Uint64(b), Function: function &^ rawFlags, Exit: function&rawExit != 0, Word: function&rawWord != 0,
+					NoExit: function&rawNoExit != 0, Gap: function&rawGap != 0, Root: function&rawRoot != 0, Whole: function&(rawWhole|rawExit) == rawWhole, Jump: function&(rawWhole|rawExit) == rawWhole|rawExit,
 					Stack: binary.LittleEndian.Uint32(b[12:]),
 				})
 			}
@@ -199,6 +225,12 @@ func (f *RawReader) Read(do func(Thread, []Event)) (lost uint64, err error) {
 				return 0, &FormatError{f.at, "functions: " + err.Error()}
 			}
 			f.Header.Functions = append(f.Header.Functions, more...)
+		case rawFilter:
+			var filter Filter
+			if err := json.Unmarshal(b, &filter); err != nil {
+				return 0, &FormatError{f.at, "filter: " + err.Error()}
+			}
+			f.Header.Filter = filter
 		case rawEnd:
 			if len(b) != 8 {
 				return 0, &FormatError{f.at, "the end has an unknown form"}

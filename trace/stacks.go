@@ -21,6 +21,24 @@ type thread struct {
 	spare  []*stack // those without
 	made   int
 	last   uint64
+	lossy  bool // events are being dropped
+	jumped bool // the innermost call has just ended by a jump
+}
+
+// gap notes that events were dropped, from here on or up to here: exits of the calls
+// that are open may be among them.
+func (t *thread) gap(begins bool) {
+	t.lossy = begins
+	t.stack.doubt()
+	for _, s := range t.others {
+		s.doubt()
+	}
+}
+
+func (s *stack) doubt() {
+	for i := range s.open {
+		s.open[i].unsure = true
+	}
 }
 
 const (
@@ -98,7 +116,7 @@ func (b *Builder) park(t *thread) {
 	if len(t.others) > mostStacks {
 		current := t.stack
 		t.stack, t.others = t.others[0], slices.Delete(t.others, 0, 1)
-		b.leaveTo(t, 0, true)
+		b.leaveTo(t, 0, unseen)
 		t.spare = append(t.spare, t.stack)
 		t.stack = current
 	}
@@ -116,10 +134,13 @@ func (b *Builder) resume(t *thread, i int) {
 
 // leaveAll ends the calls on all stacks.
 func (b *Builder) leaveAll(t *thread) {
-	b.leaveTo(t, 0, true)
+	if t.jumped {
+		b.settleJump(t, false)
+	}
+	b.leaveTo(t, 0, unseen)
 	for _, other := range t.others {
 		t.stack = other
-		b.leaveTo(t, 0, true)
+		b.leaveTo(t, 0, unseen)
 	}
 	t.others = nil
 }

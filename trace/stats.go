@@ -14,9 +14,39 @@ type stats struct {
 	w       io.Writer
 	h       *Header
 	of      []functionStats
-	within  map[*Thread][]int32 // open calls of each function
+	open    map[*Thread][]openCalls // of each function
 	lastFor *Thread
-	last    []int32
+	last    []openCalls
+}
+
+// openCalls are the calls of a function that a thread has open. A call within another
+// one of the same function adds to the total only if that has no time: for each but the
+// innermost there is the time of those within.
+type openCalls struct {
+	n      int
+	within []uint64
+}
+
+// end takes the innermost one out. It returns what the total of the function gets of it, if
+// it was the outermost one.
+func (o *openCalls) end(c *Call) (total uint64) {
+	o.n--
+	if !c.Cut {
+		total = c.End - c.Start
+	} else if len(o.within) > o.n {
+		total = o.within[o.n]
+	}
+	if len(o.within) > o.n {
+		o.within = o.within[:o.n]
+	}
+	if o.n == 0 {
+		return total
+	}
+	for len(o.within) < o.n {
+		o.within = append(o.within, 0)
+	}
+	o.within[o.n-1] += total
+	return 0
 }
 
 type functionStats struct {
@@ -26,7 +56,7 @@ type functionStats struct {
 }
 
 func newStats(w io.Writer, h *Header) Output {
-	s := &stats{w: w, h: h, within: make(map[*Thread][]int32)}
+	s := &stats{w: w, h: h, open: make(map[*Thread][]openCalls)}
 	s.grow()
 	return s
 }
@@ -38,17 +68,17 @@ func (s *stats) grow() {
 	}
 }
 
-func (s *stats) openIn(t *Thread) []int32 {
+func (s *stats) openIn(t *Thread) []openCalls {
 	if s.lastFor == t && len(s.last) == len(s.of) {
 		return s.last
 	}
-	w := s.within[t]
-	if n := len(s.of) - len(w); n > 0 {
-		w = append(w, make([]int32, n)...)
-		s.within[t] = w
+	open := s.open[t]
+	if n := len(s.of) - len(open); n > 0 {
+		open = append(open, make([]openCalls, n)...)
+		s.open[t] = open
 	}
-	s.lastFor, s.last = t, w
-	return w
+	s.lastFor, s.last = t, open
+	return open
 }
 
 func (s *stats) Enter(t *Thread, c *Call) {
@@ -56,23 +86,18 @@ func (s *stats) Enter(t *Thread, c *Call) {
 		s.grow()
 	}
 	s.of[c.Function].calls++
-	s.openIn(t)[c.Function]++
+	s.openIn(t)[c.Function].n++
 }
 
 func (s *stats) Leave(t *Thread, c *Call) {
-	open := s.openIn(t)
-	open[c.Function]--
+	f := &s.of[c.Function]
+	f.total += s.openIn(t)[c.Function].end(c)
 	if c.Cut {
 		return
 	}
-	f := &s.of[c.Function]
 	f.ended++
-	duration := c.End - c.Start
 	f.self += c.Self()
-	f.max = max(f.max, duration)
-	if open[c.Function] == 0 { // the time of a recursive call is that of the outer one
-		f.total += duration
-	}
+	f.max = max(f.max, c.End-c.Start)
 }
 
 func (s *stats) Flush() error { return nil }
@@ -98,7 +123,7 @@ func (s *stats) Close(Summary) error {
 			continue
 		}
 		// Of a recursive function the average is that of the outer calls' time
-		// over all of them.
+		// over all that have ended.
 		average := uint64(0)
 		if f.ended > 0 {
 			average = f.total / f.ended

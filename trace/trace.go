@@ -18,6 +18,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"footfall/output"
 )
 
 // A Function is one whose calls are recorded.
@@ -58,7 +60,20 @@ type Event struct {
 	Exit     bool
 	// Word marks what is no event: Time is a word of the arguments of the entry
 	// before, see Argument.
-	Word  bool
+	Word bool
+	// NoExit marks an entry that has no exit of its own: a tail call, where its place on
+	// the stack is that of an entry which has one, else a call on a stack where exits are
+	// not seen; and an exit of a call that was seen to be left.
+	NoExit bool
+	// Root marks an entry of a function from which on calls were to be recorded, and Whole
+	// one that no filter of the recording has seen: see Header.Filter.
+	Root, Whole bool
+	// Jump marks an exit by a jump to another function which is recorded. If the next
+	// event of the thread is the entry there, the call goes on until that one ends.
+	Jump bool
+	// Gap marks what is no event: from here on to the next one with Exit set events of
+	// the thread have been dropped, somewhere.
+	Gap   bool
 	Stack uint32 // low half of the address at which the return address is
 }
 
@@ -70,6 +85,12 @@ type Header struct {
 	// Exits tells whether exits are seen. Else calls have no duration, and
 	// which is within which is concluded from where they are on the stack.
 	Exits bool `json:"exits"`
+	// Probes tells that the kernel's uprobes have recorded it, which see no exits of calls
+	// deep within others.
+	Probes bool `json:"probes,omitempty"`
+	// Filter is what the recording was to leave out. Where a thread has several stacks
+	// that has yet to be done. It may change while calls come.
+	Filter Filter `json:"filter,omitzero"`
 	// Functions may be added to while calls come: of libraries that are loaded.
 	Functions []Function `json:"functions"`
 }
@@ -109,10 +130,10 @@ func (h *Header) Names() []string {
 		names[i] = forPeople(f.Name)
 		var where []string
 		if all[f.Name].images {
-			where = append(where, path.Base(f.Image))
+			where = append(where, output.Printable(path.Base(f.Image)))
 		}
 		if all[f.Name].places && f.File != "" {
-			where = append(where, fmt.Sprintf("%s:%d", path.Base(f.File), f.Line))
+			where = append(where, fmt.Sprintf("%s:%d", output.Printable(path.Base(f.File)), f.Line))
 		}
 		if len(where) > 0 {
 			names[i] += " [" + strings.Join(where, " ") + "]"
@@ -150,7 +171,8 @@ type Summary struct {
 	Calls     uint64 `json:"calls"`     // entries that were seen
 	Lost      uint64 `json:"lost"`      // events that came faster than they were read
 	Unmatched uint64 `json:"unmatched"` // exits without an entry
-	Cut       uint64 `json:"cut"`       // calls whose exit was not seen
+	Cut       uint64 `json:"cut"`       // calls of which it is not known when they ended
+	Left      uint64 `json:"left"`      // calls that longjmp or an exception has ended
 }
 
 // A Call is a call of a function.
@@ -159,15 +181,21 @@ type Call struct {
 	Depth    int // calls around it
 	Start    uint64
 	End      uint64 // once it has ended
-	// Cut tells, once it has ended, that the exit was not seen: left by longjmp
-	// or an exception, lost, not recorded, or yet to come. Then End is the
-	// latest possible time.
+	// Cut tells, once it has ended, that nothing shows when: the exit was lost, is not
+	// recorded, or yet to come. Then End is the latest possible time.
 	Cut bool
+	// Left tells that it did not return: longjmp or an exception has ended it. End is the
+	// time of the thread's next event, by then it was back in a function around it.
+	Left bool
 	// Words are the arguments.
 	Words []uint64
 
-	inner uint64 // duration of the calls within
-	stack uint32
+	inner  uint64 // duration of the calls within
+	stack  uint32
+	unsure bool // without an exit nothing is known about its end
+	jumped bool // it has ended by a jump, at End
+	root   bool // as the event has it
+	whole  bool
 }
 
 // Self is the duration of a call without that of the calls within.
@@ -222,6 +250,7 @@ type Builder struct {
 	outputs []Output
 	threads map[int]*thread
 	summary Summary
+	whole   bool // outputs filter calls that the recording has not filtered
 }
 
 // NewBuilder returns one that tells the outputs.
@@ -244,34 +273,43 @@ func (b *Builder) Add(id Thread, events []Event) {
 	functions, exits := uint32(len(b.header.Functions)), b.header.Exits
 	for i := range events {
 		e := &events[i]
-		if e.Word || e.Function >= functions {
+		if e.Word || e.Function >= functions || e.Gap {
+			if e.Gap {
+				t.gap(!e.Exit)
+			}
 			continue
 		}
 		// Events of a signal handler may come before an earlier one.
 		t.last = max(e.Time, t.last)
+		if t.jumped {
+			b.settleJump(t, !e.Exit && e.Stack == t.open[len(t.open)-1].stack)
+		}
 		n := len(t.open) - 1
 		if e.Exit {
-			if n >= 0 && t.open[n].stack == e.Stack && t.open[n].Function == e.Function {
-				b.leave(t, false)
+			if n >= 0 && t.open[n].stack == e.Stack && t.open[n].Function == e.Function && !e.Jump && (n == 0 || !t.open[n-1].jumped) {
+				b.leave(t, e.ending())
 				if n == 0 {
 					b.leaveStack(t)
 				}
 			} else {
-				b.exit(t, e.Function, e.Stack)
+				b.exit(t, e)
 			}
 			continue
+		}
+		if e.Whole && !b.whole {
+			b.filterRecorded()
 		}
 		// Most calls are just below the one around them, or follow one that was there.
 		switch {
 		case n < 0:
 			if len(t.others) > 0 {
-				b.makeRoom(t, e.Function, e.Stack)
+				b.makeRoom(t, e)
 			}
 		case t.open[n].stack-e.Stack-1 < nearStack:
 		case t.open[n].stack == e.Stack && !exits:
-			b.leave(t, true)
+			b.leave(t, left)
 		default:
-			b.makeRoom(t, e.Function, e.Stack)
+			b.makeRoom(t, e)
 		}
 		var arguments []uint64
 		if i+1 < len(events) && events[i+1].Word {
@@ -305,7 +343,13 @@ func (b *Builder) enter(t *thread, e *Event, words []uint64) {
 		t.open = append(t.open, Call{})
 	}
 	c := &t.open[n]
-	c.Function, c.Depth, c.Start, c.End, c.Cut, c.inner, c.stack = e.Function, n, t.last, 0, false, 0, e.Stack
+	c.Function, c.Depth, c.Start, c.End, c.Cut, c.Left, c.inner, c.stack, c.unsure = e.Function, n, t.last, 0, false, false, 0, e.Stack, t.lossy
+	c.jumped = false
+	c.root, c.whole = e.Root, e.Whole
+	if e.NoExit || b.header.Probes {
+		tail := n > 0 && t.open[n-1].stack == e.Stack
+		c.unsure = t.lossy || b.header.Probes || !tail || t.open[n-1].unsure
+	}
 	if c.Words != nil || words != nil {
 		c.Words = words
 	}
@@ -316,39 +360,56 @@ func (b *Builder) enter(t *thread, e *Event, words []uint64) {
 
 // makeRoom ends what must have been left when a call begins. The stack grows
 // down: what is open at lower addresses has been left. Of a tail call the caller
-// is at the same address, and both end together; the same function there has been
-// left, or has come back to itself by tail calls: then what was before ends with
-// that.
-func (b *Builder) makeRoom(t *thread, function, stack uint32) {
+// is at the same address, and both end together; the same function there has
+// come back to itself by tail calls: then what was before ends with that.
+func (b *Builder) makeRoom(t *thread, e *Event) {
+	function, stack := e.Function, e.Stack
 	if b.header.PID != 0 { // of the kernel places are made up
 		b.findStack(t, stack)
 	}
 	for n := len(t.open); n > 0; n = len(t.open) {
-		if top := &t.open[n-1]; top.stack > stack || top.stack == stack && b.header.Exits {
+		if top := &t.open[n-1]; top.stack > stack || top.stack == stack && (top.jumped || b.isTailCall(e)) {
 			break
 		}
-		b.leave(t, true)
+		b.leave(t, left)
 	}
 	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == stack; i-- {
 		if t.open[i].Function == function {
-			b.leaveTo(t, i, i == len(t.open)-1)
+			how := returned
+			if t.open[i].unsure {
+				how = unseen
+			}
+			b.leaveTo(t, i, how)
 			break
 		}
 	}
 }
 
-// exit ends the call at that address.
-func (b *Builder) exit(t *thread, function, stack uint32) {
+// isTailCall tells whether an entry at the place of the innermost call is a tail call
+// of that. Where exits are not seen it is taken for one.
+func (b *Builder) isTailCall(e *Event) bool {
+	return b.header.Exits && (e.NoExit || b.header.Probes || b.header.PID == 0)
+}
+
+// exit ends the call at the address of an exit.
+func (b *Builder) exit(t *thread, e *Event) {
+	function, stack := e.Function, e.Stack
 	if b.header.PID != 0 && !t.has(function, stack) && !b.resumeFor(t, function, stack) && !t.near(stack) {
 		b.unmatched(t)
 		return
 	}
 	for n := len(t.open); n > 0 && t.open[n-1].stack < stack; n = len(t.open) {
-		b.leave(t, true)
+		b.leave(t, left)
 	}
 	for i := len(t.open) - 1; i >= 0 && t.open[i].stack == stack; i-- {
 		if t.open[i].Function == function {
-			b.leaveTo(t, i, false)
+			b.leaveTo(t, i+1, returned)
+			if e.Jump {
+				t.open[i].jumped, t.open[i].End, t.jumped = true, t.last, true
+				return
+			}
+			b.leave(t, e.ending())
+			b.leaveJumped(t, stack)
 			b.leaveStack(t)
 			return
 		}
@@ -356,30 +417,75 @@ func (b *Builder) exit(t *thread, function, stack uint32) {
 	b.unmatched(t)
 }
 
-// unmatched counts an exit without an entry.
+// leaveJumped ends the innermost calls that have ended by a jump at that address.
+func (b *Builder) leaveJumped(t *thread, stack uint32) {
+	for n := len(t.open); n > 0 && t.open[n-1].jumped && t.open[n-1].stack == stack; n = len(t.open) {
+		b.leave(t, returned)
+	}
+}
+
+// settleJump decides what the jump was by which the innermost call has just ended: a tail
+// call, or what ended it when it was done.
+func (b *Builder) settleJump(t *thread, tailCall bool) {
+	t.jumped = false
+	if tailCall {
+		return
+	}
+	now, top := t.last, &t.open[len(t.open)-1]
+	t.last = top.End
+	b.leaveJumped(t, top.stack)
+	t.last = now
+	b.leaveStack(t)
+}
+
+// unmatched counts an exit without an entry. Where no call is open it is that of one which
+// began before it was traced.
 func (b *Builder) unmatched(t *thread) {
-	if t.Process == 0 { // a child leaves what its parent has entered
+	if t.Process == 0 && len(t.open) > 0 { // a child leaves what its parent has entered
 		b.summary.Unmatched++
 	}
 }
 
+// An ending is how a call ends.
+type ending int
+
+const (
+	returned ending = iota
+	left            // by longjmp or an exception
+	unseen          // it is not known when
+)
+
+// ending is what an exit tells.
+func (e *Event) ending() ending {
+	if e.NoExit {
+		return left
+	}
+	return returned
+}
+
 // leaveTo ends calls down to number i.
-func (b *Builder) leaveTo(t *thread, i int, cut bool) {
+func (b *Builder) leaveTo(t *thread, i int, how ending) {
 	for len(t.open) > i {
-		b.leave(t, cut)
+		b.leave(t, how)
 	}
 }
 
 // leave ends the innermost call.
-func (b *Builder) leave(t *thread, cut bool) {
+func (b *Builder) leave(t *thread, how ending) {
 	n := len(t.open) - 1
 	c := &t.open[n]
-	c.End, c.Cut = t.last, cut
-	if cut {
-		b.summary.Cut++
+	c.End = t.last
+	within := c.End - c.Start
+	if how != returned {
+		if c.Left = how == left && !c.unsure && b.header.Exits && b.header.PID != 0; c.Left { // the kernel has neither
+			b.summary.Left++
+		} else {
+			c.Cut, within = true, c.inner
+			b.summary.Cut++
+		}
 	}
 	if n > 0 {
-		t.open[n-1].inner += c.End - c.Start
+		t.open[n-1].inner += within
 	}
 	for _, o := range b.outputs {
 		o.Leave(&t.stack.Thread, c)
@@ -416,5 +522,11 @@ func (b *Builder) Close(lost uint64) (Summary, error) {
 	for _, o := range b.outputs {
 		failed = append(failed, o.Close(b.summary))
 	}
-	return b.summary, errors.Join(failed...)
+	s := b.summary
+	if len(b.outputs) > 0 {
+		if f, ok := b.outputs[0].(*filtered); ok && f.recorded {
+			s = f.summary(s)
+		}
+	}
+	return s, errors.Join(failed...)
 }

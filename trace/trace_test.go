@@ -21,7 +21,8 @@ var header = Header{PID: 7, Program: "prog", Exits: true, Functions: []Function{
 }}
 
 // script makes events of text: "0@100 +5" enters function 0 with stack 100 five
-// nanoseconds later, "/0@100" leaves it.
+// nanoseconds later, "/0@100" leaves it. The exit of "0@100?" may not be seen; ">" and "<"
+// are around dropped events; "/0@100>" leaves it by a jump.
 func script(text string) []Event {
 	var events []Event
 	time := uint64(1000)
@@ -30,6 +31,12 @@ func script(text string) []Event {
 		if rest, ok := strings.CutPrefix(word, "/"); ok {
 			e.Exit, word = true, rest
 		}
+		if word == ">" || word == "<" {
+			events = append(events, Event{Gap: true, Exit: word == "<"})
+			continue
+		}
+		word, e.NoExit = strings.CutSuffix(word, "?")
+		word, e.Jump = strings.CutSuffix(word, ">")
 		time += 10
 		e.Time, e.Function = time, uint32(word[0]-'0')
 		for _, digit := range word[2:] {
@@ -67,11 +74,21 @@ func TestNesting(t *testing.T) {
 	}{
 		"calls":                  {"0@90 1@50 /1@50 1@50 2@40 /2@40 /1@50 /0@90", "main 30\nmain;work 30\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
 		"recursion":              {"0@90 0@50 0@40 /0@40 /0@50 /0@90", "main 20\nmain;main 20\nmain;main;main 10\n", Summary{Calls: 3}},
-		"tail calls in a circle": {"0@90 1@50 2@50 1@50 /1@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
-		"tail call":              {"0@90 1@50 2@50 /1@50 /0@90", "main 20\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
-		"longjmp":                {"0@90 1@50 2@40 1@60 /1@60 /0@90", "main 20\nmain;work 10\n", Summary{Calls: 4, Cut: 2}},
-		"lost exit":              {"0@90 1@50 2@40 /0@90", "main 10\n", Summary{Calls: 3, Cut: 2}},
-		"no entry":               {"/1@50 0@90 /0@90 /2@20", "main 10\n", Summary{Calls: 1, Unmatched: 2}},
+		"tail calls in a circle": {"0@90 1@50 2@50? 1@50? /1@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
+		"tail call":              {"0@90 1@50 2@50? /1@50 /0@90", "main 20\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
+		"longjmp":                {"0@90 1@50 2@40 1@60 /1@60 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4, Left: 2}},
+		"exception":              {"0@90 1@50 2@40 /0@90", "main 10\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3, Left: 2}},
+		"longjmp to its caller":  {"0@90 1@50 1@50 /0@90", "main 10\nmain;work 20\n", Summary{Calls: 3, Left: 2}},
+		"longjmp, other call":    {"0@90 1@50 2@50 /2@50 /0@90", "main 20\nmain;work 10\nmain;op:\"<\" 10\n", Summary{Calls: 3, Left: 1}},
+		"tail call left":         {"0@90 1@50 2@50? 1@60 /1@60 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4, Left: 2}},
+		"no exits at all":        {"0@90? 1@50? 2@50? 1@50? 2@50? 0@90?", "", Summary{Calls: 6, Cut: 6}},
+		"jump":                   {"0@90 1@50 /1@50> 2@50 /2@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
+		"jumps":                  {"0@90 1@50 /1@50> 2@50 1@30 /1@30 /2@50> 0@50 /0@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 30\nmain;work;op:\"<\";main 10\nmain;work;op:\"<\";work 10\n", Summary{Calls: 5}},
+		"jump elsewhere":         {"0@90 1@50 /1@50> 2@40 /2@40 1@50 /1@50> /0@90", "main 40\nmain;work 20\nmain;op:\"<\" 10\n", Summary{Calls: 4}},
+		"jump at the end":        {"1@50 /1@50>", "work 10\n", Summary{Calls: 1}},
+		"no exits there":         {"0@90 1@50? 2@40 /2@40 1@50? /0@90", "main 40\nmain;work;op:\"<\" 10\n", Summary{Calls: 4, Cut: 2}},
+		"dropped exit":           {"0@90 1@50 > 2@40 < 1@60 2@40 /0@90", "main 30\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 5, Cut: 2, Left: 2}},
+		"no entry":               {"/1@50 0@90 /1@80 /0@90 /2@20", "main 20\n", Summary{Calls: 1, Unmatched: 1}},
 		"running":                {"0@90 1@50", "", Summary{Calls: 2, Cut: 2}},
 		"coroutine": {"0@1000000 1@5000000 2@4999900 0@999900 /0@999900 /2@4999900 /1@5000000 /0@1000000",
 			"main 30\nmain;main 10\nwork 20\nwork;op:\"<\" 10\n", Summary{Calls: 4}},
@@ -106,7 +123,7 @@ func TestGraph(t *testing.T) {
       1 thread               0.000001                | main() {
       1 thread               0.000001       0.010 us |   work();
       1 thread               0.000001                |   work() {
-      1 thread               0.000001              ? |     op;"<"();
+      1 thread               0.000001       0.010 us |     op;"<"();
       1 thread               0.000001       0.020 us |   } /* work */
       1 thread               0.000001       0.060 us | } /* main */
 ------------------------
@@ -153,33 +170,90 @@ func TestForPeople(t *testing.T) {
 // TestFilter checks which calls pass.
 func TestFilter(t *testing.T) {
 	const events = "0@90 1@80 2@70 /2@70 1@60 2@50 /2@50 /1@60 /1@80 2@40 /2@40 /0@90"
+	work := func(c *Call) bool { return c.Function == 1 }
 	for name, test := range map[string]struct {
 		f    Filter
 		want string
 	}{
 		"all":   {Filter{}, "main 30\nmain;work 30\nmain;work;work 20\nmain;work;work;op:\"<\" 10\nmain;work;op:\"<\" 10\nmain;op:\"<\" 10\n"},
 		"depth": {Filter{Depth: 2}, "main 30\nmain;work 70\nmain;op:\"<\" 10\n"},
-		"root":  {Filter{Root: func(n uint32) bool { return n == 1 }, Depth: 1}, "work 70\n"},
+		"root":  {Filter{Roots: true, Depth: 1}, "work 70\n"},
 		"time":  {Filter{MinTime: 30}, "main 40\nmain;work 40\nmain;work;work 30\n"},
 	} {
 		var b bytes.Buffer
 		out, _ := NewOutput("collapsed", &b, &header)
-		builder := NewBuilder(&header, Filtered(out, test.f))
+		text := new(bytes.Buffer)
+		asJSON, _ := NewOutput("json", text, &header)
+		builder := NewBuilder(&header, Filtered(out, &test.f, work), Filtered(asJSON, &test.f, work))
 		builder.Add(Thread{ID: 1}, script(events))
 		if _, err := builder.Close(0); err != nil || b.String() != test.want {
 			t.Errorf("%s: %v, got\n%swant\n%s", name, err, b.String(), test.want)
+		}
+		var v struct {
+			Calls   []any
+			Summary Summary
+		}
+		if err := json.Unmarshal(text.Bytes(), &v); err != nil || v.Summary.Calls != uint64(len(v.Calls)) {
+			t.Errorf("%s: json has %d calls, its summary %d; %v", name, len(v.Calls), v.Summary.Calls, err)
 		}
 	}
 }
 
 func TestStats(t *testing.T) {
-	got, _ := write(t, "stats", &header, script("0@90 1@50 1@40 /1@40 /1@50 /0@90"))
-	want := `       calls        total         self      average      longest  function
+	for name, test := range map[string]struct{ events, want string }{
+		"recursion": {"0@90 1@50 1@40 /1@40 /1@50 /0@90", `
            1        50 ns        20 ns        50 ns        50 ns  main
            2        30 ns        30 ns        15 ns        30 ns  work
-`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+`},
+		// Of calls that have not ended, or whose end was not seen, those within count.
+		"open recursion": {"0@90 0@80 /0@80 0@80 1@70? 1@60? 1@50 1@40 /1@40 /1@50 1@50 /1@50 /0@80", `
+           3       100 ns        60 ns        50 ns        90 ns  main
+           5        40 ns        40 ns        13 ns        30 ns  work
+`},
+	} {
+		got, _ := write(t, "stats", &header, script(test.events))
+		want := "       calls        total         self      average      longest  function" + test.want
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// TestSums checks that calls which longjmp or an exception has ended have the same time in
+// all outputs, and that it is missing from that of their callers.
+func TestSums(t *testing.T) {
+	const events = "0@90 1@50 2@40 1@60 2@50 /0@90"
+	for format, want := range map[string]string{
+		"collapsed": "main 10\nmain;work 20\nmain;work;op:\"<\" 20\n",
+		"stats": `       calls        total         self      average      longest  function
+           1        50 ns        10 ns        50 ns        50 ns  main
+           2        40 ns        20 ns        20 ns        20 ns  work
+           2        20 ns        20 ns        10 ns        10 ns  op;"<"
+`,
+	} {
+		if got, _ := write(t, format, &header, script(events)); got != want {
+			t.Errorf("%s: got\n%swant\n%s", format, got, want)
+		}
+	}
+	text, _ := write(t, "json", &header, script(events))
+	var v struct {
+		Calls []struct {
+			Duration, Depth uint64
+			Cut, Left       bool
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	var within [3]uint64
+	for _, c := range v.Calls {
+		within[c.Depth] += c.Duration
+		if c.Cut || c.Left != (c.Depth > 0) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if within != [3]uint64{50, 40, 20} {
+		t.Errorf("durations by depth: %d", within)
 	}
 }
 
@@ -435,7 +509,7 @@ func FuzzRaw(f *testing.F) {
 			}
 			outputs = append(outputs, out)
 			filtered, _ := NewOutput(format, io.Discard, &r.Header)
-			outputs = append(outputs, Filtered(filtered, Filter{Root: func(n uint32) bool { return n == 1 }, Depth: 2, MinTime: 15}))
+			outputs = append(outputs, Filtered(filtered, &Filter{Roots: true, Depth: 2, MinTime: 15}, func(c *Call) bool { return c.Function == 1 }))
 		}
 		builder := NewBuilder(&r.Header, outputs...)
 		lost, _ := r.Read(builder.Add)

@@ -16,6 +16,7 @@ type builder struct {
 	ways      []way
 	branches  []coverage.Branch // and for those of the lines
 	uncounted []coverage.Line   // that must be put among those of file
+	many      int               // lines from which on they are merged, see line
 }
 
 // A way is a branch as a format tells it.
@@ -38,9 +39,19 @@ func (b *builder) reset() {
 	b.functions, b.instances = b.functions[:0], b.instances[:0]
 	b.ways = b.ways[:0]
 	b.branches = b.branches[:0]
+	b.many = 0
 }
 
+// some is how many records of a kind a source may have before those that come
+// again are made one. After that it is done whenever there are twice as many as
+// were left: memory grows with what a source has, not with what a file says of it.
+const some = 1 << 14
+
 func (b *builder) line(number int32, count int64) {
+	if len(b.file.Lines) >= max(b.many, some) {
+		b.file.Normalize()
+		b.many = 2 * len(b.file.Lines)
+	}
 	b.file.Lines = append(b.file.Lines, coverage.Line{Number: number, Count: max(count, 0)})
 }
 
@@ -56,8 +67,7 @@ func (b *builder) addWays() {
 		ordered = b.ways[i-1].compare(&b.ways[i]) < 0
 	}
 	if !ordered {
-		slices.SortStableFunc(b.ways, func(x, y way) int { return x.compare(&y) })
-		b.sumWays()
+		b.ways = sumWays(b.ways)
 	}
 	b.branches = slices.Grow(b.branches[:0], len(b.ways))
 	lines := b.file.Lines
@@ -102,10 +112,11 @@ func (b *builder) addUncounted() {
 	b.uncounted = b.uncounted[:0]
 }
 
-// sumWays makes one of those that are the same.
-func (b *builder) sumWays() {
-	out := b.ways[:0]
-	for _, w := range b.ways {
+// sumWays puts ways in order, and makes one of those that are the same.
+func sumWays(ways []way) []way {
+	slices.SortStableFunc(ways, func(x, y way) int { return x.compare(&y) })
+	out := ways[:0]
+	for _, w := range ways {
 		if n := len(out); n > 0 && out[n-1].compare(&w) == 0 {
 			last := &out[n-1]
 			last.count = add(last.count, w.count)
@@ -116,7 +127,7 @@ func (b *builder) sumWays() {
 		}
 		out = append(out, w)
 	}
-	b.ways = out
+	return out
 }
 
 // lineBranches makes branches of the ways of one line.

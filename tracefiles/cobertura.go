@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"footfall/coverage"
+	"footfall/input"
 )
 
 // cobertura reads the XML of Cobertura (coverage-04.dtd), which gcovr,
@@ -60,6 +60,7 @@ type coberturaReader struct {
 	directories []string // <source>
 	classes     int
 	negative    int64  // counts
+	ways        int64  // of all lines: no more than there are bytes, or a few
 	filename    string // of the class under way, "" if none
 	method      coverage.Function
 	inMethod    bool
@@ -136,6 +137,10 @@ func (c *coberturaReader) branches(number int32) {
 		c.problem(0, "at offset %#x: expected condition-coverage as \"50%% (1/2)\"", c.in.offset())
 		return
 	}
+	if c.ways += total; c.ways > c.in.offset()+fewLines {
+		c.problem(0, "at offset %#x: more branches than a report of this size is likely to have: those of line %d are left out", c.in.offset(), number)
+		return
+	}
 	for i := range total {
 		w := way{line: number, index: i, undivided: true, guessed: true, evaluated: taken > 0}
 		if i < taken {
@@ -179,7 +184,7 @@ func (c *coberturaReader) directory() string {
 		if len(c.directories) == 1 {
 			break
 		}
-		if info, err := os.Stat(filepath.Join(d, c.filename)); err == nil && info.Mode().IsRegular() {
+		if input.IsFile(filepath.Join(d, c.filename)) {
 			return d
 		}
 	}

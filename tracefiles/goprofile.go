@@ -8,13 +8,14 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
-	"os"
+	"io"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"footfall/coverage"
+	"footfall/input"
 )
 
 // goProfile reads what go test -coverprofile writes (see golang.org/x/tools/cover):
@@ -67,6 +68,7 @@ type goReader struct {
 	name    string
 	blocks  []block
 	steps   int // lines of blocks that were gone through
+	unseen  int // lines of sources that are not there
 }
 
 // A block is one of a profile.
@@ -112,7 +114,7 @@ func (g *goReader) flush(missing *int) {
 	cwd, name := g.locate(g.name)
 	at := g.resolve(cwd, name)
 	if at.keep {
-		source := readSource(at.path)
+		source := g.source(at.path)
 		if source == nil {
 			*missing++
 		}
@@ -123,14 +125,14 @@ func (g *goReader) flush(missing *int) {
 	g.name, g.blocks = "", g.blocks[:0]
 }
 
-// readSource reads a source, nil if there is none. Its name comes from the
-// profile: that may be anything.
-func readSource(name string) []byte {
+// source reads a source, nil if there is none. Its name comes from the profile:
+// that may be anything.
+func (g *goReader) source(name string) []byte {
 	const most = 1 << 26 // bytes
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Size() > most {
+	source, _, err := g.owners.ReadSource(name)
+	if err != nil || len(source) > most {
 		return nil
 	}
-	source, _ := os.ReadFile(name)
 	return source
 }
 
@@ -143,15 +145,21 @@ func (g *goReader) lines(source []byte) {
 		last = max(last, b.end.line)
 	}
 	code := codeLines(source)
+	room := int32(mostLines)
 	if source != nil { // a profile of another version of the source may go on
 		last = min(last, int32(len(code)))
+	} else {
+		room = int32(min(mostLines, g.in.offset()*linesPerByte+fewLines-int64(g.unseen)))
 	}
-	if last > mostLines {
-		g.problem(g.in.lines, "%s has more than %d lines; the rest is left out", g.name, mostLines)
-		last = mostLines
+	if last > room {
+		g.problem(g.in.lines, "%s has %d lines, more than a profile of this size is likely to have: those from %d on are left out", g.name, last, room+1)
+		last = room
+	}
+	if source == nil {
+		g.unseen += int(last)
 	}
 	slices.SortFunc(g.blocks, func(a, b block) int { return a.start.compare(b.start) })
-	lines := make([]coverage.Line, last+1) // by number, those that have code have one
+	lines := make([]coverage.Line, max(last, 0)+1) // by number, those that have code have one
 	for _, b := range g.blocks {
 		from := b.start.line
 		if ends[b.start] && b.end.line > from {
@@ -182,6 +190,10 @@ func (g *goReader) lines(source []byte) {
 const (
 	mostLines = 1 << 20 // of a source of Go
 	mostSteps = 1 << 28 // lines of all blocks of a profile
+	// Of sources that are not there a profile says how many lines they have. It has
+	// some twenty bytes for each, blocks of hundreds of lines are rare.
+	linesPerByte = 4
+	fewLines     = 1 << 16
 )
 
 // codeLines tells of each line whether it has more than brackets and comments.
@@ -300,14 +312,17 @@ func (g *goReader) module(dir string) goModule {
 	return m
 }
 
+// mostModule is more than a go.mod has before that line.
+const mostModule = 1 << 20
+
 // modulePath reads the line "module PATH" of a go.mod.
 func modulePath(name string) string {
-	f, err := os.Open(name)
+	f, err := input.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
+	for s := bufio.NewScanner(io.LimitReader(f, mostModule)); s.Scan(); {
 		if fields := strings.Fields(s.Text()); len(fields) > 1 && fields[0] == "module" {
 			return strings.Trim(fields[1], "\"`")
 		}

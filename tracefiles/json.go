@@ -462,7 +462,7 @@ func (j *jsonReader) call() (c coverage.Call) {
 
 // condition reads "terms" of footfall, or numbers of terms that were not shown.
 func (j *jsonReader) condition(l *coverage.Line) {
-	const most = 1 << 10 // more than the 64 of GCC
+	const most = 1 << 7 // more than the 64 of GCC
 	var c coverage.Condition
 	var missing [2][]int64 // false, true
 	count := int64(0)

@@ -24,7 +24,7 @@ import (
 //
 // null stands for 0, "" and false, and for an empty list.
 type jsonScanner struct {
-	in    *input
+	in    *stream
 	text  []byte // the last string
 	first bool   // nothing has come of what was begun last
 	empty bool   // it was null

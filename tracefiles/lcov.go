@@ -78,14 +78,16 @@ type lcovReader struct {
 	source string
 
 	functions []lcovFunction
-	aliases   []lcovAlias
-	pending   []pendingCalls // of functions that may come later
-	told      []way          // of footfall's own records
-	next      int            // of functions: the one expected next
-	byName    map[string]int // functions, made when they are in another order
+	aliases   map[int64]lcovAlias // by index
+	pending   []pendingCalls      // of functions that may come later
+	told      []way               // of footfall's own records
+	next      int                 // of functions: the one expected next
+	byName    map[string]int      // functions, made when they are in another order
 	outcomes  []outcome
-	unknown   map[string]bool // records that were told
-	negative  int64           // counts
+	lastWay   way                                                    // BRDA
+	many      struct{ ways, told, functions, pending, outcomes int } // see merged
+	unknown   map[string]bool                                        // records that were told
+	negative  int64                                                  // counts
 }
 
 // An lcovFunction is one name of a function.
@@ -104,7 +106,6 @@ type pendingCalls struct {
 
 // An lcovAlias is a start of functions in lcov 2, by its index.
 type lcovAlias struct {
-	index      int64
 	start, end int32
 }
 
@@ -124,11 +125,11 @@ func (l *lcovReader) record(tag, rest []byte) {
 		l.line(rest)
 	case "BRDA":
 		if w, ok := l.branch(rest); ok {
-			l.build.ways = append(l.build.ways, w)
+			l.build.ways, l.lastWay = append(merged(l.build.ways, &l.many.ways, sumWays), w), w
 		}
 	case "#BRDA":
 		if w, ok := l.branch(rest); ok {
-			l.told = append(l.told, w)
+			l.told = append(merged(l.told, &l.many.told, sumWays), w)
 		}
 	case "FN":
 		l.function(rest)
@@ -297,10 +298,8 @@ func (l *lcovReader) preferTold() {
 // ordinal numbers branches that are known by a text only, as those of other
 // languages are.
 func (l *lcovReader) ordinal(line int32, block int64) int64 {
-	if ways := l.build.ways; len(ways) > 0 {
-		if last := &ways[len(ways)-1]; last.line == line && last.block == block {
-			return last.index + 1
-		}
+	if last := &l.lastWay; len(l.build.ways) > 0 && last.line == line && last.block == block {
+		return last.index + 1
 	}
 	return 0
 }
@@ -321,6 +320,10 @@ func (l *lcovReader) function(rest []byte) {
 }
 
 func (l *lcovReader) addFunction(f lcovFunction) {
+	if n := len(l.functions); n >= max(l.many.functions, some) {
+		l.functions = mergeNames(l.functions)
+		l.many.functions, l.byName, l.next = 2*len(l.functions), nil, 0
+	}
 	if l.byName != nil {
 		l.byName[f.name] = len(l.functions)
 	}
@@ -338,7 +341,7 @@ func (l *lcovReader) calls(rest []byte) {
 	i := l.next
 	if i >= len(l.functions) || l.functions[i].name != string(name) {
 		if i, ok = l.known(string(name)); !ok {
-			l.pending = append(l.pending, pendingCalls{l.intern(name), count})
+			l.pending = append(merged(l.pending, &l.many.pending, mergePending), pendingCalls{l.intern(name), count})
 			return
 		}
 	}
@@ -361,8 +364,8 @@ func (l *lcovReader) known(name string) (i int, ok bool) {
 // start reads "index,start[,end]".
 func (l *lcovReader) start(rest []byte) {
 	var a lcovAlias
-	var ok, isNumber bool
-	a.index, rest, ok = integer(rest)
+	var isNumber bool
+	index, rest, ok := integer(rest)
 	if ok && len(rest) > 0 && rest[0] == ',' {
 		a.start, rest, isNumber = lineNumber(append(rest[1:len(rest):len(rest)], ','))
 	}
@@ -373,7 +376,10 @@ func (l *lcovReader) start(rest []byte) {
 	if end, _, ok := lineNumber(rest); ok {
 		a.end = end
 	}
-	l.aliases = append(l.aliases, a)
+	if l.aliases == nil {
+		l.aliases = make(map[int64]lcovAlias)
+	}
+	l.aliases[index] = a
 }
 
 // alias reads "index,calls,name".
@@ -388,18 +394,17 @@ func (l *lcovReader) alias(rest []byte) {
 		l.bad("expected FNA:index,calls,name")
 		return
 	}
-	for i := len(l.aliases) - 1; i >= 0; i-- { // mostly the last
-		if a := &l.aliases[i]; a.index == index {
-			name := l.intern(rest[1:])
-			group := index
-			if isPlain(name) {
-				group = -1
-			}
-			l.addFunction(lcovFunction{name: name, start: a.start, end: a.end, calls: calls, group: group})
-			return
-		}
+	a, known := l.aliases[index]
+	if !known {
+		l.bad("FNA of function %d, of which there is no FNL", index)
+		return
 	}
-	l.bad("FNA of function %d, of which there is no FNL", index)
+	name := l.intern(rest[1:])
+	group := index
+	if isPlain(name) {
+		group = -1
+	}
+	l.addFunction(lcovFunction{name: name, start: a.start, end: a.end, calls: calls, group: group})
 }
 
 // isPlain tells whether a name is one of C. Where lcov calls several of these
@@ -445,7 +450,9 @@ func (l *lcovReader) addFunctions() {
 		}
 		from = to
 	}
-	l.functions, l.aliases, l.next, l.byName = list[:0], l.aliases[:0], 0, nil
+	l.functions, l.next, l.byName = list[:0], 0, nil
+	l.many.functions = 0
+	clear(l.aliases)
 }
 
 // withoutLine cuts off where a function starts, which footfall appends to all but
@@ -479,7 +486,7 @@ func (l *lcovReader) condition(rest []byte) {
 	}
 	o.terms, o.shown, o.index = int32(terms), shown > 0, int32(index)
 	if !excluded {
-		l.outcomes = append(l.outcomes, o)
+		l.outcomes = append(merged(l.outcomes, &l.many.outcomes, mergeOutcomes), o)
 	}
 }
 
@@ -521,6 +528,71 @@ func (l *lcovReader) addConditions() {
 	}
 	l.outcomes = l.outcomes[:0]
 	l.build.addUncounted()
+}
+
+// merged returns a list in which what comes again is made one by merge, if it has
+// become long enough since that was done last, when twice as many as many were left.
+func merged[T any](list []T, many *int, merge func([]T) []T) []T {
+	if len(list) < some {
+		*many = some
+	}
+	if len(list) >= *many {
+		list = merge(list)
+		*many = max(2*len(list), some)
+	}
+	return list
+}
+
+// mergeNames makes one of names of functions that are the same, in the order in
+// which they come first.
+func mergeNames(list []lcovFunction) []lcovFunction {
+	type place struct {
+		name       string
+		start, end int32
+		group      int64
+	}
+	index := make(map[place]int)
+	out := list[:0]
+	for _, f := range list {
+		at := place{f.name, f.start, f.end, f.group}
+		if i, known := index[at]; known {
+			out[i].calls = add(out[i].calls, f.calls)
+			continue
+		}
+		index[at] = len(out)
+		out = append(out, f)
+	}
+	return out
+}
+
+func mergePending(list []pendingCalls) []pendingCalls {
+	index := make(map[string]int)
+	out := list[:0]
+	for _, p := range list {
+		if i, known := index[p.name]; known {
+			out[i].calls = add(out[i].calls, p.calls)
+			continue
+		}
+		index[p.name] = len(out)
+		out = append(out, p)
+	}
+	return out
+}
+
+func mergeOutcomes(list []outcome) []outcome {
+	index := make(map[outcome]int)
+	out := list[:0]
+	for _, o := range list {
+		at := o
+		at.shown = false
+		if i, known := index[at]; known {
+			out[i].shown = out[i].shown || o.shown
+			continue
+		}
+		index[at] = len(out)
+		out = append(out, o)
+	}
+	return out
 }
 
 // lineNumber reads "number," and returns what follows.

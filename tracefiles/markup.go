@@ -11,7 +11,7 @@ import (
 // of, elements with attributes and text, in UTF-8 or a code that has ASCII's
 // characters. What the document type declares is not looked at.
 type markup struct {
-	in   *input
+	in   *stream
 	name []byte // of the last tag
 	end  bool   // it was an end tag; elements without content have one, too
 	text []byte // before the tag

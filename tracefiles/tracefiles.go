@@ -24,14 +24,15 @@ package tracefiles
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"footfall/coverage"
+	"footfall/input"
 )
 
 // Options say what is kept of what is read.
@@ -50,6 +51,9 @@ type Options struct {
 	// Progress is told how many of the files have been read, nil for nobody.
 	// It is never called twice at a time.
 	Progress func(done, total int)
+	// Owners are told whose the files are, and asked for the sources of Go; nil for
+	// nobody.
+	Owners *input.Owners
 }
 
 // A Problem is something wrong in a file; the rest was still read.
@@ -57,7 +61,7 @@ type Problem struct {
 	File string
 	Line int // in File, 0 where it is about the whole
 	Err  error
-	// Cut tells that the file could not be read, or not to its end: what else it
+	// Cut tells that the file could not be read, or not to its end, or is empty: what else it
 	// covers is not known.
 	Cut bool
 }
@@ -138,18 +142,20 @@ type reader struct {
 	sources    *sources
 	resolved   map[[2]string]resolved
 	root, test string
+	owners     *input.Owners
 	names      map[string]string // those read, each once
 	problems   []Problem
 
 	// of the file under way
 	name  string
-	in    input
+	in    stream
 	told  int     // problems
+	added int     // sources
 	build builder // the source under way
 }
 
 func newReader(s *sources, opt Options) *reader {
-	return &reader{sources: s, root: opt.Root, test: opt.Test, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
+	return &reader{sources: s, root: opt.Root, test: opt.Test, owners: opt.Owners, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
 }
 
 // manyProblems is how many problems of a file are told one by one.
@@ -189,16 +195,23 @@ func (r *reader) intern(text []byte) string {
 
 // read reads a file, whatever it is.
 func (r *reader) read(name string) error {
-	f, err := os.Open(name)
+	f, err := r.owners.OpenGiven(name)
 	if err != nil {
 		return withoutPath(err)
 	}
 	defer f.Close()
-	return r.readFrom(name, f)
+	before := len(r.problems)
+	if err := r.readFrom(name, input.Reader(f)); err != nil {
+		return err
+	}
+	if r.added == 0 && len(r.problems) == before {
+		return errors.New("no source in it: what ran is not known")
+	}
+	return nil
 }
 
 func (r *reader) readFrom(name string, from io.Reader) error {
-	r.name, r.told = name, 0
+	r.name, r.told, r.added = name, 0, 0
 	if err := r.in.open(from); err != nil {
 		return err
 	}
@@ -217,6 +230,7 @@ func (r *reader) readFrom(name string, from io.Reader) error {
 
 // add adds the source under way to the sum, as the file has named it.
 func (r *reader) add(cwd, name, test string) {
+	r.added++
 	if where := r.resolve(cwd, name); where.keep {
 		r.finish()
 		f := &r.build.file

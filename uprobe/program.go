@@ -52,10 +52,16 @@ const (
 	regsRSP = 152
 )
 
-// Flags of probes, in a byte for each.
+// Flags of probes, in a byte for each. There are two sets of them: one that counts, and
+// one that is made meanwhile, so that all functions are switched at one moment. A map
+// says how far to the right is the set that counts; with nothing there, all are off.
 const (
 	flagOn   = 1 // calls are recorded
 	flagRoot = 2 // recording begins here
+
+	flagsSet   = 3 // the flags of a set
+	flagsShift = 4 // of the other set
+	nothingOn  = 8
 )
 
 // Counts in the map lost: of what is missing, and of names.
@@ -63,7 +69,10 @@ const (
 	lostEvents  = 0
 	lostThreads = 8
 	namesCount  = 16
-	lostSize    = 24
+	// Of children: that have called, and all that are not other programs.
+	childrenCount = 24
+	forkedCount   = 32
+	lostSize      = 40
 )
 
 // makeMaps makes what the programs read and write.
@@ -77,9 +86,15 @@ func (s *Session) makeMaps() (err error) {
 	if s.flags, err = array(MaxID); err != nil {
 		return err
 	}
+	if s.shift, err = array(4); err != nil {
+		return err
+	}
+	if err := s.shift.Put(uint32(0), uint32(nothingOn)); err != nil {
+		return err
+	}
 	switch {
 	case s.options.Mode == Counts && !s.named():
-		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: MaxID})
+		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, Flags: bpfMappable, KeySize: 4, ValueSize: 8, MaxEntries: MaxID})
 	case s.options.Mode == Counts:
 		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxNamedCounts})
 	case s.options.Mode == Chains:
@@ -105,7 +120,7 @@ func (s *Session) makeMaps() (err error) {
 	return err
 }
 
-// Licenses: the kernel lets only programs of the second one read a process's memory.
+// Licenses: the kernel lets only programs of the second one read a process's memory, or its own.
 const (
 	ownLicense     = "Apache-2.0"
 	readingLicense = "Dual MIT/GPL"
@@ -145,6 +160,7 @@ func (s *Session) loadExit() (*ebpf.Program, error) {
 // newProgram loads a program. Where its code jumps to "lost" or "threads" what it is
 // about is counted as missing; it ends at "end".
 func (s *Session) newProgram(code asm.Instructions, license string) (*ebpf.Program, error) {
+	code = append(s.ofProcess(), code...)
 	wanted := make(map[string]bool)
 	for _, i := range code {
 		wanted[i.Reference()] = true
@@ -190,6 +206,9 @@ func (s *Session) ifOn() asm.Instructions {
 		asm.LoadMapValue(asm.R1, s.flags.FD(), 0),
 		asm.Add.Reg(asm.R1, asm.R0),
 		asm.LoadMem(asm.R1, asm.R1, 0, asm.Byte),
+		asm.LoadMapValue(asm.R2, s.shift.FD(), 0),
+		asm.LoadMem(asm.R2, asm.R2, 0, asm.Word),
+		asm.RSh.Reg(asm.R1, asm.R2), asm.And.Imm(asm.R1, flagsSet),
 		asm.JEq.Imm(asm.R1, 0, "end"),
 	}
 }

@@ -282,7 +282,7 @@ func (s *Session) wantsName(number uint32) bool { return number == 0 || s.nameOf
 
 // Recycle gives the places of threads that have ended to new ones; alive tells which
 // have not. It is to be called now and then.
-func (s *Session) Recycle(alive map[int]bool) error {
+func (s *Session) Recycle(alive func(tid int) bool) error {
 	if err := s.decide(); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (s *Session) Recycle(alive map[int]bool) error {
 	}
 	tids, err := s.threadsWithState()
 	for _, tid := range tids {
-		if alive[int(tid)] {
+		if alive(int(tid)) {
 			continue
 		}
 		if err := s.keepEnded(tid); err != nil {

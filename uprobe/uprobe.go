@@ -54,6 +54,9 @@ const MaxChainDepth = 30
 type Options struct {
 	PID  int
 	Mode Mode
+	// Children made by fork are recorded, and theirs, until they become other programs: all
+	// that begin after Open.
+	Children bool
 	// BufferSize is the size in bytes of the memory for events or chains; a power
 	// of 2, and at least a page.
 	BufferSize int
@@ -85,6 +88,10 @@ type Probe struct {
 	Offset uint64 // of the function's first instruction in the file
 	ID     uint32 // less than MaxID
 	Root   bool   // with Filter.Roots: recording begins here
+	// OnlyProcess keeps the probe out of all processes but PID, so that it is not in
+	// children, either. With Options.Children it is else in all that run the file, whose
+	// calls cost time, but are not recorded.
+	OnlyProcess bool
 	// Arguments are read with each event of an entry.
 	Arguments []Argument
 }
@@ -117,8 +124,9 @@ type Session struct {
 	options       Options
 	lost, results *ebpf.Map
 	rows          *ebpf.Map
-	flags         *ebpf.Map // of probes
-	on            []byte    // what it has
+	flags, shift  *ebpf.Map // of probes
+	set           uint32    // shift of the set of flags that counts
+	on            []byte    // what flags has
 	offSince      map[uint32]time.Time
 	reader        *ringbuf.Reader
 	entry, exit   *ebpf.Program
@@ -132,6 +140,9 @@ type Session struct {
 	nameOf                  map[uint32]threadName
 	rings                   rings
 	forgotten               uint64 // threads that ended
+
+	processes, owners, called *ebpf.Map // with Children
+	events                    []link.Link
 }
 
 // linked are probes that were set together.
@@ -149,7 +160,14 @@ func (e *PermissionError) Error() string {
 
 func (e *PermissionError) Unwrap() error { return e.Err }
 
-// Open loads the programs; nothing is watched yet.
+// A ChildrenError tells why children cannot be recorded here.
+type ChildrenError struct{ Err error }
+
+func (e *ChildrenError) Error() string { return e.Err.Error() }
+
+func (e *ChildrenError) Unwrap() error { return e.Err }
+
+// Open loads the programs; nothing is watched yet, and nothing switched on.
 func Open(o Options) (*Session, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, errors.New("uprobes are known for x86-64 only")
@@ -177,6 +195,11 @@ func (s *Session) load() (err error) {
 	if err := s.makeMaps(); err != nil {
 		return err
 	}
+	if s.options.Children {
+		if err := s.followChildren(); err != nil {
+			return &ChildrenError{err}
+		}
+	}
 	// The kernel says how a program that is for many probes is to be loaded; it
 	// is tried on this very program.
 	if !s.options.single {
@@ -197,11 +220,14 @@ func (s *Session) load() (err error) {
 // step over their first instruction, are returned by their IDs.
 func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 	skipped = make(map[uint32]error)
-	type group struct{ file, arguments string }
+	type group struct {
+		file, arguments string
+		everywhere      bool
+	}
 	groups := make(map[group][]Probe)
 	var order []group
 	for _, p := range probes {
-		g := group{p.File, fmt.Sprint(p.Arguments)}
+		g := group{p.File, fmt.Sprint(p.Arguments), s.everywhere(p)}
 		if groups[g] == nil {
 			order = append(order, g)
 		}
@@ -219,11 +245,53 @@ func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 		if err != nil {
 			return skipped, err
 		}
-		if err := s.attach(file, entry, groups[g], skipped); err != nil {
-			return skipped, err
+		good, doubtful := sortOut(groups[g])
+		for _, p := range doubtful {
+			if err := s.attach(file, entry, []Probe{p}, skipped); err != nil {
+				return skipped, err
+			}
+		}
+		if len(good) > 0 {
+			if err := s.attach(file, entry, good, skipped); err != nil {
+				return skipped, err
+			}
 		}
 	}
 	return skipped, nil
+}
+
+// sortOut finds probes of a file which the kernel will hardly set: of many at once it sets
+// none if there is one of these, and does not say which.
+func sortOut(probes []Probe) (good, doubtful []Probe) {
+	f, err := os.Open(probes[0].File)
+	if err != nil {
+		return probes, nil
+	}
+	defer f.Close()
+	for _, p := range probes {
+		var first [4]byte
+		if _, err := f.ReadAt(first[:], int64(p.Offset)); err == nil && hasPrefix(first[:]) {
+			doubtful = append(doubtful, p)
+		} else {
+			good = append(good, p)
+		}
+	}
+	return good, doubtful
+}
+
+// hasPrefix tells whether an instruction has a prefix with which the kernel does not step
+// over it: lock, or that of a segment other than %fs and %gs.
+func hasPrefix(code []byte) bool {
+	for _, b := range code {
+		switch b {
+		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
+			return true
+		case 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3: // others may follow
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // notSupported is ENOTSUPP, which the kernel keeps to itself but for here.
@@ -273,6 +341,9 @@ func skip(p Probe, err error, skipped map[uint32]error) error {
 
 func (s *Session) attachMany(file *link.Executable, entry *ebpf.Program, probes []Probe) error {
 	o := &link.UprobeMultiOptions{PID: uint32(s.options.PID)}
+	if s.everywhere(probes[0]) {
+		o.PID = 0
+	}
 	var ids []uint32
 	for _, p := range probes {
 		o.Addresses = append(o.Addresses, p.Offset)
@@ -286,6 +357,9 @@ func (s *Session) attachMany(file *link.Executable, entry *ebpf.Program, probes 
 
 func (s *Session) attachOne(file *link.Executable, entry *ebpf.Program, p Probe) error {
 	o := &link.UprobeOptions{Address: p.Offset, PID: s.options.PID, Cookie: uint64(p.ID)}
+	if s.everywhere(p) {
+		o.PID = 0
+	}
 	return s.link([]uint32{p.ID},
 		func() (link.Link, error) { return file.Uprobe("", entry, o) },
 		func() (link.Link, error) { return file.Uretprobe("", s.exit, o) })
@@ -316,25 +390,32 @@ func (s *Session) link(ids []uint32, entry, exit func() (link.Link, error)) erro
 	return nil
 }
 
-// Switch has the calls of these probes recorded, and of no others. Those that are not
-// attached are recorded once they are.
+// Switch has the calls of these probes recorded, and of no others, from one moment on.
+// Those that are not attached are recorded once they are.
 func (s *Session) Switch(probes []Probe) error {
-	clear(s.on)
+	next := s.set ^ flagsShift
+	for id := range s.on {
+		s.on[id] &^= flagsSet << next
+	}
+	now := time.Now()
 	for _, p := range probes {
-		if s.on[p.ID] = flagOn; p.Root {
-			s.on[p.ID] |= flagRoot
+		if s.on[p.ID] |= flagOn << next; p.Root {
+			s.on[p.ID] |= flagRoot << next
 		}
 		delete(s.offSince, p.ID)
 	}
-	now := time.Now()
 	for _, l := range s.links {
 		for _, id := range l.ids {
-			if _, known := s.offSince[id]; !known && s.on[id] == 0 {
+			if _, known := s.offSince[id]; !known && s.on[id]>>next&flagOn == 0 {
 				s.offSince[id] = now
 			}
 		}
 	}
-	return s.flags.Put(uint32(0), s.on)
+	if err := s.flags.Put(uint32(0), s.on); err != nil {
+		return err
+	}
+	s.set = next
+	return s.shift.Put(uint32(0), next)
 }
 
 // lingering is how long probes stay that are switched off: for the ends of calls that have
@@ -417,12 +498,28 @@ func (s *Session) event(b []byte) (e Event, wanted bool) {
 // Counts returns how often the functions were called, by the IDs of probes.
 func (s *Session) Counts() (map[uint32]uint64, error) {
 	counts := make(map[uint32]uint64)
-	var id uint32
-	var n uint64
-	each := s.results.Iterate()
+	if !s.named() {
+		memory, err := s.results.Memory()
+		if err != nil {
+			return nil, err
+		}
+		all := make([]byte, 8*MaxID)
+		if _, err := memory.ReadAt(all, 0); err != nil {
+			return nil, err
+		}
+		for id := range uint32(MaxID) {
+			if n := binary.NativeEndian.Uint64(all[8*id:]); n > 0 {
+				counts[id] = n
+			}
+		}
+		return counts, nil
+	}
 	if err := s.decide(); err != nil {
 		return nil, err
 	}
+	var id uint32
+	var n uint64
+	each := s.results.Iterate()
 	for each.Next(&id, &n) {
 		if n > 0 && s.wantsName(id>>nameShift) {
 			counts[id&(MaxID-1)] += n
@@ -473,9 +570,14 @@ func (s *Session) missing() (counts [lostSize / 8]uint64, err error) {
 	return counts, err
 }
 
-// Detach ends the watching; what there is can still be read.
+// Detach ends the watching, at one moment for all functions; what there is can still be
+// read.
 func (s *Session) Detach() error {
-	err := closeLinks(s.links)
+	var err error
+	if s.shift != nil {
+		err = s.shift.Put(uint32(0), uint32(nothingOn))
+	}
+	err = errors.Join(err, closeLinks(s.links))
 	s.links = nil
 	return err
 }
@@ -503,10 +605,13 @@ func (s *Session) Close() error {
 	if s.reader != nil {
 		err = errors.Join(err, s.reader.Close())
 	}
+	for _, l := range s.events {
+		err = errors.Join(err, l.Close())
+	}
 	for _, p := range append(slices.Collect(maps.Values(s.entries)), s.entry, s.exit) {
 		err = errors.Join(err, p.Close())
 	}
-	for _, m := range []*ebpf.Map{s.lost, s.results, s.rows, s.flags, s.states, s.fresh, s.settings, s.names, s.numbers, s.ids, s.rings.free} {
+	for _, m := range []*ebpf.Map{s.lost, s.results, s.rows, s.flags, s.shift, s.processes, s.owners, s.called, s.states, s.fresh, s.settings, s.names, s.numbers, s.ids, s.rings.free} {
 		err = errors.Join(err, m.Close())
 	}
 	return err

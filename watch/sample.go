@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/demangle"
+	"footfall/input"
 )
 
 // A sampler reads the coverage and compares it with what it has read before.
@@ -119,7 +119,7 @@ func (s *sampler) open(name string) *source {
 	defer s.mu.Unlock()
 	shown, read := s.fileName(name), s.source.ReadFile
 	if read == nil {
-		read = os.ReadFile
+		read = input.ReadSource
 	}
 	if s.closed {
 		return newSource(name, shown, nil, nil)

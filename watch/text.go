@@ -6,12 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // Styles are parameters of the terminal's escape sequence for colours. The
@@ -190,30 +189,25 @@ const tabWidth = 8
 
 // clean returns s in a form that takes the columns that textWidth says, and
 // cannot change the terminal or the order of what is read: tabs are spaces, and
-// what has no picture of its own is U+FFFD. Names and sources are somebody else's.
+// what cannot be seen is escaped. Names and sources are somebody else's.
 func clean(s string) string {
 	if plainASCII(s) {
 		return s
 	}
-	var b strings.Builder
-	column := 0 // only needed for tabs
-	for i, r := range s {
-		if r == utf8.RuneError && i >= 0 || !unicode.IsPrint(r) && r != '\t' {
-			r = '\uFFFD'
-		}
-		if r == '\t' {
-			n := tabWidth - column%tabWidth
-			b.WriteString("        "[:n])
-			column += n
-			continue
-		}
-		b.WriteRune(r)
-		if r < utf8.RuneSelf {
-			column++
-		} else {
-			column += ansi.StringWidth(string(r))
-		}
+	before, rest, tab := strings.Cut(s, "\t")
+	if !tab {
+		return output.Printable(s)
 	}
+	var b strings.Builder
+	column := 0
+	for ; tab; before, rest, tab = strings.Cut(rest, "\t") {
+		before = output.Printable(before)
+		column += textWidth(before)
+		n := tabWidth - column%tabWidth
+		b.WriteString(before + strings.Repeat(" ", n))
+		column += n
+	}
+	b.WriteString(output.Printable(before))
 	return b.String()
 }
 

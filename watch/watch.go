@@ -28,7 +28,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -55,7 +57,7 @@ type Source struct {
 	// Said returns what the user is to be told of the last calls of Next; nil:
 	// nothing ever.
 	Said func() []string
-	// ReadFile returns the source of the name in the Set; nil is os.ReadFile.
+	// ReadFile returns the source of the name in the Set; nil is input.ReadSource.
 	ReadFile func(name string) ([]byte, error)
 }
 
@@ -73,9 +75,12 @@ type Options struct {
 }
 
 // Run shows the coverage of src until the user quits, ctx ends or the process
-// gets SIGINT or SIGTERM, and then puts the terminal back as it was. That the
-// first call of Next fails is an error, and nothing is shown.
+// gets a signal that ends programs, and then puts the terminal back as it was.
+// That the first call of Next fails is an error, and nothing is shown.
 func Run(ctx context.Context, src Source, o Options) error {
+	// SIGINT and SIGTERM are bubbletea's.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT)
+	defer stop()
 	return run(ctx, src, o)
 }
 

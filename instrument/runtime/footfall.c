@@ -459,6 +459,7 @@ static const struct block *next_block(const struct block *b)
 }
 
 #include "threads.h"
+#include "signals.h"
 #include "stats.h"
 
 static void child_of_fork(void)
@@ -493,6 +494,7 @@ __attribute__((constructor(101))) static void begin(void)
 		text(S.out, 0, sizeof S.out, out);
 	if (out ? *out != 0 : !FOOTFALL_STATS_ONLY)
 		S.on = make_part();
+	signals_begin();
 	stats_begin();
 	threads_begin(S.on ? !S.unmapped : stats.on);
 	pthread_atfork(NULL, NULL, child_of_fork);

@@ -1,5 +1,5 @@
 /*
- * Counters of threads. With --update=thread the base of gs, a register that
+ * Counters of threads. With --update=thread, in a program, the base of gs, a register that
  * nothing else uses on x86-64, is how far the thread's own copy of the counters is
  * from those of the executable:
  *
@@ -14,11 +14,14 @@
  * is not known here counts where the one does that made it.
  */
 #ifndef FOOTFALL_THREADS
-#define FOOTFALL_THREADS 0 /* 1: stand in for pthread_create, 2: the linker does that, by --wrap */
+#define FOOTFALL_THREADS 0 /* 1: stand in for what makes threads, 2: the linker does that, by --wrap */
 #endif
 
 #if FOOTFALL_THREADS && defined(__x86_64__)
 #include <dlfcn.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
 
 enum { most_copies = 8192 };
 
@@ -26,6 +29,7 @@ enum { most_copies = 8192 };
 struct copy {
 	int64_t distance;
 	int thread; /* whose it is; 0: of one that begins, -1: nobody's */
+	int process; /* the thread's */
 	void *(*start)(void *);
 	void *arg;
 };
@@ -88,7 +92,8 @@ static int64_t make_copy(void)
 {
 	char *at;
 	if (S.on) {
-		int fd = open_file(S.name, O_RDWR);
+		/* A filter of system calls may kill who opens a file. */
+		int fd = prctl(PR_GET_SECCOMP) != 0 ? -1 : open_file(S.name, O_RDWR);
 		at = fd < 0 ? MAP_FAILED : map_copy(fd);
 		if (fd >= 0)
 			close_file(fd);
@@ -104,7 +109,7 @@ static int64_t make_copy(void)
 static int has_ended(const struct copy *c)
 {
 	int thread = __atomic_load_n(&c->thread, __ATOMIC_ACQUIRE);
-	return thread < 0 || (thread > 0 && syscall(SYS_tgkill, S.pid, thread, 0) < 0 && errno == ESRCH);
+	return thread < 0 || (thread > 0 && syscall(SYS_tgkill, c->process, thread, 0) < 0 && errno == ESRCH);
 }
 
 /* A copy for a thread that begins, NULL if there is none. Eight copies are looked
@@ -127,8 +132,10 @@ static struct copy *take_copy(void)
 			c = fresh;
 		}
 	}
-	if (c)
+	if (c) {
 		c->thread = 0;
+		c->process = S.pid;
+	}
 	pthread_mutex_unlock(&threads.lock);
 	errno = saved;
 	return c;
@@ -163,19 +170,29 @@ static void *begin_thread(void *p)
 }
 
 #if FOOTFALL_THREADS == 1
-#define CREATE pthread_create
+#define MAKES(name) name
 static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
 	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = (__typeof__(next))dlsym(RTLD_NEXT, "pthread_create");
 	return next ? next(thread, attr, start, arg) : EAGAIN;
 }
+
+static int create_clone(int (*start)(void *), void *stack, int flags, void *arg, void *parent, void *tls, void *child)
+{
+	int (*next)(int (*)(void *), void *, int, void *, ...) = (__typeof__(next))dlsym(RTLD_NEXT, "clone");
+	return next ? next(start, stack, flags, arg, parent, tls, child) : (errno = EAGAIN, -1);
+}
 #else
-#define CREATE __wrap_pthread_create
+#define MAKES(name) __wrap_##name
 #define create __real_pthread_create
+#define create_clone __real_clone
 int create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int create_clone(int (*)(void *), void *, int, void *, ...);
 #endif
 
-__attribute__((weak)) int CREATE(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+/* In the program pthread_create is this function, unless another one has been linked in
+ * its place: then threads have no copies. */
+__attribute__((used)) static int footfall_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
 	struct copy *c = threads.on ? take_copy() : NULL;
 	int result;
@@ -188,6 +205,118 @@ __attribute__((weak)) int CREATE(pthread_t *thread, const pthread_attr_t *attr, 
 		__atomic_store_n(&c->thread, -1, __ATOMIC_RELEASE);
 	return result;
 }
+
+__attribute__((weak, alias("footfall_create"))) int MAKES(pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+/* Of what the thread returns its joiner takes an int. */
+__attribute__((weak)) int MAKES(thrd_create)(pthread_t *thread, int (*start)(void *), void *arg)
+{
+	int result = footfall_create(thread, NULL, (void *(*)(void *))(void (*)(void))start, arg);
+	return result == 0 ? 0 : result == ENOMEM ? 3 : 2; /* thrd_success, _nomem, _error */
+}
+
+static int begin_clone(void *p)
+{
+	struct copy *c = p;
+	int (*start)(void *) = (int (*)(void *))(void (*)(void))c->start;
+	void *arg = c->arg;
+	c->process = syscall(SYS_getpid);
+	use_copy(c);
+	return start(arg);
+}
+
+/* What shares the memory and runs at the same time is a thread here. */
+__attribute__((weak)) int MAKES(clone)(int (*start)(void *), void *stack, int flags, void *arg, ...)
+{
+	struct copy *c = threads.on && (flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM ? take_copy() : NULL;
+	void *parent, *tls, *child;
+	va_list more;
+	int result;
+	va_start(more, arg);
+	parent = va_arg(more, void *);
+	tls = va_arg(more, void *);
+	child = va_arg(more, void *);
+	va_end(more);
+	if (!c)
+		return create_clone(start, stack, flags, arg, parent, tls, child);
+	c->start = (void *(*)(void *))(void (*)(void))start;
+	c->arg = arg;
+	result = create_clone(begin_clone, stack, flags, c, parent, tls, child);
+	if (result < 0)
+		__atomic_store_n(&c->thread, -1, __ATOMIC_RELEASE);
+	return result;
+}
+
+#if FOOTFALL_THREADS == 1
+/* What a thread is to do that the C library makes for a timer or a message (SIGEV_THREAD). They
+ * stay: nobody says when the last one has been made. */
+struct notification {
+	void (*function)(union sigval);
+	union sigval value;
+};
+
+static struct {
+	uint32_t n;
+	struct notification of[1024];
+} notifications;
+
+static void begin_notified(union sigval v)
+{
+	struct notification n = *(struct notification *)v.sival_ptr;
+	struct copy *c = take_copy();
+	if (c)
+		use_copy(c);
+	n.function(n.value);
+}
+
+/* Has the thread of an event begin here. */
+static const struct sigevent *notified(const struct sigevent *event, struct sigevent *ours)
+{
+	uint32_t i;
+	if (!threads.on || !event || event->sigev_notify != SIGEV_THREAD)
+		return event;
+	pthread_mutex_lock(&threads.lock);
+	for (i = 0; i < notifications.n; i++)
+		if (notifications.of[i].function == event->sigev_notify_function && notifications.of[i].value.sival_ptr == event->sigev_value.sival_ptr)
+			break;
+	if (i == notifications.n && i < sizeof notifications.of / sizeof *notifications.of) {
+		notifications.of[i].function = event->sigev_notify_function;
+		notifications.of[i].value = event->sigev_value;
+		notifications.n++;
+	}
+	pthread_mutex_unlock(&threads.lock);
+	if (i == sizeof notifications.of / sizeof *notifications.of) {
+		lost("too many different timers with threads ");
+		return event;
+	}
+	*ours = *event;
+	ours->sigev_notify_function = begin_notified;
+	ours->sigev_value.sival_ptr = &notifications.of[i];
+	return ours;
+}
+
+__attribute__((weak)) int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+	int (*next)(clockid_t, const struct sigevent *, timer_t *) = (__typeof__(next))dlsym(RTLD_NEXT, "timer_create");
+	struct sigevent ours;
+	return next ? next(clock, notified(event, &ours), timer) : (errno = EAGAIN, -1);
+}
+
+__attribute__((weak)) int mq_notify(int queue, const struct sigevent *event)
+{
+	int (*next)(int, const struct sigevent *) = (__typeof__(next))dlsym(RTLD_NEXT, "mq_notify");
+	struct sigevent ours;
+	return next ? next(queue, notified(event, &ours)) : (errno = ENOSYS, -1);
+}
+#endif
+
+/* See instrument/unlock.go. */
+#define TEXT(name) #name
+#define NAME(name) TEXT(name)
+__asm__(".pushsection footfall_threads,\"a\",%progbits\n.balign 4\n"
+        ".hidden __footfall_threads\n.weak __footfall_threads\n__footfall_threads:\n"
+        ".long " NAME(MAKES(pthread_create)) "-.\n.long footfall_create-.\n.popsection\n");
+extern char __footfall_threads[] __attribute__((weak, visibility("hidden")));
 
 /* In a child of fork: the copies are the parent's. */
 static void threads_forget(void)
@@ -205,6 +334,7 @@ static void threads_forget(void)
 static void threads_begin(int wanted)
 {
 	const struct block *b;
+	__asm__ volatile("" : : "r"(__footfall_threads)); /* linkers keep what is used */
 	for (b = next_block(NULL); wanted && b && (b->flags & 15) != 2; b = next_block(b))
 		;
 	threads.on = wanted && b;

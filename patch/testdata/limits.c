@@ -12,7 +12,7 @@ __attribute__((noinline)) int leaf(int x)
 
 int main(int argc, char **argv)
 {
-	struct rlimit small = {32 << 20, 32 << 20}, few = {3, 3};
+	struct rlimit small = {2 << 20, 2 << 20}, few = {3, 3};
 	char line[100];
 	if (argc != 2)
 		return 2;

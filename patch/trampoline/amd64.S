@@ -5,10 +5,14 @@
 # (patch/block.go makes it):
 #
 #   0x0000   header: address of the table of threads, 0: record nothing.
-#            A child made by fork finds zeros here (MADV_WIPEONFORK).
-#   0x1000   what footfall itself keeps there
-#   0x2000   this code
-#   0x4000   stubs, 48 bytes each; the site is a jump to one
+#            A child made by fork finds zeros here (MADV_WIPEONFORK), unless
+#            children are followed.
+#   0x1000   id of the process, as it sees itself. A child made by fork always
+#            finds 0, and puts the id of its first thread there: no system call
+#            tells that, which a filter of the program might not allow
+#   0x2000   what footfall itself keeps there
+#   0x3000   this code
+#   0x5000   stubs, 48 bytes each; the site is a jump to one
 #
 # A stub is one of these (patch/amd64.go writes them):
 #
@@ -23,7 +27,19 @@
 #   34  jmp  function
 #   40  which arguments are recorded      40  the same
 #
-# The left one sees the exit: because it calls the function, the return address
+# Where all exits of a function have room for a jump, these are sites, too, and nothing
+# is done to the stack; then its stub is the right one, with filters both (at 10 and at
+# 30 the same). The stub of an exit runs the instructions which it replaces:
+#
+#       pop  %rbx            what was before it
+#       push $id
+#       call exit_only
+#       lea  8(%rsp),%rsp
+#       ret                  or a jump
+#
+# The stack pointer is there what it was at the entry, so that A is the same.
+#
+# The left one sees the exit otherwise: because it calls the function, the return address
 # in A, the slot of the stack which had the caller's, is now 19 of the stub, and
 # the processor's prediction of returns stays balanced. The caller's return
 # address is kept at A + shadow.
@@ -35,6 +51,8 @@
 # The table: threads of 128 bytes, found by the thread's id, hashed. Only the
 # thread itself (with its signal handlers) writes, but for tail.
 
+        .set    HEADER, start - 0x3000
+        .set    PROCESS, start - 0x2000
         .set    threads, 1024
         .set    THREAD_ID, 0            # u32; 0: free; -1: its thread is muted
         .set    THREAD_MUTED, 4         # u32; the id of that
@@ -53,6 +71,9 @@
         .set    THREAD_ASKS, 96         # an address in its stack, if that is to be known
         .set    THREAD_POINTERS, 104    # steps by frame pointers
         .set    THREAD_TRACED, 112      # steps by traced callers
+# With filters:
+        .set    THREAD_AT, 80           # A of the last call
+        .set    THREAD_WHOLE, 88        # not 0: it records everything, and is filtered when read
 
 # Settings, before the table.
         .set    MAX_DEPTH, -64
@@ -72,16 +93,30 @@
         .set    NOTICES, -96            # u32; how many there were
         .set    PATIENCE, -104          # nanoseconds that a thread waits without a beat
         .set    STATE, -112             # address of r_state of the dynamic linker
+        .set    RINGS, -296             # address of the rings that are to be had, in turn: {ring, open calls}
+        .set    RINGS_GIVEN, -288       # how many there were
+        .set    RINGS_TAKEN, -280
+        .set    NO_RING, -272           # calls for which there was none
+        .set    NO_POINTER, -128        # calls by threads that have no thread pointer
+        .set    UNASKED, -120           # u32; not 0: the program filters its system calls
+        .set    READABLE, -256          # of the program: 8 pairs of address and size
         .set    UNANSWERED, -116        # u32; notices for whose answer nobody has waited to the end
 
         .set    EXIT, 0x80000000        # in an event's id
         .set    ROOT, 0x40000000        # in a stub's id; where chains are counted: it is a caller, too
         .set    ARGUMENTS, 0x20000000   # in a stub's id: it has a description of them
         .set    WORD, 0x10000000        # in an event's id: it is a word of the one before
-        .set    WORDS_SHIFT, 20         # in an event's id: how many words follow
+        .set    WORDS_SHIFT, 20         # in an event's id: how many words follow, 6 bits
         .set    ID, 0xfffff             # in both: which site
+        .set    SITES, 0x08000000       # in a stub's id: the function's exits are sites
+        .set    UNSEEN, 0x04000000      # in a stub's id: they are not seen
+        .set    WHOLE, 0x08000000       # in an entry's id: no filter was asked
+        .set    JUMP, 0x08000000        # in an exit's id: a jump to another site, a tail call
+        .set    NO_EXIT, 0x04000000     # in an event's id: of an entry, it has no exit of its own; of an exit, the call was left
         .set    WRITTEN, 1              # of frames
         .set    MUTED, 2
+        .set    JUMPED, 4               # and when is in the last word
+        .set    PENDING, 8              # where to has yet to be seen
 
         .text
 start:
@@ -96,16 +131,28 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
         .long   entry_arguments - start
         .long   entry_caller - start, exit_caller - start
         .long   notice - start, notice_end - start
+        .long   exit_only - start, exit_filtered_only - start
         .org    0x140
+
+# thread_id sets %eax to what is at %rax from the thread pointer on, or goes to \none if
+# there is no such pointer. It changes %rdx. Where all threads have one, or the processor
+# has no rdfsbase, that costs too much: then it is mov %fs:(%rax),%eax (patch/amd64.go).
+        .macro  thread_id none
+        rdfsbase %rdx
+        test    %rdx, %rdx
+        .byte   0x0f, 0x84              # jz
+        .long   \none - . - 4
+        mov     (%rdx,%rax), %eax
+        .endm
 
 # find_thread sets %rsi to the thread, or goes to \skip if nothing is to be
 # recorded. Changes %rax, %rcx, %rdx.
         .macro  find_thread skip
-        mov     start - 0x2000(%rip), %rsi
+        mov     HEADER(%rip), %rsi
         mov     tid_at(%rip), %rax
         test    %rsi, %rsi
         jz      \skip
-        mov     %fs:(%rax), %eax
+        thread_id 3f
         imul    $0x9E3779B1, %eax, %edx
         shr     $22, %edx
         shl     $7, %edx
@@ -118,6 +165,8 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
         test    %rsi, %rsi
         jz      \skip
         jmp     2b
+3:      lock incq NO_POINTER(%rsi)
+        jmp     \skip
         .previous
         .endm
 
@@ -180,44 +229,52 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
 
 entry:
         save
-        find_thread hijack
-        record  40(%rsp), 48(%rsp)
-hijack:
+        find_thread unrecorded_entry
+entry_found:
         lea     48(%rsp), %rcx
         mov     %rcx, %rax
         shr     $41, %rax               # the shadow is for stacks in 0x7e...-0x7f...
         cmp     $0x3f, %eax
-        jne     plain
-        mov     (%rcx), %rax
-        mov     %rax, %rdx              # in a stub: a tail call; its exit is ours too
+        jne     without_exit
+        mov     (%rcx), %rax            # in a stub: a tail call; its exit is ours too
+        mov     %rax, %rdx
         sub     ranges(%rip), %rdx
         cmp     ranges + 8(%rip), %rdx
-        jb      plain
+        jb      without_exit
         cmpl    $1, nranges(%rip)
         ja      more_ranges
-1:      mov     shadow(%rip), %rdx
+with_exit:
+        record  40(%rsp), 48(%rsp)
+hijack:
+        lea     48(%rsp), %rcx
+        mov     (%rcx), %rax
+        mov     shadow(%rip), %rdx
         mov     %rax, (%rcx,%rdx)
         done
 more_ranges:
-        lea     ranges(%rip), %rsi
-        mov     nranges(%rip), %ecx
-2:      mov     %rax, %rdx
-        sub     (%rsi), %rdx
-        cmp     8(%rsi), %rdx
-        jb      plain
-        add     $16, %rsi
-        dec     %ecx
-        jnz     2b
-        lea     48(%rsp), %rcx
-        jmp     1b
+        call    in_stubs
+        jnc     with_exit
+without_exit:
+        record  40(%rsp), 48(%rsp), NO_EXIT
 plain:
         addq    $20, 32(%rsp)           # to 30 of the stub
         done
+unrecorded_entry:
+        lea     48(%rsp), %rcx
+        mov     %rcx, %rax
+        shr     $41, %rax
+        cmp     $0x3f, %eax
+        jne     plain
+        mov     (%rcx), %rax
+        call    in_stubs
+        jc      plain
+        jmp     hijack
 
         .p2align 4
 exit:
         save
         find_thread restore
+exit_found:
         record  40(%rsp), 40(%rsp), EXIT
 restore:
         lea     40(%rsp), %rcx
@@ -232,6 +289,14 @@ entry_only:
         find_thread nothing
         record  40(%rsp), 48(%rsp)
 nothing:
+        done
+
+        .p2align 4
+exit_only:
+        save
+        find_thread nothing
+exit_only_found:
+        record  40(%rsp), 48(%rsp), EXIT
         done
 
         .p2align 4
@@ -255,15 +320,21 @@ probe:
         je      9f
         test    %ecx, %ecx
         jnz     1f
+        mov     %eax, %edi              # it is muted until it has a ring
         mov     %eax, %ecx
+        shl     $32, %rcx
+        mov     $0xffffffff, %eax
+        or      %rax, %rcx
         xor     %eax, %eax
-        lock cmpxchg %ecx, (%rsi,%rdx)
+        lock cmpxchg %rcx, (%rsi,%rdx)
         je      2f
+        mov     %eax, %ecx
+        mov     %edi, %eax
+        mov     $threads, %edi          # from here on anew
         cmp     %ecx, %eax              # a signal handler of this thread was faster
         je      9f
-        mov     %ecx, %eax
 1:      cmp     %eax, THREAD_MUTED(%rsi,%rdx)
-        je      3f
+        je      5f
         add     $128, %edx
         and     $(threads * 128 - 1), %edx
         dec     %edi
@@ -272,14 +343,43 @@ probe:
 3:      xor     %esi, %esi
         pop     %rdi
         ret
-2:      push    %r11
-        mov     $39, %eax               # getpid
-        syscall
-        mov     %eax, THREAD_PID(%rsi,%rdx)
-        pop     %r11
+5:      cmpq    $0, THREAD_RING(%rsi,%rdx)
+        jne     3b
+        lock incq NO_RING(%rsi)         # footfall has yet to map more
+        jmp     3b
+2:      mov     PROCESS(%rip), %eax
+        test    %eax, %eax
+        jnz     4f
+        mov     %edi, PROCESS(%rip)     # the thread that fork has made
+        mov     %edi, %eax
+4:      mov     %eax, THREAD_PID(%rsi,%rdx)
+        cmpq    $0, THREAD_RING(%rsi,%rdx)
+        jne     2f
+        push    %rbx
+        push    %rdi
+        mov     RINGS_TAKEN(%rsi), %rax
+1:      cmp     RINGS_GIVEN(%rsi), %rax
+        jae     4f
+        mov     %eax, %edi
+        and     $(threads - 1), %edi
+        shl     $4, %rdi
+        add     RINGS(%rsi), %rdi
+        mov     (%rdi), %rcx
+        mov     8(%rdi), %rdi
+        lea     1(%rax), %rbx
+        lock cmpxchg %rbx, RINGS_TAKEN(%rsi)
+        jne     1b
+        mov     %rdi, THREAD_FRAMES(%rsi,%rdx)
+        mov     %rcx, THREAD_RING(%rsi,%rdx)
+        pop     %rdi
+        pop     %rbx
+2:      mov     %rdi, (%rsi,%rdx)       # id, and muted no more
 9:      add     %rdx, %rsi
         pop     %rdi
         ret
+4:      pop     %rdi
+        pop     %rbx
+        jmp     5b
 
 # write writes the event of time %rax, id %r9d and A %r8; where the id says so
 # with the arguments of the frame %rdi. Changes %rcx, %rdx, %r9.
@@ -406,7 +506,7 @@ write_arguments:
         shl     $4, %rcx
         add     THREAD_RING(%rsi), %rcx
         shl     $WORDS_SHIFT, %ebx
-        and     $(ID | ROOT), %r9d
+        and     $(ID | ROOT | NO_EXIT | WHOLE), %r9d
         or      %ebx, %r9d
         mov     %r9d, 8(%rcx)
         mov     %r8d, 12(%rcx)
@@ -507,14 +607,47 @@ floats: movq    %xmm0, (%r12)
         movq    %xmm7, (%r12)
         ret
 
-# string writes the string at %r13 to %r12, which it moves. The kernel copies it,
-# from this process to itself: a pointer to nowhere is an error there, and no
-# signal here. It is asked for the rest of a page and the next one apart.
+# string writes the string at %r13 to %r12, which it moves. What is in the program itself
+# can be read. Else the kernel copies it, from this process to itself: a pointer to
+# nowhere is an error there, and no signal here. It is asked for the rest of a page and
+# the next one apart; and not at all where that is known to be forbidden.
 string:
         xor     %edx, %edx
         test    %r13, %r13
         jz      4f
+        mov     HEADER(%rip), %rax
+        test    %rax, %rax
+        jz      4f
+        mov     $8, %ecx
+        push    %rsi
+        lea     READABLE(%rax), %rsi
+7:      mov     %r13, %rdx
+        sub     (%rsi), %rdx
+        cmp     8(%rsi), %rdx
+        jb      8f
+        add     $16, %rsi
+        dec     %ecx
+        jnz     7b
+        pop     %rsi
+        xor     %edx, %edx
+        cmpl    $0, UNASKED(%rax)
+        jne     4f
+        jmp     9f
+8:      mov     8(%rsi), %rcx           # from there up to the end
+        sub     %rdx, %rcx
+        mov     $STRING_SIZE, %eax
+        cmp     %rcx, %rax
+        cmova   %rcx, %rax
+        mov     %rax, %rcx
         push    %rdi
+        mov     %r13, %rsi
+        lea     8(%r12), %rdi
+        rep movsb
+        pop     %rdi
+        pop     %rsi
+        xor     %edx, %edx
+        jmp     3f
+9:      push    %rdi
         push    %rsi
         push    %r11
         sub     $48, %rsp
@@ -535,14 +668,11 @@ string:
         sub     %eax, %ecx
         mov     %rcx, 40(%rsp)
         xor     %eax, %eax
-        mov     start - 0x2000(%rip), %rdi
+        mov     HEADER(%rip), %rdi
         test    %rdi, %rdi
         jz      2f
-        mov     PID(%rdi), %edi
-        cmpq    $0, tid_at(%rip)
-        je      1f
-        mov     THREAD_ID(%rsi), %edi   # in a child that of the child
-1:      mov     %rsp, %rsi
+        mov     THREAD_PID(%rsi), %edi
+        mov     %rsp, %rsi
         mov     $1, %edx
         lea     16(%rsp), %r10
         mov     $2, %r8d
@@ -594,24 +724,61 @@ in_stubs:
 # With filters each thread has a stack of its open calls, frames of 32 bytes:
 # A u64, time u64, id u32, flags u32; from 0x8000 on 512 bytes for the arguments
 # of each. What lies at or below the A of a new call
-# was left by longjmp or an exception. In a handler of a signal depth and
+# was left by longjmp or an exception: its exit is written now. In a handler of a signal depth and
 # frames are as they were when it returns.
+#
+# All this is so on one stack. A thread that goes to another one, of a coroutine or of
+# signals, records everything from then on: which call is within which is found out by
+# who reads that. It goes there if A is far from what is known of the stack, or if a call
+# returns that seemed to have been left.
+#
+# A call that ends by a jump to another site goes on, as its caller's, until that one
+# ends, if the next event is the entry there. Else it ended when it jumped.
+        .set    NEAR, 0x4000
+
+# on_this_stack goes to \not if A, %r8, is not near the calls of the frames %rdi, of
+# which there are %rcx. Changes %rax, %rdx, %r10.
+        .macro  on_this_stack not
+        mov     %rcx, %rax
+        shl     $5, %rax
+        mov     -32(%rdi,%rax), %rax
+        mov     THREAD_AT(%rsi), %rdx
+        cmp     %rdx, %rax
+        cmova   %rdx, %rax
+        sub     $NEAR, %rax             # from there
+        mov     (%rdi), %rdx
+        add     $NEAR, %rdx
+        sub     %rax, %rdx
+        mov     %r8, %r10
+        sub     %rax, %r10
+        cmp     %rdx, %r10
+        ja      \not
+        .endm
+
         .p2align 4
 entry_filtered:
         save
         find_thread plain
+        cmpl    $0, THREAD_WHOLE(%rsi)
+        jne     entry_whole
         push    %rdi
         push    %r8
         push    %r9
         push    %r10
         lea     80(%rsp), %r8           # A
-        mov     start - 0x2000(%rip), %r9
+        mov     HEADER(%rip), %r9
         test    %r9, %r9
         jz      unrecorded
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+        test    %rcx, %rcx
+        jz      1f
+        on_this_stack other_stack
+        call    settle_jump
+1:      mov     %r8, THREAD_AT(%rsi)
         mov     (%r8), %rax
         call    in_stubs
         sbb     %r10d, %r10d            # not 0: a tail call, its caller's frame is at A
-        mov     THREAD_FRAMES(%rsi), %rdi
         mov     THREAD_DEPTH(%rsi), %rcx
 1:      test    %rcx, %rcx
         jz      2f
@@ -622,7 +789,10 @@ entry_filtered:
         jb      3f
         test    %r10d, %r10d
         jnz     2f
-3:      dec     %rcx
+        testl   $JUMPED, -12(%rdi,%rax)
+        jnz     2f
+3:      call    left_frame
+        dec     %rcx
         jmp     1b
 2:      mov     %rcx, THREAD_DEPTH(%rsi)
         test    %rcx, %rcx
@@ -638,13 +808,17 @@ entry_filtered:
         jnz     unrecorded
 5:      cmp     MAX_DEPTH(%r9), %rcx
         jae     unrecorded
+        testl   $SITES, 72(%rsp)
+        jnz     7f
+        testl   $UNSEEN, 72(%rsp)
+        jnz     unreturned
         mov     %r8, %rax
         shr     $41, %rax
         cmp     $0x3f, %eax
-        jne     unreturned
+        jne     other_stack
         test    %r10d, %r10d
         jnz     unreturned
-        xor     %r10d, %r10d            # flags of the frame
+7:      xor     %r10d, %r10d            # flags of the frame
         test    %rcx, %rcx
         jnz     6f
         cmpq    $1, PERIOD(%r9)
@@ -664,7 +838,15 @@ entry_filtered:
         mov     %rcx, THREAD_DEPTH(%rsi)
         mov     %r8, (%rdi)             # a handler may just have been here
         mov     72(%rsp), %eax
-        mov     %eax, 16(%rdi)
+        and     $~SITES, %eax
+        cmp     $1, %rcx
+        jbe     1f
+        testl   $JUMPED, 20 - 32(%rdi)
+        jz      1f
+        cmp     %r8, -32(%rdi)
+        jne     1f
+        or      $NO_EXIT, %eax          # within the one that jumped here
+1:      mov     %eax, 16(%rdi)
         test    $ARGUMENTS, %eax
         jnz     frame_arguments
 captured:
@@ -682,10 +864,12 @@ captured:
         call    write
         jmp     9f
 8:      mov     %r10d, 20(%rdi)
-9:      mov     shadow(%rip), %rdx
+9:      testl   $SITES, 72(%rsp)
+        jnz     1f
+        mov     shadow(%rip), %rdx
         mov     (%r8), %rax
         mov     %rax, (%r8,%rdx)
-        pop     %r10
+1:      pop     %r10
         pop     %r9
         pop     %r8
         pop     %rdi
@@ -715,8 +899,9 @@ frame_arguments:
         pop     %r9
         pop     %r8
         jmp     captured
-# A call whose end is not seen, on another stack or by a tail call.
+# A tail call, whose end is that of its caller, or a function whose exits are not seen.
 unreturned:
+        orl     $NO_EXIT, 72(%rsp)
         cmpq    $0, MIN_TIME(%r9)
         jne     unrecorded
         testl   $ARGUMENTS, 72(%rsp)
@@ -737,69 +922,280 @@ unrecorded:
         pop     %rdi
         jmp     plain
 
-        .p2align 4
-exit_filtered:
-        save
-        find_thread restore
+# On another stack.
+other_stack:
+        call    record_whole
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+entry_whole:
+        mov     40(%rsp), %eax
+        orl     $WHOLE, 40(%rsp)
+        test    $ARGUMENTS, %eax
+        jnz     1f
+        test    $(SITES | UNSEEN), %eax
+        jz      entry_found
+        record  40(%rsp), 48(%rsp)
+        jmp     plain
+1:      push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        test    $(SITES | UNSEEN), %eax
+        jnz     4f
+        lea     80(%rsp), %rcx
+        mov     %rcx, %rax
+        shr     $41, %rax
+        cmp     $0x3f, %eax
+        jne     2f
+        mov     (%rcx), %rax
+        call    in_stubs
+        jnc     3f
+2:      orl     $NO_EXIT, 72(%rsp)
+3:      mov     %rsp, %rdi
+        call    record_arguments
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        testl   $NO_EXIT, 40(%rsp)
+        jz      hijack
+        jmp     plain
+4:      mov     %rsp, %rdi
+        call    record_arguments
+        jmp     unrecorded
+
+# record_whole has the thread record everything from here on. The calls that are open
+# and not written come first. Changes %rax, %rcx, %rdx, %rdi, %r8, %r9.
+record_whole:
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+1:      test    %rcx, %rcx
+        jz      3f
+        testl   $(WRITTEN | MUTED), 20(%rdi)
+        jnz     2f
+        orl     $WRITTEN, 20(%rdi)
+        mov     8(%rdi), %rax
+        mov     16(%rdi), %r9d
+        or      $WHOLE, %r9d
+        mov     (%rdi), %r8
+        push    %rcx
+        call    write
+        pop     %rcx
+2:      add     $32, %rdi
+        dec     %rcx
+        jmp     1b
+3:      movl    $1, THREAD_WHOLE(%rsi)
+        ret
+
+# left_frame ends the innermost frame, of number %rcx, which was left. Changes %rax,
+# %rdx.
+left_frame:
         push    %rdi
         push    %r8
         push    %r9
         push    %r10
-        lea     72(%rsp), %r8           # A
-        mov     THREAD_FRAMES(%rsi), %rdi
-        mov     THREAD_DEPTH(%rsi), %rcx
-1:      test    %rcx, %rcx
-        jz      8f
-        mov     %rcx, %rax
-        shl     $5, %rax
-        cmp     %r8, -32(%rdi,%rax)
-        ja      8f
-        je      2f
-        dec     %rcx
-        jmp     1b
-2:      lea     -32(%rdi,%rax), %r10
-        testl   $MUTED, 20(%r10)
-        jnz     7f
         rdtsc
         shl     $32, %rdx
         or      %rdx, %rax
+        mov     $NO_EXIT, %r8d
+        call    end_frame
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        ret
+
+# end_frame ends the innermost frame, of number %rcx, at time %rax: the exit is written,
+# with the flag %r8d, if the entry is, or both if it took long enough. Changes %rdx,
+# %rdi, %r8, %r9, %r10.
+end_frame:
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     %rcx, %r10
+        shl     $5, %r10
+        lea     -32(%rdi,%r10), %r10
+        testl   $MUTED, 20(%r10)
+        jnz     4f
         testl   $WRITTEN, 20(%r10)
-        jnz     5f
-        mov     start - 0x2000(%rip), %rdx
+        jnz     3f
+        mov     HEADER(%rip), %rdx
         test    %rdx, %rdx
-        jz      7f
+        jz      4f
         mov     %rax, %r9
         sub     8(%r10), %r9
         cmp     MIN_TIME(%rdx), %r9
-        jb      7f
+        jb      4f
         push    %rax                    # long enough: those above come first
         push    %r8
         push    %rcx
-3:      testl   $(WRITTEN | MUTED), 20(%rdi)
-        jnz     4f
+1:      testl   $(WRITTEN | MUTED), 20(%rdi)
+        jnz     2f
         orl     $WRITTEN, 20(%rdi)
         mov     8(%rdi), %rax
         mov     16(%rdi), %r9d
         mov     (%rdi), %r8
         call    write
-4:      add     $32, %rdi
+2:      add     $32, %rdi
         cmp     %r10, %rdi
-        jbe     3b
+        jbe     1b
         pop     %rcx
         pop     %r8
         pop     %rax
-5:      mov     16(%r10), %r9d
+3:      mov     16(%r10), %r9d
+        and     $~NO_EXIT, %r9d
         or      $EXIT, %r9d
+        or      %r8d, %r9d
+        mov     (%r10), %r8
         push    %rcx
         call    write
         pop     %rcx
-7:      dec     %rcx
-8:      mov     %rcx, THREAD_DEPTH(%rsi)
-        pop     %r10
+4:      andl    $~(JUMPED | PENDING), 20(%r10)
+        ret
+
+# leave ends the call whose return address is at %r8, of the stub's id %r9d, and those
+# within, which have been left. %eax: 0 if it has no frame. Changes %rcx, %rdx, %rdi,
+# %r8, %r9, %r10.
+leave:
+        mov     THREAD_FRAMES(%rsi), %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+        test    %rcx, %rcx
+        jz      5f
+        on_this_stack 4f
+        mov     %r8, THREAD_AT(%rsi)
+        call    settle_jump
+1:      test    %rcx, %rcx
+        jz      5f
+        mov     %rcx, %rax
+        shl     $5, %rax
+        cmp     %r8, -32(%rdi,%rax)
+        ja      5f
+        je      2f
+        call    left_frame
+        dec     %rcx
+        jmp     1b
+2:      lea     -32(%rdi,%rax), %r10
+        mov     16(%r10), %eax
+        xor     %r9d, %eax
+        test    $ID, %eax
+        jnz     6f                      # of a call that was not recorded; this one jumped to it
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        test    $JUMP, %r9d
+        jnz     7f
+        push    %r8
+        xor     %r8d, %r8d
+        call    end_frame
+        pop     %r8
+        dec     %rcx
+        call    end_jumped
+        mov     %rcx, THREAD_DEPTH(%rsi)
+        mov     $1, %eax
+        ret
+6:      rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        call    end_jumped
+        jmp     5f
+7:      mov     %rax, 24(%r10)
+        orl     $(JUMPED | PENDING), 20(%r10)
+        mov     %rcx, THREAD_DEPTH(%rsi)
+        mov     $1, %eax
+        ret
+4:      call    record_whole
+        xor     %eax, %eax
+        ret
+5:      mov     %rcx, THREAD_DEPTH(%rsi)
+        xor     %eax, %eax
+        ret
+
+# settle_jump ends the innermost frame, of number %rcx, if it has ended by a jump and
+# what comes next, at %r8, is not what it jumped to; and those that had jumped there.
+# Changes %rax, %rcx, %rdx, %r10.
+settle_jump:
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        lea     -32(%rdi,%rdx), %r10
+        testl   $PENDING, 20(%r10)
+        jz      1f
+        andl    $~PENDING, 20(%r10)
+        cmp     %r8, (%r10)
+        je      1f
+        push    %r8
+        mov     24(%r10), %rax
+        mov     (%r10), %r8
+        call    end_jumped
+        pop     %r8
+        mov     %rcx, THREAD_DEPTH(%rsi)
+1:      ret
+
+# end_jumped ends at time %rax what has ended by a jump at %r8, of the innermost frames,
+# of which there are %rcx. Changes %rcx, %rdx, %r10.
+end_jumped:
+        push    %rdi
+        push    %r9
+        mov     THREAD_FRAMES(%rsi), %rdi
+1:      test    %rcx, %rcx
+        jz      2f
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        testl   $JUMPED, -12(%rdi,%rdx)
+        jz      2f
+        cmp     %r8, -32(%rdi,%rdx)
+        jne     2f
+        push    %rdi
+        push    %r8
+        xor     %r8d, %r8d
+        call    end_frame
+        pop     %r8
+        pop     %rdi
+        dec     %rcx
+        jmp     1b
+2:      pop     %r9
+        pop     %rdi
+        ret
+
+        .p2align 4
+exit_filtered:
+        save
+        find_thread restore
+        cmpl    $0, THREAD_WHOLE(%rsi)
+        jne     exit_found
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        lea     72(%rsp), %r8           # A
+        mov     (%r8), %r9d             # which has the id
+        call    leave
+        test    %eax, %eax
+        jnz     1f
+        call    record_whole            # it seemed to have been left
+1:      pop     %r10
         pop     %r9
         pop     %r8
         pop     %rdi
         jmp     restore
+
+        .p2align 4
+exit_filtered_only:
+        save
+        find_thread nothing
+        cmpl    $0, THREAD_WHOLE(%rsi)
+        jne     exit_only_found
+        push    %rdi
+        push    %r8
+        push    %r9
+        push    %r10
+        mov     72(%rsp), %r9d
+        lea     80(%rsp), %r8           # A
+        call    leave
+        pop     %r10
+        pop     %r9
+        pop     %r8
+        pop     %rdi
+        done
 
 # chain counts the chain of return addresses. The ring's memory is a hash table
 # of chains: count u64, number of addresses u32 (0: free, -1: being written),
@@ -860,7 +1256,7 @@ chain:
         push    %r13
         sub     $256, %rsp              # addresses
         lea     48 + 64 + 256(%rsp), %r8
-        mov     start - 0x2000(%rip), %rdi
+        mov     HEADER(%rip), %rdi
         test    %rdi, %rdi
         jz      chain_done
         incq    THREAD_HEAD(%rsi)
@@ -1160,10 +1556,9 @@ exit_caller:
 # its list of libraries changes. Afterwards it tells footfall, and waits until that
 # has looked, before the linker goes on to constructors: with a limit, and not again
 # until footfall has answered once more, so that a footfall that was stopped or killed
-# does no harm. Children, of fork and of vfork, have another id than PID.
+# does no harm. Children made by fork have another id than PID.
         .set    CONSISTENT, 0           # RT_CONSISTENT of <link.h>
         .set    EXTENSIONS, 3
-        .set    SYS_getpid, 39
         .set    SYS_futex, 202
         .set    SYS_clock_gettime, 228
         .set    CLOCK_MONOTONIC, 1
@@ -1184,14 +1579,13 @@ notice:
         push    %r13
         push    %r14
         sub     $16, %rsp               # struct timespec
-        mov     start - 0x2000(%rip), %rbx
+        mov     HEADER(%rip), %rbx
         test    %rbx, %rbx
         jz      9f
         mov     STATE(%rbx), %rax
         cmpl    $CONSISTENT, (%rax)
         jne     9f
-        mov     $SYS_getpid, %eax
-        syscall
+        mov     PROCESS(%rip), %eax
         cmp     PID(%rbx), %eax
         jne     9f
         mov     $1, %r12d               # the number of this notice

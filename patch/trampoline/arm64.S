@@ -54,6 +54,11 @@
         .set    THREAD_ASKS, 96         // an address in its stack, if that is to be known
         .set    THREAD_POINTERS, 104    // steps by frame pointers
         .set    THREAD_TRACED, 112      // steps by traced callers
+        .set    HEADER, 0x3000          // before this code
+        .set    PROCESS, 0x2000
+        .set    NO_POINTER, -128        // calls by threads that have no thread pointer
+        .set    THREAD_AT, 80           // with filters: A of the last call
+        .set    THREAD_WHOLE, 88        // not 0: it records everything
         .set    UNANSWERED, -116        // u32; here and below: before the table, as in amd64.S
         .set    STATE, -112
         .set    PATIENCE, -104
@@ -76,7 +81,9 @@
         .set    ROOT, 30                // bit of a stub's id
         .set    ARGUMENTS, 29           // bit of it: there is a description of them
         .set    WORD, 0x10000000        // in an event's id: it is a word of the one before
-        .set    WORDS_SHIFT, 20         // in an event's id: how many words follow
+        .set    NO_EXIT, 0x04000000     // in an event's id, as in amd64.S
+        .set    WHOLE, 0x08000000
+        .set    WORDS_SHIFT, 20         // in an event's id: how many words follow, 6 bits
         .set    WRITTEN, 0              // bits of frames
         .set    MUTED, 1
         .set    FRAME, 64
@@ -115,10 +122,11 @@ sve:    .quad   0                       // not 0: the processor has it
 // recorded. Changes x0, x2, x3, x4, x16, x17.
         .macro  find_thread skip
         adr     x16, start
-        sub     x17, x16, #0x2000
+        sub     x17, x16, #HEADER
         ldr     x17, [x17]
         cbz     x17, \skip
         mrs     x0, tpidr_el0
+        cbz     x0, 3f
         ldr     x1, [x16, #tid_at - start]
         ldr     w0, [x0, x1]
         mov     w1, #0x79b1
@@ -137,6 +145,9 @@ sve:    .quad   0                       // not 0: the processor has it
         mov     x30, x4
         cbz     x1, \skip
         b       2b
+3:      sub     x1, x17, #-NO_POINTER
+        increment x1
+        b       \skip
         .previous
         .endm
 
@@ -194,38 +205,51 @@ sve:    .quad   0                       // not 0: the processor has it
         ret
         .endm
 
-entry:
-        save
-        find_thread hijack
-        record  ENTRY_ID
-hijack:
+// seen goes to \not if the exit of a call is not seen by itself: on other stacks, and of
+// tail calls, whose exit is that of their caller. Changes x0, x2, x3, x4, x16, x17.
+        .macro  seen not
         adr     x16, start
         add     x2, sp, #FRAME
         ldp     x3, x4, [x16, #stacks - start]
         sub     x3, x2, x3
         cmp     x3, x4
-        b.hs    plain
+        b.hs    \not
         ldr     x0, [sp, #RETURN]
         ldr     w3, [x16, #nranges - start]
         add     x4, x16, #ranges - start
-1:      ldp     x17, x1, [x4], #16
-        sub     x17, x0, x17            // in a stub: a tail call; its exit is ours too
-        cmp     x17, x1
-        b.lo    plain
+8:      ldp     x17, x2, [x4], #16
+        sub     x17, x0, x17            // in a stub: a tail call
+        cmp     x17, x2
+        b.lo    \not
         subs    w3, w3, #1
-        b.ne    1b
-        ldr     x1, [x16, #shadow - start]
+        b.ne    8b
+        .endm
+
+entry:
+        save
+        find_thread 6f
+        seen    7f
+        record  ENTRY_ID
+hijack:
+        add     x2, sp, #FRAME
+        ldr     x0, [sp, #RETURN]
+        ldr     x1, shadow
         str     x0, [x2, x1]
         mov     x16, #1                 // the stub calls the function
         done
 plain:
         mov     x16, #0                 // it goes there
         done
+6:      seen    plain
+        b       hijack
+7:      record  ENTRY_ID, NO_EXIT
+        b       plain
 
         .p2align 4
 exit:
         save
         find_thread restore
+exit_found:
         record  EXIT_ID, EXIT
 restore:
         ldr     x16, shadow
@@ -333,19 +357,22 @@ entry_arguments:
         restore_more
         done
 
-// record_arguments writes the event of a call of id w4 with its arguments. x10 is the
-// table, x5 is A; save and save_more have the registers of the caller below it.
+// record_arguments writes the event of a call of id w4 with its arguments; record_flagged
+// with the flags w6 besides. x10 is the table, x5 is A; save and save_more have the registers of the caller below it.
 //
 //   A - 128 ... -112   x5, x6, x7
 //   A - 40 ... -8      x0, x1, x2, x3, x4
 //   A                  the arguments that have no register
 //
-// Changes x0, x2, x3, x11, x16, x17.
+// Changes x0, x2, x3, x6, x11, x16, x17.
 record_arguments:
+        mov     w6, #0
+record_flagged:
         str     x30, [sp, #-16]!
         sub     sp, sp, #BUFFER
         mov     x11, sp
         bl      capture
+        orr     w4, w4, w6
         mrs     x0, cntvct_el0
         bl      write_arguments
         add     sp, sp, #BUFFER
@@ -388,7 +415,8 @@ write_arguments:
         b       2b
 3:      and     w3, w3, w16
         add     x3, x17, x3, lsl #4
-        and     w14, w4, #1 << ROOT
+        mov     w14, #1 << ROOT | NO_EXIT | WHOLE
+        and     w14, w4, w14
         bfi     w14, w4, #0, #WORDS_SHIFT
         orr     w14, w14, w12, lsl #WORDS_SHIFT
         stp     w14, w5, [x3, #8]
@@ -420,7 +448,7 @@ write_arguments:
 //   FLOAT    d0 to d7
 //
 // x5 and x10 are as for record_arguments. Changes x0, x2, x3, x16, x17.
-        .set    RECORDS, 0x304000 - 0x2000
+        .set    RECORDS, 0x305000 - 0x3000
         .set    RECORD, 40
         .set    DESCRIPTION, 32
         .set    VALUE, 0x10
@@ -479,7 +507,6 @@ floats:
 // from this process to itself: a pointer to nowhere is an error there, and no
 // signal here. It is asked for the rest of a page and the next one apart. x1 is the
 // thread, x10 the table. Changes x0, x2, x3, x16, x17.
-        .set    SYS_getpid, 172
         .set    SYS_process_vm_readv, 270
 string:
         mov     x2, #0
@@ -500,11 +527,8 @@ string:
         add     x2, x14, x0
         sub     x3, x3, x0
         stp     x2, x3, [sp, #32]       // and from
-        ldur    w0, [x10, #PID]
-        ldr     x2, tid_at
-        cbz     x2, 1f
-        ldr     w0, [x1]                // in a child that of the child
-1:      mov     x1, sp
+        ldr     w0, [x1, #THREAD_PID]
+        mov     x1, sp
         mov     x2, #1
         add     x3, sp, #16
         mov     x4, #2
@@ -569,15 +593,34 @@ kernel:
         ret
 
 // With filters each thread has a stack of its open calls, frames of 32 bytes as
-// amd64.S has them: A u64, time u64, id u32, flags u32.
+// amd64.S has them: A u64, time u64, id u32, flags u32. A thread that goes to another
+// stack records everything from then on.
+        .set    NEAR, 0x4000
         .p2align 4
 entry_filtered:
         save
         find_thread plain
+        ldr     x0, [x1, #THREAD_WHOLE]
+        cbnz    x0, entry_whole
         save_more
         mov     x10, x17
         add     x5, sp, #MORE + FRAME   // A
         ldr     x6, [sp, #MORE + RETURN]
+        ldp     x7, x8, [x1, #THREAD_FRAMES]
+        cbz     x8, 1f
+        add     x0, x7, x8, lsl #5
+        ldur    x0, [x0, #-32]
+        ldr     x2, [x1, #THREAD_AT]
+        cmp     x0, x2
+        csel    x0, x0, x2, ls
+        sub     x0, x0, #NEAR           // from there
+        ldr     x2, [x7]
+        add     x2, x2, #NEAR
+        sub     x2, x2, x0
+        sub     x0, x5, x0
+        cmp     x0, x2
+        b.hi    other_stack
+1:      str     x5, [x1, #THREAD_AT]
         adr     x16, start
         mov     w9, #1                  // a tail call, its caller's frame is at A
         ldr     w3, [x16, #nranges - start]
@@ -598,7 +641,9 @@ entry_filtered:
         b.hi    5f
         b.lo    4f
         cbnz    w9, 5f
-4:      sub     x8, x8, #1
+4:      bl      left_frame
+        sub     x8, x8, #1
+        ldr     w4, [x30, #ENTRY_ID]
         b       3b
 5:      str     x8, [x1, #THREAD_DEPTH]
         cbnz    x8, 6f
@@ -611,10 +656,11 @@ entry_filtered:
 7:      ldur    x2, [x10, #MAX_DEPTH]
         cmp     x8, x2
         b.hs    unrecorded
+        adr     x16, start
         ldp     x2, x3, [x16, #stacks - start]
         sub     x2, x5, x2
         cmp     x2, x3
-        b.hs    unreturned
+        b.hs    other_stack
         cbnz    w9, unreturned          // else w9 is from here on the flags of the frame
         cbnz    x8, 8f
         ldur    x2, [x10, #PERIOD]
@@ -668,66 +714,160 @@ multiplier:
         .long   747796405
 addend:
         .long   -1403630843
-// A call whose end is not seen, on another stack or by a tail call.
+// A tail call: its end is that of its caller.
 unreturned:
+        mov     w6, #NO_EXIT
         ldur    x2, [x10, #MIN_TIME]
         cbnz    x2, unrecorded
         tbz     w4, #ARGUMENTS, 1f
-        bl      record_arguments
+        bl      record_flagged
         b       unrecorded
-1:      mrs     x0, cntvct_el0
+1:      orr     w4, w4, w6
+        mrs     x0, cntvct_el0
         bl      write
 unrecorded:
         restore_more
         b       plain
 
-        .p2align 4
-exit_filtered:
-        save
-        find_thread restore
-        save_more
-        mov     x10, x17
+// On another stack.
+other_stack:
+        bl      record_whole
+        mov     x17, x10
+        restore_more
+entry_whole:
+        ldr     w0, [x30, #ENTRY_ID]
+        tbnz    w0, #ARGUMENTS, 3f
+        seen    2f
+        record  ENTRY_ID, WHOLE
+        b       hijack
+2:      record  ENTRY_ID, WHOLE | NO_EXIT
+        b       plain
+3:      seen    4f
+        mov     w0, #WHOLE
+        b       5f
+4:      mov     w0, #WHOLE | NO_EXIT
+5:      save_more
+        mov     w6, w0
+        adr     x16, start
+        sub     x17, x16, #HEADER
+        ldr     x10, [x17]
+        cbz     x10, 6f
         add     x5, sp, #MORE + FRAME   // A
+        ldr     w4, [x30, #ENTRY_ID]
+        bl      record_flagged
+6:      tst     w6, #NO_EXIT
+        restore_more
+        b.ne    plain
+        b       hijack
+
+// record_whole has the thread record everything from here on. The calls that are open
+// and not written come first. Changes x0, x2 to x5, x7, x8, x11, x16, x17.
+record_whole:
+        str     x30, [sp, #-16]!
         ldp     x7, x8, [x1, #THREAD_FRAMES]
-1:      cbz     x8, 6f
-        add     x6, x7, x8, lsl #5
-        sub     x6, x6, #32
-        ldr     x2, [x6]
-        cmp     x2, x5
-        b.hi    6f
-        b.eq    2f
+1:      cbz     x8, 3f
+        ldr     w2, [x7, #20]
+        tst     w2, #1 << WRITTEN | 1 << MUTED
+        b.ne    2f
+        orr     w2, w2, #1 << WRITTEN
+        str     w2, [x7, #20]
+        ldr     x0, [x7, #8]
+        ldr     w4, [x7, #16]
+        orr     w4, w4, #WHOLE
+        ldr     x5, [x7]
+        bl      write
+2:      add     x7, x7, #32
         sub     x8, x8, #1
         b       1b
-2:      ldr     w2, [x6, #20]
-        tbnz    w2, #MUTED, 5f
+3:      mov     x0, #1
+        str     x0, [x1, #THREAD_WHOLE]
+        ldr     x30, [sp], #16
+        ret
+
+// left_frame ends the innermost frame, of number x8, which was left. x7 is where frames
+// are. Changes x0, x2, x3, x4, x11, x16, x17.
+left_frame:
+        sub     sp, sp, #48
+        stp     x5, x6, [sp]
+        stp     x7, x9, [sp, #16]
+        str     x30, [sp, #32]
         mrs     x9, cntvct_el0
-        tbnz    w2, #WRITTEN, 4f
-        ldr     x3, [x6, #8]
+        mov     w6, #NO_EXIT
+        bl      end_frame
+        ldp     x5, x6, [sp]
+        ldp     x7, x9, [sp, #16]
+        ldr     x30, [sp, #32]
+        add     sp, sp, #48
+        ret
+
+// end_frame ends the innermost frame, of number x8, at time x9: the exit is written, with
+// the flag w6, if the entry is, or both if it took long enough. x7 is where frames are,
+// x10 the table. Changes x0, x2 to x5, x7, x11, x16, x17.
+end_frame:
+        sub     sp, sp, #32
+        stp     x30, x12, [sp]
+        add     x12, x7, x8, lsl #5
+        sub     x12, x12, #32
+        ldr     w2, [x12, #20]
+        tbnz    w2, #MUTED, 4f
+        tbnz    w2, #WRITTEN, 3f
+        ldr     x3, [x12, #8]
         sub     x3, x9, x3
         ldur    x2, [x10, #MIN_TIME]
         cmp     x3, x2
-        b.lo    5f
-3:      ldr     w2, [x7, #20]           // long enough: those above come first
+        b.lo    4f
+1:      ldr     w2, [x7, #20]           // long enough: those above come first
         tst     w2, #1 << WRITTEN | 1 << MUTED
-        b.ne    7f
+        b.ne    2f
         orr     w2, w2, #1 << WRITTEN
         str     w2, [x7, #20]
         ldr     x0, [x7, #8]
         ldr     w4, [x7, #16]
         ldr     x5, [x7]
         bl      write
-7:      add     x7, x7, #32
-        cmp     x7, x6
-        b.ls    3b
-        ldr     x5, [x6]
-4:      mov     x0, x9
-        ldr     w4, [x6, #16]
+2:      add     x7, x7, #32
+        cmp     x7, x12
+        b.ls    1b
+3:      mov     x0, x9
+        ldr     w4, [x12, #16]
         orr     w4, w4, #EXIT
+        orr     w4, w4, w6
+        ldr     x5, [x12]
         bl      write
-5:      sub     x8, x8, #1
-6:      str     x8, [x1, #THREAD_DEPTH]
-        restore_more
+4:      ldp     x30, x12, [sp]
+        add     sp, sp, #32
+        ret
+
+        .p2align 4
+exit_filtered:
+        save
+        find_thread restore
+        ldr     x0, [x1, #THREAD_WHOLE]
+        cbnz    x0, exit_found
+        save_more
+        mov     x10, x17
+        add     x5, sp, #MORE + FRAME   // A
+        str     x5, [x1, #THREAD_AT]
+        ldp     x7, x8, [x1, #THREAD_FRAMES]
+1:      cbz     x8, 4f
+        add     x6, x7, x8, lsl #5
+        ldur    x2, [x6, #-32]
+        cmp     x2, x5
+        b.hi    4f
+        b.eq    2f
+        bl      left_frame
+        sub     x8, x8, #1
+        b       1b
+2:      mrs     x9, cntvct_el0
+        mov     w6, #0
+        bl      end_frame
+        sub     x8, x8, #1
+        str     x8, [x1, #THREAD_DEPTH]
+3:      restore_more
         b       restore
+4:      str     x8, [x1, #THREAD_DEPTH] // it seemed to have been left
+        bl      record_whole
+        b       3b
 
 // chain counts the chain of return addresses, as amd64.S does. The ring's memory is a
 // hash table of chains: count u64, number of addresses u32 (0: free, -1: being
@@ -1089,14 +1229,14 @@ notice:
         stp     x7, x8, [sp, #32]
         stp     x9, x10, [sp, #48]
         adr     x6, start
-        sub     x6, x6, #0x2000
+        sub     x9, x6, #PROCESS
+        sub     x6, x6, #HEADER
         ldr     x6, [x6]
         cbz     x6, 9f
         ldur    x0, [x6, #STATE]
         ldr     w0, [x0]
         cbnz    w0, 9f                  // not RT_CONSISTENT of <link.h>
-        mov     x8, #SYS_getpid
-        svc     #0
+        ldr     w0, [x9]
         ldur    w1, [x6, #PID]
         cmp     w0, w1
         b.ne    9f
@@ -1175,13 +1315,13 @@ probe:
         cbnz    w2, 3f
         stlxr   w2, w0, [x1]
         cbnz    w2, 2b
-        stp     x0, x8, [sp, #-32]!
-        str     x30, [sp, #16]
-        mov     x8, #SYS_getpid
-        bl      kernel
-        str     w0, [x1, #THREAD_PID]
-        ldr     x30, [sp, #16]
-        ldp     x0, x8, [sp], #32
+        adr     x3, start
+        sub     x3, x3, #PROCESS
+        ldr     w2, [x3]
+        cbnz    w2, 5f
+        mov     w2, w0                  // the thread that fork has made
+        str     w2, [x3]
+5:      str     w2, [x1, #THREAD_PID]
 9:      ret
 3:      clrex
         cmp     w2, w0                  // a signal handler of this thread was faster

@@ -163,38 +163,102 @@ function plainTable(table) {
 
 // ---- index
 
+// mostRows is how many rows a browser shows with ease.
+const mostRows = 5000;
+
+// percent is that of the report: rounded down, but a little is not nothing.
+function percent(covered, total) {
+  if (!total) return '-';
+  const tenths = Math.max(Math.floor(covered * 1000 / total), covered ? 1 : 0);
+  return `${Math.floor(tenths / 10)}.${tenths % 10}%`;
+}
+
+// newRow is the row of a node of data, as the page has them of smaller trees.
+function newRow(node) {
+  const cells = [make('th', {scope: 'row'}, node.folder ? node.name : make('a', {href: node.href, textContent: node.name}))];
+  const r = node.ratios;
+  for (let i = 0; i < r.length; i += 2) {
+    const covered = r[i], total = r[i + 1];
+    if (!i) {
+      const bar = total ? [make('progress', {value: covered, max: total, ariaHidden: 'true'})] : [];
+      cells.push(make('td', {}, ...bar), make('td', {textContent: total - covered}));
+    }
+    cells.push(make('td', {textContent: percent(covered, total)}), make('td', {textContent: total ? `${covered}/${total}` : ''}));
+  }
+  return make('tr', {className: (node.folder ? 'd' : 'f') + Math.min(node.depth, 9)}, ...cells);
+}
+
+// ratioValues are what the cells of a row from the second on are sorted by.
+function ratioValues(r) {
+  const values = [null, r[1] - r[0]];
+  for (let i = 0; i < r.length; i += 2) {
+    const total = r[i + 1];
+    values.push(total ? 100 * r[i] / total : null, total ? r[i] / total : null);
+  }
+  return values;
+}
+
 function index(table) {
-  // A node is a row: {row, path, parent, children, values, open}.
-  const top = {children: [], path: '', open: true};
+  // A node is a row: {row, path, parent, children, values, open}. Those of data get
+  // their row when it is to be seen.
+  const top = {children: [], path: '', open: true, depth: -1};
   const files = [];
-  const stack = [top];
-  for (const row of table.tBodies[0].rows) {
-    const depth = +row.className.slice(1), folder = row.className[0] === 'd';
-    const cell = row.cells[0];
-    // Beyond the deepest indentation the depth says no more.
-    while (stack.length > depth + 1) stack.pop();
-    const parent = stack.at(-1);
-    const node = {row, folder, parent, children: [], open: true, path: parent.path + cell.textContent};
-    node.values = [...row.cells].map(c => value(c.textContent));
-    node.values[0] = cell.textContent;
+  const add = (node, parent) => {
+    Object.assign(node, {parent, children: [], path: parent.path + node.name, depth: parent.depth + 1});
     parent.children.push(node);
-    if (folder) {
-      stack.push(node);
-      const name = cell.textContent;
-      node.button = button(name, '', () => fold(node, !node.open));
-      node.button.setAttribute('aria-expanded', 'true');
+    if (!node.folder) files.push(node);
+    return node;
+  };
+  const dress = node => {
+    const cell = node.row.cells[0];
+    if (node.folder) {
+      node.button = button(node.name, '', () => fold(node, !node.open));
+      node.button.setAttribute('aria-expanded', node.open);
       cell.replaceChildren(node.button);
     } else {
-      files.push(node);
-      node.before = make('span', {className: 'dir', textContent: parent.path, hidden: true});
+      node.before = make('span', {className: 'dir', textContent: node.parent.path, hidden: !flat});
       cell.prepend(node.before);
     }
-  }
+  };
+  const rowOf = node => {
+    if (!node.row) {
+      node.row = newRow(node);
+      dress(node);
+    }
+    return node.row;
+  };
+  const grow = ([, folders, pages], parent) => {
+    for (const folder of folders) {
+      const [name, , , ratios] = folder;
+      grow(folder, add({name, ratios, folder: true, open: false, values: [name, ...ratioValues(ratios)]}, parent));
+    }
+    for (const [name, ratios, page] of pages) {
+      const node = add({name, ratios, folder: false, values: [name, ...ratioValues(ratios)]}, parent);
+      node.href = `files/${page ?? node.path.replaceAll('/', '~')}.html`;
+    }
+  };
 
   let flat = false, sorted = null, words = [], hideFull = false;
+  const most = self.footfallTree ? mostRows : Infinity;
+  if (self.footfallTree) {
+    grow(self.footfallTree, top);
+    for (const node of top.children) node.open = top.children.length === 1;
+  } else {
+    const stack = [top];
+    for (const row of table.tBodies[0].rows) {
+      const depth = +row.className.slice(1), folder = row.className[0] === 'd';
+      // Beyond the deepest indentation the depth says no more.
+      while (stack.length > depth + 1) stack.pop();
+      const name = row.cells[0].textContent;
+      const values = [name, ...[...row.cells].slice(1).map(c => value(c.textContent))];
+      const node = add({row, name, folder, open: true, values}, stack.at(-1));
+      if (folder) stack.push(node);
+      dress(node);
+    }
+  }
   const fold = (node, open) => {
     node.open = open;
-    node.button.setAttribute('aria-expanded', open);
+    node.button?.setAttribute('aria-expanded', open);
     show();
   };
   const by = (a, b) => {
@@ -215,11 +279,11 @@ function index(table) {
       let any = false;
       for (const node of sorted ? [...nodes].sort(by) : nodes) {
         if (!node.folder) {
-          if (wanted(node)) { rows.push(node.row); shown++; any = true; }
+          if (wanted(node)) { rows.push(node); shown++; any = true; }
           continue;
         }
         const at = rows.length;
-        rows.push(node.row);
+        rows.push(node);
         if (node.open || words.length) {
           if (!add(node.children)) rows.length = at;
         } else {
@@ -234,9 +298,10 @@ function index(table) {
     const count = node => node.folder ? node.children.reduce((n, c) => n + count(c), 0) : +wanted(node);
     add(flat ? files : top.children);
     table.classList.toggle('flat', flat);
-    for (const f of files) f.before.hidden = !flat;
-    table.tBodies[0].replaceChildren(...rows);
-    found.textContent = shown === files.length ? '' : `${shown} of ${files.length} files`;
+    for (const f of files) if (f.before) f.before.hidden = !flat;
+    table.tBodies[0].replaceChildren(...rows.slice(0, most).map(rowOf));
+    found.textContent = shown === files.length && rows.length <= most ? '' : `${shown} of ${files.length} files`;
+    if (rows.length > most) found.textContent += `, the first ${most} rows are shown`;
   }
 
   const headings = $$('thead th', table);
@@ -259,7 +324,7 @@ function index(table) {
     const walk = n => n.children.forEach(c => {
       if (!c.folder) return;
       c.open = open;
-      c.button.setAttribute('aria-expanded', open);
+      c.button?.setAttribute('aria-expanded', open);
       walk(c);
     });
     walk(top);

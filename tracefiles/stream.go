@@ -6,10 +6,13 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/gzip"
+
+	"footfall/input"
 )
 
-// An input is a file as a stream of bytes, decompressed if need be.
-type input struct {
+// A stream is a file as it comes, decompressed if need be, of at most [input.Most]
+// bytes.
+type stream struct {
 	from     io.Reader
 	zip      gzip.Reader
 	buf      []byte
@@ -23,17 +26,17 @@ type input struct {
 const chunk = 1 << 18
 
 // open begins with another file.
-func (in *input) open(from io.Reader) error {
+func (in *stream) open(from io.Reader) error {
 	if in.buf == nil {
 		in.buf = make([]byte, chunk)
 	}
-	in.from, in.pos, in.end, in.lines, in.base, in.err = from, 0, 0, 0, 0, nil
+	in.from, in.pos, in.end, in.lines, in.base, in.err = input.Limit(from), 0, 0, 0, 0, nil
 	in.fill()
 	if head := in.peek(); len(head) > 2 && head[0] == 0x1f && head[1] == 0x8b {
 		if err := in.zip.Reset(io.MultiReader(bytes.NewReader(bytes.Clone(head)), from)); err != nil {
 			return err
 		}
-		in.from, in.pos, in.end, in.err = &in.zip, 0, 0, nil
+		in.from, in.pos, in.end, in.err = input.Limit(&in.zip), 0, 0, nil
 		in.fill()
 	}
 	if bytes.HasPrefix(in.peek(), []byte("\xef\xbb\xbf")) { // some editors' mark
@@ -43,7 +46,7 @@ func (in *input) open(from io.Reader) error {
 }
 
 // failed returns the error of reading, nil at the end of the file.
-func (in *input) failed() error {
+func (in *stream) failed() error {
 	if in.err == nil || errors.Is(in.err, io.EOF) {
 		return nil
 	}
@@ -51,13 +54,13 @@ func (in *input) failed() error {
 }
 
 // offset is that of the next byte, after decompression.
-func (in *input) offset() int64 { return in.base + int64(in.pos) }
+func (in *stream) offset() int64 { return in.base + int64(in.pos) }
 
 // peek returns what is there without reading more.
-func (in *input) peek() []byte { return in.buf[in.pos:in.end] }
+func (in *stream) peek() []byte { return in.buf[in.pos:in.end] }
 
 // fill reads more behind what is there. It reports whether there is more.
-func (in *input) fill() bool {
+func (in *stream) fill() bool {
 	if in.err != nil {
 		return false
 	}
@@ -87,7 +90,7 @@ var errLongLine = errors.New("a line of more than 16 MiB, expected records of te
 
 // line returns the next line without its end, until ok is false. It is good
 // until the next call.
-func (in *input) line() (line []byte, ok bool) {
+func (in *stream) line() (line []byte, ok bool) {
 	searched := 0
 	for {
 		rest := in.peek()

@@ -1,0 +1,145 @@
+package exe
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const exitsSource = `int printf(const char *, ...);
+extern int other(int);
+__attribute__((noinline)) int plain(int x) { return x * 3 + 1; }
+__attribute__((noinline)) int early(int x) { if (x > 100) return x; return printf("%d\n", x) + plain(x); }
+__attribute__((noinline)) int jumps(int x) { return plain(x + 1); }
+__attribute__((noinline)) int choose(int x) {
+	switch (x) { case 0: return plain(7); case 1: return early(9) + 1; case 2: return jumps(3) * 5; case 3: printf("three"); return 1;
+	case 4: return plain(printf("four")); case 5: return early(2) - 3; case 6: return 66; default: return x; }
+}
+__attribute__((noinline)) int saves(int a, int b) { int s = 0; for (int i = 0; i < a; i++) s += choose(i) * b + plain(s); return s; }
+int main(int argc, char **argv) { return saves(argc, 3) == 5; }
+`
+
+// exitFinder returns that of a program by gcc, with its functions.
+func exitFinder(t testing.TB, flags ...string) (*ExitFinder, string) {
+	t.Helper()
+	dir := t.TempDir()
+	source, name := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
+	if err := os.WriteFile(source, []byte(exitsSource), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc-12", append(flags, "-o", name, source)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := f.Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := f.ExitFinder(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, name
+}
+
+// checkExits tells what cannot be of the exits of a function.
+func checkExits(exits []Exit) string {
+	exits = slices.Clone(exits)
+	slices.SortFunc(exits, func(a, b Exit) int { return int(int64(a.Addr - b.Addr)) })
+	for i, e := range exits {
+		room := max(len(e.Code), exitRoom)
+		switch {
+		case i > 0 && exits[i-1].Addr+uint64(max(len(exits[i-1].Code), exitRoom)) > e.Addr:
+			return "two have the same room"
+		case !e.Conditional && (len(e.Starts) == 0 || e.Starts[0] != 0 || !slices.IsSorted(e.Starts) || e.Starts[len(e.Starts)-1] >= len(e.Code)):
+			return "instructions begin nowhere"
+		}
+		for _, r := range e.Relative {
+			if r.At < 0 || r.At+4 > r.End || r.End > room {
+				return "relative addresses are outside"
+			}
+		}
+	}
+	return ""
+}
+
+// TestExits compares with each ret that objdump shows.
+func TestExits(t *testing.T) {
+	for _, flags := range []string{"-O0", "-O1", "-O2", "-O2 -fcf-protection=full", "-Os", "-O2 -no-pie -fno-pic", "-O3 -fomit-frame-pointer"} {
+		x, name := exitFinder(t, strings.Fields(flags)...)
+		out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rets := make(map[string][]uint64) // by function
+		function := ""
+		for line := range strings.Lines(string(out)) {
+			if _, rest, ok := strings.Cut(line, " <"); ok && strings.HasSuffix(line, ">:\n") {
+				function = strings.TrimSuffix(rest, ">:\n")
+			}
+			at, code, ok := strings.Cut(strings.TrimSpace(line), ":\t")
+			if addr, err := strconv.ParseUint(at, 16, 64); ok && err == nil && strings.HasPrefix(code, "ret") {
+				rets[function] = append(rets[function], addr)
+			}
+		}
+		known := 0
+		for _, name := range []string{"plain", "early", "jumps", "choose", "saves"} {
+			i := slices.IndexFunc(x.names, func(f Function) bool { return f.Name == name })
+			exits, err := x.Exits(x.names[i], [2]uint64{})
+			if errors.Is(err, ErrExits) {
+				continue
+			}
+			if why := checkExits(exits); err != nil || why != "" {
+				t.Errorf("%s: %s: %v %s", flags, name, err, why)
+				continue
+			}
+			known++
+			for _, ret := range rets[name] {
+				if !slices.ContainsFunc(exits, func(e Exit) bool { return e.Addr <= ret && ret < e.Addr+uint64(len(e.Code)) && e.Target == 0 }) {
+					t.Errorf("%s: %s: the ret at %#x is no exit", flags, name, ret)
+				}
+			}
+		}
+		if known < 2 { // elsewhere there is no room
+			t.Errorf("%s: exits of %d functions", flags, known)
+		}
+	}
+}
+
+// FuzzExits finds exits in code of which some bytes are others.
+func FuzzExits(f *testing.F) {
+	x, _ := exitFinder(f, "-O2")
+	text := slices.IndexFunc(x.code, func(s codeSection) bool {
+		return s.addr <= x.names[len(x.names)/2].Addr && x.names[len(x.names)/2].Addr-s.addr < uint64(len(s.bytes))
+	})
+	whole := x.code[text].bytes
+	f.Add(uint16(0), []byte{0xc3})
+	f.Add(uint16(0x40), []byte{0xff, 0x24, 0xc5, 0, 0, 0, 0})
+	f.Add(uint16(0x80), []byte{0xc2, 8, 0})
+	f.Fuzz(func(t *testing.T, at uint16, b []byte) {
+		changed := slices.Clone(whole)
+		copy(changed[int(at)%len(changed):], b)
+		x.code[text].bytes = changed
+		for _, fn := range x.names {
+			exits, err := x.Exits(fn, [2]uint64{})
+			if err == nil {
+				if why := checkExits(exits); why != "" {
+					t.Errorf("%s: %s", fn.Name, why)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Owners are the users whose programs and files say which sources are shown.
+// When root runs footfall these sources are read with the rights of each of them:
+// otherwise a program whose source is called /etc/shadow would get that into a
+// page. All methods may be called at the same time; for nil nobody is noted.
+type Owners struct {
+	mu     sync.Mutex
+	users  map[int]User
+	public map[string]bool // directories that everybody may pass
+}
+
+// Note adds a user. Root's own data say what they like.
+func (o *Owners) Note(u User) {
+	if o == nil || u.UID == 0 || euid != 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.users == nil {
+		o.users = make(map[int]User)
+	}
+	o.users[u.UID] = u
+}
+
+// Open is [Open], and notes to whom the file belongs.
+func (o *Owners) Open(name string) (*os.File, error) {
+	return o.noted(Open(name))
+}
+
+// OpenGiven is [OpenGiven], and notes to whom the file belongs.
+func (o *Owners) OpenGiven(name string) (*os.File, error) {
+	return o.noted(OpenGiven(name))
+}
+
+func (o *Owners) noted(f *os.File, err error) (*os.File, error) {
+	if err != nil || o == nil || euid != 0 {
+		return f, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if uid := int(st.Uid); uid != 0 && !o.knows(uid) {
+		o.Note(Account(uid))
+	}
+	return f, nil
+}
+
+func (o *Owners) knows(uid int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, known := o.users[uid]
+	return known
+}
+
+// list returns the users in the order of their numbers.
+func (o *Owners) list() []User {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	users := make([]User, 0, len(o.users))
+	for _, u := range o.users {
+		users = append(users, u)
+	}
+	slices.SortFunc(users, func(a, b User) int { return a.UID - b.UID })
+	return users
+}
+
+// ReadSource reads a source that may be shown. private tells that root reads what
+// not everybody may read.
+func (o *Owners) ReadSource(name string) (text []byte, private bool, err error) {
+	f, err := Open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	if euid == 0 && !o.isPublic(f, name) {
+		if err := o.permit(f, name); err != nil {
+			return nil, false, err
+		}
+		private = true
+	}
+	text, err = ReadAll(f, name, MostSource)
+	return text, private, err
+}
+
+// permit returns an error if one of the users may not open what f is.
+func (o *Owners) permit(f *os.File, name string) error {
+	for _, u := range o.list() {
+		its, err := u.Open(name)
+		if err == nil {
+			if !sameFile(f, its) {
+				err = &fs.PathError{Op: "open", Path: name, Err: errors.New("was replaced while it was opened")}
+			}
+			its.Close()
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("user %d, to whom data belong that name it, may not read it: %w", u.UID, fs.ErrPermission)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameFile(a, b *os.File) bool {
+	x, err1 := a.Stat()
+	y, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// isPublic tells whether everybody may read f, by its mode and those of the
+// directories above it. In the file system of a process its own mode decides.
+func (o *Owners) isPublic(f *os.File, name string) bool {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IROTH == 0 {
+		return false
+	}
+	if _, _, inside := inProcess(name); inside {
+		return true
+	}
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	return err == nil && o.passable(filepath.Dir(path))
+}
+
+// passable tells whether everybody may look up names in dir.
+func (o *Owners) passable(dir string) bool {
+	known, public := o.passed(dir)
+	if known {
+		return public
+	}
+	info, err := os.Stat(dir)
+	public = err == nil && info.Mode().Perm()&0o001 != 0 && (dir == "/" || o.passable(filepath.Dir(dir)))
+	if o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.public == nil {
+			o.public = make(map[string]bool)
+		}
+		o.public[dir] = public
+	}
+	return public
+}
+
+func (o *Owners) passed(dir string) (known, public bool) {
+	if o == nil {
+		return false, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	public, known = o.public[dir]
+	return known, public
+}

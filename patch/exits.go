@@ -1,0 +1,249 @@
+package patch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"footfall/exe"
+)
+
+// Exits are seen in one of two ways. Where a jump fits at all of a function's exits
+// (exe.Exit), each of these becomes a site, too, with a stub of mode leaves: nothing is
+// done to the program's stack. Else return addresses are replaced, if that does no harm;
+// else only entries are recorded.
+
+// An exitWay says how a function's exits are seen.
+type exitWay uint8
+
+const (
+	unseen    exitWay = iota
+	bySites           // its exits are sites
+	byReturns         // its return address is replaced
+)
+
+// chooseExits finds the exits of the sites' functions, where they are wanted.
+func (s *Session) chooseExits(sites []*Site) {
+	for _, site := range sites {
+		site.way, site.exits = unseen, nil
+		if s.options.Mode != Exits && s.options.Mode != Filtered {
+			continue
+		}
+		exits, err := site.Image.exits(site)
+		if err == nil {
+			err = s.same(site, exits)
+		}
+		switch {
+		case err == nil:
+			site.way, site.exits, site.mode = bySites, exits, s.options.Mode.withSites()
+		case s.mayReplace(err):
+			site.way, s.replaces = byReturns, true
+		default:
+			site.unsee(s.options.Mode)
+		}
+	}
+}
+
+// withSites is the mode of an entry's stub where the exits are sites.
+func (m Mode) withSites() Mode {
+	if m == Filtered {
+		return entersFiltered
+	}
+	return enters
+}
+
+// unsee gives up the exits of a site's function, in a session of that mode.
+func (site *Site) unsee(m Mode) {
+	site.way, site.exits, site.mode = unseen, nil, Entries
+	if m == Filtered {
+		site.mode = entersUnseen
+	}
+}
+
+// leaves tells whether the mode is that of an exit.
+func (m Mode) leaves() bool { return m == leaves || m == leavesFiltered }
+
+// mayReplaceReturns finds out whether the process bears that return addresses are
+// replaced.
+func (s *Session) mayReplaceReturns() {
+	if s.options.Mode != Exits && s.options.Mode != Filtered {
+		return
+	}
+	if s.noReturns = nil; s.p.ShadowStack() {
+		s.noReturns = errors.New("the processor guards return addresses (shadow stack)")
+	} else {
+		_, s.noReturns = s.findUnwinder()
+	}
+}
+
+// mayReplace tells whether return addresses of a function can be replaced whose exits
+// have no room, for that reason.
+func (s *Session) mayReplace(why error) bool {
+	return s.noReturns == nil && !errors.Is(why, exe.ErrPops)
+}
+
+// same compares the exits with what is in memory.
+func (s *Session) same(site *Site, exits []exe.Exit) error {
+	for _, e := range exits {
+		code := make([]byte, len(e.Code))
+		if _, err := s.p.ReadAt(code, int64(e.Addr+site.Image.bias)); err != nil {
+			return err
+		}
+		if string(code) != string(e.Code) {
+			return fmt.Errorf("%s: somebody has changed the code at %#x", site.Function.Name, e.Addr+site.Image.bias)
+		}
+	}
+	return nil
+}
+
+// exits returns those of the function of a site.
+func (i *Image) exits(site *Site) ([]exe.Exit, error) {
+	if i.exitFinder == nil && i.exitError == nil {
+		sites, _, err := i.file.Sites(i.functions())
+		if err == nil {
+			i.exitFinder, err = i.file.ExitFinder(i.functions(), sites)
+		}
+		i.exitError = err
+	}
+	if i.exitError != nil {
+		return nil, i.exitError
+	}
+	from := site.Addr - i.bias
+	return i.exitFinder.Exits(site.Function, [2]uint64{from, from + uint64(site.room)})
+}
+
+// ExitWays returns how many of the functions that are on have their exits seen by
+// replaced return addresses, and how many not at all.
+func (s *Session) ExitWays() (byReturn, not int) {
+	for _, st := range s.on {
+		site := s.stubs[st.id()]
+		switch {
+		case site == nil || s.options.Mode != Exits && s.options.Mode != Filtered:
+		case site.way == byReturns:
+			byReturn++
+		case site.way == unseen:
+			not++
+		}
+	}
+	return byReturn, not
+}
+
+// withExits adds the stubs of exits.
+func withExits(stubs []*stub) []*stub {
+	all := stubs
+	for _, st := range stubs {
+		if len(st.exits) > 0 {
+			if len(all) == len(stubs) {
+				all = append([]*stub(nil), stubs...)
+			}
+			all = append(all, st.exits...)
+		}
+	}
+	return all
+}
+
+// addExits adds the stubs of the exits of a site's function, whose entry has the stub.
+// It returns false if there is no room for them.
+func (s *Session) addExits(site *Site, entry *stub) bool {
+	entry.exits = nil
+	for i := range site.exits {
+		e := &site.exits[i]
+		addr := e.Addr + site.Image.bias
+		mode := leaves
+		if site.mode == entersFiltered {
+			mode = leavesFiltered
+		}
+		st := &stub{site: addr, resume: addr + max(uint64(len(e.Code)), uint64(native.jumpSize)), mode: mode, arguments: uint64(entry.id()), conditional: e.Conditional, leave: e, bias: site.Image.bias}
+		if e.Target != 0 && s.traced[e.Target+site.Image.bias] {
+			st.arguments |= jumpFlag
+		}
+		if _, err := s.p.ReadAt(st.old[:native.jumpSize], int64(addr)); err != nil {
+			return false
+		}
+		if known := s.findExit(st); known != nil {
+			known.leave, known.bias = e, st.bias
+			entry.exits = append(entry.exits, known)
+			continue
+		}
+		if st.block = s.blockFor(addr); st.block == nil {
+			return false
+		}
+		st.index = uint32(len(st.block.stubs))
+		if !st.reaches() {
+			return false
+		}
+		st.block.add(st)
+		entry.exits = append(entry.exits, st)
+	}
+	return true
+}
+
+// findExit finds a stub that is there.
+func (s *Session) findExit(st *stub) *stub {
+	for _, b := range s.blocks {
+		for _, known := range b.byKey[stubKey{site: st.site, mode: st.mode, arguments: st.arguments}] {
+			if known.old == st.old && known.resume == st.resume && known.conditional == st.conditional {
+				return known
+			}
+		}
+	}
+	return nil
+}
+
+// reaches tells whether what the exit's instructions refer to is in reach from the stub.
+func (st *stub) reaches() bool {
+	const margin = 4096
+	far := func(addr uint64) bool {
+		d := int64(addr - st.addr())
+		return d > math.MaxInt32-margin || d < math.MinInt32+margin
+	}
+	e := st.leave
+	if e.Target != 0 && far(e.Target+st.bias) {
+		return false
+	}
+	for _, r := range e.Relative {
+		if far(st.site + uint64(r.End) + uint64(int64(int32(binary.LittleEndian.Uint32(e.Code[r.At:]))))) {
+			return false
+		}
+	}
+	return true
+}
+
+// leaveCode encodes the stub of an exit, as trampoline/amd64.S has it, and returns where
+// in it the instructions are that have been moved: as far from its beginning as they
+// were from the site.
+func leaveCode(s stubCode) []byte {
+	e := s.leave
+	last := e.Starts[len(e.Starts)-1]
+	var b []byte
+	moved := func(from, to int) {
+		at := len(b)
+		b = append(b, e.Code[from:to]...)
+		for _, r := range e.Relative {
+			if from <= r.At && r.At < to {
+				was, is := s.site+uint64(r.End), s.at+uint64(at+r.End-from)
+				d := int64(int32(binary.LittleEndian.Uint32(e.Code[r.At:]))) + int64(was-is)
+				binary.LittleEndian.PutUint32(b[at+r.At-from:], uint32(d))
+			}
+		}
+	}
+	moved(0, last)
+	if len(b)%5 == returnsAtAMD64%5 { // no instruction is where others' functions return to
+		b = append(b, 0x90) // nop
+	}
+	b = append(b, 0x68) // push $id
+	b = binary.LittleEndian.AppendUint32(b, s.id)
+	b = append(b, relative(0xe8, s.at+uint64(len(b)), s.entry)...) // call
+	b = append(b, 0x48, 0x8d, 0x64, 0x24, 0x08)                    // lea 8(%rsp),%rsp
+	if e.Target != 0 {
+		b = append(b, relative(0xe9, s.at+uint64(len(b)), s.target)...) // jmp
+	} else {
+		moved(last, len(e.Code))
+	}
+	if len(b) > stubSize {
+		panic(fmt.Sprintf("the stub of the exit at %#x has %d bytes", s.site, len(b)))
+	}
+	return append(b, strings.Repeat("\xcc", stubSize-len(b))...)
+}

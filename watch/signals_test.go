@@ -1,0 +1,126 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/coverage"
+)
+
+// inWatch is set where the test runs as the program that a signal ends.
+const inWatch = "FOOTFALL_TEST_WATCH"
+
+// A signal that ends the watch leaves the terminal as it was.
+func TestTerminalIsGivenBack(t *testing.T) {
+	if os.Getenv(inWatch) != "" {
+		next := func() (*coverage.Set, error) { return counted{[]int64{1}, []int64{0}}.set(), nil }
+		if err := Run(context.Background(), Source{Title: "server", Next: next}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0) // -race finds that the library closes its input while it may still be asked for its number
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM} {
+		t.Run(unix.SignalName(signal), func(t *testing.T) {
+			ours, theirs := openTerminal(t)
+			before, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(os.Args[0], "-test.run=^TestTerminalIsGivenBack$")
+			cmd.Env = append(os.Environ(), inWatch+"=1", "TERM=xterm", "GORACE=exitcode=0")
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			timer := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+			defer timer.Stop()
+			seen := newScreen(ours)
+			seen.wait(t, "\x1b[?1049h") // the other screen
+			seen.wait(t, "server")
+			if now, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS); err != nil || *now == *before {
+				t.Errorf("the watch has not changed the terminal: %v", err)
+			}
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			seen.wait(t, "\x1b[?1049l")
+			seen.wait(t, "\x1b[?25h") // the cursor
+			if now, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS); err != nil || *now != *before {
+				t.Errorf("the terminal was %+v, is %+v, %v", before, now, err)
+			}
+		})
+	}
+}
+
+// openTerminal returns the two ends of a terminal.
+func openTerminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { theirs.Close() })
+	size := &unix.Winsize{Row: 24, Col: 80}
+	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, size); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
+
+// A shownScreen is what a program has written to its terminal.
+type shownScreen struct {
+	pieces chan []byte
+	all    []byte
+}
+
+func newScreen(terminal *os.File) *shownScreen {
+	s := &shownScreen{pieces: make(chan []byte, 1000)}
+	go func() {
+		for {
+			b := make([]byte, 4096)
+			n, err := terminal.Read(b)
+			if err != nil {
+				return
+			}
+			s.pieces <- b[:n]
+		}
+	}()
+	return s
+}
+
+// wait waits until a text has been written.
+func (s *shownScreen) wait(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for !bytes.Contains(s.all, []byte(text)) {
+		select {
+		case b := <-s.pieces:
+			s.all = append(s.all, b...)
+		case <-deadline:
+			t.Fatalf("no %q in %q", text, s.all)
+		}
+	}
+}
