@@ -88,10 +88,10 @@ type fileSite struct {
 // endSignals end a recording. With SIGPIPE the reader of the output has gone.
 var endSignals = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE}
 
-// untilSignal returns a context that they end, but for those that footfall is to
-// ignore: below nohup it goes on.
+// untilSignal returns a context that they end; below nohup it goes on. SIGINT counts
+// also in the background of a script, where it is ignored: kill -INT is how a script ends us.
 func untilSignal() (context.Context, context.CancelFunc) {
-	signals := slices.DeleteFunc(slices.Clone(endSignals), func(s os.Signal) bool { return s != unix.SIGPIPE && signal.Ignored(s) })
+	signals := slices.DeleteFunc(slices.Clone(endSignals), func(s os.Signal) bool { return s == unix.SIGHUP && signal.Ignored(s) })
 	return signal.NotifyContext(context.Background(), signals...)
 }
 
