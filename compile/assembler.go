@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 	"footfall/output"
 )
 

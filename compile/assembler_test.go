@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 )
 
 func TestOrders(t *testing.T) {

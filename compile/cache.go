@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 )
 
 // tool finds the assembler or linker that the compiler would run by a name. To ask

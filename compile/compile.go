@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 	"footfall/output"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 )
 
 // additions returns the flags to add before and after the user's, and variables

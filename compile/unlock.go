@@ -4,7 +4,7 @@ import (
 	"os"
 	"syscall"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 )
 
 // unlock has a program that was linked count in each thread's own counters. Where

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"footfall/exe"
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/proc"
 )
 

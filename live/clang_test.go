@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"footfall/exe"
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/proc"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/output"
 )
 

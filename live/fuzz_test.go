@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/proc"
 )
 

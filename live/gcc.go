@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/proc"
 )
 

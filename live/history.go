@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // A History follows the counters of a process, or of the kernel, from look to

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/input"
 )
 

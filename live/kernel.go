@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // KernelTree is where a kernel built with CONFIG_GCOV_KERNEL shows its

@@ -37,7 +37,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/exe"
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/input"
 	"footfall/proc"
 )

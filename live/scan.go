@@ -3,7 +3,7 @@ package live
 import (
 	"errors"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/proc"
 )
 

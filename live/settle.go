@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/input"
 	"footfall/proc"
 )

@@ -9,7 +9,7 @@ import (
 	"io"
 	"slices"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/proc"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/arch/x86/x86asm"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // Updates are the places in a program's code that count, as far as they can be

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // TestInPlace adds counts to data files, lets the program do the same to the

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // crashVariable has the test program mount a directory and wait to be killed.

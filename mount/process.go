@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/live"
 	"footfall/output"
 	"footfall/proc"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/report"
 )
 

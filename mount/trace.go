@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/report"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/live"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 	"footfall/proc"
 )
 

@@ -14,7 +14,7 @@ import (
 // TestCounting has a process count before, while and after it is sampled: what it
 // does while samples are evaluated does not matter.
 func TestCounting(t *testing.T) {
-	b, err := os.ReadFile("../instrument/testdata/prog.counts")
+	b, err := os.ReadFile("../compile/instrument/testdata/prog.counts")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"footfall/compile/instrument"
 	"footfall/exe"
-	"footfall/instrument"
 	"footfall/proc"
 )
 

@@ -3,7 +3,7 @@ package profile
 import (
 	"testing"
 
-	"footfall/instrument"
+	"footfall/compile/instrument"
 )
 
 // TestNamesInSeveralImages has a function of one name in a program and in its

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"syscall"
 
+	"footfall/compile/instrument"
 	"footfall/exe"
+	"footfall/formats/perfdata"
 	"footfall/input"
-	"footfall/instrument"
-	"footfall/perfdata"
 )
 
 // Files are files with profiles, and the program that gmon.out files need.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"footfall/perfdata"
+	"footfall/formats/perfdata"
 )
 
 // TestGenerated names code that was made at run time.

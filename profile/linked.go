@@ -7,8 +7,8 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"footfall/compile/instrument"
 	"footfall/exe"
-	"footfall/instrument"
 )
 
 // What counted functions call by name and what does not count itself, such as functions of

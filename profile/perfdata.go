@@ -17,8 +17,8 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"footfall/exe"
+	"footfall/formats/perfdata"
 	"footfall/input"
-	"footfall/perfdata"
 )
 
 // A perfReader turns a file of "perf record" into a profile.

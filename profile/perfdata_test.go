@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/exe"
-	"footfall/perfdata"
+	"footfall/formats/perfdata"
 	"footfall/proc"
 )
 

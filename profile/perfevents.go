@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/perfdata"
+	"footfall/formats/perfdata"
 )
 
 // perfEvents are the events of a perf.data file, and which of them are shown.

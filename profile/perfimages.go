@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/exe"
-	"footfall/perfdata"
+	"footfall/formats/perfdata"
 )
 
 // A codeFile is a file with code, of a certain build if that is known.

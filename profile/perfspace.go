@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 
-	"footfall/perfdata"
+	"footfall/formats/perfdata"
 )
 
 // A history is what processes had mapped, and what threads were called, at any

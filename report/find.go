@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/input"
 )
 

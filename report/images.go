@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // An Image is data that is in no file: the counters of a running program. Its

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 	"footfall/input"
 )
 

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // TestFindLegacy finds units of old compilers, and says what is missing of them.

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"footfall/coverage"
-	"footfall/tracefiles"
+	"footfall/formats/tracefiles"
 )
 
 // randomTracefile returns a tracefile of two sources as several tools write it:

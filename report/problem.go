@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // A Problem is something that was found and could not be used, or not wholly.

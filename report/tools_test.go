@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"footfall/coverage"
-	"footfall/gcov"
+	"footfall/formats/gcov"
 )
 
 // own is what footfall says of the data in a directory; sources in it were

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"footfall/coverage"
-	"footfall/tracefiles"
+	"footfall/formats/tracefiles"
 )
 
 // ReadFile reads a report that footfall or another tool has written: a

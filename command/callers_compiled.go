@@ -1,0 +1,219 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"footfall/compile/instrument"
+	"footfall/hook/patch"
+	"footfall/proc"
+	"footfall/profile"
+)
+
+// Programs may count callers by themselves: functions with FOOTFALL_CALLERS, and
+// all functions of files that were compiled by footfall cc. Then nothing is put
+// into them.
+
+// countedTables shows what FOOTFALL_CALLERS counts in the functions that fit;
+// ok is false if there are none.
+func (o *callersOptions) countedTables(cmd *cobra.Command, p *proc.Process, function string) (ok bool, err error) {
+	pattern, err := patch.ParsePattern(function)
+	if err != nil {
+		return true, usageError(err)
+	}
+	modules, _ := patch.OpenModules(p) // some files are not programs
+	defer modules.Close()
+	lost := uint64(0)
+	var names []string
+	read := func() ([]patch.Chain, error) {
+		var chains []patch.Chain
+		names, lost = names[:0], 0
+		for _, i := range modules.All() {
+			tables, err := i.CallersTables(p)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range tables {
+				if pattern.Fits(t.Function, i.Path, "") {
+					names, lost = append(names, t.Function), lost+t.Lost
+					chains = append(chains, t.Chains...)
+				}
+			}
+		}
+		return chains, nil
+	}
+	if _, err := read(); err != nil || len(names) == 0 {
+		return err != nil, err
+	}
+	c := &callers{p: p, function: names[0], way: "counted by FOOTFALL_CALLERS", images: modules.All, top: o.top, places: make(map[uint64][]place)}
+	c.sayMany(len(names), function, cmd.ErrOrStderr())
+	if err := o.difference(cmd, c, read); err != nil {
+		return true, err
+	}
+	c.sayLost(lost, cmd.ErrOrStderr())
+	return true, o.write(c, cmd.OutOrStdout())
+}
+
+// countedCalls shows the calls of the functions that fit which the program, compiled
+// by footfall cc, counts; ok is false if it does not.
+func (o *callersOptions) countedCalls(cmd *cobra.Command, p *proc.Process, function string) (ok bool, err error) {
+	pattern, err := patch.ParsePattern(function)
+	if err != nil {
+		return true, usageError(err)
+	}
+	file := profile.MappedCounts(p)
+	if file == "" {
+		return false, nil
+	}
+	r := &arcReader{p: p, file: file, pattern: pattern, places: make(map[uint64][]place), keys: make(map[string]uint64)}
+	if _, err := r.read(); err != nil || len(r.names) == 0 {
+		return err != nil, err
+	}
+	stderr := cmd.ErrOrStderr()
+	c := &callers{p: p, function: r.names[0], way: "counted by the program", images: func() []*patch.Image { return nil }, top: o.top, places: r.places}
+	c.sayMany(len(r.names), function, stderr)
+	if cmd.Flags().Changed("depth") && o.depth > 1 {
+		fmt.Fprintln(stderr, "footfall: the program counts who calls whom, not whole chains: there is one caller each")
+	}
+	if err := o.difference(cmd, c, r.read); err != nil {
+		return true, err
+	}
+	c.sayLost(0, stderr)
+	return true, o.write(c, cmd.OutOrStdout())
+}
+
+// difference fills c with what read gives: all, or with --duration or --watch what
+// is counted from now on.
+func (o *callersOptions) difference(cmd *cobra.Command, c *callers, read func() ([]patch.Chain, error)) error {
+	before := make(map[string]uint64)
+	key := func(chain patch.Chain) string { return fmt.Sprint(chain.Addresses) }
+	update := func() error {
+		all, err := read()
+		if err != nil {
+			return err
+		}
+		c.chains = sumChains(all, key, before)
+		return nil
+	}
+	if o.duration == 0 && !o.watch {
+		return update()
+	}
+	first, err := read()
+	if err != nil {
+		return err
+	}
+	for _, chain := range first {
+		before[key(chain)] += chain.Count
+	}
+	c.start()
+	ctx, cancel := untilSignal()
+	defer cancel()
+	if why := o.wait(ctx, c, cmd.OutOrStdout(), func() error { return nil }, update); why != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %v\n", c.p.PID, why)
+		return nil // what was read last
+	}
+	return c.finish(update)
+}
+
+// sumChains adds equal chains up, less what was before, the most frequent first.
+func sumChains(all []patch.Chain, key func(patch.Chain) string, before map[string]uint64) []patch.Chain {
+	at := make(map[string]int)
+	var sums []patch.Chain
+	for _, chain := range all {
+		k := key(chain)
+		i, ok := at[k]
+		if !ok {
+			i = len(sums)
+			at[k] = i
+			sums = append(sums, patch.Chain{Addresses: chain.Addresses})
+		}
+		sums[i].Count += chain.Count
+	}
+	for k, i := range at {
+		sums[i].Count -= min(sums[i].Count, before[k])
+	}
+	sums = slices.DeleteFunc(sums, func(c patch.Chain) bool { return c.Count == 0 })
+	patch.SortChains(sums)
+	return sums
+}
+
+// An arcReader reads calls out of a counts file. A place of call becomes an address
+// of its own, since counts have no return addresses.
+type arcReader struct {
+	p       *proc.Process
+	file    string
+	pattern patch.Pattern
+	names   []string // of the functions that fit
+	places  map[uint64][]place
+	keys    map[string]uint64
+}
+
+func (r *arcReader) read() ([]patch.Chain, error) {
+	f, err := r.p.OpenInRoot(r.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := instrument.ReadCounts(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.file, err)
+	}
+	prof, err := profile.FromCounts(counts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.file, err)
+	}
+	var chains []patch.Chain
+	for _, s := range prof.Sample {
+		if len(s.Location) == 0 || len(s.Location[0].Line) == 0 {
+			continue
+		}
+		called := s.Location[0].Line[len(s.Location[0].Line)-1].Function
+		image := ""
+		if m := s.Location[0].Mapping; m != nil {
+			image = m.File
+		}
+		if !r.pattern.Fits(called.SystemName, image, called.Filename) {
+			continue
+		}
+		if !slices.Contains(r.names, called.Name) {
+			r.names = append(r.names, called.Name)
+		}
+		chain := patch.Chain{Count: uint64(max(s.Value[0], 0))}
+		if len(s.Location) > 1 {
+			var at []place
+			for _, l := range s.Location[1].Line {
+				at = append(at, place{Function: l.Function.Name, File: l.Function.Filename, Line: int(l.Line)})
+			}
+			if m := s.Location[1].Mapping; m != nil {
+				for i := range at {
+					at[i].Image = m.File
+				}
+			}
+			chain.Addresses = []uint64{r.address(at, s.Location[1].Address)}
+		}
+		chains = append(chains, chain)
+	}
+	return chains, nil
+}
+
+// address returns that of a place.
+func (r *arcReader) address(at []place, code uint64) uint64 {
+	key := fmt.Sprint(at, code)
+	a, ok := r.keys[key]
+	if !ok {
+		a = uint64(len(r.keys) + 1)
+		r.keys[key] = a
+		for i := range at {
+			at[i].Address = code
+		}
+		r.places[a] = at
+	}
+	return a
+}

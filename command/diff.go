@@ -1,0 +1,181 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"footfall/coverage"
+	"footfall/report"
+)
+
+func newDiffCommand() *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Compare two reports: what lost coverage, what gained",
+		Long: `Diff compares the coverage of two versions of a program, or of two test runs of
+one. OLD and NEW are each a directory with .gcno and .gcda files, a tracefile of
+lcov, or another file that footfall report writes and reads.
+
+Lines and functions are compared with themselves, wherever they are now, if
+--source-diff tells how the sources differ: the revisions of git that OLD and NEW
+are of, or a unified diff. Without it the sources are taken as unchanged.
+
+Each line, function, branch and outcome of a condition is in one category, as in
+genhtml 2 of lcov:
+
+  LBC  lost baseline coverage: unchanged code that ran, and does not now
+  UNC  uncovered new code        GNC  gained new coverage: new code that runs
+  GBC  gained baseline coverage: unchanged code that runs now, and did not
+  CBC  UBC  unchanged code that runs, does not run, as before
+  GIC  UIC  unchanged, but was no code before: runs, does not run
+  ECB  EUB  unchanged, but is no code now: ran, did not run
+  DCB  DUB  deleted code: ran, did not run
+
+A function whose body was changed is new code, unless it is lost. Sources that
+lay below another directory when OLD was made are found by the rest of the path.
+
+Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
+text, json (all that is not as it was, see docs/diff.md), markdown (a summary for
+a comment on a pull request).
+
+--fail-over makes the exit status 3 if there is more than a number of lost lines
+(lost=0), of new lines that do not run (new=5), or of functions, branches or
+conditions (lost-branches=0, new-functions=0).`,
+		Example: `  # what did this branch do to the coverage?
+  footfall report --output lcov=new.info build
+  footfall diff main.info new.info --source-diff main..HEAD
+
+  # two runs of one program
+  footfall diff run1/ run2/
+
+  # fail if anything unchanged is tested no more
+  footfall diff old.json new.json --source-diff changes.patch --fail-over lost=0`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.sourceDiff, "source-diff", "", "how the sources differ: `REV..REV|FILE`, revisions of git or a unified diff; - is one on standard input")
+	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`: text, json, markdown; may be repeated")
+	f.StringArrayVar(&o.failOver, "fail-over", nil, "exit with status 3 if there is more than `WHAT=NUMBER,...` of lost, new, lost-functions, new-branches, ...")
+	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) too")
+	f.StringVar(&o.sources.Root, "root", "", "show names below `DIR` from there (default: the working directory)")
+	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
+	f.StringArrayVar(&o.sources.Include, "include", nil, "compare only sources that match `GLOB`; may be repeated")
+	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "leave out sources that match `GLOB`; may be repeated")
+	o.exclude.define(f)
+	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "compare headers of the system and of the compiler too")
+	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count branches that only an exception decides")
+	defineMaxInput(f)
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
+	shareFlags(cmd)
+	wantValues(cmd)
+	for _, dir := range []string{"object-directory", "root"} {
+		_ = cmd.MarkFlagDirname(dir)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json=", "markdown="}, cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("fail-over", cobra.FixedCompletions([]string{"lost=", "new=", "lost-functions=", "new-functions=", "lost-branches=", "new-branches="}, cobra.ShellCompDirectiveNoSpace))
+	return cmd
+}
+
+type diffOptions struct {
+	sourceDiff                    string
+	outputs, failOver, objectDirs []string
+	sources                       report.SourceOptions
+	exclude                       excludeOptions
+	exceptionBranches, verbose    bool
+}
+
+func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	outputs, limits, err := o.parse()
+	if err != nil {
+		return usageError(err)
+	}
+	sources, err := report.NewSources(o.sources)
+	if err != nil {
+		return usageError(err)
+	}
+	o.exclude.ReadFile = sources.Read
+	exclusions, err := report.NewExclusions(o.exclude.ExcludeOptions)
+	if err != nil {
+		return usageError(err)
+	}
+	defer collectLate(400)()
+	var changes *report.SourceDiff
+	if o.sourceDiff != "" {
+		if changes, err = openDiff(stderr, o.sourceDiff, sources); err != nil {
+			return err
+		}
+	}
+	var sets [2]*coverage.Set
+	unseen := 0
+	for i, path := range args {
+		var n int
+		if sets[i], n, err = o.load(cmd, path, sources); err != nil {
+			return err
+		}
+		unseen += n
+	}
+	if changes == nil { // else the sources were others when OLD was made
+		exclusions.Apply(sets[0], sources.Shown)
+	}
+	excluded, problems := exclusions.Apply(sets[1], sources.Shown)
+	report.PrintProblems(stderr, problems, o.verbose)
+	if len(excluded.List) > 0 {
+		fmt.Fprintf(stderr, "footfall: %v in NEW\n", excluded)
+	}
+	c := report.Compare(sets[0], sets[1], changes, excluded, sources)
+	c.ExceptionBranches = o.exceptionBranches
+	report.PrintProblems(stderr, c.Problems(), o.verbose)
+	if n := c.Included(); changes == nil && n > 0 {
+		fmt.Fprintf(stderr, "footfall: other lines than before have code in %d sources, which are taken as unchanged: --source-diff tells how they differ\n", n)
+	}
+	var failed []error
+	for _, out := range outputs {
+		failed = append(failed, c.Write(out, stdout))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	return judge(stderr, limits, unseen, c.Exceeded)
+}
+
+func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []report.Limit, err error) {
+	onStdout := 0
+	for _, s := range o.outputs {
+		out, err := report.ParseComparisonOutput(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if outputs = append(outputs, out); out.Target == "-" {
+			onStdout++
+		}
+	}
+	if onStdout > 1 {
+		return nil, nil, errors.New("more than one output goes to standard output: give the others a file")
+	}
+	for _, s := range commaSeparated(o.failOver) {
+		l, err := report.ParseLimit(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		limits = append(limits, l)
+	}
+	return outputs, limits, nil
+}
+
+// load reads one of the two reports, and tells how many problems with it hide code.
+func (o *diffOptions) load(cmd *cobra.Command, path string, sources *report.Sources) (*coverage.Set, int, error) {
+	stderr := cmd.ErrOrStderr()
+	objects, err := report.Find([]string{path}, o.objectDirs, sources)
+	if err != nil {
+		return nil, 0, err
+	}
+	set, problems, _ := collect(objects, sources, "", stderr)
+	problems = append(objects.Problems, problems...)
+	report.PrintProblems(stderr, problems, o.verbose)
+	return set, report.Unseen(problems), nothing([]string{path}, objects, set, sources, o.sources)
+}

@@ -1,0 +1,184 @@
+package command
+
+import (
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"footfall/formats/gcov"
+)
+
+func newMergeCommand() *cobra.Command {
+	cmd := toolCommand(&cobra.Command{
+		Use:   "merge [-o DIR] [-w W1,W2,...] [-v] [--exact] DIR1 DIR2... | merge -o FILE PATH...",
+		Short: "Add directories of .gcda files, as gcov-tool does, or reports of any tools",
+		Long: `Merge adds the data files (.gcda, of GCC before 3.4 .da) of directories: those of
+the same name below each directory become one below DIR, which is merged_profile
+if there is no -o. What is written is what gcov-tool writes; with more than two
+directories it is what gcov-tool writes when its result is merged with the next.
+The .gcda files that were in DIR before are removed.
+
+Arcs and averages are added, masks (conditions, paths) united, of times the
+earliest stays, values of profiles are kept as the compiler's run-time library
+keeps them. Functions whose checksums differ, and files that are damaged or of
+another version, are left out, which is said.
+
+  -o, --output DIR       write the result to DIR
+  -w, --weight W1,W2     count each directory so many times, at least once
+  -v, --verbose          tell of each file and function
+      --exact            do not count the runs of a file double that is in one
+                         directory only, and keep the byte order of the data
+
+Where a PATH or the output is a file, merge unites reports: tracefiles of lcov, JSON
+of gcov, gcovr and footfall, Cobertura, profiles of Go, and directories of data with
+their notes, all mixed. Functions are matched by place and name, decisions by kind,
+names of tests are kept apart, and what one report knows better than another is
+kept: see docs/report.md. Thousands of files take the memory of a few.
+
+  -o, --output FILE      write FILE, whose name tells the format (.info, .json,
+                         .xml, .html, .md, .csv), or FORMAT=FILE as with footfall
+                         report, where - is standard output; may be repeated
+      --intersect PATH   keep only what is in PATH, too; may be repeated: the union
+      --subtract PATH    keep only what is not in PATH; may be repeated
+      --test NAME        what has no name of a test yet is of this one
+      --max-input MB     read at most so much of one file, unpacked (4096)
+      --config FILE      take the options that stand before all tables of FILE;
+                         else merge takes none from a file
+      --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
+      --object-directory DIR, --system-headers, --exception-branches
+                         as with footfall report; but headers of the system that
+                         are in reports are kept, and branches of exceptions if
+                         all outputs are .info or .json, which mark them`,
+		Example: `  # the runs of three machines
+  footfall merge -o all host1 host2 host3
+  footfall report all --object-directory build
+
+  # one tracefile of many, in the place of lcov -a ... -a ...
+  footfall merge -o all.info shards/*.info
+
+  # C++, Python and Go in one
+  footfall merge -o all.xml build python-coverage.xml cover.out`,
+	})
+	tool := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "--help") {
+			return tool(cmd, args)
+		}
+		args, file, err := cutConfigFlags(args)
+		if err != nil {
+			return usageError(err)
+		}
+		if !mergesReports(args) {
+			return tool(cmd, args)
+		}
+		var options *config
+		if file != "" {
+			if options, err = readConfig(file, cmd.Root()); err == nil {
+				err = options.check()
+			}
+			if err != nil {
+				return configError(err)
+			}
+		}
+		reports := newMergeReportsCommand(options)
+		reports.SetArgs(args)
+		reports.SetOut(cmd.OutOrStdout())
+		reports.SetErr(cmd.ErrOrStderr())
+		return reports.Execute()
+	}
+	return cmd
+}
+
+func newMergeStreamCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "merge-stream [-w W1,W2] [-o DIR] [-v] [--exact] [FILE]",
+		Short: "Add counters that a program without files has sent",
+		Long: `Merge-stream reads what a program without a file system has sent from its section
+.gcov_info (GCC's -fprofile-info-section), from FILE or standard input, and adds
+it to the data files (.gcda) that it belongs to: those whose names are in the
+stream, or where the stream has no names, those beside the notes with the same
+stamp. docs/embedded.md shows how.
+
+  -w, --weight W1,W2     count the files so many times, and the stream
+  -o, --object-directory DIR
+                         for data without names: the notes are below DIR
+                         (default: the working directory)
+  -v, --verbose          tell of each function
+      --exact            do not count the runs of a new file double`,
+		Example: `  qemu-system-arm -M mps2-an385 -semihosting -kernel firmware.elf > counters
+  footfall merge-stream counters
+  footfall report`,
+	})
+}
+
+func newRewriteCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "rewrite [-o DIR] [-s FACTOR | -n MAX] [-v] [--exact] DIR",
+		Short: "Scale the counts of a directory of .gcda files, as gcov-tool does",
+		Long: `Rewrite multiplies the counts in the data files (.gcda) below a directory by a
+factor and writes them to another. Masks, times and the values of profiles stay.
+Data files that were there before are removed.
+
+  -o, --output DIR       write to DIR (default: rewrite_profile)
+  -s, --scale FACTOR     0.5 or 1/2
+  -n, --normalize MAX    the factor that makes the largest count MAX; gcov-tool
+                         does nothing for this option, and so it has an effect
+                         only with --exact
+      --exact            do what the options say
+  -v, --verbose          tell of each file and function`,
+		Example: `  # let a long run weigh no more than a short one
+  footfall rewrite --exact -n 1000000 -o scaled long`,
+	})
+}
+
+func newOverlapCommand() *cobra.Command {
+	return toolCommand(&cobra.Command{
+		Use:   "overlap [-f] [-F] [-o] [-h] [-t THRESHOLD] [-v] [--exact] DIR1 DIR2",
+		Short: "Compare two directories of .gcda files, as gcov-tool does",
+		Long: `Overlap tells how alike two profiles are: the sum, over all counters, of the
+smaller of its shares of all counts in each directory. It prints what gcov-tool
+prints, which since GCC 9 does not know the sums and finds no overlap at all;
+--exact computes them.
+
+  -f, --function         tell of each function
+  -o, --object           tell of each object
+  -F, --fullname         with directories
+  -h, --hotonly          leave out what is not hot
+  -t, --hot_threshold T  hot are counters with this share of all (0.005)
+      --exact            compute the overlap
+  -v, --verbose          tell of each file and function
+
+The exit status is 1 if there is no overlap.`,
+		Example: `  footfall overlap --exact -o before after`,
+	})
+}
+
+// toolCommand completes a command that gcov.RunTool carries out, which takes the
+// arguments as gcov-tool does.
+func toolCommand(cmd *cobra.Command) *cobra.Command {
+	cmd.DisableFlagParsing = true
+	cmd.DisableFlagsInUseLine = true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "--help") {
+			return cmd.Help()
+		}
+		inv := &gcov.ToolInvocation{
+			Prog: "footfall", Args: append([]string{cmd.Name()}, args...),
+			Stdin: os.Stdin, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
+		}
+		if status := gcov.RunTool(inv); status != 0 {
+			return &exitError{status: status}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// runTool is gcov-tool as called by the name prog. It returns the exit status.
+func runTool(prog string, args []string, stdout, stderr io.Writer) int {
+	return gcov.RunTool(&gcov.ToolInvocation{
+		Prog: prog, Args: args, Version: namedVersion(prog, "gcov-tool-"), Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
+	})
+}

@@ -1,0 +1,241 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"footfall/coverage"
+	"footfall/report"
+)
+
+// This file is footfall merge where it is not gcov-tool's: of reports.
+
+// outputBySuffix are the formats that the name of a file tells.
+var outputBySuffix = map[string]string{
+	".info": "lcov", ".lcov": "lcov", ".json": "json", ".xml": "cobertura", ".html": "html", ".md": "markdown", ".csv": "csv",
+}
+
+// mergesReports tells whether the arguments of footfall merge are about
+// reports: one names a file, or an output that is one. gcov-tool knows
+// directories only.
+func mergesReports(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		name, value, joined := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return slices.ContainsFunc(args[i+1:], isRegular)
+		case name == "-o" || name == "--output":
+			if !joined && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			if isReportOutput(value) {
+				return true
+			}
+		case strings.HasPrefix(arg, "-o") && !strings.HasPrefix(arg, "--"):
+			if isReportOutput(arg[len("-o"):]) {
+				return true
+			}
+		case name == "-w" || name == "--weight":
+			if !joined {
+				i++
+			}
+		case name == "--intersect" || name == "--subtract":
+			return true
+		case !strings.HasPrefix(arg, "-") && isRegular(arg):
+			return true
+		}
+	}
+	return false
+}
+
+func isRegular(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
+}
+
+// isReportOutput tells whether a report is to be written to o: a file whose
+// name ends as one, or FORMAT=FILE.
+func isReportOutput(o string) bool {
+	if info, err := os.Stat(o); err == nil && info.IsDir() {
+		return false
+	}
+	if outputBySuffix[filepath.Ext(o)] != "" {
+		return true
+	}
+	_, err := report.ParseOutput(o)
+	return err == nil && strings.Contains(o, "=")
+}
+
+type mergeOptions struct {
+	reportOptions
+	intersect, subtract []string
+	ofData              *report.Sources // of which headers of the system are left out
+}
+
+// newMergeReportsCommand returns the command that merges reports. It is no
+// command of its own: footfall merge calls it. options are what a file of
+// options says, nil for none.
+func newMergeReportsCommand(options *config) *cobra.Command {
+	var o mergeOptions
+	cmd := &cobra.Command{
+		Use:           "merge",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if options != nil {
+				if _, err := options.apply(cmd); err != nil {
+					return configError(err)
+				}
+			}
+			return o.run(cmd, args)
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	f.StringArrayVar(&o.intersect, "intersect", nil, "")
+	f.StringArrayVar(&o.subtract, "subtract", nil, "")
+	f.StringArrayVar(&o.objectDirs, "object-directory", nil, "")
+	f.StringVar(&o.sources.Root, "root", "", "")
+	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "")
+	f.StringArrayVar(&o.sources.Include, "include", nil, "")
+	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "")
+	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "")
+	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "")
+	f.StringVar(&o.test, "test", "", "")
+	defineMaxInput(f)
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "")
+	shareFlags(cmd)
+	for _, dir := range []string{"object-directory", "root"} {
+		_ = cmd.MarkFlagDirname(dir)
+	}
+	return cmd
+}
+
+// cutConfigFlags takes --config and --no-config out of arguments. file is that
+// of --config, "" if there is none.
+func cutConfigFlags(args []string) (rest []string, file string, err error) {
+	none := false
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		switch {
+		case name == "--":
+			return append(rest, args[i:]...), file, nil
+		case args[i] == "--no-config":
+			none = true
+		case name == "--config":
+			if !joined && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			if file = value; file == "" {
+				return nil, "", errors.New("--config needs the name of a file")
+			}
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	if none && file != "" {
+		return nil, "", errors.New("--config and --no-config do not go together")
+	}
+	return rest, file, nil
+}
+
+func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
+	if err := o.name(); err != nil {
+		return usageError(err)
+	}
+	if !cmd.Flags().Changed("exception-branches") {
+		o.exceptionBranches = !slices.ContainsFunc(o.outputs, mixesExceptions)
+	}
+	var err error
+	if o.ofData, err = report.NewSources(o.sources); err != nil {
+		return usageError(err)
+	}
+	o.sources.SystemHeaders = true // a report has those that were asked for
+	p, err := o.printer(cmd)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		return usageError(errors.New("merge needs reports, or directories with coverage data"))
+	}
+	// What is merged is thrown away file by file: little of it lives.
+	defer collectLate(400)()
+	set, err := o.load(p, paths)
+	if err != nil {
+		return err
+	}
+	if len(o.intersect) > 0 {
+		other, err := o.load(p, o.intersect)
+		if err != nil {
+			return err
+		}
+		set = report.Intersect(set, other)
+	}
+	if len(o.subtract) > 0 {
+		other, err := o.load(p, o.subtract)
+		if err != nil {
+			return err
+		}
+		report.Subtract(set, other)
+	}
+	report.PrintProblems(p.stderr, report.Reconcile(set), o.verbose)
+	return p.print(set)
+}
+
+// mixesExceptions tells whether the format of an output does not say which
+// branches are those of exceptions: in it they would count as others.
+func mixesExceptions(output string) bool {
+	format, _, _ := strings.Cut(output, "=")
+	return format != "lcov" && format != "lcov2" && format != "json"
+}
+
+// name puts the formats before outputs that are told by the names of files.
+func (o *mergeOptions) name() error {
+	if len(o.outputs) == 0 {
+		return errors.New("merge of reports needs -o FILE, or -o FORMAT=FILE")
+	}
+	for i, out := range o.outputs {
+		if _, err := report.ParseOutput(out); err == nil && strings.Contains(out, "=") {
+			continue
+		}
+		format := outputBySuffix[filepath.Ext(out)]
+		if format == "" {
+			return fmt.Errorf("output %q: its name tells no format, say which as in lcov=%s", out, out)
+		}
+		o.outputs[i] = format + "=" + out
+	}
+	return nil
+}
+
+// load reads and merges inputs, which are not reconciled.
+func (o *mergeOptions) load(p *printer, paths []string) (*coverage.Set, error) {
+	objects, err := report.Find(paths, o.objectDirs, p.sources)
+	if err != nil {
+		return nil, err
+	}
+	var sum coverage.Sum
+	data := *objects
+	data.Reports = nil
+	set, problems, stats := gather(&data, o.ofData, o.test, p.stderr)
+	sum.Take(set)
+	set, more, _ := gather(&report.Objects{Reports: objects.Reports}, p.sources, o.test, p.stderr)
+	sum.Take(set)
+	set = sum.Set()
+	report.PrintProblems(p.stderr, slices.Concat(objects.Problems, problems, more), o.verbose)
+	if err := nothing(paths, objects, set, o.ofData, o.sources); err != nil {
+		return nil, err
+	}
+	notes(p.stderr, objects, stats, o.ofData)
+	p.made = newest(p.made, objects)
+	return set, nil
+}

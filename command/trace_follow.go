@@ -1,0 +1,240 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"footfall/hook/patch"
+	"footfall/proc"
+	"footfall/trace"
+)
+
+// follows is --follow-exec: which processes there are, and what has become of the
+// programs in them.
+type follows struct {
+	f      *proc.Follower
+	owners map[int]*traced // by process: whose functions are in it
+	execs  map[int]int     // by process: programs that it has become
+	ended  bool            // the process that was first has
+
+	traced, untraced, failed map[string]int // programs by name, and how often
+	said                     map[string]bool
+}
+
+// traceFollowing is footfall trace --follow-exec.
+func (o *traceOptions) traceFollowing(cmd *cobra.Command, args []string, options patch.Options) (err error) {
+	var p *proc.Process
+	var child *exec.Cmd
+	var f *proc.Follower
+	header := new(trace.Header)
+	if cmd.ArgsLenAtDash() >= 0 {
+		child = newChild(args)
+		if f, err = proc.FollowCommand(child); err != nil {
+			return notStarted(args[0], err)
+		}
+		header.PID, header.Program = f.Main(), filepath.Base(args[0])
+	} else {
+		if p, err = openTarget(args[0]); err != nil {
+			return err
+		}
+		defer p.Close()
+		if f, err = proc.Follow(p); err != nil {
+			return err
+		}
+		header.PID, header.Program = p.PID, p.Name
+	}
+	defer f.Close()
+	r := o.newRecorder(cmd, header, options)
+	r.p = p
+	r.follows = &follows{
+		f: f, owners: make(map[int]*traced), execs: make(map[int]int),
+		traced: make(map[string]int), untraced: make(map[string]int), failed: make(map[string]int), said: make(map[string]bool),
+	}
+	err = r.record(cmd, func() error {
+		if p == nil {
+			r.follows.execs[f.Main()] = -1 // it is about to become the first one
+			return nil
+		}
+		if err := r.adopt(p); !errors.Is(err, errNothing) {
+			return err
+		}
+		fmt.Fprintf(r.stderr, "footfall: process %d (%s): no functions that fit and can be traced; programs that it becomes or starts are\n", p.PID, p.Name)
+		return nil
+	}, func() error { return nil })
+	f.Close()
+	if child == nil {
+		return err
+	}
+	return endOf(child, err)
+}
+
+// adopt traces the program of a process, if there is something to trace.
+func (r *recorder) adopt(p *proc.Process) error {
+	w := r.follows
+	// What does not fit in one program may be for another one.
+	sites, libraries, err := r.o.sites(p, nil, awaitNamed, io.Discard)
+	if none := (*noSites)(nil); errors.As(err, &none) {
+		w.untraced[p.Name]++
+		return errNothing
+	}
+	if err != nil {
+		return err
+	}
+	libraries.stderr, libraries.paused = r.stderr, r.paused
+	t, err := r.open(p, sites, libraries)
+	if err != nil {
+		return err
+	}
+	if t.exec = w.execs[p.PID]; t.exec > 0 || p.PID != r.header.PID {
+		t.program = p.Name
+	}
+	t.live = 1
+	t.session.Notices()
+	w.owners[p.PID] = t
+	w.traced[p.Name]++
+	return nil
+}
+
+// errNothing tells that a program has nothing to trace, which is noted.
+var errNothing = errors.New("nothing to trace")
+
+// follow does what is due with programs that have begun and ended.
+func (r *recorder) follow() {
+	w := r.follows
+	for _, e := range w.f.Events() {
+		switch e.Kind {
+		case proc.Forked:
+			w.execs[e.PID] = w.execs[e.Parent]
+			if t := w.owners[e.Parent]; t != nil {
+				w.owners[e.PID] = t
+				t.live++
+			}
+		case proc.Replaced:
+			w.execs[e.PID]++
+			r.leave(e.PID)
+		case proc.Began:
+			r.began(&e)
+		case proc.Ended:
+			w.ended = w.ended || e.PID == r.header.PID
+			r.leave(e.PID)
+			delete(w.execs, e.PID)
+		}
+	}
+	r.lookAtNotices()
+}
+
+// lookAtNotices traces libraries that have been loaded, where a thread waits for that.
+func (r *recorder) lookAtNotices() {
+	for _, t := range r.programs {
+		if _, waits := t.session.Noticed(); waits {
+			_ = r.lookAt(t) // look says it again
+		}
+	}
+}
+
+// began traces a program that waits at its beginning, and lets it run.
+func (r *recorder) began(e *proc.FollowEvent) {
+	w := r.follows
+	err := e.Err
+	if e.Unprivileged && !w.said["/"+e.Name] {
+		w.said["/"+e.Name] = true
+		fmt.Fprintf(r.stderr, "footfall: %s is set-user-id, and runs without that, because it is followed and footfall does not run as root\n", e.Name)
+	}
+	if err == nil {
+		err = r.adopt(e.Process)
+		w.f.Release(e.Process)
+	}
+	if err == nil {
+		if w.traced[e.Name] == 1 {
+			r.begin(w.owners[e.PID])
+		}
+		return
+	}
+	if e.Process != nil {
+		e.Process.Close()
+	}
+	if errors.Is(err, errNothing) || errors.Is(err, proc.ErrExited) {
+		return
+	}
+	if w.failed[e.Name]++; w.failed[e.Name] == 1 {
+		fmt.Fprintf(r.stderr, "footfall: %s is not traced: %v\n", e.Name, err)
+	}
+}
+
+// leave notes that a process does not run the program any more that it ran. With
+// the last one the program is finished.
+func (r *recorder) leave(pid int) {
+	w := r.follows
+	t := w.owners[pid]
+	delete(w.owners, pid)
+	if t == nil {
+		return
+	}
+	if t.live--; t.live > 0 {
+		return
+	}
+	r.readOf(t)
+	if r.o.count {
+		r.addCounts(t)
+	}
+	r.addLost(t)
+	r.addChildren(t)
+	if err := errors.Join(t.session.CloseEnded(), t.closeLate()); err != nil {
+		fmt.Fprintf(r.stderr, "footfall: process %d (%s): %v\n", t.p.PID, t.p.Name, err)
+	}
+	t.libraries.sayUnanswered(t.session)
+	t.libraries.Close()
+	if t.p != r.p {
+		t.p.Close()
+	}
+	r.programs = slices.DeleteFunc(r.programs, func(other *traced) bool { return other == t })
+}
+
+// check tells whether the process that was first has ended.
+func (w *follows) check() error {
+	if w.ended {
+		return proc.ErrExited
+	}
+	return nil
+}
+
+// end lets all processes go.
+func (w *follows) end() { w.f.Close() }
+
+// say says which programs there were.
+func (w *follows) say(stderr io.Writer) {
+	list := func(programs map[string]int) string {
+		names := slices.SortedFunc(maps.Keys(programs), func(a, b string) int { return cmp.Or(cmp.Compare(programs[b], programs[a]), cmp.Compare(a, b)) })
+		var parts []string
+		for i, name := range names {
+			if i == 8 {
+				parts = append(parts, fmt.Sprintf("%d others", len(names)-i))
+				break
+			}
+			part := name
+			if n := programs[name]; n > 1 {
+				part = fmt.Sprintf("%s (%d times)", name, n)
+			}
+			parts = append(parts, part)
+		}
+		return strings.Join(parts, ", ")
+	}
+	if len(w.traced) > 0 {
+		fmt.Fprintf(stderr, "footfall: programs traced: %s\n", list(w.traced))
+	}
+	if len(w.untraced) > 0 {
+		fmt.Fprintf(stderr, "footfall: programs left alone, without functions that fit and can be traced: %s\n", list(w.untraced))
+	}
+	if len(w.failed) > 0 {
+		fmt.Fprintf(stderr, "footfall: programs not traced, as said above: %s\n", list(w.failed))
+	}
+}

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"footfall/hook/patch"
+	"footfall/hook/uprobe"
+	"footfall/proc"
+)
+
+// Uprobes that see children, too, are in all processes that run the file. For the program
+// itself that is what is wanted; a library such as libc would make the whole machine slow,
+// so that its functions are watched in the one process only, if others have it.
+
+// sharing tells which of the files of a process others run, too.
+type sharing struct {
+	files  map[string]int // by device and inode: other processes that have it, not counting descendants
+	of     map[string]string
+	exits  bool
+	wide   bool            // children are to be recorded
+	narrow map[string]bool // names of files that are watched in the one process only
+}
+
+// newSharing looks at all processes.
+func newSharing(p *proc.Process, wide, exits bool) *sharing {
+	s := &sharing{files: make(map[string]int), of: make(map[string]string), exits: exits, wide: wide, narrow: make(map[string]bool)}
+	if !wide {
+		return s
+	}
+	own, _, err := p.Maps()
+	if err != nil {
+		return s
+	}
+	for _, m := range own {
+		if m.Exec && m.Inode != 0 {
+			s.of[m.Path] = fileKey(&m)
+		}
+	}
+	pids, _ := proc.List()
+	for _, pid := range pids {
+		if pid == p.PID || descends(pid, p.PID) {
+			continue
+		}
+		for key := range executableFiles(pid) {
+			s.files[key]++
+		}
+	}
+	return s
+}
+
+func fileKey(m *proc.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
+
+// executableFiles are those that a process runs, as far as that is permitted to know.
+func executableFiles(pid int) map[string]bool {
+	files := make(map[string]bool)
+	p, err := proc.Open(pid)
+	if err != nil {
+		return files
+	}
+	defer p.Close()
+	maps, _, _ := p.Maps()
+	for i := range maps {
+		if maps[i].Exec && maps[i].Inode != 0 {
+			files[fileKey(&maps[i])] = true
+		}
+	}
+	return files
+}
+
+// descends tells whether a process is a child of another one, or a child's.
+func descends(pid, from int) bool {
+	for range 64 {
+		p, err := proc.Open(pid)
+		if err != nil {
+			return false
+		}
+		pid, err = p.Parent()
+		p.Close()
+		if err != nil || pid <= 1 {
+			return false
+		}
+		if pid == from {
+			return true
+		}
+	}
+	return false
+}
+
+// others returns how many other processes have the file of an image.
+func (s *sharing) others(i *patch.Image) int { return s.files[s.of[i.Path]] }
+
+// onlyProcess tells whether functions of an image are to be watched in the one process
+// only. Exits are not watched in others: what is in these may not bear it.
+func (s *sharing) onlyProcess(i *patch.Image) bool {
+	only := !s.wide || s.others(i) > 0 && (s.exits || !i.IsProgram())
+	if only && s.wide {
+		s.narrow[filepath.Base(i.Path)] = true
+	}
+	return only
+}
+
+// say says, at the beginning, what the watching costs others.
+func (s *sharing) say(images []*patch.Image, stderr io.Writer) {
+	for _, i := range images {
+		if n := s.others(i); i.IsProgram() && s.wide && n > 0 && !s.onlyProcess(i) {
+			fmt.Fprintf(stderr, "footfall: %s %s, too: slower now, but not recorded; with --follow=false they are left alone, and children not recorded\n",
+				counted(n, "other process runs", "other processes run"), filepath.Base(i.Path))
+		}
+	}
+}
+
+// sayChildren says, at the end, what became of children.
+func (s *sharing) sayChildren(session *uprobe.Session, stderr io.Writer) {
+	sayChildren(session.Followed(), 0, stderr)
+	s.sayNarrow(session, stderr)
+}
+
+// sayNarrow says of which files children were not recorded.
+func (s *sharing) sayNarrow(session *uprobe.Session, stderr io.Writer) {
+	if forked := session.Forked(); forked > 0 && len(s.narrow) > 0 {
+		var names []string
+		for name := range s.narrow {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		fmt.Fprintf(stderr, "footfall: %s made by fork: without calls of functions in %s, which other processes run, too\n",
+			counted(forked, "child", "children"), strings.Join(names, ", "))
+	}
+}
