@@ -305,7 +305,7 @@ func sayLeading(session *patch.Session, stderr io.Writer) {
 	if n := session.Leading(); n > 0 {
 		const neither = "neither .eh_frame nor a frame pointer"
 		fmt.Fprintf(stderr, "footfall: %s traced to find callers; calls that had begun before end their chains\n",
-			counted(n, "function has "+neither+", and is", "functions have "+neither+", and are"))
+			output.Count(n, "function has "+neither+", and is", "functions have "+neither+", and are"))
 	}
 }
 
@@ -501,7 +501,7 @@ func (c *callers) printText(w io.Writer) error {
 	if c.duration > 0 {
 		when = "in " + c.duration.Round(100*time.Millisecond).String()
 	}
-	fmt.Fprintf(b, "%s: %s by %s %s", output.Printable(c.function), counted(int(total), "call", "calls"), counted(len(c.chains), "chain", "chains"), when)
+	fmt.Fprintf(b, "%s: %s by %s %s", output.Printable(c.function), output.Count(int(total), "call", "calls"), output.Count(len(c.chains), "chain", "chains"), when)
 	if c.way != "" {
 		fmt.Fprintf(b, ", %s", c.way)
 	}

@@ -599,7 +599,7 @@ func (l *liveTargets) noteImpossible(functions int, snapshots []*taken) {
 	if len(why) == 0 {
 		why = append(why, "running when they were read")
 	}
-	fmt.Fprintf(l.stderr, "footfall: impossible counts in %s, %s: their counts are estimates\n", plural(functions, "function"), strings.Join(why, ", or "))
+	fmt.Fprintf(l.stderr, "footfall: impossible counts in %s, %s: their counts are estimates\n", output.Plural(functions, "function"), strings.Join(why, ", or "))
 }
 
 // advise says how counts could be better.
@@ -628,6 +628,6 @@ func (l *liveTargets) advise(snapshots []*taken) {
 	}
 	if held > 0 {
 		fmt.Fprintf(l.stderr, "footfall: %s of loops in %s (most in %s) are kept in a register until the loop ends, and may be too low: build with -fprofile-update=atomic or -fno-tree-loop-im\n",
-			plural(held, "counter"), plural(len(objects), "object"), strings.TrimSuffix(filepath.Base(first), ".gcda"))
+			output.Plural(held, "counter"), output.Plural(len(objects), "object"), strings.TrimSuffix(filepath.Base(first), ".gcda"))
 	}
 }

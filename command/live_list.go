@@ -88,11 +88,3 @@ func size(n int64) string {
 	}
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
-
-// plural counts things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}

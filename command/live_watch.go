@@ -23,7 +23,7 @@ import (
 // watch is the command with --watch: on the whole screen of a terminal, or the
 // outputs again and again.
 func (l *liveTargets) watch(cmd *cobra.Command) error {
-	if terminalWidth(l.stdout) == 0 || cmd.Flags().Changed("output") || l.options.dump != "" {
+	if output.Width(l.stdout) == 0 || cmd.Flags().Changed("output") || l.options.dump != "" {
 		return l.rewrite()
 	}
 	return l.screen()
@@ -68,7 +68,7 @@ func (l *liveTargets) screen() error {
 		},
 		ReadFile: l.sources.Read,
 	}
-	_, color := textStyle(l.stdout)
+	_, color := output.Style(l.stdout)
 	return watch.Run(context.Background(), src, watch.Options{Interval: l.options.interval, Shown: l.sources.Shown, NoColor: !color})
 }
 

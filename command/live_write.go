@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"footfall/live"
+	"footfall/output"
 )
 
 // dump writes data files, and raw profiles.
@@ -42,7 +43,7 @@ func (l *liveTargets) dump(dir string, snapshots []*taken) error {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(l.stderr, "footfall: %s written below %s\n", plural(n, "data file"), dir)
+		fmt.Fprintf(l.stderr, "footfall: %s written below %s\n", output.Plural(n, "data file"), dir)
 	}
 	return errors.Join(failed...)
 }
@@ -68,11 +69,11 @@ func (l *liveTargets) writeInPlace(snapshots []*taken) error {
 		n += written
 		failed = append(failed, err)
 		if skipped > 0 {
-			fmt.Fprintf(l.stderr, "footfall: %s: %s left out: the program has written these data files itself, and would not write them again; --reset, and what is counted from then on can be added\n", s.title, plural(skipped, "object"))
+			fmt.Fprintf(l.stderr, "footfall: %s: %s left out: the program has written these data files itself, and would not write them again; --reset, and what is counted from then on can be added\n", s.title, output.Plural(skipped, "object"))
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(l.stderr, "footfall: %s added to what was counted before\n", plural(n, "data file"))
+		fmt.Fprintf(l.stderr, "footfall: %s added to what was counted before\n", output.Plural(n, "data file"))
 	}
 	return errors.Join(failed...)
 }
@@ -96,7 +97,7 @@ func (l *liveTargets) resetAfter(snapshots []*taken) error {
 			}
 		case l.options.reset != "":
 			if err = l.baselines.Store(s.source.Key(), live.NewBaseline(s.all)); err == nil {
-				fmt.Fprintf(l.stderr, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.title, plural(len(s.all), "object"))
+				fmt.Fprintf(l.stderr, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.title, output.Plural(len(s.all), "object"))
 			}
 		}
 		if err != nil {
@@ -131,7 +132,7 @@ func (l *liveTargets) hardReset(s *taken) error {
 			return err
 		}
 		fmt.Fprintf(l.stderr, "footfall: %s: %d counters of %s set to zero, the program stood still for %s\n",
-			s.title, r.Counters, plural(r.Units, "object"), r.Paused.Round(10*time.Microsecond))
+			s.title, r.Counters, output.Plural(r.Units, "object"), r.Paused.Round(10*time.Microsecond))
 		l.sayUndone(s, r)
 	}
 	if was, err := l.baselines.Remove(s.source.Key()); err != nil {
@@ -145,7 +146,7 @@ func (l *liveTargets) hardReset(s *taken) error {
 func (l *liveTargets) sayUndone(s *taken, r *live.HardReset) {
 	if len(r.Undone) > 0 {
 		fmt.Fprintf(l.stderr, "footfall: %s in %s came back, because the program was just increasing them: reset again\n",
-			plural(r.UndoneCounters, "counter"), strings.Join(r.Undone, ", "))
+			output.Plural(r.UndoneCounters, "counter"), strings.Join(r.Undone, ", "))
 	}
 	u, err := s.process.Updates()
 	switch {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/mount"
+	"footfall/output"
 )
 
 func newMountCommand() *cobra.Command {
@@ -120,7 +121,7 @@ func (o *mountOptions) run(cmd *cobra.Command, dir string, targets []string) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "footfall: mounted %s: %s; fusermount3 -u %s ends it\n", dir, counted(m.Processes(), "process", "processes"), dir)
+	fmt.Fprintf(stderr, "footfall: mounted %s: %s; fusermount3 -u %s ends it\n", dir, output.Count(m.Processes(), "process", "processes"), dir)
 	if child {
 		if err := detachDaemon(ready); err != nil {
 			return errors.Join(err, m.Unmount())
@@ -138,13 +139,6 @@ func (o *mountOptions) run(cmd *cobra.Command, dir string, targets []string) err
 		signal.Reset() // a second one ends us in any case
 		return m.Unmount()
 	}
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }
 
 // startDaemon runs footfall again, in the background, and waits until it has

@@ -320,7 +320,7 @@ func writeProfile(r *profile.Report, outputs []profileOutput, sources *report.So
 			failed = append(failed, writeProfileFile(r, out, sources))
 			continue
 		}
-		_, r.Color = textStyle(stdout)
+		_, r.Color = output.Style(stdout)
 		failed = append(failed, r.Print(stdout, out.Output))
 	}
 	return errors.Join(failed...)

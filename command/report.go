@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"footfall/coverage"
 	"footfall/formats/gcov"
@@ -306,7 +304,7 @@ func (p *printer) print(set *coverage.Set) error {
 		r.Patch = report.NewPatch(p.diff, set, p.excluded, p.sources)
 		patchNotes(p.stderr, r, p.verbose)
 	}
-	r.Width, r.Color = textStyle(p.stdout)
+	r.Width, r.Color = output.Style(p.stdout)
 	var failed []error
 	for _, out := range p.outputs {
 		problems, err := r.Write(out, p.stdout)
@@ -355,7 +353,7 @@ func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *repo
 		fmt.Fprintf(w, "footfall: %d of %d units never ran; they count as not covered\n", stats.NeverRun, stats.Objects)
 	}
 	if n := stats.Inconsistent; n > 0 {
-		fmt.Fprintf(w, "footfall: impossible counts in %s: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates\n", plural(n, "function"))
+		fmt.Fprintf(w, "footfall: impossible counts in %s: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates\n", output.Plural(n, "function"))
 	}
 	if n := len(objects.Outside); n > 0 {
 		fmt.Fprintf(w, "footfall: the notes of %d of %d units were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, stats.Objects, objects.Outside[0])
@@ -393,7 +391,7 @@ func patchNotes(w io.Writer, r *report.Report, all bool) {
 func judge[T any](w io.Writer, thresholds []T, unseen int, miss func(T) string) error {
 	missed := unseen > 0 && len(thresholds) > 0
 	if missed {
-		fmt.Fprintf(w, "footfall: %s cannot be read to the end, empty or without notes: what they cover is not known, no threshold can be said to be met\n", plural(unseen, "input"))
+		fmt.Fprintf(w, "footfall: %s cannot be read to the end, empty or without notes: what they cover is not known, no threshold can be said to be met\n", output.Plural(unseen, "input"))
 	}
 	for _, t := range thresholds {
 		if m := miss(t); m != "" {
@@ -405,27 +403,4 @@ func judge[T any](w io.Writer, thresholds []T, unseen int, miss func(T) string) 
 		return &exitError{status: statusMissed}
 	}
 	return nil
-}
-
-// textStyle returns the width of text for w, 0 for any, and whether to use
-// colours: those of a terminal.
-func textStyle(w io.Writer) (width int, color bool) {
-	width = terminalWidth(w)
-	return width, width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// terminalWidth returns the columns of the terminal behind w, 0 if there is none.
-func terminalWidth(w io.Writer) int {
-	f := output.Terminal(w)
-	if f == nil {
-		return 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	switch {
-	case err != nil:
-		return 0
-	case size.Col == 0: // a terminal that does not know
-		return 80
-	}
-	return int(size.Col)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/hook/patch"
+	"footfall/output"
 	"footfall/proc"
 	"footfall/trace"
 )
@@ -296,7 +297,7 @@ func repairTarget(cmd *cobra.Command, target string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %s restored\n", p.PID, counted(n, "function", "functions"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %s restored\n", p.PID, output.Count(n, "function", "functions"))
 	return nil
 }
 

@@ -376,7 +376,7 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 
 // changeText says what a change has come to.
 func changeText(total, on, off int) string {
-	text := fmt.Sprintf("tracing %s", counted(total, "function", "functions"))
+	text := fmt.Sprintf("tracing %s", output.Count(total, "function", "functions"))
 	if on+off > 0 {
 		text += fmt.Sprintf("; %d switched on, %d off", on, off)
 	}

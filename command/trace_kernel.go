@@ -18,6 +18,7 @@ import (
 
 	"footfall/hook/ftrace"
 	"footfall/hook/patch"
+	"footfall/output"
 	"footfall/trace"
 )
 
@@ -110,7 +111,7 @@ func (o *traceOptions) listKernel(w io.Writer, patterns []string) error {
 func repairKernel(stderr io.Writer) error {
 	n, err := ftrace.Repair()
 	if err == nil {
-		fmt.Fprintf(stderr, "footfall: kernel: %s restored\n", counted(n, "setting or instance", "settings and instances"))
+		fmt.Fprintf(stderr, "footfall: kernel: %s restored\n", output.Count(n, "setting or instance", "settings and instances"))
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) (err error
 		}
 	}()
 	var outputs []trace.Output
-	width, _ := textStyle(stdout)
+	width, _ := output.Style(stdout)
 	for _, text := range r.o.outputs {
 		format, file, _ := strings.Cut(text, "=")
 		w := stdout
@@ -159,10 +159,10 @@ func (r *recorder) closeBuilder(lost uint64) error {
 		if r.uprobes {
 			where = "or deeper than 64 within each other"
 		}
-		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not seen: still running, dropped, %s; no time is counted\n", counted(int(s.Cut), "call", "calls"), where)
+		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not seen: still running, dropped, %s; no time is counted\n", output.Count(int(s.Cut), "call", "calls"), where)
 	}
 	if s.Left > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %s left by longjmp or an exception: the time is that until the next event of the thread\n", counted(int(s.Left), "call was", "calls were"))
+		fmt.Fprintf(r.stderr, "footfall: %s left by longjmp or an exception: the time is that until the next event of the thread\n", output.Count(int(s.Left), "call was", "calls were"))
 	}
 	return err
 }
@@ -290,7 +290,7 @@ func (c *excerpt) whyNone() string {
 	if slices.Contains(c.takes, true) {
 		return ""
 	}
-	return fmt.Sprintf(": none of its %s fits", counted(len(c.header.Functions), "function", "functions"))
+	return fmt.Sprintf(": none of its %s fits", output.Count(len(c.header.Functions), "function", "functions"))
 }
 
 // root tells whether the function of a call is one of --graph-from.

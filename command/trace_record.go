@@ -170,7 +170,7 @@ func (r *recorder) tellFunctions(from int) {
 func (r *recorder) begin(t *traced) {
 	skipped := t.session.Skipped
 	fmt.Fprintf(r.stderr, "footfall: process %d (%s): tracing %s; switching on took %v\n", t.p.PID, t.p.Name,
-		counted(t.sites-len(skipped), "function", "functions"), t.session.Stopped.Round(10*time.Microsecond))
+		output.Count(t.sites-len(skipped), "function", "functions"), t.session.Stopped.Round(10*time.Microsecond))
 	n := 0
 	for site, why := range skipped {
 		if n++; n > 3 {
@@ -185,10 +185,10 @@ func (r *recorder) begin(t *traced) {
 // sayExitWays says of how many functions the exits have no room for jumps.
 func (r *recorder) sayExitWays(byReturn, not int) {
 	if byReturn > 0 {
-		fmt.Fprintf(r.stderr, "footfall: of %s no jump fits at some exit: return addresses are replaced\n", counted(byReturn, "function", "functions"))
+		fmt.Fprintf(r.stderr, "footfall: of %s no jump fits at some exit: return addresses are replaced\n", output.Count(byReturn, "function", "functions"))
 	}
 	if not > 0 {
-		fmt.Fprintf(r.stderr, "footfall: of %s exits cannot be seen, entries are\n", counted(not, "function", "functions"))
+		fmt.Fprintf(r.stderr, "footfall: of %s exits cannot be seen, entries are\n", output.Count(not, "function", "functions"))
 	}
 }
 
@@ -448,7 +448,7 @@ func (r *recorder) sayChildren() {
 	}
 	sayChildren(r.children[0], r.children[1], r.stderr)
 	if r.countStarted(); r.started > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %s started meanwhile: not traced; --follow-exec traces them, too\n", counted(r.started, "program", "programs"))
+		fmt.Fprintf(r.stderr, "footfall: %s started meanwhile: not traced; --follow-exec traces them, too\n", output.Count(r.started, "program", "programs"))
 	}
 }
 
@@ -469,10 +469,10 @@ func childrenOf(s *patch.Session) (followed, others int) {
 
 func sayChildren(followed, others int, stderr io.Writer) {
 	if followed > 0 {
-		fmt.Fprintf(stderr, "footfall: with the calls of %s made by fork\n", counted(followed, "child", "children"))
+		fmt.Fprintf(stderr, "footfall: with the calls of %s made by fork\n", output.Count(followed, "child", "children"))
 	}
 	if others > 0 {
-		fmt.Fprintf(stderr, "footfall: %s made by fork meanwhile: not recorded, and restored now\n", counted(others, "child", "children"))
+		fmt.Fprintf(stderr, "footfall: %s made by fork meanwhile: not recorded, and restored now\n", output.Count(others, "child", "children"))
 	}
 }
 
@@ -489,10 +489,10 @@ func (r *recorder) end(why string) error {
 // sayPlaceless says what is missing since its threads found no place.
 func (r *recorder) sayPlaceless() {
 	if calls := r.lost[1]; calls > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %s not recorded: more than 1024 threads at once, or more that ended than could be read\n", counted(int(calls), "call was", "calls were"))
+		fmt.Fprintf(r.stderr, "footfall: %s not recorded: more than 1024 threads at once, or more that ended than could be read\n", output.Count(int(calls), "call was", "calls were"))
 	}
 	if calls := r.lost[2]; calls > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %s not recorded, of threads that have no thread pointer\n", counted(int(calls), "call was", "calls were"))
+		fmt.Fprintf(r.stderr, "footfall: %s not recorded, of threads that have no thread pointer\n", output.Count(int(calls), "call was", "calls were"))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"footfall/output"
 	"io"
 )
 
@@ -48,6 +49,6 @@ func (s *screen) Write(b []byte) (int, error) {
 // sayUnseen says how much was not shown.
 func (s *screen) sayUnseen(stderr io.Writer) {
 	if s != nil && s.unseen > 0 {
-		fmt.Fprintf(stderr, "footfall: the last %s are not shown: the terminal was too slow; --output graph=FILE has all\n", counted(s.unseen, "line", "lines"))
+		fmt.Fprintf(stderr, "footfall: the last %s are not shown: the terminal was too slow; --output graph=FILE has all\n", output.Count(s.unseen, "line", "lines"))
 	}
 }

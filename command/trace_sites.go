@@ -195,7 +195,7 @@ func (l *libraries) update(session *patch.Session, stderr io.Writer) bool {
 	if err != nil && l.p.Check() == nil {
 		fmt.Fprintf(stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", names, err)
 	} else if n > 0 && !l.told(fresh) {
-		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", names, counted(n, "more function", "more functions"))
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", names, output.Count(n, "more function", "more functions"))
 	}
 	return n > 0
 }
@@ -212,7 +212,7 @@ func imageNames(images []*patch.Image) string {
 // sayUnanswered says, at the end, what may be missing.
 func (l *libraries) sayUnanswered(session *patch.Session) {
 	if n := session.Unanswered; n > 0 {
-		fmt.Fprintf(l.stderr, "footfall: %s loaded or unloaded while footfall was busy: the first calls may be missing\n", counted(n, "time libraries were", "times libraries were"))
+		fmt.Fprintf(l.stderr, "footfall: %s loaded or unloaded while footfall was busy: the first calls may be missing\n", output.Count(n, "time libraries were", "times libraries were"))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
+	"footfall/output"
 	"footfall/proc"
 	"footfall/trace"
 )
@@ -152,7 +153,7 @@ func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
 		faster = ", as all programs of 32 bits"
 	}
 	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call%s\n",
-		w.p.PID, w.p.Name, counted(n, "function", "functions"), faster)
+		w.p.PID, w.p.Name, output.Count(n, "function", "functions"), faster)
 	w.sharing.say(w.modules.Present(), stderr)
 	return nil
 }
@@ -271,7 +272,7 @@ func (w *probes) update(stderr io.Writer) error {
 	if err != nil {
 		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not traced: %v\n", file, err)
 	} else if n > 0 && !w.paused {
-		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", file, counted(n, "more function", "more functions"))
+		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", file, output.Count(n, "more function", "more functions"))
 	}
 	return nil
 }
@@ -459,7 +460,7 @@ func (r *probeRecorder) sayMissing() {
 		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more threads, or names of threads, than the kernel was given room for\n", threads)
 	}
 	if forgotten > 0 {
-		fmt.Fprintf(r.stderr, "footfall: the events of %s that ended first were given up for those of others\n", counted(int(forgotten), "thread", "threads"))
+		fmt.Fprintf(r.stderr, "footfall: the events of %s that ended first were given up for those of others\n", output.Count(int(forgotten), "thread", "threads"))
 	}
 }
 

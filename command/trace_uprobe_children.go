@@ -9,6 +9,7 @@ import (
 
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
+	"footfall/output"
 	"footfall/proc"
 )
 
@@ -108,7 +109,7 @@ func (s *sharing) say(images []*patch.Image, stderr io.Writer) {
 	for _, i := range images {
 		if n := s.others(i); i.IsProgram() && s.wide && n > 0 && !s.onlyProcess(i) {
 			fmt.Fprintf(stderr, "footfall: %s %s, too: slower now, but not recorded; with --follow=false they are left alone, and children not recorded\n",
-				counted(n, "other process runs", "other processes run"), filepath.Base(i.Path))
+				output.Count(n, "other process runs", "other processes run"), filepath.Base(i.Path))
 		}
 	}
 }
@@ -128,6 +129,6 @@ func (s *sharing) sayNarrow(session *uprobe.Session, stderr io.Writer) {
 		}
 		slices.Sort(names)
 		fmt.Fprintf(stderr, "footfall: %s made by fork: without calls of functions in %s, which other processes run, too\n",
-			counted(forked, "child", "children"), strings.Join(names, ", "))
+			output.Count(forked, "child", "children"), strings.Join(names, ", "))
 	}
 }
