@@ -16,6 +16,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"footfall/collect"
 	"footfall/coverage"
 	"footfall/formats/gcov"
 	"footfall/report"
@@ -125,11 +126,11 @@ func newCounted(t *testing.T, dir string) *countedProgram {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := report.Find([]string{dir}, nil, sources)
+	r, err := collect.Files([]string{dir}, collect.Options{Sources: sources})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, _ := collect(objects, sources, "", io.Discard)
+	set, objects := r.Set, r.Objects
 	p := &countedProgram{
 		dir: dir, files: make(map[string]*coverage.File), lines: make(map[sourceLine]*modelLine), calls: make(map[linkerName]*modelCalls),
 		found: make(map[string]int), first: make(map[string]string),

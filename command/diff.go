@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"footfall/collect"
 	"footfall/coverage"
 	"footfall/report"
 )
@@ -140,7 +141,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return judge(stderr, limits, unseen, c.Exceeded)
+	return missed(report.Judge(stderr, limits, unseen, c.Exceeded))
 }
 
 func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []report.Limit, err error) {
@@ -157,7 +158,7 @@ func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []repor
 	if onStdout > 1 {
 		return nil, nil, errors.New("more than one output goes to standard output: give the others a file")
 	}
-	for _, s := range commaSeparated(o.failOver) {
+	for _, s := range report.CommaSeparated(o.failOver) {
 		l, err := report.ParseLimit(s)
 		if err != nil {
 			return nil, nil, err
@@ -170,12 +171,10 @@ func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []repor
 // load reads one of the two reports, and tells how many problems with it hide code.
 func (o *diffOptions) load(cmd *cobra.Command, path string, sources *report.Sources) (*coverage.Set, int, error) {
 	stderr := cmd.ErrOrStderr()
-	objects, err := report.Find([]string{path}, o.objectDirs, sources)
+	r, err := collect.Files([]string{path}, collect.Options{Sources: sources, ObjectDirs: o.objectDirs, Progress: stderr})
 	if err != nil {
 		return nil, 0, err
 	}
-	set, problems, _ := collect(objects, sources, "", stderr)
-	problems = append(objects.Problems, problems...)
-	report.PrintProblems(stderr, problems, o.verbose)
-	return set, report.Unseen(problems), nothing([]string{path}, objects, set, sources, o.sources)
+	report.PrintProblems(stderr, r.Problems, o.verbose)
+	return r.Set, report.Unseen(r.Problems), r.Nothing([]string{path})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"footfall/coverage"
 	"footfall/report"
 )
 
@@ -31,24 +30,10 @@ func (o *excludeOptions) defineList(f *pflag.FlagSet) {
 	f.BoolVar(&o.list, "list-excluded", false, "list what is left out, and by which rule, in place of the table")
 }
 
-// exclude takes out of the set what is not to be reported.
-func (p *printer) exclude(set *coverage.Set) (problems []report.Problem) {
-	p.excluded, problems = p.exclusions.Apply(set, p.sources.Shown)
-	return problems
-}
-
-// allExcluded returns an error if nothing is left to report.
-func (p *printer) allExcluded(set *coverage.Set) error {
-	if len(set.Files) > 0 || len(p.excluded.List) == 0 {
-		return nil
-	}
-	return fmt.Errorf("nothing to report: %v, which is all", p.excluded)
-}
-
 // noteExcluded says how much is not in the report, unless that is listed.
-func (p *printer) noteExcluded() {
-	listed := slices.ContainsFunc(p.reportOptions.outputs, func(o string) bool { return strings.HasPrefix(o, "excluded") })
-	if len(p.excluded.List) > 0 && !listed {
-		fmt.Fprintf(p.stderr, "footfall: %v; --list-excluded lists them\n", p.excluded)
+func (p *printer) noteExcluded(excluded report.Excluded) {
+	listed := slices.ContainsFunc(p.outputsWanted(), func(o string) bool { return strings.HasPrefix(o, "excluded") })
+	if len(excluded.List) > 0 && !listed {
+		fmt.Fprintf(p.Stderr, "footfall: %v; --list-excluded lists them\n", excluded)
 	}
 }

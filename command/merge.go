@@ -47,10 +47,12 @@ kept: see docs/report.md. Thousands of files take the memory of a few.
       --config FILE      take the options that stand before all tables of FILE;
                          else merge takes none from a file
       --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
-      --object-directory DIR, --system-headers, --exception-branches
-                         as with footfall report; but headers of the system that
-                         are in reports are kept, and branches of exceptions if
-                         all outputs are .info or .json, which mark them`,
+      --object-directory DIR, --system-headers, --exception-branches,
+      --exclude-lines REGEX, --exclude-branches REGEX, --exclude-functions GLOB,
+      --exclude-noncode, --no-markers, --marker-prefix NAME
+                         as with footfall report. Of reports headers of the system
+                         are kept, and what markers exclude; branches of exceptions
+                         if all outputs are .info or .json, which mark them`,
 		Example: `  # the runs of three machines
   footfall merge -o all host1 host2 host3
   footfall report all --object-directory build

@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"footfall/coverage"
+	"footfall/collect"
 	"footfall/report"
 )
 
@@ -108,6 +109,7 @@ func newMergeReportsCommand(options *config) *cobra.Command {
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "")
 	f.StringArrayVar(&o.sources.Exclude, "exclude", nil, "")
+	o.exclude.define(f)
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "")
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "")
 	f.StringVar(&o.test, "test", "", "")
@@ -170,7 +172,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	// What is merged is thrown away file by file: little of it lives.
 	defer collectLate(400)()
-	set, err := o.load(p, paths)
+	merged, err := o.load(p, paths)
 	if err != nil {
 		return err
 	}
@@ -179,17 +181,20 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		if err != nil {
 			return err
 		}
-		set = report.Intersect(set, other)
+		merged.Set, merged.Made = report.Intersect(merged.Set, other.Set), latest(merged.Made, other.Made)
 	}
 	if len(o.subtract) > 0 {
 		other, err := o.load(p, o.subtract)
 		if err != nil {
 			return err
 		}
-		report.Subtract(set, other)
+		report.Subtract(merged.Set, other.Set)
+		merged.Made = latest(merged.Made, other.Made)
 	}
-	report.PrintProblems(p.stderr, report.Reconcile(set), o.verbose)
-	return p.print(set)
+	merged.Problems = nil // which have been told
+	merged.Finish()
+	report.PrintProblems(p.Stderr, merged.Problems, o.verbose)
+	return missed(p.Print(merged.Findings()))
 }
 
 // mixesExceptions tells whether the format of an output does not say which
@@ -218,24 +223,27 @@ func (o *mergeOptions) name() error {
 }
 
 // load reads and merges inputs, which are not reconciled.
-func (o *mergeOptions) load(p *printer, paths []string) (*coverage.Set, error) {
-	objects, err := report.Find(paths, o.objectDirs, p.sources)
+func (o *mergeOptions) load(p *printer, paths []string) (*collect.Result, error) {
+	options := p.collecting()
+	options.Sources, options.ReportSources = o.ofData, p.Sources
+	r, err := collect.Gather(paths, options)
 	if err != nil {
 		return nil, err
 	}
-	var sum coverage.Sum
-	data := *objects
-	data.Reports = nil
-	set, problems, stats := gather(&data, o.ofData, o.test, p.stderr)
-	sum.Take(set)
-	set, more, _ := gather(&report.Objects{Reports: objects.Reports}, p.sources, o.test, p.stderr)
-	sum.Take(set)
-	set = sum.Set()
-	report.PrintProblems(p.stderr, slices.Concat(objects.Problems, problems, more), o.verbose)
-	if err := nothing(paths, objects, set, o.ofData, o.sources); err != nil {
+	report.PrintProblems(p.Stderr, r.Problems, o.verbose)
+	if err := r.Nothing(paths); err != nil {
 		return nil, err
 	}
-	notes(p.stderr, objects, stats, o.ofData)
-	p.made = newest(p.made, objects)
-	return set, nil
+	r.Say(p.Stderr)
+	if len(r.Excluded.List) > 0 {
+		fmt.Fprintf(p.Stderr, "footfall: %v\n", r.Excluded)
+	}
+	return r, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"footfall/coverage"
-	"footfall/formats/gcov"
-	"footfall/output"
+	"footfall/collect"
 	"footfall/report"
 )
 
@@ -161,15 +157,6 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
 }
 
-// commaSeparated returns the parts of values of a flag that may be repeated. It
-// keeps empty ones, which pflag's own lists forget.
-func commaSeparated(values []string) (parts []string) {
-	for _, v := range values {
-		parts = append(parts, strings.Split(v, ",")...)
-	}
-	return parts
-}
-
 // suffixed returns the texts with the suffix.
 func suffixed(texts []string, suffix string) []string {
 	var out []string
@@ -179,7 +166,7 @@ func suffixed(texts []string, suffix string) []string {
 	return out
 }
 
-// run is the command: check, find, collect, print, judge.
+// run is the command: check, collect, print, judge.
 func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	p, err := o.printer(cmd)
 	if err != nil {
@@ -192,178 +179,80 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	// A report lives for a moment and holds little: collecting garbage rarely
 	// saves a fifth of the time.
 	defer collectLate(1600)()
-	objects, err := report.Find(paths, o.objectDirs, p.sources)
+	r, err := collect.Files(paths, p.collecting())
 	if err != nil {
 		return err
 	}
-	set, problems, stats := collect(objects, p.sources, p.test, p.stderr)
-	problems = append(problems, p.exclude(set)...)
-	problems = append(objects.Problems, problems...)
-	report.PrintProblems(p.stderr, problems, o.verbose)
-	p.unseen = report.Unseen(problems)
-	if err := p.allExcluded(set); err != nil {
+	report.PrintProblems(p.Stderr, r.Problems, o.verbose)
+	if err := r.Nothing(paths); err != nil {
 		return err
 	}
-	if err := nothing(paths, objects, set, p.sources, o.sources); err != nil {
-		return err
-	}
-	notes(p.stderr, objects, stats, p.sources)
-	p.noteExcluded()
-	p.made, p.built = newest(p.made, objects), objects.Built()
-	return p.print(set)
+	r.Say(p.Stderr)
+	return p.print(r)
 }
 
 // A printer prints reports as the options ask for.
 type printer struct {
 	*reportOptions
-	outputs        []report.Output
-	thresholds     []report.Threshold
-	diff           *report.SourceDiff // nil: not asked for
-	sources        *report.Sources
-	exclusions     *report.Exclusions
-	excluded       report.Excluded // of the set that is to be printed
-	unseen         int             // problems that hide code, see report.Unseen
-	made           time.Time       // when the data were written
-	built          time.Time       // when the newest object was compiled; zero: not known
-	sourceDate     time.Time       // to be told in its place, unless zero
-	stdout, stderr io.Writer
+	report.Printing
+	exclusions *report.Exclusions
 }
 
 // printer checks the options.
 func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
-	if o.exclude.list || o.byTest || o.testsFor != "" { // in place of the table
-		o.outputs = slices.DeleteFunc(slices.Clone(o.outputs), func(output string) bool { return output == "text" || output == "text=-" })
-	}
-	if o.exclude.list {
-		o.outputs = append(o.outputs, "excluded")
-	}
-	if o.byTest {
-		o.outputs = append(o.outputs, "tests")
-	}
-	p := &printer{reportOptions: o, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
-	if err := p.parse(); err != nil {
+	p := &printer{reportOptions: o}
+	p.Stdout, p.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	p.ExceptionBranches, p.Verbose = o.exceptionBranches, o.verbose
+	var err error
+	if p.Sources, err = report.NewSources(o.sources); err != nil {
 		return nil, usageError(err)
 	}
-	if p.diffBase == "" {
-		return p, nil
+	if err := p.ParseRequest(o.outputsWanted(), o.failUnder, o.testsFor, o.diffBase); err != nil {
+		return nil, usageError(err)
 	}
-	var err error
-	p.diff, err = openDiff(p.stderr, p.diffBase, p.sources)
+	o.exclude.ReadFile = p.Sources.Read
+	if p.exclusions, err = report.NewExclusions(o.exclude.ExcludeOptions); err != nil {
+		return nil, usageError(err)
+	}
+	if o.diffBase != "" {
+		p.Diff, err = openDiff(p.Stderr, o.diffBase, p.Sources)
+	}
 	return p, err
 }
 
-func (p *printer) parse() (err error) {
-	onStdout := 0
-	if p.sourceDate, err = sourceDate(); err != nil {
-		return err
+// outputsWanted are the outputs, with those that other options ask for in place of
+// the table.
+func (o *reportOptions) outputsWanted() []string {
+	outputs := o.outputs
+	if o.exclude.list || o.byTest || o.testsFor != "" {
+		outputs = slices.DeleteFunc(slices.Clone(outputs), func(output string) bool { return output == "text" || output == "text=-" })
 	}
-	for _, s := range p.reportOptions.outputs {
-		out, err := report.ParseOutput(s)
-		if err != nil {
-			return err
-		}
-		if p.outputs = append(p.outputs, out); out.Target == "-" {
-			onStdout++
-		}
+	if o.exclude.list {
+		outputs = append(outputs, "excluded")
 	}
-	if p.testsFor != "" {
-		onStdout++
-		if err := report.CheckTestsFor(p.testsFor); err != nil {
-			return err
-		}
+	if o.byTest {
+		outputs = append(outputs, "tests")
 	}
-	if onStdout > 1 {
-		return errors.New("more than one output goes to standard output: give the others a file")
-	}
-	for _, s := range commaSeparated(p.failUnder) {
-		t, err := report.ParseThreshold(s)
-		if err != nil {
-			return err
-		}
-		if t.OfPatch() && p.diffBase == "" {
-			return fmt.Errorf("threshold %q: --diff-base tells what the patch is", s)
-		}
-		p.thresholds = append(p.thresholds, t)
-	}
-	if p.sources, err = report.NewSources(p.reportOptions.sources); err != nil {
-		return err
-	}
-	p.reportOptions.exclude.ReadFile = p.sources.Read
-	p.exclusions, err = report.NewExclusions(p.reportOptions.exclude.ExcludeOptions)
-	return err
+	return outputs
+}
+
+// collecting are the options for what is to be collected.
+func (p *printer) collecting() collect.Options {
+	return collect.Options{Sources: p.Sources, Exclusions: p.exclusions, ObjectDirs: p.objectDirs, Test: p.test, Progress: p.Stderr}
 }
 
 // print writes all outputs and judges by the thresholds.
-func (p *printer) print(set *coverage.Set) error {
-	if !p.sourceDate.IsZero() {
-		p.made = p.sourceDate
-	}
-	r := &report.Report{Set: set, Shown: p.sources.Shown, Root: p.sources.Root(), Time: p.made, Built: p.built, Excluded: p.excluded, ExceptionBranches: p.exceptionBranches, ReadSource: p.sources.Read}
-	r.Private = slices.ContainsFunc(p.outputs, report.Output.ShowsSources) && p.sources.Private(set)
-	if p.diff != nil {
-		r.Patch = report.NewPatch(p.diff, set, p.excluded, p.sources)
-		patchNotes(p.stderr, r, p.verbose)
-	}
-	r.Width, r.Color = output.Style(p.stdout)
-	var failed []error
-	for _, out := range p.outputs {
-		problems, err := r.Write(out, p.stdout)
-		report.PrintProblems(p.stderr, problems, p.verbose)
-		failed = append(failed, err)
-	}
-	if p.testsFor != "" {
-		failed = append(failed, r.PrintTestsFor(p.stdout, p.testsFor))
-	}
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	return judge(p.stderr, p.thresholds, p.unseen, r.Missed)
+func (p *printer) print(r *collect.Result) error {
+	p.noteExcluded(r.Excluded)
+	return missed(p.Print(r.Findings()))
 }
 
-// nothing returns an error that says why, if there is nothing to report.
-func nothing(paths []string, objects *report.Objects, set *coverage.Set, sources *report.Sources, o report.SourceOptions) error {
-	if set.Totals().Lines.Total > 0 {
-		return nil
+// missed gives the error for missed thresholds its exit status.
+func missed(err error) error {
+	if errors.Is(err, report.ErrMissed) {
+		return &exitError{status: statusMissed}
 	}
-	where := strings.Join(paths, ", ")
-	switch {
-	case len(objects.Reports) > 0 && len(objects.Units) == 0 && len(o.Include)+len(o.Exclude) == 0 && sources.OmittedSystemHeaders() == 0:
-		return fmt.Errorf("nothing to report: no lines in %s", where)
-	case len(objects.Reports)+len(objects.Units)+len(objects.Problems) == 0:
-		return fmt.Errorf("no coverage data (.gcno, .gcda) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
-	case len(objects.Reports)+len(objects.Units) == 0:
-		return fmt.Errorf("nothing to report: no notes (.gcno) that can be used in %s", where)
-	case len(o.Include)+len(o.Exclude) > 0:
-		return errors.New("nothing to report: --include and --exclude leave no source with code")
-	case sources.OmittedSystemHeaders() > 0:
-		return errors.New("nothing to report: all code is in system headers, --system-headers includes them")
-	}
-	return fmt.Errorf("nothing to report: no code in the %d notes files in %s", len(objects.Units), where)
-}
-
-// notes tells what a reader of the report should know about it.
-func notes(w io.Writer, objects *report.Objects, stats gcov.Stats, sources *report.Sources) {
-	switch {
-	case len(objects.Units) == 0: // reports only
-	case objects.Data == 0:
-		fmt.Fprintf(w, "footfall: no data files (.gcda): nothing has run yet, or the program did not end by itself\n")
-	case stats.NeverRun == 1:
-		fmt.Fprintf(w, "footfall: 1 of %d units never ran; it counts as not covered\n", stats.Objects)
-	case stats.NeverRun > 0:
-		fmt.Fprintf(w, "footfall: %d of %d units never ran; they count as not covered\n", stats.NeverRun, stats.Objects)
-	}
-	if n := stats.Inconsistent; n > 0 {
-		fmt.Fprintf(w, "footfall: impossible counts in %s: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates\n", output.Plural(n, "function"))
-	}
-	if n := len(objects.Outside); n > 0 {
-		fmt.Fprintf(w, "footfall: the notes of %d of %d units were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, stats.Objects, objects.Outside[0])
-	}
-	switch n := sources.OmittedSystemHeaders(); {
-	case n == 1:
-		fmt.Fprintf(w, "footfall: 1 system header left out; --system-headers includes it\n")
-	case n > 1:
-		fmt.Fprintf(w, "footfall: %d system headers left out; --system-headers includes them\n", n)
-	}
+	return err
 }
 
 // openDiff reads the diff that base names.
@@ -373,34 +262,4 @@ func openDiff(stderr io.Writer, base string, sources *report.Sources) (*report.S
 		fmt.Fprintf(stderr, "footfall: %s\n", d.Warning)
 	}
 	return d, err
-}
-
-// patchNotes says what is not known of a patch.
-func patchNotes(w io.Writer, r *report.Report, all bool) {
-	report.PrintProblems(w, r.Patch.Problems(), all)
-	switch {
-	case !r.Patch.Clear() || r.Patch.Totals(r.Set).Lines.Total > 0:
-	case r.Patch.Empty():
-		fmt.Fprintf(w, "footfall: the diff has no changed lines: thresholds of the patch are not judged\n")
-	default:
-		fmt.Fprintf(w, "footfall: no changed line has code: thresholds of the patch are not judged\n")
-	}
-}
-
-// judge tells which thresholds were missed, and returns the error for that.
-func judge[T any](w io.Writer, thresholds []T, unseen int, miss func(T) string) error {
-	missed := unseen > 0 && len(thresholds) > 0
-	if missed {
-		fmt.Fprintf(w, "footfall: %s cannot be read to the end, empty or without notes: what they cover is not known, no threshold can be said to be met\n", output.Plural(unseen, "input"))
-	}
-	for _, t := range thresholds {
-		if m := miss(t); m != "" {
-			fmt.Fprintf(w, "footfall: %s\n", m)
-			missed = true
-		}
-	}
-	if missed {
-		return &exitError{status: statusMissed}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bufio"
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"footfall/formats/gcov"
-	"footfall/report"
 )
 
 // TestReportConfirm gives the same coverage data to lcov, which asks the
@@ -76,23 +72,6 @@ func TestReportConfirm(t *testing.T) {
 			}
 			command(t, dir, "genhtml", "--quiet", "--branch-coverage", "--output-directory", "html", ours)
 		})
-	}
-}
-
-func TestReportNotes(t *testing.T) {
-	sources, err := report.NewSources(report.SourceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	objects := &report.Objects{Units: make([]gcov.Object, 3), Data: 2, Outside: []string{"/build/a.gcno"}}
-	notes(&b, objects, gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4}, sources)
-	want := `footfall: 1 of 3 units never ran; it counts as not covered
-footfall: impossible counts in 4 functions: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates
-footfall: the notes of 1 of 3 units were found elsewhere, as /build/a.gcno; units there that never ran are counted with --object-directory
-`
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

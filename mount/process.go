@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"footfall/formats/gcov"
+	"footfall/input"
 	"footfall/live"
 	"footfall/output"
 	"footfall/proc"
@@ -35,7 +36,8 @@ type process struct {
 	m      *Mount
 	pid    int // 0: the kernel
 	name   string
-	fsRoot string // of its file system, "" for ours
+	fsRoot string      // of its file system, "" for ours
+	user   *input.User // with whose rights the sources that it names are read; nil: ours
 	trace  tracefile
 
 	ended atomic.Bool
@@ -59,6 +61,11 @@ type process struct {
 func newProcess(m *Mount, pid int, name, fsRoot string, s source) *process {
 	p := &process{m: m, pid: pid, name: name, fsRoot: fsRoot, source: s, root: newDirectory(m.nextIno)}
 	p.history, _ = live.NewHistory(nil) // only a baseline can be bad
+	if of, ok := s.(interface{ User() (input.User, error) }); ok {
+		if user, err := of.User(); err == nil {
+			p.user = &user
+		}
+	}
 	p.trace.render = func() []byte { return m.tracefile([]*process{p}) }
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,6 +42,23 @@ func newSources(objectDirs, pathMaps []string) (*sources, error) {
 	}
 	notes, _, err := report.NewNotes(objectDirs, resolver)
 	return &sources{options: options, resolver: resolver, notes: notes, known: make(map[string][]origin)}, err
+}
+
+// readable returns the sources of processes, to be read with the rights of their users.
+func (s *sources) readable(processes []*process) (*report.Sources, error) {
+	of, err := report.NewSources(s.options)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range processes {
+		if p.user != nil {
+			of.Owners.Note(*p.user)
+		}
+		if !slices.Contains(of.Roots, p.fsRoot) {
+			of.Roots = append(of.Roots, p.fsRoot)
+		}
+	}
+	return of, nil
 }
 
 // pair finds the notes of data files.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"footfall/formats/gcov"
+	"footfall/collect"
 	"footfall/report"
 )
 
@@ -62,16 +62,23 @@ func (m *Mount) tracefile(processes []*process) []byte {
 			fmt.Fprintf(b, "# footfall: %s: %s\n", p.name, e)
 		}
 	}
-	objects := m.sources.pair(images)
-	resolver, err := report.NewSources(m.sources.options)
+	sources, err := m.sources.readable(processes)
 	if err != nil {
-		panic("mount: options were right before: " + err.Error())
+		fmt.Fprintf(b, "# footfall: %v\n", err)
+		return b.Bytes()
 	}
-	set, problems, _ := gcov.Collect(objects.Units, gcov.CollectOptions{Source: resolver.Resolve})
-	for _, p := range append(objects.Problems, report.Collected(problems)...) {
+	exclusions, err := report.NewExclusions(report.ExcludeOptions{MarkerPrefixes: report.MarkerPrefixes, ReadFile: sources.Read})
+	if err != nil {
+		panic("mount: the usual exclusions are wrong: " + err.Error())
+	}
+	c := collect.Objects(m.sources.pair(images), collect.Options{Sources: sources, Exclusions: exclusions})
+	for _, p := range c.Problems {
 		fmt.Fprintf(b, "# footfall: %v\n", p)
 	}
-	r := &report.Report{Set: set, Shown: resolver.Shown}
+	if len(c.Excluded.List) > 0 {
+		fmt.Fprintf(b, "# footfall: %v\n", c.Excluded)
+	}
+	r := &report.Report{Set: c.Set, Shown: sources.Shown}
 	out, err := report.ParseOutput("lcov1")
 	if err == nil {
 		_, err = r.Write(out, b)

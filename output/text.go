@@ -5,10 +5,8 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Printable returns a name for people, on one line: what cannot be seen, such as
@@ -89,22 +87,6 @@ func Standard(f *os.File) io.Writer {
 
 // Stderr is for what is said to people.
 var Stderr io.Writer = NewText(os.Stderr)
-
-// Terminal returns the terminal that is behind a writer, nil if there is none.
-func Terminal(w io.Writer) *os.File {
-	if t, ok := w.(*Text); ok {
-		w = t.w
-	}
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	var size [4]uint16 // struct winsize; x/sys/unix would come before what is to be early, see docs/rationale.md
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
-		return nil
-	}
-	return f
-}
 
 // Write writes text. Several may write at the same time.
 func (t *Text) Write(b []byte) (int, error) {

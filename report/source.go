@@ -85,6 +85,9 @@ func newGlobs(patterns []string, dir string) ([]glob, error) {
 // Root returns the directory that names are shown from, absolute.
 func (s *Sources) Root() string { return s.root }
 
+// Selects tells whether patterns say which sources are in the report.
+func (s *Sources) Selects() bool { return len(s.include)+len(s.exclude) > 0 }
+
 // Resolve returns the path of a source that was compiled in directory cwd as
 // name, and whether it is in the report.
 func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {

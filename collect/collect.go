@@ -1,0 +1,129 @@
+// Package collect is the way to a coverage.Set. Data files, the counters of running
+// programs and reports of other tools become one set, without what is not to be
+// reported; what cannot be used becomes a problem, and the rest is there.
+package collect
+
+import (
+	"io"
+	"slices"
+	"time"
+
+	"footfall/coverage"
+	"footfall/formats/gcov"
+	"footfall/report"
+)
+
+// Options say what is collected, and how.
+type Options struct {
+	// Sources say which file a recorded name is, and which are left out.
+	Sources *report.Sources
+	// ReportSources, unless nil, do that for reports, of which nothing is excluded then:
+	// what is merged was decided about when it was made.
+	ReportSources *report.Sources
+	// Exclusions are taken out of the set; nil: nothing is.
+	Exclusions *report.Exclusions
+	// ObjectDirs are searched for notes.
+	ObjectDirs []string
+	// Test is the name of the test that data, and what has no name in reports, are of.
+	Test string
+	// Progress is where it is shown how far the work is, if that is a terminal; nil: nowhere.
+	Progress io.Writer
+}
+
+// A Result is a set, and what a reader of it should know.
+type Result struct {
+	Set      *coverage.Set
+	Objects  *report.Objects
+	Excluded report.Excluded
+	Problems []report.Problem // of all steps
+	Stats    gcov.Stats
+	Made     time.Time // when the newest data were written
+	Built    time.Time // when the newest object was compiled; zero: not known
+
+	options Options
+}
+
+// Files collects the data and reports in paths, see [report.Find].
+func Files(paths []string, o Options) (*Result, error) {
+	r, err := Gather(paths, o)
+	if err == nil {
+		r.Finish()
+	}
+	return r, err
+}
+
+// Gather is Files for what is to be combined with more: it is neither reconciled nor
+// is anything taken out of it, which is for [Result.Finish] to do.
+func Gather(paths []string, o Options) (*Result, error) {
+	objects, err := report.Find(paths, o.ObjectDirs, o.Sources)
+	if err != nil {
+		return nil, err
+	}
+	r := gather(objects, o)
+	r.Made, r.Built = newest(objects), objects.Built()
+	return r, nil
+}
+
+// Objects collects what was found otherwise: the counters of running programs.
+func Objects(objects *report.Objects, o Options) *Result {
+	r := gather(objects, o)
+	if objects.LeaveOutRebuilt(r.Problems) {
+		r = gather(objects, o)
+	}
+	r.Made = time.Now()
+	r.Finish()
+	return r
+}
+
+func gather(objects *report.Objects, o Options) *Result {
+	r := &Result{Objects: objects, options: o}
+	var sum coverage.Sum
+	units := newProgress(o.Progress, "units")
+	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: o.Sources.Resolve, Progress: units.show, Built: o.Sources.NoteBuilt, Owners: &o.Sources.Owners})
+	units.end()
+	r.Stats = stats
+	if o.Test != "" {
+		for _, f := range set.Files {
+			f.NameTest(o.Test)
+		}
+	}
+	r.Problems = slices.Concat(objects.Problems, report.Collected(found))
+	if o.ReportSources != nil {
+		r.exclude(set)
+	}
+	sum.Take(set)
+	if len(objects.Reports) > 0 {
+		files := newProgress(o.Progress, "reports")
+		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: o.reportSources(), Test: o.Test, Progress: files.show})
+		files.end()
+		sum.Take(set)
+		r.Problems = append(r.Problems, more...)
+	}
+	r.Set = sum.Set()
+	return r
+}
+
+func (o *Options) reportSources() *report.Sources {
+	if o.ReportSources != nil {
+		return o.ReportSources
+	}
+	return o.Sources
+}
+
+// Finish reconciles what reports say differently, and takes out what is not to be
+// reported, unless that has been done.
+func (r *Result) Finish() {
+	r.Problems = append(r.Problems, report.Reconcile(r.Set)...)
+	if r.options.ReportSources == nil {
+		r.exclude(r.Set)
+	}
+}
+
+func (r *Result) exclude(set *coverage.Set) {
+	if r.options.Exclusions == nil {
+		return
+	}
+	excluded, problems := r.options.Exclusions.Apply(set, r.options.Sources.Shown)
+	r.Excluded = excluded
+	r.Problems = append(r.Problems, problems...)
+}

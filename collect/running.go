@@ -1,0 +1,140 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"footfall/output"
+	"footfall/report"
+)
+
+// Collect returns the coverage of snapshots. What a reader of it should know is
+// said if tell is set.
+func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
+	var images []report.Image
+	for _, s := range snapshots {
+		root := s.root()
+		for _, u := range s.units {
+			im := report.Image{Root: root}
+			im.Name, im.Bytes = u.Name, u.Counts.Encode()
+			images = append(images, im)
+		}
+	}
+	stderr := l.options.Stderr
+	if !tell {
+		stderr = io.Discard
+	}
+	o := l.options.Options
+	o.Progress = stderr
+	r := Objects(l.finder.Pair(images), o)
+	r.Problems = slices.Concat(l.problems, r.Problems)
+	l.problems = nil
+	report.PrintProblems(stderr, r.Problems, l.options.Verbose)
+	l.sayMore(r.Problems, tell)
+	if err := l.nothing(r); err != nil {
+		return nil, err
+	}
+	r.Objects.Outside = nil
+	impossible := r.Stats.Inconsistent
+	r.Stats.Inconsistent = 0 // they have other reasons than in files
+	r.Say(stderr)
+	if tell {
+		l.sayImpossible(impossible, snapshots)
+		l.advise(snapshots)
+	}
+	return r, nil
+}
+
+// nothing says why there is nothing to report, if there is nothing.
+func (l *Targets) nothing(r *Result) error {
+	if err := r.AllExcluded(); err != nil {
+		return err
+	}
+	if r.Set.Totals().Lines.Total > 0 {
+		return nil
+	}
+	var titles []string
+	for _, t := range l.List {
+		titles = append(titles, t.Title)
+	}
+	who := strings.Join(titles, ", ")
+	rebuilt := func(p report.Problem) bool { return errors.Is(p.Err, report.ErrRebuilt) }
+	switch objects := r.Objects; {
+	case len(objects.Units) == 0 && slices.ContainsFunc(objects.Problems, rebuilt):
+		return fmt.Errorf("nothing to report: the notes (.gcno) of %s are of another build: start it again, or name the directory of the old notes with --object-directory", who)
+	case len(objects.Units) == 0 && len(objects.Problems) > 0:
+		return fmt.Errorf("nothing to report: %s has counters, but their notes (.gcno) are not where the compiler wrote them: name their directory with --object-directory", who)
+	}
+	if err := r.nothingLeft(); err != nil {
+		return err
+	}
+	return fmt.Errorf("nothing to report: no code in the notes of %s", who)
+}
+
+// sayImpossible says why counts of functions are impossible, as far as that is
+// known.
+func (l *Targets) sayImpossible(functions int, snapshots []*Snapshot) {
+	if functions == 0 {
+		return
+	}
+	torn, forked, reset := false, false, false
+	for _, s := range snapshots {
+		reset = reset || s.base != nil || s.history.WasReset()
+		if s.process == nil {
+			continue
+		}
+		forked = forked || s.process.Forked()
+		if s.process.Threads() > 1 {
+			u, err := s.process.Updates()
+			torn = torn || err != nil || u.Plain > 0 || u.Atomic == 0
+		}
+	}
+	var why []string
+	if torn {
+		why = append(why, "torn by threads (-fprofile-update=atomic makes them exact)")
+	}
+	if forked {
+		why = append(why, "running when the process was forked, where its counters begin from zero")
+	}
+	if reset {
+		why = append(why, "running at the reset")
+	}
+	if len(why) == 0 {
+		why = append(why, "running when they were read")
+	}
+	fmt.Fprintf(l.options.Stderr, "footfall: impossible counts in %s, %s: their counts are estimates\n", output.Plural(functions, "function"), strings.Join(why, ", or "))
+}
+
+// advise says how counts could be better.
+func (l *Targets) advise(snapshots []*Snapshot) {
+	if l.advised {
+		return
+	}
+	l.advised = true
+	held, objects := 0, map[string]bool(nil)
+	first := ""
+	for _, s := range snapshots {
+		if s.process == nil {
+			continue
+		}
+		u, err := s.process.Updates()
+		if err != nil || u.Held == 0 {
+			continue
+		}
+		if objects == nil {
+			objects, first = make(map[string]bool), u.HeldIn[0]
+		}
+		held = max(held, u.Held)
+		for _, name := range u.HeldIn {
+			objects[name] = true
+		}
+	}
+	if held > 0 {
+		fmt.Fprintf(l.options.Stderr, "footfall: %s of loops in %s (most in %s) are kept in a register until the loop ends, and may be too low: build with -fprofile-update=atomic or -fno-tree-loop-im\n",
+			output.Plural(held, "counter"), output.Plural(len(objects), "object"), strings.TrimSuffix(filepath.Base(first), ".gcda"))
+	}
+}

@@ -1,0 +1,235 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"footfall/live"
+	"footfall/output"
+	"footfall/proc"
+	"footfall/report"
+)
+
+// A Target is something that runs and has counters.
+type Target struct {
+	Title string // "redis-server (pid 4711)"
+
+	pid     int
+	source  counters      // nil: its program has no counters, so far
+	process *live.Process // nil for the kernel
+	base    *live.Baseline
+	history *live.History // nil until it was read once
+	last    *Snapshot     // what was read last
+	ended   bool          // what was read last stays
+}
+
+// counters are those of a process or of the kernel.
+type counters interface {
+	Snapshot() ([]live.Unit, error)
+	Key() string
+}
+
+// root is where the target's file system is to be found, "" if it is ours.
+func (t *Target) root() string {
+	if t.process == nil {
+		return ""
+	}
+	return t.process.Root()
+}
+
+// FileName returns a name for files about the target: redis-server-4711.
+func (t *Target) FileName() string {
+	if t.process == nil {
+		return "kernel"
+	}
+	return fmt.Sprintf("%s-%d", strings.ReplaceAll(output.Printable(t.process.Name), "/", "_"), t.process.PID)
+}
+
+// TargetOptions say how targets are looked at.
+type TargetOptions struct {
+	Options
+	Follow     bool // again and again
+	Total      bool // no reset counts
+	SinceReset bool // there must have been one
+	Resets     bool // what is wrong with keeping resets is an error
+	Forgets    bool // resets: they are not said
+	Verbose    bool
+	Stderr     io.Writer
+}
+
+// Targets are what one command looks at.
+type Targets struct {
+	List []*Target
+
+	options   TargetOptions
+	baselines *live.Baselines
+	finder    *report.Notes
+	problems  []report.Problem // told once
+	advised   bool
+
+	following  bool            // what is wrong is said when it is first seen
+	said       map[string]bool // while following
+	problemsOf map[string]int  // how many there were of each kind at the last look
+	pending    *[]string       // what is to be said on the screen, nil: standard error will do
+}
+
+// OpenTargets opens what the arguments name: pids, names, kernel. Of several
+// processes of one name those that cannot be read are told, the others are enough.
+// The targets are to be closed.
+func OpenTargets(args []string, o TargetOptions) (_ *Targets, err error) {
+	l := &Targets{options: o}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	if l.finder, l.problems, err = report.NewNotes(o.ObjectDirs, o.Sources); err != nil {
+		return nil, err
+	}
+	seen := make(map[int]bool)
+	for _, arg := range args {
+		if err := l.open(arg, seen); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.loadBaselines()
+}
+
+// open opens what an argument names. seen are the pids that others have named.
+func (l *Targets) open(arg string, seen map[int]bool) error {
+	if arg == "kernel" {
+		k, err := live.OpenKernel("")
+		if err == nil {
+			l.List = append(l.List, &Target{Title: "kernel", source: k})
+		}
+		return err
+	}
+	pids, err := pidsOf(arg)
+	if err != nil {
+		return err
+	}
+	var refused []error
+	for _, pid := range pids {
+		if seen[pid] {
+			continue
+		}
+		seen[pid] = true
+		if err := l.openProcess(pid); err != nil {
+			refused = append(refused, err)
+		}
+	}
+	if len(refused) == len(pids) {
+		return errors.Join(refused...)
+	}
+	for _, err := range refused {
+		fmt.Fprintf(l.options.Stderr, "footfall: left out: %v\n", err)
+	}
+	return nil
+}
+
+// Close lets go of the processes.
+func (l *Targets) Close() {
+	for _, t := range l.List {
+		if t.process != nil {
+			t.process.Close()
+		}
+	}
+}
+
+func (l *Targets) openProcess(pid int) error {
+	t := new(Target)
+	if err := t.open(pid); err != nil {
+		return err
+	}
+	l.List = append(l.List, t)
+	return l.trust(t)
+}
+
+// trust has the sources that a program names be read as its user would read them.
+func (l *Targets) trust(t *Target) error {
+	user, err := t.process.User()
+	if err != nil {
+		return err
+	}
+	sources := l.options.Sources
+	sources.Owners.Note(user)
+	if root := t.root(); !slices.Contains(sources.Roots, root) {
+		sources.Roots = append(sources.Roots, root)
+	}
+	return nil
+}
+
+// open opens the program that the process runs now.
+func (t *Target) open(pid int) error {
+	p, err := live.Open(pid)
+	var kernel *proc.KernelThreadError
+	if errors.As(err, &kernel) {
+		return fmt.Errorf("%w; the counters of the kernel are shown by: footfall live kernel", err)
+	}
+	if err != nil {
+		return err
+	}
+	*t = Target{Title: fmt.Sprintf("%s (pid %d)", output.Printable(p.Name), pid), pid: pid, source: p, process: p}
+	return nil
+}
+
+// pidsOf returns the processes that an argument names.
+func pidsOf(arg string) ([]int, error) {
+	if pid, err := strconv.Atoi(arg); err == nil {
+		return []int{pid}, nil
+	}
+	return proc.Find(arg)
+}
+
+// loadBaselines finds the resets that were made before.
+func (l *Targets) loadBaselines() (err error) {
+	if l.baselines, err = live.OpenBaselines(); err != nil {
+		if l.options.SinceReset || l.options.Resets {
+			return err
+		}
+		if !errors.Is(err, fs.ErrPermission) { // without the right to keep a reset there is none
+			fmt.Fprintf(l.options.Stderr, "footfall: %v\n", err)
+		}
+		return nil
+	}
+	if l.options.Total {
+		return nil
+	}
+	for _, t := range l.List {
+		if t.base, err = l.baselines.Load(t.source.Key()); err != nil {
+			return err
+		}
+		switch {
+		case t.base == nil && l.options.SinceReset:
+			return fmt.Errorf("%s: there was no reset: footfall live --reset makes one", t.Title)
+		case t.base != nil && !l.options.Forgets:
+			fmt.Fprintf(l.options.Stderr, "footfall: %s: counts since the reset of %s (--total: all)\n", t.Title, t.base.Time.Local().Format(time.DateTime))
+		}
+	}
+	return nil
+}
+
+// keepBaseline takes out of the baseline that is kept what the program has made
+// void: once its counters have grown that cannot be seen any more.
+func (l *Targets) keepBaseline(t *Target) error {
+	if t.base == nil {
+		return nil
+	}
+	base, less := t.history.Baseline()
+	if !less || base != nil && len(base.Objects) == len(t.base.Objects) {
+		return nil
+	}
+	if base == nil {
+		_, err := l.baselines.Remove(t.source.Key())
+		t.base = nil
+		return err
+	}
+	t.base = base
+	return l.baselines.Store(t.source.Key(), base)
+}
