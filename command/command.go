@@ -119,7 +119,9 @@ func run(argv []string) int {
 		return 0
 	}
 	exit := &exitError{status: statusFailed, err: err}
-	if !errors.As(err, &exit) && !*started {
+	if ended := (*output.ExitError)(nil); errors.As(err, &ended) {
+		exit.status, exit.err = ended.Status, ended.Err
+	} else if !errors.As(err, &exit) && !*started {
 		// Flags and arguments are checked before a command starts.
 		exit.status = statusUsage
 	}

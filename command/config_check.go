@@ -16,6 +16,7 @@ import (
 	"footfall/compile/instrument"
 	"footfall/hook/patch"
 	"footfall/profile"
+	"footfall/record"
 	"footfall/report"
 	"footfall/trace"
 )
@@ -117,19 +118,19 @@ var optionChecks = map[string]func(value string) error{
 	"trace function":     checkPattern,
 	"trace notrace":      checkPattern,
 	"trace graph-from":   checkPattern,
-	"trace args":         func(v string) error { _, err := parseArguments(v); return err },
+	"trace args":         func(v string) error { return record.CheckArguments(v) },
 	"trace thread":       func(v string) error { _, err := path.Match(v, ""); return err },
 	"trace output":       checkTraceOutput,
-	"trace buffer":       traceCheck(func(o *traceOptions, v string) { o.buffer = number(v) }),
-	"trace depth":        traceCheck(func(o *traceOptions, v string) { o.depth = number(v) }),
-	"trace duration":     traceCheck(func(o *traceOptions, v string) { o.duration = duration(v) }),
-	"trace min-duration": traceCheck(func(o *traceOptions, v string) { o.minDuration = duration(v) }),
-	"trace sample":       traceCheck(func(o *traceOptions, v string) { o.sample = v }),
+	"trace buffer":       traceCheck(func(o *record.Options, v string) { o.Buffer = number(v) }),
+	"trace depth":        traceCheck(func(o *record.Options, v string) { o.Depth = number(v) }),
+	"trace duration":     traceCheck(func(o *record.Options, v string) { o.Duration = duration(v) }),
+	"trace min-duration": traceCheck(func(o *record.Options, v string) { o.MinDuration = duration(v) }),
+	"trace sample":       traceCheck(func(o *record.Options, v string) { o.Sample = v }),
 
-	"callers output":   callersCheck(func(o *callersOptions, v string) { o.outputs = []string{v} }),
-	"callers buffer":   callersCheck(func(o *callersOptions, v string) { o.buffer = number(v) }),
-	"callers depth":    callersCheck(func(o *callersOptions, v string) { o.depth = number(v) }),
-	"callers duration": callersCheck(func(o *callersOptions, v string) { o.duration = duration(v) }),
+	"callers output":   callersCheck(func(o *record.CallersOptions, v string) { o.Outputs = []string{v} }),
+	"callers buffer":   callersCheck(func(o *record.CallersOptions, v string) { o.Buffer = number(v) }),
+	"callers depth":    callersCheck(func(o *record.CallersOptions, v string) { o.Depth = number(v) }),
+	"callers duration": callersCheck(func(o *record.CallersOptions, v string) { o.Duration = duration(v) }),
 }
 
 // eachPart checks what stands between commas.
@@ -169,20 +170,19 @@ func profileCheck(set func(*profileOptions, string)) func(string) error {
 	}
 }
 
-func traceCheck(set func(*traceOptions, string)) func(string) error {
+func traceCheck(set func(*record.Options, string)) func(string) error {
 	return func(value string) error {
-		o := &traceOptions{buffer: 1}
+		o := &record.Options{Buffer: 1}
 		set(o, value)
-		_, err := o.options()
-		return err
+		return o.Check()
 	}
 }
 
-func callersCheck(set func(*callersOptions, string)) func(string) error {
+func callersCheck(set func(*record.CallersOptions, string)) func(string) error {
 	return func(value string) error {
-		o := &callersOptions{depth: 1, buffer: 1}
+		o := &record.CallersOptions{Depth: 1, Buffer: 1}
 		set(o, value)
-		return o.check()
+		return o.Check()
 	}
 }
 

@@ -1,27 +1,13 @@
 package command
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"path"
-	"strconv"
-	"strings"
-	"syscall"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"footfall/hook/patch"
-	"footfall/output"
-	"footfall/proc"
-	"footfall/trace"
+	"footfall/record"
 )
 
 func newTraceCommand() *cobra.Command {
-	var o traceOptions
+	var o record.Options
 	cmd := &cobra.Command{
 		Use:   "trace TARGET | -- PROGRAM [ARGUMENT...]",
 		Short: "Show the calls of functions in a running program, as they happen",
@@ -117,33 +103,38 @@ does the next trace of it.`,
   footfall trace --read redis.trace --output stats`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, args)
+			o.Targets, o.Given = args, cmd.Flags().Changed
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				o.Targets, o.Program = args[:dash], append([]string{}, args[dash:]...) // not nil
+			}
+			o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return record.Trace(&o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.functions, "function", "f", nil, "trace functions that fit `PATTERN`; may be repeated (default: all)")
-	f.StringArrayVarP(&o.notrace, "notrace", "n", nil, "do not trace functions that fit `PATTERN`; may be repeated")
-	f.BoolVar(&o.exits, "exits", false, "record exits too: durations")
-	f.BoolVar(&o.count, "count", false, "only count calls: the cheapest way")
-	f.StringArrayVar(&o.graphFrom, "graph-from", nil, "record only what is called by functions that fit `PATTERN`, and these")
-	f.IntVar(&o.depth, "depth", 0, "record at most `N` calls within each other")
-	f.DurationVar(&o.minDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
-	f.StringVar(&o.sample, "sample", "", "record of outermost calls only one in N, at random: `1/N`")
-	f.DurationVar(&o.duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
-	f.StringArrayVar(&o.threads, "thread", nil, "record only threads whose id or name fits `THREAD`; may be repeated (default: all)")
-	f.Uint64Var(&o.events, "events", 0, "end after `N` events")
-	f.StringArrayVar(&o.outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
-	f.BoolVar(&o.newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
-	f.IntVar(&o.buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
-	f.BoolVar(&o.list, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
-	f.BoolVar(&o.repair, "repair", false, "restore a TARGET whose footfall was killed")
-	f.StringVar(&o.read, "read", "", "read a `FILE` that was written with --output raw=FILE")
-	f.BoolVar(&o.setRunning, "set", false, "change a trace that runs: functions, filters, --off, --on")
-	f.BoolVar(&o.off, "off", false, "with --set: switch all functions off, until --on")
-	f.BoolVar(&o.on, "on", false, "with --set: switch them on again")
-	f.StringArrayVar(&o.args, "args", nil, "record arguments of `FUNCTION[:arg1/s,arg2/x...]`; may be repeated")
-	f.BoolVar(&o.follow, "follow", true, "record the calls of children made by fork, too")
-	f.BoolVar(&o.followExec, "follow-exec", false, "trace the programs, too, that the process or its children become by exec")
+	f.StringArrayVarP(&o.Functions, "function", "f", nil, "trace functions that fit `PATTERN`; may be repeated (default: all)")
+	f.StringArrayVarP(&o.Notrace, "notrace", "n", nil, "do not trace functions that fit `PATTERN`; may be repeated")
+	f.BoolVar(&o.Exits, "exits", false, "record exits too: durations")
+	f.BoolVar(&o.Count, "count", false, "only count calls: the cheapest way")
+	f.StringArrayVar(&o.GraphFrom, "graph-from", nil, "record only what is called by functions that fit `PATTERN`, and these")
+	f.IntVar(&o.Depth, "depth", 0, "record at most `N` calls within each other")
+	f.DurationVar(&o.MinDuration, "min-duration", 0, "record only calls that take at least this `TIME`, such as 10us")
+	f.StringVar(&o.Sample, "sample", "", "record of outermost calls only one in N, at random: `1/N`")
+	f.DurationVar(&o.Duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
+	f.StringArrayVar(&o.Threads, "thread", nil, "record only threads whose id or name fits `THREAD`; may be repeated (default: all)")
+	f.Uint64Var(&o.Events, "events", 0, "end after `N` events")
+	f.StringArrayVar(&o.Outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
+	f.BoolVar(&o.Newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
+	f.IntVar(&o.Buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
+	f.BoolVar(&o.List, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
+	f.BoolVar(&o.Repair, "repair", false, "restore a TARGET whose footfall was killed")
+	f.StringVar(&o.Read, "read", "", "read a `FILE` that was written with --output raw=FILE")
+	f.BoolVar(&o.Set, "set", false, "change a trace that runs: functions, filters, --off, --on")
+	f.BoolVar(&o.Off, "off", false, "with --set: switch all functions off, until --on")
+	f.BoolVar(&o.On, "on", false, "with --set: switch them on again")
+	f.StringArrayVar(&o.Args, "args", nil, "record arguments of `FUNCTION[:arg1/s,arg2/x...]`; may be repeated")
+	f.BoolVar(&o.Follow, "follow", true, "record the calls of children made by fork, too")
+	f.BoolVar(&o.FollowExec, "follow-exec", false, "trace the programs, too, that the process or its children become by exec")
 	cmd.MarkFlagsMutuallyExclusive("list", "repair", "read", "set")
 	for _, recording := range []string{"exits", "count", "sample", "args", "duration", "buffer", "flight-recorder", "follow"} {
 		cmd.MarkFlagsMutuallyExclusive("read", recording)
@@ -160,274 +151,4 @@ does the next trace of it.`,
 		cmd.MarkFlagsMutuallyExclusive("follow-exec", other)
 	}
 	return cmd
-}
-
-type traceOptions struct {
-	functions, notrace, graphFrom, args, outputs, threads []string
-	exits, count, newest, follow, list, repair            bool
-	setRunning, off, on, followExec                       bool
-	depth, buffer                                         int
-	minDuration, duration                                 time.Duration
-	sample, read                                          string
-	events                                                uint64
-}
-
-func (o *traceOptions) run(cmd *cobra.Command, args []string) error {
-	dash := cmd.ArgsLenAtDash()
-	for _, wanted := range o.threads {
-		if _, err := path.Match(wanted, ""); err != nil {
-			return usageError(fmt.Errorf("--thread %q: %w", wanted, err))
-		}
-	}
-	switch {
-	case o.read != "" && len(args) > 0:
-		return usageError(errors.New("--read needs no TARGET"))
-	case o.read != "":
-		return o.replay(cmd)
-	case dash > 0:
-		return usageError(errors.New("give either a TARGET or, after --, a program"))
-	case dash < 0 && (len(args) == 0 || len(args) > 1 && !o.list):
-		return usageError(errors.New("give one TARGET: a process id or the name of a process; or a program after --"))
-	case dash == 0 && len(args) == 0:
-		return usageError(errors.New("give a program after --"))
-	case (o.on || o.off) && !o.setRunning:
-		return usageError(errors.New("--on and --off need --set"))
-	case o.setRunning && dash < 0 && args[0] == "kernel":
-		return usageError(errors.New("a trace of the kernel cannot be changed while it runs"))
-	case o.setRunning && dash >= 0:
-		return usageError(errors.New("--set needs a TARGET that is traced"))
-	case o.setRunning:
-		return o.set(cmd, args[0])
-	case dash < 0 && args[0] == "kernel":
-		return o.kernel(cmd, args[1:])
-	case o.repair && dash >= 0:
-		return usageError(errors.New("--repair needs a TARGET that was traced"))
-	case o.repair:
-		return repairTarget(cmd, args[0])
-	case o.list && dash < 0:
-		return o.listTarget(cmd, args[0], args[1:])
-	}
-	options, err := o.options()
-	if err != nil {
-		return usageError(err)
-	}
-	if o.followExec {
-		return o.traceFollowing(cmd, args, options)
-	}
-	if dash < 0 {
-		p, err := openTarget(args[0])
-		if err != nil {
-			return err
-		}
-		defer p.Close()
-		return o.trace(cmd, p, options, func() error { return nil })
-	}
-	child := newChild(args)
-	p, release, err := proc.Launch(child)
-	if err != nil {
-		return notStarted(args[0], err)
-	}
-	defer p.Close()
-	if o.list {
-		err := o.printSites(cmd, p, nil)
-		_ = child.Process.Kill()
-		_ = child.Wait()
-		return err
-	}
-	return endOf(child, o.trace(cmd, p, options, release))
-}
-
-// newChild is a program that is started with our input and output.
-func newChild(args []string) *exec.Cmd {
-	child := exec.Command(args[0], args[1:]...)
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return child
-}
-
-// notStarted is the error of a program that could not be started.
-func notStarted(program string, err error) error {
-	var failed *os.PathError // "fork/exec"
-	if errors.As(err, &failed) {
-		err = failed.Err
-	}
-	return fmt.Errorf("%s: %w", program, err)
-}
-
-// endOf waits for the end of a program that was started for a trace, which has
-// ended with err. Not before that: whoever waits would be told of stops, too.
-func endOf(child *exec.Cmd, err error) error {
-	if err != nil {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-		return err
-	}
-	var exit *exec.ExitError
-	if err := child.Wait(); errors.As(err, &exit) {
-		status := exit.ExitCode()
-		if ended, ok := exit.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
-			status = 128 + int(ended.Signal()) // as shells do
-		}
-		return &exitError{status: cmp.Or(max(status, 0), 1)}
-	}
-	return nil
-}
-
-// openTarget opens the one process that target means.
-func openTarget(target string) (*proc.Process, error) {
-	if pid, err := strconv.Atoi(target); err == nil {
-		return proc.Open(pid)
-	}
-	pids, err := proc.Find(target)
-	if err != nil {
-		return nil, err
-	}
-	if len(pids) > 1 {
-		return nil, fmt.Errorf("%d processes are called %q: give the id of one: %s", len(pids), target, strings.Trim(fmt.Sprint(pids), "[]"))
-	}
-	return proc.Open(pids[0])
-}
-
-func repairTarget(cmd *cobra.Command, target string) error {
-	p, err := openTarget(target)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	n, err := patch.Repair(p)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %s restored\n", p.PID, output.Count(n, "function", "functions"))
-	return nil
-}
-
-// options makes those of a session.
-func (o *traceOptions) options() (patch.Options, error) {
-	p := patch.Options{Mode: patch.Entries, Newest: o.newest, RingSize: o.buffer << 20, Arguments: len(o.args) > 0, Follow: o.follow, Notices: true}
-	if o.buffer < 1 || o.buffer > 1024 || o.buffer&(o.buffer-1) != 0 {
-		return p, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.buffer)
-	}
-	if o.duration < 0 || o.minDuration < 0 {
-		return p, errors.New("--duration and --min-duration must not be negative")
-	}
-	if o.depth < 0 || o.depth > 1000 {
-		return p, fmt.Errorf("--depth %d: it must be from 1 to 1000", o.depth)
-	}
-	p.Filter.Depth, p.Filter.Roots = o.depth, len(o.graphFrom) > 0
-	if o.sample != "" {
-		n, err := strconv.ParseUint(strings.TrimPrefix(o.sample, "1/"), 10, 32)
-		if err != nil || n == 0 {
-			return p, fmt.Errorf("--sample %s: it must be 1/N", o.sample)
-		}
-		p.Filter.Period = n
-	}
-	if o.exits {
-		p.Mode = patch.Exits
-	}
-	if p.Filter != (patch.Filter{}) || o.minDuration > 0 || p.Arguments && o.exits {
-		p.Mode = patch.Filtered
-	}
-	if o.count {
-		if p.Mode == patch.Filtered {
-			return p, errors.New("--count counts all calls: --graph-from, --depth, --min-duration and --sample do not go with it")
-		}
-		p.Mode = patch.Counts
-	}
-	return p, nil
-}
-
-// trace records until something ends it.
-func (o *traceOptions) trace(cmd *cobra.Command, p *proc.Process, options patch.Options, release func() error) error {
-	sites, libraries, err := o.sites(p, nil, awaitAll, cmd.ErrOrStderr())
-	if none := (*noSites)(nil); errors.As(err, &none) {
-		return o.traceProbes(cmd, p, options, none, release)
-	}
-	if err != nil {
-		return err
-	}
-	r := o.newRecorder(cmd, &trace.Header{PID: p.PID, Program: p.Name}, options)
-	r.p = p
-	return r.record(cmd, func() error {
-		_, err := r.open(p, sites, libraries)
-		return err
-	}, release)
-}
-
-// newRecorder returns one that has no programs yet.
-func (o *traceOptions) newRecorder(cmd *cobra.Command, h *trace.Header, options patch.Options) *recorder {
-	clock := patch.NewClock()
-	options.Filter.MinTime = clock.Ticks(o.minDuration)
-	h.Start, h.Exits = clock.Start.UnixNano(), options.Mode == patch.Exits || options.Mode == patch.Filtered
-	h.Filter = o.filter(options)
-	r := &recorder{o: o, options: options, header: h, known: make(map[fileSite]int32), clock: clock, stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0}
-	r.try = r.tryChange
-	return r
-}
-
-// filter is what a recording leaves out.
-func (o *traceOptions) filter(options patch.Options) trace.Filter {
-	f := options.Filter
-	return trace.Filter{Roots: f.Roots, Depth: f.Depth, MinTime: uint64(o.minDuration), Period: f.Period}
-}
-
-// record switches on by open, lets go by release what has been started, and records
-// until something ends it.
-func (r *recorder) record(cmd *cobra.Command, open, release func() error) (err error) {
-	// Signals must not end footfall before it has restored the program.
-	ctx, cancel := untilSignal()
-	defer cancel()
-	defer func() { err = errors.Join(err, r.closePrograms()) }()
-	if err := open(); err != nil {
-		return err
-	}
-	if r.p != nil {
-		sayTracers(r.p, r.stderr)
-	}
-	requests, control, err := serveControl(r.header.PID)
-	if err != nil {
-		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
-	} else {
-		defer control.Close()
-	}
-	r.requests = requests
-	if r.follows == nil {
-		if r.watcher, _ = proc.NewWatcher(r.header.PID); r.watcher != nil { // else it is not permitted
-			defer r.watcher.Close()
-		}
-		r.notices = r.programs[0].session.Notices()
-	}
-	if !r.o.count {
-		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
-			return err
-		}
-		defer r.discard()
-	}
-	for _, t := range r.programs {
-		r.begin(t)
-	}
-	if err := release(); err != nil {
-		return err
-	}
-	ended := r.run(ctx, r.readNew, r.look, 200*time.Microsecond)
-	if r.follows != nil {
-		r.follows.end()
-	}
-	for _, t := range r.programs {
-		if err := errors.Join(t.session.SwitchOff(), t.detachLate(r.stderr)); err != nil {
-			return err
-		}
-		t.libraries.sayUnanswered(t.session)
-	}
-	r.sayChildren()
-	if r.o.count {
-		for _, t := range r.programs {
-			r.addCounts(t)
-			r.addLost(t)
-		}
-		r.sayPlaceless()
-		r.sayWhy(ended)
-		return r.printCounts(cmd.OutOrStdout(), r.counts)
-	}
-	r.read(true)
-	return r.end(ended)
 }

@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"cmp"
@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"footfall/hook/patch"
 	"footfall/proc"
@@ -31,19 +29,19 @@ type follows struct {
 }
 
 // traceFollowing is footfall trace --follow-exec.
-func (o *traceOptions) traceFollowing(cmd *cobra.Command, args []string, options patch.Options) (err error) {
+func (o *Options) traceFollowing(options patch.Options) (err error) {
 	var p *proc.Process
 	var child *exec.Cmd
 	var f *proc.Follower
 	header := new(trace.Header)
-	if cmd.ArgsLenAtDash() >= 0 {
-		child = newChild(args)
+	if o.launches() {
+		child = newChild(o.Program)
 		if f, err = proc.FollowCommand(child); err != nil {
-			return notStarted(args[0], err)
+			return notStarted(o.Program[0], err)
 		}
-		header.PID, header.Program = f.Main(), filepath.Base(args[0])
+		header.PID, header.Program = f.Main(), filepath.Base(o.Program[0])
 	} else {
-		if p, err = openTarget(args[0]); err != nil {
+		if p, err = openTarget(o.Targets[0]); err != nil {
 			return err
 		}
 		defer p.Close()
@@ -53,13 +51,13 @@ func (o *traceOptions) traceFollowing(cmd *cobra.Command, args []string, options
 		header.PID, header.Program = p.PID, p.Name
 	}
 	defer f.Close()
-	r := o.newRecorder(cmd, header, options)
+	r := o.newRecorder(header, options)
 	r.p = p
 	r.follows = &follows{
 		f: f, owners: make(map[int]*traced), execs: make(map[int]int),
 		traced: make(map[string]int), untraced: make(map[string]int), failed: make(map[string]int), said: make(map[string]bool),
 	}
-	err = r.record(cmd, func() error {
+	err = r.record(func() error {
 		if p == nil {
 			r.follows.execs[f.Main()] = -1 // it is about to become the first one
 			return nil
@@ -183,7 +181,7 @@ func (r *recorder) leave(pid int) {
 		return
 	}
 	r.readOf(t)
-	if r.o.count {
+	if r.o.Count {
 		r.addCounts(t)
 	}
 	r.addLost(t)

@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"cmp"
@@ -113,6 +113,6 @@ func (c *callers) endOf(addresses []uint64) string {
 }
 
 // probeOptions are those of chains.
-func (o *callersOptions) probeOptions(rows *chainRows) uprobe.Options {
-	return uprobe.Options{Mode: uprobe.Chains, Children: true, ChainDepth: o.depth, BufferSize: min(o.buffer<<22, 1<<30), Rows: rows.rows}
+func (o *CallersOptions) probeOptions(rows *chainRows) uprobe.Options {
+	return uprobe.Options{Mode: uprobe.Chains, Children: true, ChainDepth: o.Depth, BufferSize: min(o.Buffer<<22, 1<<30), Rows: rows.rows}
 }

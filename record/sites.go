@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"footfall/hook/patch"
 	"footfall/output"
@@ -33,10 +31,10 @@ type noSites struct{ error }
 // sites finds and selects those of the process, now and, by what it returns
 // besides, of libraries that are loaded later. There are none, and no error,
 // where patterns are for libraries that are awaited.
-func (o *traceOptions) sites(p *proc.Process, only []string, await await, stderr io.Writer) ([]*patch.Site, *libraries, error) {
-	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, o.graphFrom, o.args)
+func (o *Options) sites(p *proc.Process, only []string, await await, stderr io.Writer) ([]*patch.Site, *libraries, error) {
+	chosen, err := newSelection(append(slices.Clone(o.Functions), only...), o.Notrace, o.GraphFrom, o.Args)
 	if err != nil {
-		return nil, nil, usageError(err)
+		return nil, nil, output.UsageError(err)
 	}
 	modules, problem := patch.OpenModules(p)
 	l := &libraries{p: p, Modules: modules, selection: chosen, described: make(map[*patch.Site][]trace.Argument), said: make(map[string]bool), stderr: stderr}
@@ -313,18 +311,18 @@ func (s selection) takes(p *proc.Process, site *patch.Site) bool {
 }
 
 // listTarget is --list.
-func (o *traceOptions) listTarget(cmd *cobra.Command, target string, only []string) error {
+func (o *Options) listTarget(target string, only []string) error {
 	p, err := openTarget(target)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	return o.printSites(cmd, p, only)
+	return o.printSites(p, only)
 }
 
-func (o *traceOptions) printSites(cmd *cobra.Command, p *proc.Process, only []string) error {
-	w := cmd.OutOrStdout()
-	sites, libraries, err := o.sites(p, only, awaitNothing, cmd.ErrOrStderr())
+func (o *Options) printSites(p *proc.Process, only []string) error {
+	w := o.Stdout
+	sites, libraries, err := o.sites(p, only, awaitNothing, o.Stderr)
 	if none := (*noSites)(nil); errors.As(err, &none) {
 		return o.printProbes(w, p, only, none)
 	}

@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func TestOrder(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		h := &trace.Header{PID: 1, Functions: []trace.Function{{Name: "f"}}}
 		var file bytes.Buffer
-		r := &recorder{o: &traceOptions{}, header: h, ordered: true, onlyRaw: true, raw: trace.NewRawWriter(&file, h)}
+		r := &recorder{o: &Options{}, header: h, ordered: true, onlyRaw: true, raw: trace.NewRawWriter(&file, h)}
 		var want []given
 		threads := 1 + random.IntN(5)
 		times := make([]uint64, threads)

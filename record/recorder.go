@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 
 // A recorder takes events to the outputs.
 type recorder struct {
-	o         *traceOptions
+	o         *Options
 	p         *proc.Process // that was traced first
 	options   patch.Options
 	programs  []*traced
@@ -101,7 +101,7 @@ func (r *recorder) open(p *proc.Process, sites []*patch.Site, libraries *librari
 	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
 		options.Anchor = images[0].Start
 	}
-	if len(r.o.threads) > 0 {
+	if len(r.o.Threads) > 0 {
 		options.Threads = func(t proc.Thread) bool { return r.o.takesThread(t.ID, cmp.Or(t.Name, p.Name)) }
 	}
 	session, err := patch.Open(p, sites, options)
@@ -141,7 +141,7 @@ func (r *recorder) numberFunctions(t *traced) {
 		t.numbers[id] = int32(len(r.header.Functions))
 		r.known[key] = t.numbers[id]
 		f := trace.Function{Name: s.Name(), Image: s.Image.Path}
-		if lines && !r.o.count {
+		if lines && !r.o.Count {
 			f.File, f.Line = s.Source(t.p)
 		}
 		f.Arguments = arguments
@@ -243,7 +243,7 @@ func (r *recorder) check() error {
 
 // ends tells whether the user wants the recording to end.
 func (r *recorder) ends(ctx context.Context, begin, now time.Time) bool {
-	return ctx.Err() != nil || r.o.duration > 0 && now.Sub(begin) >= r.o.duration || r.o.events > 0 && r.given >= r.o.events
+	return ctx.Err() != nil || r.o.Duration > 0 && now.Sub(begin) >= r.o.Duration || r.o.Events > 0 && r.given >= r.o.Events
 }
 
 // readNew takes what events there are, unless the newest are kept to the end.
@@ -251,7 +251,7 @@ func (r *recorder) readNew() int {
 	if r.follows != nil {
 		r.follow()
 	}
-	if r.o.newest {
+	if r.o.Newest {
 		return 0
 	}
 	n := r.read(false)
@@ -377,7 +377,7 @@ func (r *recorder) give(t trace.Thread, events []trace.Event) {
 	if len(r.programs) == 0 && !r.o.takesThread(t.ID, t.Name) { // else it is decided in the program
 		return
 	}
-	if r.o.events > 0 {
+	if r.o.Events > 0 {
 		if events = r.upTo(events); len(events) == 0 {
 			return
 		}
@@ -392,8 +392,8 @@ func (r *recorder) give(t trace.Thread, events []trace.Event) {
 }
 
 // takesThread tells whether the thread is one of those that --thread wants.
-func (o *traceOptions) takesThread(id int, name string) bool {
-	return len(o.threads) == 0 || slices.ContainsFunc(o.threads, func(wanted string) bool {
+func (o *Options) takesThread(id int, name string) bool {
+	return len(o.Threads) == 0 || slices.ContainsFunc(o.Threads, func(wanted string) bool {
 		fits, _ := path.Match(wanted, name)
 		return fits || wanted == strconv.Itoa(id)
 	})
@@ -405,7 +405,7 @@ func (r *recorder) upTo(events []trace.Event) []trace.Event {
 		if e.Word || e.Gap {
 			continue
 		}
-		if r.given == r.o.events {
+		if r.given == r.o.Events {
 			return events[:i]
 		}
 		r.given++

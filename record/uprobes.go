@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"footfall/hook/patch"
@@ -341,21 +340,21 @@ func (w *probes) close() error {
 
 // traceProbes is footfall trace of functions without room; none says so. The options are
 // those that code in the process would have.
-func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options patch.Options, none *noSites, release func() error) (err error) {
-	chosen, err := newSelection(o.functions, o.notrace, o.graphFrom, o.args)
+func (o *Options) traceProbes(p *proc.Process, options patch.Options, none *noSites, release func() error) (err error) {
+	chosen, err := newSelection(o.Functions, o.Notrace, o.GraphFrom, o.Args)
 	if err != nil {
-		return usageError(err)
+		return output.UsageError(err)
 	}
 	w, err := openProbes(p, chosen)
 	switch {
-	case err != nil && cmd.ArgsLenAtDash() >= 0:
+	case err != nil && o.launches():
 		return fmt.Errorf("%w; %w; --follow-exec traces programs that it starts", none, err)
 	case err != nil:
 		return fmt.Errorf("%w; %w", none, err)
 	}
 	ctx, cancel := untilSignal()
 	defer cancel()
-	r := &probeRecorder{probes: w, names: make(map[int]string), threads: make(map[int]trace.Thread), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: cmd.ErrOrStderr(), launched: cmd.ArgsLenAtDash() >= 0, uprobes: true}}
+	r := &probeRecorder{probes: w, names: make(map[int]string), threads: make(map[int]trace.Thread), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: o.Stderr, launched: o.launches(), uprobes: true}}
 	r.options, r.try = options, r.tryChange
 	open := func() error { return w.open(o.probeOptions(p, options), r.stderr) }
 	if r.launched { // it would run in a circle meanwhile
@@ -379,8 +378,8 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 	r.from = monotonic()
 	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: w.exits, Probes: true}
 	r.numberProbes(r.probes)
-	if !o.count {
-		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
+	if !o.Count {
+		if err := r.openOutputs(ctx, o.Stdout); err != nil {
 			return err
 		}
 		defer r.discard()
@@ -396,14 +395,14 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 		return err
 	}
 	w.sharing.sayChildren(w.session, r.stderr)
-	if o.count {
+	if o.Count {
 		byID, err := w.session.Counts()
 		counts := make([]uint64, len(r.header.Functions))
 		for id, n := range byID {
 			counts[w.numbers[id]] += n
 		}
 		r.sayMissing()
-		return errors.Join(err, r.printCounts(cmd.OutOrStdout(), counts))
+		return errors.Join(err, r.printCounts(o.Stdout, counts))
 	}
 	r.read(true)
 	r.sayMissing()
@@ -413,10 +412,10 @@ func (o *traceOptions) traceProbes(cmd *cobra.Command, p *proc.Process, options 
 }
 
 // probeOptions says what code in the process would do to the kernel.
-func (o *traceOptions) probeOptions(p *proc.Process, options patch.Options) uprobe.Options {
+func (o *Options) probeOptions(p *proc.Process, options patch.Options) uprobe.Options {
 	u := uprobe.Options{
-		Mode: uprobe.Entries, BufferSize: min(o.buffer<<22, 1<<30), // one for all threads
-		Filter: probeFilter(o, options.Filter), Newest: o.newest, Arguments: len(o.args) > 0, Children: o.follow,
+		Mode: uprobe.Entries, BufferSize: min(o.Buffer<<22, 1<<30), // one for all threads
+		Filter: probeFilter(o, options.Filter), Newest: o.Newest, Arguments: len(o.Args) > 0, Children: o.Follow,
 	}
 	switch options.Mode {
 	case patch.Counts:
@@ -426,19 +425,19 @@ func (o *traceOptions) probeOptions(p *proc.Process, options patch.Options) upro
 	case patch.Filtered:
 		u.Mode = uprobe.Filtered
 	}
-	if o.newest {
+	if o.Newest {
 		threads, _ := p.Threads()
-		u.BufferSize, u.Rings = o.buffer<<20, max(16, 2*len(threads))
+		u.BufferSize, u.Rings = o.Buffer<<20, max(16, 2*len(threads))
 	}
-	if len(o.threads) > 0 {
+	if len(o.Threads) > 0 {
 		u.ThreadNames = func(name string) bool {
-			return slices.ContainsFunc(o.threads, func(wanted string) bool {
+			return slices.ContainsFunc(o.Threads, func(wanted string) bool {
 				fits, _ := path.Match(wanted, name)
 				return fits
 			})
 		}
 	}
-	for _, wanted := range o.threads {
+	for _, wanted := range o.Threads {
 		if id, err := strconv.ParseUint(wanted, 10, 31); err == nil {
 			u.ThreadIDs = append(u.ThreadIDs, uint32(id))
 		}
@@ -446,14 +445,14 @@ func (o *traceOptions) probeOptions(p *proc.Process, options patch.Options) upro
 	return u
 }
 
-func probeFilter(o *traceOptions, f patch.Filter) uprobe.Filter {
-	return uprobe.Filter{Depth: f.Depth, MinTime: uint64(o.minDuration), Period: f.Period, Roots: f.Roots}
+func probeFilter(o *Options, f patch.Filter) uprobe.Filter {
+	return uprobe.Filter{Depth: f.Depth, MinTime: uint64(o.MinDuration), Period: f.Period, Roots: f.Roots}
 }
 
 // sayMissing says what the kernel had no room for.
 func (r *probeRecorder) sayMissing() {
 	lost, threads, forgotten := r.probes.session.Lost()
-	if r.o.count && lost > 0 {
+	if r.o.Count && lost > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %d calls were not counted: too many functions and names of threads\n", lost)
 	}
 	if threads > 0 {
@@ -484,7 +483,7 @@ func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
 	}
 	var on, off int
 	if given || c.On || c.Off {
-		chosen, err := newSelection(o.functions, o.notrace, o.graphFrom, o.args)
+		chosen, err := newSelection(o.Functions, o.Notrace, o.GraphFrom, o.Args)
 		if err != nil {
 			return "", err
 		}
@@ -517,7 +516,7 @@ func monotonic() uint64 {
 
 // numberProbes makes a list of the functions, or adds to it.
 func (r *recorder) numberProbes(w *probes) {
-	lines := len(w.sites) < 50_000 && !r.o.count
+	lines := len(w.sites) < 50_000 && !r.o.Count
 	for _, s := range w.sites[len(w.numbers):] {
 		f := trace.Function{Name: s.Name(), Image: s.Image.Path, Arguments: w.described[s]}
 		if lines {
@@ -530,7 +529,7 @@ func (r *recorder) numberProbes(w *probes) {
 
 // readNew takes what events there are.
 func (r *probeRecorder) readNew() int {
-	if r.o.count || r.o.newest {
+	if r.o.Count || r.o.Newest {
 		return 0
 	}
 	return r.read(false)
@@ -553,7 +552,7 @@ func (r *probeRecorder) look() error {
 // nameThreads notes the names of threads, and gives the places of those that have ended to
 // others, where they have places.
 func (r *probeRecorder) nameThreads() error {
-	if r.options.Mode != patch.Filtered && !r.o.newest && len(r.o.threads) == 0 {
+	if r.options.Mode != patch.Filtered && !r.o.Newest && len(r.o.Threads) == 0 {
 		return nil
 	}
 	threads, err := r.p.Threads()
@@ -633,10 +632,10 @@ func threadName(process, tid int) string {
 }
 
 // printProbes is --list of a program without sites.
-func (o *traceOptions) printProbes(w io.Writer, p *proc.Process, only []string, none *noSites) error {
-	chosen, err := newSelection(append(slices.Clone(o.functions), only...), o.notrace, nil, nil)
+func (o *Options) printProbes(w io.Writer, p *proc.Process, only []string, none *noSites) error {
+	chosen, err := newSelection(append(slices.Clone(o.Functions), only...), o.Notrace, nil, nil)
 	if err != nil {
-		return usageError(err)
+		return output.UsageError(err)
 	}
 	probes, err := openProbes(p, chosen)
 	if err != nil {
@@ -648,10 +647,10 @@ func (o *traceOptions) printProbes(w io.Writer, p *proc.Process, only []string, 
 }
 
 // countProbes is footfall callers of a function without room.
-func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, function string, none *noSites) (err error) {
+func (o *CallersOptions) countProbes(p *proc.Process, function string, none *noSites) (err error) {
 	chosen, err := newSelection([]string{function}, nil, nil, nil)
 	if err != nil {
-		return usageError(err)
+		return output.UsageError(err)
 	}
 	w, err := openProbes(p, chosen)
 	if err != nil {
@@ -661,7 +660,7 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 	options := o.probeOptions(rows)
 	ctx, cancel := untilSignal()
 	defer cancel()
-	stderr := cmd.ErrOrStderr()
+	stderr := o.Stderr
 	if err := w.open(options, stderr); err != nil {
 		w.modules.Close()
 		return fmt.Errorf("%w; %w", none, err)
@@ -680,7 +679,7 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 	c.rows = rows
 	c.sayMany(len(w.sites), function, stderr)
 	update := func() error { return w.update(stderr) }
-	if why := o.wait(ctx, c, cmd.OutOrStdout(), update, read); why != nil {
+	if why := o.wait(ctx, c, o.Stdout, update, read); why != nil {
 		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
 	}
 	if err := errors.Join(w.session.Detach(), c.finish(read)); err != nil {
@@ -689,5 +688,5 @@ func (o *callersOptions) countProbes(cmd *cobra.Command, p *proc.Process, functi
 	w.sharing.sayChildren(w.session, stderr)
 	lost, _, _ := w.session.Lost()
 	c.sayLost(lost, stderr)
-	return o.write(c, cmd.OutOrStdout())
+	return o.write(c, o.Stdout)
 }

@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"bytes"
@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"footfall/hook/ftrace"
 	"footfall/hook/patch"
 	"footfall/output"
@@ -29,7 +27,7 @@ func kernelGlobs(patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		if len(p) < 3 || p[0] != '/' || p[len(p)-1] != '/' {
 			if p == "" || strings.ContainsAny(p, " \n") {
-				return nil, usageError(fmt.Errorf("pattern %q names no function", p))
+				return nil, output.UsageError(fmt.Errorf("pattern %q names no function", p))
 			}
 			globs = append(globs, p)
 			continue
@@ -67,7 +65,7 @@ func kernelFunctions(patterns []string) ([]string, error) {
 		}
 		e, err := regexp.Compile(text)
 		if err != nil {
-			return nil, usageError(fmt.Errorf("pattern %q: %w", p, err))
+			return nil, output.UsageError(fmt.Errorf("pattern %q: %w", p, err))
 		}
 		fit = append(fit, e)
 	}
@@ -86,19 +84,19 @@ func globText(glob string) string {
 }
 
 // kernel is footfall trace of the kernel.
-func (o *traceOptions) kernel(cmd *cobra.Command, patterns []string) error {
+func (o *Options) kernel(patterns []string) error {
 	switch {
-	case o.repair:
-		return repairKernel(cmd.ErrOrStderr())
-	case o.list:
-		return o.listKernel(cmd.OutOrStdout(), patterns)
+	case o.Repair:
+		return repairKernel(o.Stderr)
+	case o.List:
+		return o.listKernel(o.Stdout, patterns)
 	}
-	return o.traceKernel(cmd)
+	return o.traceKernel()
 }
 
 // listKernel is --list kernel.
-func (o *traceOptions) listKernel(w io.Writer, patterns []string) error {
-	names, err := kernelFunctions(append(slices.Clone(o.functions), patterns...))
+func (o *Options) listKernel(w io.Writer, patterns []string) error {
+	names, err := kernelFunctions(append(slices.Clone(o.Functions), patterns...))
 	if err != nil {
 		return err
 	}
@@ -117,27 +115,27 @@ func repairKernel(stderr io.Writer) error {
 }
 
 // kernelOptions makes those of a session.
-func (o *traceOptions) kernelOptions() (f ftrace.Options, err error) {
+func (o *Options) kernelOptions() (f ftrace.Options, err error) {
 	switch {
-	case o.sample != "":
-		return f, usageError(errors.New("the kernel's tracers know no --sample"))
-	case o.count && len(o.threads) > 0:
-		return f, usageError(errors.New("the kernel's tracers count the calls of all threads: --count and --thread do not go together"))
-	case len(o.args) > 0:
-		return f, usageError(errors.New("the kernel's tracers know no --args"))
-	case o.followExec:
-		return f, usageError(errors.New("--follow-exec is for programs; the kernel's functions are traced for all of them"))
-	case len(o.functions) == 0 && len(o.graphFrom) == 0:
-		return f, usageError(errors.New("say which functions of the kernel: -f GLOB, or --graph-from FUNCTION; -f '*' is all of them, many millions of calls a second"))
-	case o.buffer < 1 || o.buffer > 1024:
-		return f, usageError(fmt.Errorf("--buffer %d: it must be from 1 to 1024", o.buffer))
+	case o.Sample != "":
+		return f, output.UsageError(errors.New("the kernel's tracers know no --sample"))
+	case o.Count && len(o.Threads) > 0:
+		return f, output.UsageError(errors.New("the kernel's tracers count the calls of all threads: --count and --thread do not go together"))
+	case len(o.Args) > 0:
+		return f, output.UsageError(errors.New("the kernel's tracers know no --args"))
+	case o.FollowExec:
+		return f, output.UsageError(errors.New("--follow-exec is for programs; the kernel's functions are traced for all of them"))
+	case len(o.Functions) == 0 && len(o.GraphFrom) == 0:
+		return f, output.UsageError(errors.New("say which functions of the kernel: -f GLOB, or --graph-from FUNCTION; -f '*' is all of them, many millions of calls a second"))
+	case o.Buffer < 1 || o.Buffer > 1024:
+		return f, output.UsageError(fmt.Errorf("--buffer %d: it must be from 1 to 1024", o.Buffer))
 	}
-	f = ftrace.Options{Depth: o.depth, MinDuration: o.minDuration, BufferSize: o.buffer << 20, Newest: o.newest}
-	f.Exits = o.exits || o.depth > 0 || o.minDuration > 0 || len(o.graphFrom) > 0
+	f = ftrace.Options{Depth: o.Depth, MinDuration: o.MinDuration, BufferSize: o.Buffer << 20, Newest: o.Newest}
+	f.Exits = o.Exits || o.Depth > 0 || o.MinDuration > 0 || len(o.GraphFrom) > 0
 	var errs [3]error
-	f.Functions, errs[0] = kernelGlobs(o.functions)
-	f.Notrace, errs[1] = kernelGlobs(o.notrace)
-	f.From, errs[2] = kernelGlobs(o.graphFrom)
+	f.Functions, errs[0] = kernelGlobs(o.Functions)
+	f.Notrace, errs[1] = kernelGlobs(o.Notrace)
+	f.From, errs[2] = kernelGlobs(o.GraphFrom)
 	return f, errors.Join(errs[:]...)
 }
 
@@ -168,7 +166,7 @@ type kernelCall struct {
 }
 
 // traceKernel is footfall trace kernel.
-func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
+func (o *Options) traceKernel() (err error) {
 	options, err := o.kernelOptions()
 	if err != nil {
 		return err
@@ -180,11 +178,11 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 	ctx, cancel := untilSignal()
 	defer cancel()
 	r := &kernelRecorder{options: options, symbols: symbols, functions: make(map[*ftrace.Symbol]uint32), threads: make(map[int]*kernelThread), counts: make(map[uint32]uint64)}
-	r.recorder = recorder{o: o, stderr: cmd.ErrOrStderr()}
+	r.recorder = recorder{o: o, stderr: o.Stderr}
 	r.header = &trace.Header{Program: "kernel", Start: time.Now().UnixNano(), Exits: options.Exits}
 	r.from = monotonic()
-	if !o.count {
-		if err := r.openOutputs(ctx, cmd.OutOrStdout()); err != nil {
+	if !o.Count {
+		if err := r.openOutputs(ctx, o.Stdout); err != nil {
 			return err
 		}
 		defer r.discard()
@@ -199,10 +197,10 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 		return err
 	}
 	lost := r.session.Lost()
-	if o.newest {
+	if o.Newest {
 		lost = 0 // the oldest were to make room
 	}
-	if o.count {
+	if o.Count {
 		if lost > 0 {
 			fmt.Fprintf(r.stderr, "footfall: %d calls are missing: they came faster than they could be read; use a larger --buffer\n", lost)
 		}
@@ -210,7 +208,7 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 		for number, n := range r.counts {
 			counts[number] = n
 		}
-		return r.printCounts(cmd.OutOrStdout(), counts)
+		return r.printCounts(o.Stdout, counts)
 	}
 	return r.close(lost)
 }
@@ -219,7 +217,7 @@ func (o *traceOptions) traceKernel(cmd *cobra.Command) (err error) {
 func (r *kernelRecorder) run(ctx context.Context) error {
 	begin := time.Now()
 	for {
-		if !r.o.newest {
+		if !r.o.Newest {
 			if err := r.read(false); err != nil {
 				return err
 			}
@@ -231,8 +229,8 @@ func (r *kernelRecorder) run(ctx context.Context) error {
 			return nil // Close tells it again
 		}
 		wait := 20 * time.Millisecond
-		if r.o.duration > 0 {
-			wait = min(wait, r.o.duration)
+		if r.o.Duration > 0 {
+			wait = min(wait, r.o.Duration)
 		}
 		select {
 		case <-ctx.Done():
@@ -253,7 +251,7 @@ func (r *kernelRecorder) read(end bool) error {
 			continue
 		}
 		number := r.function(e.Func)
-		if r.o.count {
+		if r.o.Count {
 			if e.Kind == ftrace.Entry {
 				r.counts[number]++
 			}
@@ -374,7 +372,7 @@ func (r *kernelRecorder) release(t *kernelThread) {
 }
 
 // countKernel is footfall callers kernel.
-func (o *callersOptions) countKernel(cmd *cobra.Command, function string) (err error) {
+func (o *CallersOptions) countKernel(function string) (err error) {
 	globs, err := kernelGlobs([]string{function})
 	if err != nil {
 		return err
@@ -385,16 +383,16 @@ func (o *callersOptions) countKernel(cmd *cobra.Command, function string) (err e
 	}
 	ctx, cancel := untilSignal()
 	defer cancel()
-	begin, stderr := time.Now(), cmd.ErrOrStderr()
-	session, err := ftrace.Open(ftrace.Options{Functions: globs, Stacks: true, BufferSize: o.buffer << 20})
+	begin, stderr := time.Now(), o.Stderr
+	session, err := ftrace.Open(ftrace.Options{Functions: globs, Stacks: true, BufferSize: o.Buffer << 20})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "footfall: kernel: counting; switching on took %v\n", time.Since(begin).Round(time.Millisecond))
 	defer func() { err = errors.Join(err, session.Close()) }()
-	k := &kernelChains{session: session, symbols: symbols, depth: o.depth, pending: make(map[int][]ftrace.Event), counts: make(map[string]uint64)}
-	k.callers = &callers{function: function[strings.Index(function, ":")+1:], images: func() []*patch.Image { return nil }, top: o.top, places: make(map[uint64][]place), begin: time.Now()}
-	if err := o.wait(ctx, k.callers, cmd.OutOrStdout(), func() error { return k.read(false) }, k.chains); err != nil {
+	k := &kernelChains{session: session, symbols: symbols, depth: o.Depth, pending: make(map[int][]ftrace.Event), counts: make(map[string]uint64)}
+	k.callers = &callers{function: function[strings.Index(function, ":")+1:], images: func() []*patch.Image { return nil }, top: o.Top, places: make(map[uint64][]place), begin: time.Now()}
+	if err := o.wait(ctx, k.callers, o.Stdout, func() error { return k.read(false) }, k.chains); err != nil {
 		return err
 	}
 	if err := errors.Join(session.Stop(), k.read(true), k.finish(k.chains)); err != nil {
@@ -404,7 +402,7 @@ func (o *callersOptions) countKernel(cmd *cobra.Command, function string) (err e
 		fmt.Fprintf(stderr, "footfall: up to %d calls are missing: they came faster than they could be read; use a larger --buffer\n", lost)
 	}
 	k.sayLost(0, stderr)
-	return o.write(k.callers, cmd.OutOrStdout())
+	return o.write(k.callers, o.Stdout)
 }
 
 // kernelChains counts chains of callers in the kernel.

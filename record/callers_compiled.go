@@ -1,14 +1,13 @@
-package command
+package record
 
 import (
 	"fmt"
 	"io"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"footfall/compile/instrument"
 	"footfall/hook/patch"
+	"footfall/output"
 	"footfall/proc"
 	"footfall/profile"
 )
@@ -19,10 +18,10 @@ import (
 
 // countedTables shows what FOOTFALL_CALLERS counts in the functions that fit;
 // ok is false if there are none.
-func (o *callersOptions) countedTables(cmd *cobra.Command, p *proc.Process, function string) (ok bool, err error) {
+func (o *CallersOptions) countedTables(p *proc.Process, function string) (ok bool, err error) {
 	pattern, err := patch.ParsePattern(function)
 	if err != nil {
-		return true, usageError(err)
+		return true, output.UsageError(err)
 	}
 	modules, _ := patch.OpenModules(p) // some files are not programs
 	defer modules.Close()
@@ -48,21 +47,21 @@ func (o *callersOptions) countedTables(cmd *cobra.Command, p *proc.Process, func
 	if _, err := read(); err != nil || len(names) == 0 {
 		return err != nil, err
 	}
-	c := &callers{p: p, function: names[0], way: "counted by FOOTFALL_CALLERS", images: modules.All, top: o.top, places: make(map[uint64][]place)}
-	c.sayMany(len(names), function, cmd.ErrOrStderr())
-	if err := o.difference(cmd, c, read); err != nil {
+	c := &callers{p: p, function: names[0], way: "counted by FOOTFALL_CALLERS", images: modules.All, top: o.Top, places: make(map[uint64][]place)}
+	c.sayMany(len(names), function, o.Stderr)
+	if err := o.difference(c, read); err != nil {
 		return true, err
 	}
-	c.sayLost(lost, cmd.ErrOrStderr())
-	return true, o.write(c, cmd.OutOrStdout())
+	c.sayLost(lost, o.Stderr)
+	return true, o.write(c, o.Stdout)
 }
 
 // countedCalls shows the calls of the functions that fit which the program, compiled
 // by footfall cc, counts; ok is false if it does not.
-func (o *callersOptions) countedCalls(cmd *cobra.Command, p *proc.Process, function string) (ok bool, err error) {
+func (o *CallersOptions) countedCalls(p *proc.Process, function string) (ok bool, err error) {
 	pattern, err := patch.ParsePattern(function)
 	if err != nil {
-		return true, usageError(err)
+		return true, output.UsageError(err)
 	}
 	file := profile.MappedCounts(p)
 	if file == "" {
@@ -72,22 +71,22 @@ func (o *callersOptions) countedCalls(cmd *cobra.Command, p *proc.Process, funct
 	if _, err := r.read(); err != nil || len(r.names) == 0 {
 		return err != nil, err
 	}
-	stderr := cmd.ErrOrStderr()
-	c := &callers{p: p, function: r.names[0], way: "counted by the program", images: func() []*patch.Image { return nil }, top: o.top, places: r.places}
+	stderr := o.Stderr
+	c := &callers{p: p, function: r.names[0], way: "counted by the program", images: func() []*patch.Image { return nil }, top: o.Top, places: r.places}
 	c.sayMany(len(r.names), function, stderr)
-	if cmd.Flags().Changed("depth") && o.depth > 1 {
+	if o.DepthGiven && o.Depth > 1 {
 		fmt.Fprintln(stderr, "footfall: the program counts who calls whom, not whole chains: there is one caller each")
 	}
-	if err := o.difference(cmd, c, r.read); err != nil {
+	if err := o.difference(c, r.read); err != nil {
 		return true, err
 	}
 	c.sayLost(0, stderr)
-	return true, o.write(c, cmd.OutOrStdout())
+	return true, o.write(c, o.Stdout)
 }
 
 // difference fills c with what read gives: all, or with --duration or --watch what
 // is counted from now on.
-func (o *callersOptions) difference(cmd *cobra.Command, c *callers, read func() ([]patch.Chain, error)) error {
+func (o *CallersOptions) difference(c *callers, read func() ([]patch.Chain, error)) error {
 	before := make(map[string]uint64)
 	key := func(chain patch.Chain) string { return fmt.Sprint(chain.Addresses) }
 	update := func() error {
@@ -98,7 +97,7 @@ func (o *callersOptions) difference(cmd *cobra.Command, c *callers, read func() 
 		c.chains = sumChains(all, key, before)
 		return nil
 	}
-	if o.duration == 0 && !o.watch {
+	if o.Duration == 0 && !o.Watch {
 		return update()
 	}
 	first, err := read()
@@ -111,8 +110,8 @@ func (o *callersOptions) difference(cmd *cobra.Command, c *callers, read func() 
 	c.start()
 	ctx, cancel := untilSignal()
 	defer cancel()
-	if why := o.wait(ctx, c, cmd.OutOrStdout(), func() error { return nil }, update); why != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %v\n", c.p.PID, why)
+	if why := o.wait(ctx, c, o.Stdout, func() error { return nil }, update); why != nil {
+		fmt.Fprintf(o.Stderr, "footfall: process %d: %v\n", c.p.PID, why)
 		return nil // what was read last
 	}
 	return c.finish(update)

@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{o: &traceOptions{}, header: h, ordered: true, builder: trace.NewBuilder(h, out)}
+	r := &recorder{o: &Options{}, header: h, ordered: true, builder: trace.NewBuilder(h, out)}
 	p := &passes{r: r, seen: make(map[int]bool)}
 	for _, block := range []struct {
 		thread int

@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	pprof "github.com/google/pprof/profile"
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"footfall/hook/patch"
@@ -31,7 +30,7 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) (err error
 	}()
 	var outputs []trace.Output
 	width, _ := output.Style(stdout)
-	for _, text := range r.o.outputs {
+	for _, text := range r.o.Outputs {
 		format, file, _ := strings.Cut(text, "=")
 		w := stdout
 		if file != "" && file != "-" {
@@ -39,7 +38,7 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) (err error
 				return err
 			}
 		} else if width > 0 && slices.Contains([]string{"html", "perfetto", "pprof"}, format) {
-			return usageError(fmt.Errorf("--output %s is not for terminals: %s=FILE", format, format))
+			return output.UsageError(fmt.Errorf("--output %s is not for terminals: %s=FILE", format, format))
 		} else if width > 0 && format == "graph" {
 			r.screen = &screen{w: stdout, ctx: ctx}
 			w = r.screen
@@ -47,7 +46,7 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) (err error
 		r.ordered = r.ordered || format == "graph" || format == "json"
 		if format == "raw" {
 			if w == stdout && file != "-" {
-				return usageError(errors.New("--output raw needs a file: raw=FILE"))
+				return output.UsageError(errors.New("--output raw needs a file: raw=FILE"))
 			}
 			r.raw = trace.NewRawWriter(w, r.header)
 			continue
@@ -60,7 +59,7 @@ func (r *recorder) openOutputs(ctx context.Context, stdout io.Writer) (err error
 		}
 		out, err := trace.NewOutput(format, w, r.header)
 		if err != nil {
-			return usageError(err)
+			return output.UsageError(err)
 		}
 		outputs = append(outputs, out)
 	}
@@ -82,7 +81,7 @@ func (r *recorder) createOutput(format, name string) (io.Writer, error) {
 		return nil, err
 	}
 	r.files = append(r.files, f)
-	if r.o.read == "" && slices.Contains([]string{"raw", "graph", "json"}, format) {
+	if r.o.Read == "" && slices.Contains([]string{"raw", "graph", "json"}, format) {
 		err = f.Show()
 	}
 	return f, err
@@ -151,7 +150,7 @@ func (r *recorder) closeBuilder(lost uint64) error {
 	if s.Lost > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %d events were dropped: they came faster than they could be read; select fewer functions, use --sample, or a larger --buffer\n", s.Lost)
 	}
-	if s.Unmatched > 0 && !r.o.newest {
+	if s.Unmatched > 0 && !r.o.Newest {
 		fmt.Fprintf(r.stderr, "footfall: %d exits had no entry: of calls that were dropped, or on other stacks\n", s.Unmatched)
 	}
 	if s.Cut > 0 {
@@ -191,21 +190,21 @@ func (r *recorder) printCounts(w io.Writer, counts []uint64) error {
 }
 
 // replay is --read.
-func (o *traceOptions) replay(cmd *cobra.Command) error {
-	f, err := input.OpenGiven(o.read)
+func (o *Options) replay() error {
+	f, err := input.OpenGiven(o.Read)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	in, err := trace.NewRawReader(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.read, err)
+		return fmt.Errorf("%s: %w", o.Read, err)
 	}
-	r := &recorder{o: o, header: &in.Header, stderr: cmd.ErrOrStderr()}
+	r := &recorder{o: o, header: &in.Header, stderr: o.Stderr}
 	if r.excerpt, err = o.choose(&in.Header); err != nil {
-		return usageError(err)
+		return output.UsageError(err)
 	}
-	if err := r.openOutputs(context.Background(), cmd.OutOrStdout()); err != nil {
+	if err := r.openOutputs(context.Background(), o.Stdout); err != nil {
 		return err
 	}
 	defer r.discard()
@@ -219,7 +218,7 @@ func (o *traceOptions) replay(cmd *cobra.Command) error {
 	})
 	r.order(0, true)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", o.read, err)
+		err = fmt.Errorf("%s: %w", o.Read, err)
 	}
 	return errors.Join(err, r.close(lost))
 }
@@ -267,18 +266,18 @@ type excerpt struct {
 }
 
 // choose makes an excerpt by options that choose while recording, too.
-func (o *traceOptions) choose(h *trace.Header) (*excerpt, error) {
-	s, err := newSelection(o.functions, o.notrace, o.graphFrom, nil)
+func (o *Options) choose(h *trace.Header) (*excerpt, error) {
+	s, err := newSelection(o.Functions, o.Notrace, o.GraphFrom, nil)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case o.depth < 0 || o.minDuration < 0:
+	case o.Depth < 0 || o.MinDuration < 0:
 		return nil, errors.New("--depth and --min-duration must not be negative")
-	case o.minDuration > 0 && !h.Exits:
-		return nil, fmt.Errorf("--min-duration: %s has no durations: record with --exits", o.read)
+	case o.MinDuration > 0 && !h.Exits:
+		return nil, fmt.Errorf("--min-duration: %s has no durations: record with --exits", o.Read)
 	}
-	return &excerpt{selection: s, header: h, filter: trace.Filter{Roots: len(s.roots) > 0, Depth: o.depth, MinTime: uint64(o.minDuration)}}, nil
+	return &excerpt{selection: s, header: h, filter: trace.Filter{Roots: len(s.roots) > 0, Depth: o.Depth, MinTime: uint64(o.MinDuration)}}, nil
 }
 
 // whyNone says that no function of the recording was chosen, if that is so.

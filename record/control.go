@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"footfall/hook/patch"
@@ -244,19 +243,19 @@ func peer(c *net.UnixConn) (other *unix.Ucred, err error) {
 }
 
 // set is --set.
-func (o *traceOptions) set(cmd *cobra.Command, target string) error {
-	change := traceChange{Off: o.off, On: o.on}
+func (o *Options) set(target string) error {
+	change := traceChange{Off: o.Off, On: o.On}
 	for name, give := range map[string]func(){
-		"function": func() { change.Functions = &o.functions }, "notrace": func() { change.Notrace = &o.notrace },
-		"graph-from": func() { change.GraphFrom = &o.graphFrom }, "args": func() { change.Args = &o.args }, "depth": func() { change.Depth = &o.depth },
-		"min-duration": func() { change.MinDuration = &o.minDuration }, "sample": func() { change.Sample = &o.sample },
+		"function": func() { change.Functions = &o.Functions }, "notrace": func() { change.Notrace = &o.Notrace },
+		"graph-from": func() { change.GraphFrom = &o.GraphFrom }, "args": func() { change.Args = &o.Args }, "depth": func() { change.Depth = &o.Depth },
+		"min-duration": func() { change.MinDuration = &o.MinDuration }, "sample": func() { change.Sample = &o.Sample },
 	} {
-		if cmd.Flags().Changed(name) {
+		if o.Given(name) {
 			give()
 		}
 	}
 	if change == (traceChange{}) {
-		return usageError(errors.New("--set: say what to change: --function, --notrace, --graph-from, --args, --depth, --min-duration, --sample, --off or --on"))
+		return output.UsageError(errors.New("--set: say what to change: --function, --notrace, --graph-from, --args, --depth, --min-duration, --sample, --off or --on"))
 	}
 	p, err := openTarget(target)
 	if err != nil {
@@ -282,7 +281,7 @@ func (o *traceOptions) set(cmd *cobra.Command, target string) error {
 	if answer.Error != "" {
 		return fmt.Errorf("process %d: %s", p.PID, output.Printable(answer.Error))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "footfall: process %d: %s\n", p.PID, output.Printable(answer.Text))
+	fmt.Fprintf(o.Stderr, "footfall: process %d: %s\n", p.PID, output.Printable(answer.Text))
 	return nil
 }
 
@@ -306,27 +305,27 @@ var errNoFilter = errors.New("filters can be changed where the trace was started
 
 // changed returns the options after a change, and whether functions are to be selected anew.
 // arguments tells whether the trace was started with some.
-func (o traceOptions) changed(c *traceChange, arguments bool) (changed traceOptions, given bool, err error) {
+func (o Options) changed(c *traceChange, arguments bool) (changed Options, given bool, err error) {
 	if c.Args != nil && !arguments {
 		return o, false, errors.New("arguments can be changed where the trace was started with --args")
 	}
 	for _, list := range []struct {
 		to   *[]string
 		from *[]string
-	}{{&o.functions, c.Functions}, {&o.notrace, c.Notrace}, {&o.graphFrom, c.GraphFrom}, {&o.args, c.Args}} {
+	}{{&o.Functions, c.Functions}, {&o.Notrace, c.Notrace}, {&o.GraphFrom, c.GraphFrom}, {&o.Args, c.Args}} {
 		if list.from != nil {
 			*list.to = withoutEmpty(*list.from)
 			given = true
 		}
 	}
 	if c.Depth != nil {
-		o.depth = *c.Depth
+		o.Depth = *c.Depth
 	}
 	if c.MinDuration != nil {
-		o.minDuration = *c.MinDuration
+		o.MinDuration = *c.MinDuration
 	}
 	if c.Sample != nil {
-		o.sample = *c.Sample
+		o.Sample = *c.Sample
 	}
 	return o, given, nil
 }
@@ -340,7 +339,7 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	options.Filter.MinTime = r.clock.Ticks(o.minDuration)
+	options.Filter.MinTime = r.clock.Ticks(o.MinDuration)
 	if c.filters() {
 		if r.options.Mode != patch.Filtered {
 			return "", errNoFilter
@@ -362,7 +361,7 @@ func (r *recorder) tryChange(c *traceChange) (string, error) {
 			return "", err
 		}
 	}
-	o.exits = r.o.exits
+	o.Exits = r.o.Exits
 	*r.o = o
 	total := 0
 	for _, t := range r.programs {
@@ -384,8 +383,8 @@ func changeText(total, on, off int) string {
 }
 
 // reselect selects functions anew, or none, in all programs.
-func (r *recorder) reselect(o *traceOptions, paused bool) (on, off int, err error) {
-	chosen, err := newSelection(o.functions, o.notrace, o.graphFrom, o.args)
+func (r *recorder) reselect(o *Options, paused bool) (on, off int, err error) {
+	chosen, err := newSelection(o.Functions, o.Notrace, o.GraphFrom, o.Args)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -1,11 +1,12 @@
-package command
+package record
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"footfall/output"
 	"io"
+
+	"footfall/output"
 )
 
 // A screen is a terminal, which shows calls far more slowly than they come. Once

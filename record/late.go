@@ -1,4 +1,4 @@
-package command
+package record
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ func (r *recorder) watchLate(t *traced, fresh []*patch.Image) (int, error) {
 		if r.options.Mode == patch.Filtered {
 			return uprobe.Options{}, errors.New("they have no room for a jump, and filters, --args with --exits too, are for functions that all have it, or all have not")
 		}
-		r.ordered = r.ordered || !r.o.count
+		r.ordered = r.ordered || !r.o.Count
 		t.lateClock.look(r.clock)
 		return r.o.probeOptions(t.p, r.options), nil
 	}, r.stderr)
@@ -83,7 +83,7 @@ func (t *traced) lateSession() *uprobe.Session {
 // readLate takes the events of uprobes besides.
 func (r *recorder) readLate(t *traced) int {
 	session := t.lateSession()
-	if session == nil || r.o.count {
+	if session == nil || r.o.Count {
 		return 0
 	}
 	t.lateClock.look(r.clock)
