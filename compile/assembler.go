@@ -33,6 +33,8 @@ type Orders struct {
 	Target           []string
 	// Calls: insert what counts calls. Sites: tie sites to their functions.
 	Calls, Sites bool
+	// KeepR11: the program has its own use for that register.
+	KeepR11 bool
 }
 
 // ReadOrders returns the orders if a compiler started the program argv as its
@@ -69,7 +71,7 @@ func (o *Orders) String() string {
 		add("linker", o.Linker)
 		add("target", o.Target...)
 	}
-	for word, set := range map[string]bool{"verbose": o.Verbose, "calls": o.Calls, "sites": o.Sites} {
+	for word, set := range map[string]bool{"verbose": o.Verbose, "calls": o.Calls, "sites": o.Sites, "keep-r11": o.KeepR11} {
 		if set {
 			add(word, "")
 		}
@@ -116,6 +118,8 @@ func (o *Orders) parse(text string) bool {
 			o.Calls = true
 		case "sites":
 			o.Sites = true
+		case "keep-r11":
+			o.KeepR11 = true
 		default:
 			return false
 		}
@@ -238,7 +242,7 @@ func (o *Orders) count(args []string, src []byte, selected func(unit, function s
 			out, problems, ok = nil, nil, false
 		}
 	}()
-	out, r, err := instrument.Rewrite(src, instrument.Options{CPU: cpu, Update: o.Update, Unit: o.source, Select: selected, Strip: true})
+	out, r, err := instrument.Rewrite(src, instrument.Options{CPU: cpu, Update: o.Update, Unit: o.source, Select: selected, Strip: true, KeepR11: o.KeepR11})
 	switch {
 	case errors.Is(err, instrument.ErrForeign):
 		if o.Verbose {

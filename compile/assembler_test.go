@@ -13,7 +13,7 @@ func TestOrders(t *testing.T) {
 		{Assembler: "/usr/bin/as"},
 		{
 			Assembler: "as \"of\" \\mine\n", Update: instrument.Thread, Only: []string{"a*", ""}, Not: []string{"\xff"},
-			Sources: []string{"x.c", "ä\x00.c"}, CPU: "386", Verbose: true, Calls: true, Sites: true,
+			Sources: []string{"x.c", "ä\x00.c"}, CPU: "386", Verbose: true, Calls: true, Sites: true, KeepR11: true,
 			Compiler: "/usr/bin/clang", Linker: "/opt/ld", Target: []string{"-m32", "--sysroot=/"},
 		},
 	} {

@@ -27,6 +27,7 @@ type command struct {
 	chosen     bool     // -x says what the inputs are
 	target     []string // flags that choose the target, for the runtime
 	cpu        string   // "" if not known
+	keepR11    bool     // calls keep r11, or the program has its own use for it
 }
 
 // withArgument are the options whose argument is the next word.
@@ -77,6 +78,8 @@ func (c *command) argument(a, next string) {
 		c.static = true
 	case a == "-nostdlib" || a == "-nostartfiles" || a == "-nodefaultlibs" || a == "-r" || a == "-ffreestanding" || a == "-nolibc":
 		c.runtime = false
+	case a == "-ffixed-r11" || a == "-fcall-saved-r11":
+		c.keepR11 = true
 	case strings.HasPrefix(a, "-flto"):
 		c.lto = true
 	case a == "-fno-lto":

@@ -15,7 +15,7 @@ import (
 func (o *Options) additions(compiler string, c *command) (extra, after, env []string, err error) {
 	sources := c.sources()
 	wanted := len(sources) == 0 || o.Wanted == nil || slices.ContainsFunc(sources, o.Wanted)
-	orders := Orders{Update: o.Update, Only: o.Only, Not: o.Not, Sources: sources, CPU: c.cpu, Verbose: o.Verbose}
+	orders := Orders{Update: o.Update, Only: o.Only, Not: o.Not, Sources: sources, CPU: c.cpu, Verbose: o.Verbose, KeepR11: c.keepR11}
 	for _, purpose := range o.Purposes {
 		switch {
 		case purpose == "coverage" && wanted:

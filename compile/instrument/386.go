@@ -22,7 +22,7 @@ var i386 = &cpu{
 // and no register is free: functions of a file pass each other arguments in eax,
 // edx and ecx. The call of the next instruction is what processors know from
 // position-independent code, and do not predict wrongly.
-func i386Count(b []byte, k int, u Update) []byte {
+func i386Count(b []byte, k int, u Update, _ bool) []byte {
 	lock := ""
 	if u == Atomic {
 		lock = "lock "
@@ -38,7 +38,7 @@ func i386Count(b []byte, k int, u Update) []byte {
 
 // i386Indirect has all counting done by the function, for want of a register.
 // The call itself stays as it was.
-func i386Indirect(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool) {
+func i386Indirect(b []byte, st statement, br branch, site int, l labels, u Update, _ bool) (code, after []byte, ok bool) {
 	if bytes.Contains(br.target, []byte("%esp")) {
 		return b, nil, false // we have pushed
 	}

@@ -16,7 +16,7 @@ var amd64 = &cpu{
 	skipCall: x86SkipCall,
 	more:     true,
 	threads:  true,
-	split:    true,
+	scratch:  true,
 	miss: [5]string{Plain: amd64Miss("incq\t"), Atomic: amd64Miss("lock incq\t"), Thread: amd64Miss("incq\t%gs:"),
 		Locked: amd64Miss("lock incq\t")},
 }
@@ -25,28 +25,37 @@ var amd64 = &cpu{
 // copy. The base is 0 in a thread that has none. Targets of indirect calls are
 // those of all threads.
 //
+// With scratch the counter's address is taken into r11 first (waits.go).
+//
 // Split has the CPU find the last count by the address of its load, as it finds other
 // values that are still on their way to memory. An instruction that both reads and writes
 // waits until its last count is in the cache.
-func amd64Count(b []byte, k int, u Update) []byte {
-	switch u {
-	case Split:
+func amd64Count(b []byte, k int, u Update, scratch bool) []byte {
+	if u == Split && scratch {
 		return appendf(b, "\tmovq\t.Lfc+%d(%%rip), %%r11\n\tleaq\t1(%%r11), %%r11\n\tmovq\t%%r11, .Lfc+%d(%%rip)\n", 8*k, 8*k)
-	case Atomic, Locked:
-		b = append(b, "\tlock incq\t.Lfc+"...)
-	case Thread:
-		b = append(b, "\tincq\t%gs:.Lfc+"...)
-	default:
-		b = append(b, "\tincq\t.Lfc+"...)
 	}
-	return append(appendNumber(b, "", 8*k), "(%rip)\n"...)
+	if scratch {
+		b = append(appendNumber(b, "\tleaq\t.Lfc+", 8*k), "(%rip), %r11\n"...)
+	}
+	switch u {
+	case Atomic, Locked:
+		b = append(b, "\tlock incq\t"...)
+	case Thread:
+		b = append(b, "\tincq\t%gs:"...)
+	default:
+		b = append(b, "\tincq\t"...)
+	}
+	if scratch {
+		return append(b, "(%r11)\n"...)
+	}
+	return append(appendNumber(b, ".Lfc+", 8*k), "(%rip)\n"...)
 }
 
 // amd64Indirect compares the target, in memory by way of r11, and calls it. Nothing is taken from
 // the counts for that: they are a file's, and others may write there. A target that is in a register
 // stays there, as GCC may keep something in r11 across a call by register of a function
 // that it knows. (The address of such a one is never in memory: GCC makes it anew.)
-func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool) {
+func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update, scratch bool) (code, after []byte, ok bool) {
 	target, called := br.target, br.target
 	register := amd64Register(target)
 	if !register {
@@ -58,7 +67,7 @@ func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Upda
 	}
 	b = append(appendNumber(b, "\tcmpq\t.Lfc+", 8*site), "(%rip), "...)
 	b = append(appendNumber(append(b, target...), "\n\tjne\t.Lfm", l.miss), '\n')
-	b = amd64Count(b, site+1, u)
+	b = amd64Count(b, site+1, u, scratch && (register || u == Split))
 	b = append(appendNumber(b, ".Lfs", l.site), ":\n\t"...)
 	b = append(append(append(b, st.prefix...), st.word...), "\t*"...)
 	b = append(append(b, called...), '\n')

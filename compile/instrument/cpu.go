@@ -19,14 +19,14 @@ type cpu struct {
 	landing  func(statement) bool
 	branch   func(statement) branch
 
-	// count appends the increment of counter k. It changes flags only, or with
-	// Split r11 only.
-	count func(b []byte, k int, u Update) []byte
+	// count appends the increment of counter k. It changes flags only, and with scratch
+	// r11 on amd64.
+	count func(b []byte, k int, u Update, scratch bool) []byte
 
 	// indirect appends an indirect call that counts its target at site, the
 	// first of nine counters, and returns the statements that must follow the
 	// function, if any. ok is false where the call has no room for counting.
-	indirect func(b []byte, st statement, br branch, site int, l labels, u Update) (code, after []byte, ok bool)
+	indirect func(b []byte, st statement, br branch, site int, l labels, u Update, scratch bool) (code, after []byte, ok bool)
 
 	// skipCall appends a conditional jump over the count and jump of a
 	// conditional tail call.
@@ -38,8 +38,9 @@ type cpu struct {
 	more bool
 	// threads means that threads can count apart.
 	threads bool
-	// split means that there are split increments.
-	split bool
+	// scratch means that increments use a register where that is free, and that
+	// there are split ones.
+	scratch bool
 	// miss is the function that indirect calls use, by update mode but Split, which shares Plain's.
 	miss [5]string
 }

@@ -31,7 +31,8 @@
 //	                                 .Lfs1:
 //	                                     call *%rax
 //
-// With [Split] the increments are, in functions that leave r11 free,
+// On amd64 the increment is leaq .Lfc(%rip), %r11 and incq (%r11) where it waits for the last
+// one (waits.go), in functions that leave r11 free (scratch.go). With [Split] the increments are, in such functions,
 //
 //	movq .Lfc(%rip), %r11
 //	leaq 1(%r11), %r11
@@ -111,6 +112,9 @@ type Options struct {
 	// Select tells whether to count a function of a unit, by its symbol; nil counts
 	// all. Calls are counted where their caller is.
 	Select func(unit, function string) bool
+	// KeepR11 leaves amd64's r11 alone, which increments take where the assembly does not show
+	// that it has another role.
+	KeepR11 bool
 	// Strip leaves out comments of instructions, which take the assembler's time.
 	Strip bool
 }

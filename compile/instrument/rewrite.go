@@ -19,16 +19,22 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	if (o.Update == Thread || o.Update == Locked) && !cpus[s.cpu].threads {
 		o.Update = Atomic
 	}
+	scratch := cpus[s.cpu].scratch && !o.KeepR11
+	if o.Update == Split && !scratch {
+		o.Update = Plain
+	}
 	var holding map[string]bool
-	if o.Update == Split {
-		if cpus[s.cpu].split {
+	var waits waiting
+	if scratch && o.Update != Atomic {
+		if o.Update != Split {
+			waits = s.waiting(src)
+		}
+		if o.Update == Split || waits.any() {
 			holding = s.holding(src)
-		} else {
-			o.Update = Plain
 		}
 	}
 	w := &rewriter{
-		survey: s, cpu: cpus[s.cpu], o: o, holding: holding, src: src, sections: newSections(),
+		survey: s, cpu: cpus[s.cpu], o: o, holding: holding, waits: waits, src: src, sections: newSections(),
 		out: make([]byte, 0, len(src)+len(src)/2+4096), frames: frameReader{src: src, cpu: cpus[s.cpu]},
 	}
 	w.report.CPU, w.report.Unit = s.cpu, s.unit
@@ -45,7 +51,8 @@ type rewriter struct {
 	*survey
 	cpu      *cpu
 	o        Options
-	holding  map[string]bool // functions where r11 is not free for Split
+	holding  map[string]bool // functions where r11 is not free
+	waits    waiting         // where increments take the counter's address
 	src, out []byte
 	copied   int // of src
 	line     int
@@ -364,21 +371,35 @@ func (w *rewriter) update(f *function) Update {
 	return w.o.Update
 }
 
+// scratch tells whether an increment of f takes r11, where it waits for its last one.
+func (w *rewriter) scratch(f *function, waits bool) bool {
+	return (w.o.Update == Split || waits) && !w.holding[f.name]
+}
+
+// waitsAt tells whether the call of a symbol (nil: indirect) in the line at an offset waits.
+func (w *rewriter) waitsAt(at int, target []byte) bool {
+	if !w.waits.calls[at] {
+		return false
+	}
+	callee := w.canonical(string(target))
+	return !w.functions[callee] || w.waits.entries[callee]
+}
+
 // enter inserts the count of the pending function's entry.
 func (w *rewriter) enter(at int) {
 	w.insertAt(at)
-	w.count(w.pending, w.pending.first, at)
+	w.count(w.pending, w.pending.first, at, w.scratch(w.pending, w.waits.entries[w.pending.name]))
 	w.report.Functions++
 	w.pending = nil
 }
 
 // count inserts an increment of a counter into f.
-func (w *rewriter) count(f *function, counter, at int) {
+func (w *rewriter) count(f *function, counter, at int, scratch bool) {
 	if w.cpu.pushes {
-		w.inline(w.cpu.count(nil, counter, w.update(f)), at)
+		w.inline(w.cpu.count(nil, counter, w.update(f), scratch), at)
 		return
 	}
-	w.out = w.cpu.count(w.out, counter, w.update(f))
+	w.out = w.cpu.count(w.out, counter, w.update(f), scratch)
 }
 
 // inline inserts code. Where it pushes, unwinders are told.
@@ -548,7 +569,7 @@ func (w *rewriter) call(f *function, kind callKind, target []byte, words int) ca
 func (w *rewriter) direct(f *function, kind callKind, br branch, at int) {
 	c := w.call(f, kind, br.target, 1)
 	w.insertAt(at)
-	w.count(f, c.counter, at)
+	w.count(f, c.counter, at, w.scratch(f, w.waitsAt(at, br.target)))
 	w.out = append(appendNumber(w.out, ".Lfs", c.label), ":\n"...)
 	w.report.Calls++
 }
@@ -560,7 +581,7 @@ func (w *rewriter) conditional(f *function, st statement, br branch, at, stop in
 	c := w.call(f, callTail, br.target, 1)
 	w.insertAt(at)
 	w.out = w.cpu.skipCall(w.out, st, c.label)
-	w.count(f, c.counter, at)
+	w.count(f, c.counter, at, w.scratch(f, w.waitsAt(at, br.target)))
 	jump := "jmp"
 	if w.cpu.slash {
 		jump = "b"
@@ -575,7 +596,7 @@ const indirectWords = 9
 
 func (w *rewriter) indirect(f *function, kind callKind, st statement, br branch, at, stop int) {
 	l := labels{site: w.labels, miss: w.labels}
-	code, after, ok := w.cpu.indirect(nil, st, br, w.counters, l, w.update(f))
+	code, after, ok := w.cpu.indirect(nil, st, br, w.counters, l, w.update(f), w.scratch(f, w.waitsAt(at, nil)))
 	if !ok {
 		w.problem("%s: no register is free to count the call of %s", f.name, br.target)
 		return

@@ -9,13 +9,21 @@ import (
 //
 //	f0 48 ff 05 ....	lock incq counter(%rip)
 //
+// or, where r11 is free,
+//
+//	4c 8d 1d ....		leaq counter(%rip), %r11
+//	f0 49 ff 03		lock incq (%r11)
+//
 // which is exact wherever it is linked to. In a program whose threads have copies of
-// its counters (runtime/threads.h) the first byte becomes a prefix of the same length:
+// its counters (runtime/threads.h) the prefix f0 becomes another of the same length:
 //
 //	65 48 ff 05 ....	incq %gs:counter(%rip)
 //
+//	4c 8d 1d ....		leaq counter(%rip), %r11
+//	65 49 ff 03		incq %gs:(%r11)
+//
 // The places follow from the table: the increment of a call ends at the call's address,
-// that of an entry is the one of its counter within the function. The section
+// that of an entry is the first of its counter within the function. The section
 // footfall_locks has those of functions that are not in the table, as offsets from each word; 0
 // says that the program has another use for gs. A place where something else is found stays as
 // it is: a count is the sum of all that was counted in either way.
@@ -89,11 +97,11 @@ func (p *elfProgram) unlockTable(s elfSection) int {
 			}
 			for i := range calls {
 				c := blockHead + 4*aliases + blockCall*i
-				k, place := word(c+4), code+uint64(word(c+8))-8
+				k, end := word(c+4), code+uint64(word(c+8))
 				if kind := callKind(word(c) & 0xff); kind == callIndirect || kind == callIndirectTail {
 					k++
 				}
-				n += p.unlock(place, counter+8*uint64(k))
+				n += p.unlockBefore(end, counter+8*uint64(k))
 			}
 		}
 		at += size
@@ -105,27 +113,51 @@ func (p *elfProgram) unlockTable(s elfSection) int {
 func (p *elfProgram) unlockEntry(code uint64, size int, counter uint64) int {
 	b := p.at(code, 8)
 	b = b[:min(len(b), size)]
-	for at := 0; ; at++ {
-		i := bytes.Index(b[min(at, len(b)):], []byte{lockPrefix, 0x48, 0xff, 0x05})
-		if i < 0 {
-			return 0
-		}
-		at += i
-		if p.unlock(code+uint64(at), counter) == 1 {
+	for at := range b {
+		if b[at] == lockPrefix && p.unlock(code+uint64(at), counter) == 1 {
 			return 1
 		}
 	}
+	return 0
 }
 
-// unlock changes the increment of a counter at an address, if that is one.
+// unlockBefore changes the increment of a counter that ends at an address.
+func (p *elfProgram) unlockBefore(end, counter uint64) int {
+	if n := p.unlock(end-bytesOfIncrement, counter); n > 0 {
+		return n
+	}
+	return p.unlock(end-uint64(len(lockedAddressed)), counter)
+}
+
+// Increments as they are linked; a distance of 4 bytes follows the first and the second.
+var (
+	lockedIncrement  = []byte{lockPrefix, 0x48, 0xff, 0x05}
+	addressInR11     = []byte{0x4c, 0x8d, 0x1d}
+	lockedAddressed  = []byte{lockPrefix, 0x49, 0xff, 0x03}
+	bytesOfIncrement = uint64(len(lockedIncrement)) + 4
+	bytesOfAddress   = uint64(len(addressInR11)) + 4
+)
+
+// unlock changes the increment of a counter whose prefix is at an address, if that is one.
 func (p *elfProgram) unlock(place, counter uint64) int {
-	b := p.at(place, 8)
-	if len(b) < 8 || !bytes.HasPrefix(b, []byte{lockPrefix, 0x48, 0xff, 0x05}) ||
-		place+8+uint64(int64(int32(binary.LittleEndian.Uint32(b[4:])))) != counter {
+	b := p.at(place, len(lockedAddressed))
+	switch {
+	case bytes.HasPrefix(b, lockedIncrement) && p.refers(place, lockedIncrement, counter):
+	case bytes.HasPrefix(b, lockedAddressed) && p.refers(place-bytesOfAddress, addressInR11, counter):
+	default:
 		return 0
 	}
 	b[0] = gsPrefix
 	return 1
+}
+
+// refers tells whether at an address there is an instruction of some bytes and a distance, which is that of
+// the counter from its end.
+func (p *elfProgram) refers(place uint64, instruction []byte, counter uint64) bool {
+	size := len(instruction) + 4
+	b := p.at(place, size)
+	return bytes.HasPrefix(b, instruction) &&
+		place+uint64(size)+uint64(int64(int32(binary.LittleEndian.Uint32(b[size-4:])))) == counter
 }
 
 // An elfProgram is the bytes of an amd64 program. Package debug/elf is initialised too late

@@ -21,12 +21,15 @@ func TestUnlock(t *testing.T) {
 	}
 	after := bytes.Clone(before)
 	n := Unlock(after)
-	prefixes, modes := 0, 0
+	prefixes, addressed, modes := 0, 0, 0
 	for i, old := range before {
 		switch now := after[i]; {
 		case old == now:
-		case old == lockPrefix && now == gsPrefix && after[i+1] == 0x48 && after[i+2] == 0xff:
+		case old == lockPrefix && now == gsPrefix && after[i+1]&^1 == 0x48 && after[i+2] == 0xff:
 			prefixes++
+			if after[i+1] == 0x49 {
+				addressed++
+			}
 		case Update(old&15) == Locked && Update(now&15) == Thread && old>>4 == now>>4:
 			modes++
 		default:
@@ -34,8 +37,8 @@ func TestUnlock(t *testing.T) {
 		}
 	}
 	// Five functions; calls; two of the function for indirect calls.
-	if prefixes != n || prefixes != bytes.Count(before, []byte{lockPrefix, 0x48, 0xff}) || modes != 5 || n < 5+8+2 {
-		t.Errorf("%d changes, %d prefixes of %d functions", n, prefixes, modes)
+	if prefixes != n || prefixes-addressed != bytes.Count(before, lockedIncrement)+2 || addressed != bytes.Count(before, lockedAddressed) || addressed == 0 || modes != 5 || n < 5+8+2 {
+		t.Errorf("%d changes, %d prefixes, %d of them with the address in r11, of %d functions", n, prefixes, addressed, modes)
 	}
 	if n := Unlock(after); n != 0 {
 		t.Errorf("the second time: %d changes", n)

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSplit has programs whose functions need all registers count by Split: they
-// do what they do uncounted, and count what Plain does.
-func TestSplit(t *testing.T) {
+// TestRegisters has programs whose functions need all registers count in the ways that take
+// r11: they do what they do uncounted, and count what Atomic does, which takes none.
+func TestRegisters(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs compilers for amd64")
 	}
@@ -43,18 +43,21 @@ func TestSplit(t *testing.T) {
 					}
 					return m
 				}
-				if diff := cmp.Diff(calls(Plain), calls(Split)); diff != "" {
-					t.Errorf("split counts (-plain +split):\n%s", diff)
+				want := calls(Atomic)
+				for _, u := range []Update{Plain, Thread, Split} {
+					if diff := cmp.Diff(want, calls(u)); diff != "" {
+						t.Errorf("%v counts (-atomic +%v):\n%s", u, u, diff)
+					}
 				}
 			})
 		}
 	}
 }
 
-// TestSplitEverywhere shows what Split must not do: GCC does keep a value in r11
+// TestRegistersEverywhere shows what must not be done: GCC does keep a value in r11
 // across calls in this program, and increments by r11 of all functions change
 // what it prints.
-func TestSplitEverywhere(t *testing.T) {
+func TestRegistersEverywhere(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs compilers for amd64")
 	}
@@ -68,6 +71,10 @@ func TestSplitEverywhere(t *testing.T) {
 		command(t, dir, "gcc-12", source, "-o", name)
 		return string(command(t, dir, "./"+name))
 	}
+	none, _, err := Rewrite(text, Options{Update: Plain, KeepR11: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	plain, _, err := Rewrite(text, Options{Update: Plain})
 	if err != nil {
 		t.Fatal(err)
@@ -76,13 +83,21 @@ func TestSplitEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everywhere := regexp.MustCompile(`\tincq\t(\.Lfc\+\d+\(%rip\))`).ReplaceAll(plain, []byte("\tmovq\t$1, %r11\n\tleaq\t1(%r11), %r11\n\tmovq\t%r11, $1"))
+	increment := regexp.MustCompile(`\tincq\t(\.Lfc\+\d+\(%rip\))`)
+	everywhere := increment.ReplaceAll(none, []byte("\tmovq\t$1, %r11\n\tleaq\t1(%r11), %r11\n\tmovq\t%r11, $1"))
+	everyAddress := increment.ReplaceAll(none, []byte("\tleaq\t$1, %r11\n\tincq\t(%r11)"))
 	want := run("uncounted", text)
 	if got := run("split", split); got != want {
 		t.Errorf("split:\n%s\nwant\n%s", got, want)
 	}
-	if run("everywhere", everywhere) == want {
-		t.Error("nothing is in r11 across a call: the program does not test split increments")
+	if got := run("plain", plain); got != want {
+		t.Errorf("plain:\n%s\nwant\n%s", got, want)
+	}
+	if run("everywhere", everywhere) == want || run("everyAddress", everyAddress) == want {
+		t.Error("nothing is in r11 across a call: the program does not test increments that take it")
+	}
+	if n := strings.Count(string(plain), "\tincq\t(%r11)"); n == 0 || n >= strings.Count(string(everyAddress), "\tincq\t(%r11)") {
+		t.Errorf("%d increments by r11; want some, but not everywhere", n)
 	}
 	if n := strings.Count(string(split), "1(%r11)"); n == 0 || n >= strings.Count(string(everywhere), "1(%r11)") {
 		t.Errorf("%d split increments; want some, but not everywhere", n)

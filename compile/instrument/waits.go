@@ -1,0 +1,126 @@
+package instrument
+
+import "bytes"
+
+// An increment waits for the last one of the same counter if that is still on its way to memory, for
+// some seven cycles. It need not where the counter's address is in a register: processors that
+// rename memory (Intel's since Golden Cove, AMD's Zen 2) hand the value on at once if both find it by the same
+// register and distance, but not by a distance from rip. That takes one instruction more; so it
+// is for increments that can come again so soon: at the entry of small functions that call nothing, and
+// at calls in small loops, unless what they call is known to be larger. A wrong guess costs time only.
+
+// soon is how many instructions a processor begins in that time, at most.
+const soon = 40
+
+// A waiting is what waits: functions at their entry, by name, and calls, by the offset of their line.
+type waiting struct {
+	entries map[string]bool
+	calls   map[int]bool
+}
+
+func (w *waiting) any() bool { return len(w.entries)+len(w.calls) > 0 }
+
+// waiting returns what waits in src.
+func (s *survey) waiting(src []byte) waiting {
+	w := &waiter{survey: s, waiting: waiting{make(map[string]bool), make(map[int]bool)}}
+	for r := (reader{src: src}); r.next(); {
+		line := r.line()
+		switch {
+		case len(line) < 3 || line[0] == '#':
+		case line[0] != '\t':
+			w.label(line)
+		case line[1] == '.':
+			if bytes.HasPrefix(line, []byte("\t.size\t")) {
+				w.end()
+			}
+		default:
+			w.instruction(line, r.start)
+		}
+	}
+	return w.waiting
+}
+
+// A waiter goes through functions.
+type waiter struct {
+	*survey
+	waiting
+	names []string // of the function
+	n     int      // instructions since the function's label
+	// The last labels, and the last calls.
+	labels       [8]label
+	recent       [8]recentCall
+	seen, called int // how many there were
+}
+
+// A label is a local one before instruction n.
+type label struct {
+	name []byte
+	n    int
+}
+
+// A recentCall is instruction n.
+type recentCall struct{ n, at int }
+
+// label sees a line that is not indented.
+func (w *waiter) label(line []byte) {
+	name, n := symbol(line)
+	if n == len(line) || line[n] != ':' {
+		return
+	}
+	if w.functions[string(name)] {
+		if w.n > 0 {
+			w.end()
+		}
+		w.names = append(w.names, string(name))
+		return
+	}
+	w.labels[w.seen%len(w.labels)] = label{name, w.n}
+	w.seen++
+}
+
+func (w *waiter) instruction(line []byte, at int) {
+	w.n++
+	word := line[1:]
+	switch {
+	case word[0] == 'j':
+		name, n := symbol(trimLeft(word[wordEnd(word):]))
+		if n > 0 && name[0] == '.' {
+			w.jump(name)
+		} else {
+			w.names = nil // a tail call, or a switch
+		}
+	case bytes.HasPrefix(word, []byte("ret")):
+		w.seen = 0 // what follows and jumps back is seldom a loop
+	case bytes.HasPrefix(word, []byte("call")):
+		w.names = nil
+		w.recent[w.called%len(w.recent)] = recentCall{w.n, at}
+		w.called++
+	}
+}
+
+// jump closes a loop if it is to one of the last labels.
+func (w *waiter) jump(name []byte) {
+	if w.called == 0 {
+		return
+	}
+	for _, l := range w.labels[:min(w.seen, len(w.labels))] {
+		if w.n-l.n > soon || !bytes.Equal(l.name, name) {
+			continue
+		}
+		for _, c := range w.recent[:min(w.called, len(w.recent))] {
+			if c.n > l.n {
+				w.calls[c.at] = true
+			}
+		}
+	}
+}
+
+// end ends a function.
+func (w *waiter) end() {
+	if w.n > 0 && w.n <= soon {
+		for _, name := range w.names {
+			w.entries[name] = true
+		}
+	}
+	w.names, w.n, w.seen, w.called = nil, 0, 0, 0
+}
