@@ -52,6 +52,10 @@ var ErrExits = errors.New("not all exits have room")
 // (ret N), or where that is not known.
 var ErrPops = errors.New("the function may remove its arguments")
 
+// ErrJumps is wrapped as well where the function ends by a jump to another one, which then sees
+// the return address: dlsym tells by it which library asks.
+var ErrJumps = errors.New("the function ends by a jump to another")
+
 // ExitFinder finds the exits of functions of a file.
 type ExitFinder struct {
 	f        *File
@@ -186,6 +190,9 @@ func (x *ExitFinder) Exits(fn Function, protected [2]uint64) ([]Exit, error) {
 				if b.pops() {
 					err = fmt.Errorf("%w: %w", err, ErrPops)
 				}
+				if b.jumps() {
+					err = fmt.Errorf("%w: %w", err, ErrJumps)
+				}
 				return nil, err
 			}
 		}
@@ -198,6 +205,29 @@ func (b *body) pops() bool {
 	for _, code := range b.code {
 		for i := range code {
 			if code[i].Op == x86asm.RET && code[i].Args[0] != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// jumps tells whether it may end by a jump to another function.
+func (b *body) jumps() bool {
+	for _, code := range b.code {
+		for n := range code {
+			i := &code[n]
+			t, direct := i.target()
+			switch {
+			case direct && i.Op != x86asm.CALL && !b.has(t):
+				return true
+			case direct || i.Op != x86asm.JMP:
+				continue
+			}
+			if popped, known := b.popped(i.addr); known && !popped {
+				continue
+			}
+			if dispatches, err := b.dispatches(code, n); err != nil || !dispatches {
 				return true
 			}
 		}

@@ -32,7 +32,8 @@ const stubsName = "footfall stubs"
 
 // isStubs tells whether what is mapped is that, by the name that patch gives it.
 func isStubs(path string) bool {
-	return strings.TrimSuffix(path, " (deleted)") == "/memfd:"+proc.MemoryPrefix+"code"
+	name, ours := strings.CutPrefix(strings.TrimSuffix(path, " (deleted)"), "/memfd:"+proc.MemoryPrefix)
+	return ours && (name == "code" || name == "returns")
 }
 
 // generatedKey begins the keys of images for code made at run time.

@@ -57,7 +57,7 @@ type recorder struct {
 	watcher  *proc.Sampler   // then it tells of them, if that is permitted
 	started  int             // of these
 
-	lost     [3]uint64 // events, calls of threads without a place, and of those without a thread pointer
+	lost     [4]uint64 // events, calls of threads without a place, of those without a thread pointer, and calls without a return stub
 	children [2]int    // that have recorded, and that have not
 	counts   []uint64  // by the number of the function
 }
@@ -494,6 +494,9 @@ func (r *recorder) sayPlaceless() {
 	if calls := r.lost[2]; calls > 0 {
 		fmt.Fprintf(r.stderr, "footfall: %s not recorded, of threads that have no thread pointer\n", output.Count(int(calls), "call was", "calls were"))
 	}
+	if calls := r.lost[3]; calls > 0 {
+		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not recorded: too many places call functions whose exits have no room; trace fewer functions\n", counted(int(calls), "call", "calls"))
+	}
 }
 
 func (r *recorder) addLost(t *traced) {
@@ -501,6 +504,7 @@ func (r *recorder) addLost(t *traced) {
 	r.lost[0] += events
 	r.lost[1] += threads
 	r.lost[2] += t.session.Pointerless()
+	r.lost[3] += t.session.NoReturns()
 	if late := t.lateSession(); late != nil {
 		events, threads, _ := late.Lost()
 		r.lost[0] += events

@@ -45,7 +45,6 @@ var amd64 = &cpu{
 	breakpoint: []byte{0xcc},
 	landing:    []byte{0xf3, 0x0f, 0x1e, 0xfa}, // endbr64
 	ret:        []byte{0xc3},
-	stacksFrom: 0x7e0000000000,
 	calls:      callsAMD64,
 	idPlaces:   []uint64{0x2d0, 0x38}, // glibc, musl
 
@@ -55,7 +54,8 @@ var amd64 = &cpu{
 	looksAtPointer: hasFSGSBASE(),
 	withPointer:    withPointerAMD64,
 
-	stackColumn: 7, returnColumn: 16, slot: -7, returnsAt: returnsAtAMD64,
+	stackColumn: 7, returnColumn: 16,
+	returnStub: returnStubAMD64,
 }
 
 // hasFSGSBASE tells whether programs may read the thread pointer itself: where the
@@ -93,7 +93,7 @@ func withPointerAMD64(code []byte) {
 
 const (
 	descriptionAt  = 40 // in a stub
-	returnsAtAMD64 = 19
+	returnsAtAMD64 = 6  // of a return stub: where functions return to
 )
 
 // relative encodes a jump or call from at to target:  e9 rel32, e8 rel32
@@ -132,10 +132,8 @@ func stubAMD64(s stubCode) []byte {
 		}
 	} else {
 		put(0x48, 0x83, 0xc4, 0x10) // add $16,%rsp
-		branch(0xe8, s.resume)
-		push()
-		branch(0xe8, s.exit)
-		put(0xc3)                   // ret
+		put(0xff, 0x64, 0x24, 0xf0) // jmp *-16(%rsp)
+		put(bytes.Repeat([]byte{0xcc}, 12)...)
 		put(0x48, 0x83, 0xc4, 0x08) // add $8,%rsp
 		branch(0xe9, s.resume)
 	}

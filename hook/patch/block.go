@@ -216,11 +216,12 @@ func (s *Session) inject(sites []*Site) error {
 	for _, b := range s.blocks {
 		s.shadow = cmp.Or(s.shadow, b.shadow)
 	}
-	exits := s.exits()
-	if !first && len(needed) == 0 && (!exits || s.shadow != 0) {
+	shadow, returns := s.lacksShadow(), s.lacksReturns()
+	if !first && len(needed) == 0 && !shadow && !returns {
 		return nil
 	}
 	before, all := len(s.blocks), needed
+	s.returnsBefore = len(s.returns)
 	err = held(s.p, func(h *proc.Held) (err error) {
 		if !first {
 			// Before the threads run on: nobody may see half of the list of blocks.
@@ -240,8 +241,13 @@ func (s *Session) inject(sites []*Site) error {
 			}
 			s.blocks = append(s.blocks, b)
 		}
-		if exits && s.shadow == 0 {
+		if shadow {
 			if err := s.newShadow(h); err != nil {
+				return err
+			}
+		}
+		if returns {
+			if err := s.newReturns(h); err != nil {
 				return err
 			}
 		}
@@ -283,6 +289,10 @@ func (s *Session) unmap(h *proc.Held, before int) error {
 		failed = append(failed, h.Unmap(s.shadow+s.stacks[0]-shadowColour, s.stacks[1]))
 		s.shadow = 0
 	}
+	for _, r := range s.returns[s.returnsBefore:] {
+		failed = append(failed, h.Unmap(r.addr-r.size, 2*r.size+returnsPage))
+	}
+	s.returns = s.returns[:s.returnsBefore]
 	return errors.Join(failed...)
 }
 
@@ -484,7 +494,7 @@ func (b *block) write(s *Session) error {
 	if err != nil {
 		return err
 	}
-	code := native.code(s.shadow, s.idPlace, s.pointerless, s.stacks, s.blocks)
+	code := native.code(s.shadow, s.idPlace, s.pointerless, s.stacks, s.blocks, s.returns)
 	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
 		return err
 	}
@@ -648,7 +658,8 @@ func (s *Session) findStub(site *Site, root bool) *stub {
 	return nil
 }
 
-// The shadow of stacks: return addresses of calls whose exits are seen.
+// The shadow of stacks, where there are no return stubs: return addresses of calls whose exits
+// are seen.
 const (
 	shadowSize = 1 << 41
 	shadowHint = 0x5e0000000000
@@ -670,6 +681,11 @@ func (c *cpu) stackRange(maps proc.Maps) [2]uint64 {
 		return [2]uint64{narrow - narrowShadowSize, narrowShadowSize}
 	}
 	return [2]uint64{c.stacksFrom, shadowSize}
+}
+
+// lacksShadow tells whether there is none yet, but has to be.
+func (s *Session) lacksShadow() bool {
+	return native.returnStub == nil && s.exits() && s.shadow == 0
 }
 
 func (s *Session) newShadow(h *proc.Held) error {

@@ -45,7 +45,8 @@ type cpu struct {
 	// address, and where the slot of that is, less the CFA.
 	stackColumn, returnColumn byte
 	slot                      int64
-	returnsAt                 byte // of a stub: where functions return to; 0: all of it is taken for that
+
+	returnStub func(size uint64) []byte // encodes one of return stubs of that size; nil: there are none, but a shadow
 }
 
 // native is this machine's; one that has no modes if nobody wrote it.
@@ -77,14 +78,17 @@ func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) }
 
 // What a trampoline has at its beginning.
 const (
-	shadowConstant = 0 // u64
+	shadowConstant = 0 // u64; of arm64
+	returnsPlace   = 0 // u64: the return stubs to be used; of amd64
 	threadIDPlace  = 8 // u64
 	rangeCount     = 16
-	rangesAt       = 24 // 8 pairs of u64
+	rangesAt       = 24 // 8 pairs of u64: of stubs, or of return stubs
 	maxBlocks      = 8
-	stacksAt       = rangesAt + 16*maxBlocks // address and size u64; amd64 knows them
+	stacksAt       = rangesAt + 16*maxBlocks // address and size u64; of arm64
 	sveAt          = stacksAt + 16           // u64, not 0: there is SVE; of arm64
 	routineTable   = 0x100                   // u32 each, in the order of routine
+
+	returnsSizePlace = rangesAt + 16*maxBlocks // u64: of returnsPlace
 )
 
 type routine int
@@ -113,18 +117,22 @@ func (c *cpu) offset(r routine) uint64 {
 
 // code is the trampoline for a process with those blocks; pointerless tells whether there
 // may be threads without a thread pointer.
-func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, blocks []*block) []byte {
+func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, blocks []*block, returns []returnStubs) []byte {
 	code := slices.Clone(c.trampoline)
 	word := binary.LittleEndian.PutUint64
-	word(code[shadowConstant:], shadow)
 	word(code[threadIDPlace:], idPlace)
-	word(code[rangeCount:], uint64(len(blocks)))
-	for i, b := range blocks {
-		word(code[rangesAt+16*i:], b.addr+stubsAt)
-		word(code[rangesAt+16*i+8:], uint64(b.room)*stubSize)
+	if c.returnStub != nil {
+		c.putReturns(code, returns)
+	} else {
+		word(code[shadowConstant:], shadow)
+		word(code[rangeCount:], uint64(len(blocks)))
+		for i, b := range blocks {
+			word(code[rangesAt+16*i:], b.addr+stubsAt)
+			word(code[rangesAt+16*i+8:], uint64(b.room)*stubSize)
+		}
+		word(code[stacksAt:], stacks[0])
+		word(code[stacksAt+8:], stacks[1])
 	}
-	word(code[stacksAt:], stacks[0])
-	word(code[stacksAt+8:], stacks[1])
 	if !pointerless && c.withPointer != nil {
 		c.withPointer(code)
 	}
@@ -175,16 +183,23 @@ func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
 //	                          the function that the stub called has the stack
 //	                          pointer
 //	stack pointer = CFA + 1
-//	return address            at A + shadow, A = CFA + slot: on amd64 the stack
-//	                          pointer is A + 8 when the function has returned, on
-//	                          arm64 it is A
+//	return address            at A + shadow, A = CFA + slot: on arm64 the stack
+//	                          pointer is A when the function has returned
+//
+// No function returns into the stubs of amd64: what a signal interrupts there has no caller.
 func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
 	word := binary.LittleEndian.AppendUint64
 	expression := word([]byte{0x0e}, shadow+uint64(c.slot)) // DW_OP_const8u
 	expression = append(expression, 0x22)                   // DW_OP_plus: the CFA is on the stack
-	if c.returnsAt > 0 {
-		expression = c.onlyAt(expression, stubs)
+	if c.returnStub != nil {
+		expression = word([]byte{0x0e}, stubs-stubsAt+zeroAt)
 	}
+	return c.stubsTable(expression, stubs, size)
+}
+
+// stubsTable is the table with that expression for where the return address is.
+func (c *cpu) stubsTable(expression []byte, stubs, size uint64) []byte {
+	word := binary.LittleEndian.AppendUint64
 	cie := []byte{
 		0, 0, 0, 0, 1, // id 0, version 1
 		0,                       // no augmentation: addresses are absolute
@@ -203,19 +218,6 @@ func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(fde)))
 	b = append(b, fde...)
 	return append(b, 0, 0, 0, 0)
-}
-
-// onlyAt changes an expression for the place of the return address: elsewhere in a stub
-// than where functions return to, what is interrupted by a signal has no caller: a return
-// address of 0.
-func (c *cpu) onlyAt(expression []byte, stubs uint64) []byte {
-	word := binary.LittleEndian.AppendUint64
-	b := append(word([]byte{0x70 + c.returnColumn, 0, 0x0e}, stubs), 0x1c) // DW_OP_breg 0, const8u, minus
-	b = append(b, 0x08, stubSize, 0x1d, 0x08, c.returnsAt, 0x29)           // const1u, mod, const1u, eq
-	b = append(b, 0x28, 1+9+3, 0)                                          // bra
-	b = append(word(append(b, 0x13, 0x0e), stubs-stubsAt+zeroAt), 0x2f)    // drop, const8u, skip
-	b = append(b, byte(len(expression)), 0)
-	return append(b, expression...)
 }
 
 // pad fills with DW_CFA_nop, up to where the next length field is aligned.

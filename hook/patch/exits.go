@@ -31,7 +31,11 @@ func (s *Session) chooseExits(sites []*Site) {
 		if s.options.Mode != Exits && s.options.Mode != Filtered {
 			continue
 		}
-		exits, err := site.Image.exits(site)
+		var exits []exe.Exit
+		err := exe.ErrExits
+		if !s.options.returns {
+			exits, err = site.Image.exits(site)
+		}
 		if err == nil {
 			err = s.same(site, exits)
 		}
@@ -39,7 +43,8 @@ func (s *Session) chooseExits(sites []*Site) {
 		case err == nil:
 			site.way, site.exits, site.mode = bySites, exits, s.options.Mode.withSites()
 		case s.mayReplace(err):
-			site.way, s.replaces = byReturns, true
+			site.way = byReturns
+			s.replaced++
 		default:
 			site.unsee(s.options.Mode)
 		}
@@ -81,7 +86,7 @@ func (s *Session) mayReplaceReturns() {
 // mayReplace tells whether return addresses of a function can be replaced whose exits
 // have no room, for that reason.
 func (s *Session) mayReplace(why error) bool {
-	return s.noReturns == nil && !errors.Is(why, exe.ErrPops)
+	return s.noReturns == nil && !errors.Is(why, exe.ErrPops) && !errors.Is(why, exe.ErrJumps)
 }
 
 // same compares the exits with what is in memory.
@@ -230,9 +235,6 @@ func leaveCode(s stubCode) []byte {
 		}
 	}
 	moved(0, last)
-	if len(b)%5 == returnsAtAMD64%5 { // no instruction is where others' functions return to
-		b = append(b, 0x90) // nop
-	}
 	b = append(b, 0x68) // push $id
 	b = binary.LittleEndian.AppendUint32(b, s.id)
 	b = append(b, relative(0xe8, s.at+uint64(len(b)), s.entry)...) // call

@@ -2,9 +2,7 @@ package patch
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +10,10 @@ import (
 	"footfall/proc"
 )
 
-// What a session has mapped goes with it, but for the blocks: memory for events as soon
+// What a session has mapped goes with it, but for the blocks, and what calls may have yet to
+// return by: return stubs, on arm64 the shadow of stacks. Memory for events goes as soon
 // as no thread is in the trampoline, which alone reads the address of the table of
-// threads, and the shadow of stacks as soon as no call is open whose return address is
-// kept there. Nobody comes to either anew once the sites are restored and the table is
+// threads. Nobody comes there anew once the sites are restored and the table is
 // away. What cannot go then, and what a footfall has left that was killed, goes with the
 // next session or Repair; it is known by the names of files in memory.
 
@@ -27,12 +25,11 @@ type leftover struct {
 	memory  []proc.Mapping // for events, and stacks that a borrowed thread had
 	broken  []proc.Mapping // blocks that nothing was written to
 	headers []uint64       // of these
-	shadow  uint64         // 0: none
 	files   bool           // there are descriptors
 }
 
 func (l *leftover) none() bool {
-	return len(l.memory) == 0 && len(l.broken) == 0 && l.shadow == 0 && !l.files
+	return len(l.memory) == 0 && len(l.broken) == 0 && !l.files
 }
 
 // findLeftover looks for it. The blocks are those that are whole.
@@ -42,13 +39,11 @@ func findLeftover(p *proc.Process, blocks []*block) (*leftover, error) {
 		return nil, err
 	}
 	l := &leftover{files: len(p.LeftDescriptors()) > 0}
-	for _, b := range blocks {
-		l.shadow = max(l.shadow, b.shadow)
-	}
-	stacks := native.stackRange(maps)
+	_, l.memory = findReturns(maps)
 	for _, m := range maps {
 		name, ours := strings.CutPrefix(m.Path, "/memfd:"+proc.MemoryPrefix)
 		switch {
+		case ours && proc.MemoryPrefix+name == returnsName:
 		case ours && proc.MemoryPrefix+name != codeName:
 			l.memory = append(l.memory, m)
 		case ours && !within(blocks, m.Start):
@@ -57,8 +52,6 @@ func findLeftover(p *proc.Process, blocks []*block) (*leftover, error) {
 			if header := maps.At(at); header != nil && header.Path == "" && header.Write && header.End-at >= infoAt && !slices.Contains(l.headers, at) {
 				l.headers = append(l.headers, at)
 			}
-		case l.shadow == 0 && m.Path == "" && m.Start == shadowHint && m.End-m.Start == stacks[1]:
-			l.shadow = m.Start - stacks[0] + shadowColour // nobody wrote it down
 		}
 	}
 	return l, nil
@@ -119,25 +112,7 @@ func (l *leftover) unmap(p *proc.Process, h *proc.Held, blocks []*block) (gone b
 	for _, addr := range l.headers {
 		err = errors.Join(err, h.Unmap(addr, infoAt))
 	}
-	if l.shadow == 0 || err != nil {
-		return gone, err
-	}
-	maps, _, err := p.Maps()
-	if err != nil {
-		return false, err
-	}
-	open, err := openCalls(p, maps, tops, blocks, l.shadow)
-	if err != nil || open || inside {
-		return false, err
-	}
-	stacks := native.stackRange(maps)
-	for _, b := range blocks {
-		b.shadow = 0
-		if err := b.setOwner(p, b.owner, b.ownerTicks); err != nil {
-			return false, err
-		}
-	}
-	return gone, h.Unmap(l.shadow+stacks[0]-shadowColour, stacks[1])
+	return gone, err
 }
 
 func anyAt(tops []proc.StackTop, m proc.Mapping) bool {
@@ -165,45 +140,5 @@ func inTrampoline(p *proc.Process, tops []proc.StackTop, blocks []*block) (insid
 	return false, nil
 }
 
-// openCalls tells whether a return address that leads into a stub is on a stack: of each
-// slot the shadow has a page in memory. Where slots are not on the stack (arm64) calls
-// may always be open.
-func openCalls(p *proc.Process, maps proc.Maps, tops []proc.StackTop, blocks []*block, shadow uint64) (bool, error) {
-	if native.machine != elf.EM_X86_64 {
-		return true, nil
-	}
-	stacks := native.stackRange(maps)
-	for _, m := range maps {
-		if !m.Write || m.Start < stacks[0] || m.Start-stacks[0] >= stacks[1] {
-			continue
-		}
-		low := m.Start // what is below the stack pointer of its thread is of calls that were left
-		for _, top := range tops {
-			if m.Start <= top.SP && top.SP < m.End {
-				low = top.SP
-			}
-		}
-		for at, present := range p.Present(m.Start+shadow, m.End+shadow) {
-			if !present {
-				continue
-			}
-			from, to := max(at-shadow, low), min(at-shadow+pageSize, m.End)
-			if from >= to {
-				continue
-			}
-			slots := make([]byte, to-from)
-			if _, err := p.ReadAt(slots, int64(from)); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return true, nil
-			}
-			for ; len(slots) >= 8; slots = slots[8:] {
-				word := binary.LittleEndian.Uint64(slots)
-				for _, b := range blocks {
-					if word-b.addr-stubsAt < uint64(len(b.stubs)*stubSize) {
-						return true, nil
-					}
-				}
-			}
-		}
-	}
-	return false, nil
-}
+// isOurs tells whether a file is one that footfall has mapped.
+func isOurs(path string) bool { return strings.HasPrefix(path, "/memfd:"+proc.MemoryPrefix) }

@@ -51,7 +51,7 @@ func (m *Modules) Look() (fresh []*Image, changed bool, err error) {
 	m.now = make(map[string]*Image)
 	var failed []error
 	for _, i := range m.p.Images(maps) {
-		if i.Path == "/memfd:"+codeName {
+		if isOurs(i.Path) {
 			continue
 		}
 		key := i.Key()

@@ -28,8 +28,8 @@
 //
 // Children made by fork record if [Options.Follow] is set; [Session.SwitchOff]
 // restores them. Exits
-// of calls on stacks outside of 0x7e0000000000-0x7fffffffffff (on arm64
-// 0xfe0000000000-0xffffffffffff), those of some coroutines, are not seen, the entries are.
+// of calls on stacks outside of 0xfe0000000000-0xffffffffffff on arm64, those of some
+// coroutines, are not seen, the entries are.
 package patch
 
 import (
@@ -105,6 +105,8 @@ type Options struct {
 	Follow bool
 	// Notices has the process tell of libraries that are loaded: see Session.Notices.
 	Notices bool
+	// returns is for tests: no exits are sites, return addresses are replaced.
+	returns bool
 	// Anchor is an address of code near which there is to be room for further
 	// code if there are no sites yet, but may be later, by Add.
 	Anchor uint64
@@ -139,9 +141,12 @@ type Session struct {
 	ownPID      int // as the process sees itself
 	bare        []Undescribed
 
-	replaces  bool            // return addresses of some functions
-	noReturns error           // why that cannot be
-	traced    map[uint64]bool // where functions and their sites are; of those that were on before, sites
+	replaced int           // functions whose return addresses are
+	returns  []returnStubs // in the process; the last are used for new calls
+	// returnsBefore is how many there were before the ones that are just being mapped.
+	returnsBefore int
+	noReturns     error           // why that cannot be
+	traced        map[uint64]bool // where functions and their sites are; of those that were on before, sites
 
 	follows map[int]*child   // by their own pids
 	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
@@ -184,6 +189,9 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 		return nil, err
 	}
 	if _, err := repair(p, s.blocks); err != nil {
+		return nil, err
+	}
+	if err := s.readReturns(); err != nil {
 		return nil, err
 	}
 	s.mayReplaceReturns()

@@ -246,11 +246,12 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, build(t, b[0], "calls.c", b[1:]...))
 			text, descriptors := g.text(), g.descriptors()
-			for _, mode := range []Mode{Entries, Exits, Filtered, Exits} {
-				s := g.open(g.sites("leaf", "middle", "fib", "tail", "tailed"), Options{Mode: mode})
+			for _, o := range []Options{{Mode: Entries}, {Mode: Exits}, {Mode: Exits, returns: true}, {Mode: Filtered}, {Mode: Filtered, returns: true}, {Mode: Exits}} {
+				mode := o.Mode
+				s := g.open(g.sites("leaf", "middle", "fib", "tail", "tailed"), o)
 				y := g.tally(s, "run 1000")
-				if lost, threads := s.Lost(); lost != 0 || threads != 0 {
-					t.Fatalf("mode %d: lost %d and %d", mode, lost, threads)
+				if lost, threads := s.Lost(); lost != 0 || threads != 0 || s.NoReturns() != 0 {
+					t.Fatalf("mode %d: lost %d and %d, %d exits", mode, lost, threads, s.NoReturns())
 				}
 				// fib(10) makes 177 calls.
 				want := map[string]int{"leaf": 3000, "middle": 1000, "fib": 177000, "tail": 1000, "tailed": 1000}
@@ -258,7 +259,7 @@ func TestEvents(t *testing.T) {
 					if y.entries[f] != n {
 						t.Errorf("mode %d: %s: %d entries, want %d", mode, f, y.entries[f], n)
 					}
-					if f == "tailed" && !exitsAreSites {
+					if f == "tailed" && (o.returns || !exitsAreSites) {
 						n = 0 // its exit is that of tail
 					}
 					if mode != Entries && y.exits[f] != n {

@@ -90,8 +90,8 @@ type settings struct {
 	queue      uint64 // of rings
 	given      uint64 // how many were ever put there
 	taken      uint64
-	noRing     uint64 // calls by threads that wait for one
-	_          uint64
+	noRing     uint64       // calls by threads that wait for one
+	noReturn   uint64       // calls for which there was no return stub
 	readable   [8][2]uint64 // address and size
 	noPointer  uint64
 	unasked    uint32

@@ -62,7 +62,7 @@ func Images(p *proc.Process) ([]*Image, error) {
 	var images []*Image
 	var failed []error
 	for _, i := range p.Images(maps) {
-		if i.Path == "/memfd:"+codeName {
+		if isOurs(i.Path) {
 			continue
 		}
 		image, err := openImage(p, i)

@@ -34,7 +34,7 @@ func TestStress(t *testing.T) {
 			events, late := 0, 0
 			var stopped time.Duration
 			for i := range *cycles {
-				o := Options{Mode: []Mode{Exits, Entries, Filtered, Counts, Chains}[i%5], RingSize: 1 << 20, ChainDepth: 5, Follow: i%2 == 0, Arguments: true}
+				o := Options{Mode: []Mode{Exits, Entries, Filtered, Counts, Chains}[i%5], RingSize: 1 << 20, ChainDepth: 5, Follow: i%2 == 0, Arguments: true, returns: i/5%2 == 1}
 				if o.Mode == Filtered {
 					o.Filter = Filter{Depth: 20, MinTime: 2000 * uint64(i%2), Period: uint64(i % 3)}
 				}

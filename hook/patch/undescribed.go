@@ -201,7 +201,7 @@ func traced(undescribed []Undescribed) bool {
 
 // exits tells whether return addresses are replaced.
 func (s *Session) exits() bool {
-	return s.replaces || traced(s.bare)
+	return s.replaced > 0 || traced(s.bare)
 }
 
 // Leading returns the number of functions that are traced only to find callers.

@@ -3,6 +3,7 @@ package patch
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ const relocationPatience = time.Second
 // wait for itself. A libgcc that comes again after it was unloaded knows nothing of what
 // the one before was told. One that is not relocated yet cannot be told: s.untold is set.
 func (s *Session) registerUnwinding() error {
-	u, untold, err := s.untoldBlocks()
+	u, untold, err := s.untoldTables()
 	if err != nil || len(untold) == 0 {
 		s.untold = time.Time{}
 		return err
@@ -56,22 +57,48 @@ func (s *Session) registerUnwinding() error {
 	return s.tell(u, untold, s.p.CallSafely)
 }
 
-// untoldBlocks returns those that the unwinder does not know.
-func (s *Session) untoldBlocks() (u *unwinder, untold []*block, err error) {
+// A registration is what the unwinder is to be told once.
+type registration struct {
+	table   []byte
+	at      uint64 // where it goes
+	known   uint64 // the unwinder that was told
+	knownBy func(unwinder uint64) error
+}
+
+// registrations returns those of blocks and return stubs.
+func (s *Session) registrations() (all []registration) {
+	for _, b := range s.blocks {
+		all = append(all, registration{native.unwindTable(b.addr+stubsAt, uint64(b.room)*stubSize, s.shadow), b.addr + unwindAt, b.unwinder, func(u uint64) error {
+			b.unwinder = u
+			return b.setOwner(s.p, b.owner, b.ownerTicks)
+		}})
+	}
+	for i := range s.returns {
+		r := &s.returns[i]
+		all = append(all, registration{native.returnsUnwindTable(r), r.table(), r.unwinder, func(u uint64) error {
+			r.unwinder = u
+			_, err := s.p.WriteAt(binary.LittleEndian.AppendUint64(nil, u), int64(r.told()))
+			return err
+		}})
+	}
+	return all
+}
+
+// untoldTables returns those that the unwinder does not know.
+func (s *Session) untoldTables() (u *unwinder, untold []registration, err error) {
 	if len(s.blocks) == 0 {
 		return nil, nil, nil
 	}
 	if u, err = s.findUnwinder(); err != nil {
 		return nil, nil, err
 	}
-	for _, b := range s.blocks {
+	for _, r := range s.registrations() {
 		switch {
-		case b.unwinder == u.register:
+		case r.known == u.register:
 		case u.register != 0:
-			untold = append(untold, b)
+			untold = append(untold, r)
 		default:
-			b.unwinder = 0
-			if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
+			if err := r.knownBy(0); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -79,19 +106,18 @@ func (s *Session) untoldBlocks() (u *unwinder, untold []*block, err error) {
 	return u, untold, nil
 }
 
-// tell calls the unwinder for each block.
-func (s *Session) tell(u *unwinder, untold []*block, call func(function, trap, table uint64) error) error {
-	for _, b := range untold {
-		table := append(native.unwindTable(b.addr+stubsAt, uint64(b.room)*stubSize, s.shadow), native.breakpoint...)
-		if _, err := s.p.WriteAt(table, int64(b.addr+unwindAt)); err != nil {
+// tell calls the unwinder for each table.
+func (s *Session) tell(u *unwinder, untold []registration, call func(function, trap, table uint64) error) error {
+	for _, r := range untold {
+		table := append(r.table, native.breakpoint...)
+		if _, err := s.p.WriteAt(table, int64(r.at)); err != nil {
 			return err
 		}
-		trap := b.addr + unwindAt + uint64(len(table)-len(native.breakpoint))
-		if err := call(u.register, trap, b.addr+unwindAt); err != nil {
+		trap := r.at + uint64(len(r.table))
+		if err := call(u.register, trap, r.at); err != nil {
 			return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
 		}
-		b.unwinder = u.register
-		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
+		if err := r.knownBy(u.register); err != nil {
 			return err
 		}
 	}
@@ -104,7 +130,7 @@ var errNoNotice = errors.New("no thread waits")
 // tellInNotice lets the thread call that waits for our answer to a notice: there the
 // dynamic linker holds no lock of the memory allocator. If the unwinder is not relocated
 // the notice is answered, and the thread stopped again when it is.
-func (s *Session) tellInNotice(u *unwinder, untold []*block) error {
+func (s *Session) tellInNotice(u *unwinder, untold []registration) error {
 	return held(s.p, func(h *proc.Held) error {
 		tid := s.notifier.waiting(h)
 		if tid == 0 {
@@ -130,7 +156,7 @@ func (s *Session) tellWhenRelocated() error {
 	if _, waits := s.Noticed(); !waits || s.untold.IsZero() {
 		return nil
 	}
-	u, untold, err := s.untoldBlocks()
+	u, untold, err := s.untoldTables()
 	if err != nil || len(untold) == 0 {
 		return err
 	}
@@ -163,7 +189,7 @@ func (s *Session) findUnwinder() (*unwinder, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := slices.DeleteFunc(s.p.Images(maps), func(i *proc.Image) bool { return i.Path == "/memfd:"+codeName })
+	images := slices.DeleteFunc(s.p.Images(maps), func(i *proc.Image) bool { return isOurs(i.Path) })
 	before := s.unwinders
 	s.unwinders = make(map[string]*unwinding)
 	var found *unwinder

@@ -18,12 +18,9 @@
 #
 #    0  push $id                       0  push $id
 #    5  call entry                     5  call entry
-#   10  add  $16,%rsp    hijacked     10  lea  8(%rsp),%rsp
-#   14  call function                 15  jmp  function
-#   19  push $id
-#   24  call exit
-#   29  ret
-#   30  add  $8,%rsp     not hijacked
+#   10  add  $16,%rsp    replaced     10  lea  8(%rsp),%rsp
+#   14  jmp  *-16(%rsp)               15  jmp  function
+#   30  add  $8,%rsp     not replaced
 #   34  jmp  function
 #   40  which arguments are recorded      40  the same
 #
@@ -39,10 +36,21 @@
 #
 # The stack pointer is there what it was at the entry, so that A is the same.
 #
-# The left one sees the exit otherwise: because it calls the function, the return address
-# in A, the slot of the stack which had the caller's, is now 19 of the stub, and
-# the processor's prediction of returns stays balanced. The caller's return
-# address is kept at A + shadow.
+# The left one sees the exit otherwise: entry leaves at 8 below A the address of a
+# return stub, which calls the function, so that the return address in A, the slot of the
+# stack which had the caller's, is 6 of that stub:
+#
+#    0  call *RETURN_RESUME    the function
+#    6  push RETURN_ADDRESS    A is as it was
+#   12  push RETURN_ID
+#   18  call *RETURN_EXIT      exit_only, for one
+#   24  lea  8(%rsp),%rsp
+#   29  ret
+#
+# There is one for each function and return address, with a place in a table, which is
+# as far in front of it as all the stubs are long. Whoever returns through it lands where
+# the call was made: whatever stack it is on, and wherever that has been copied. Calls and
+# returns stay paired for the processor.
 #
 # All registers are preserved, also those that calls may change: with -fipa-ra
 # compilers rely on what a function really does. Flags are not: they are dead at
@@ -97,6 +105,7 @@
         .set    RINGS_GIVEN, -288       # how many there were
         .set    RINGS_TAKEN, -280
         .set    NO_RING, -272           # calls for which there was none
+        .set    NO_RETURN, -264         # calls for which there was no return stub
         .set    NO_POINTER, -128        # calls by threads that have no thread pointer
         .set    UNASKED, -120           # u32; not 0: the program filters its system calls
         .set    READABLE, -256          # of the program: 8 pairs of address and size
@@ -118,14 +127,23 @@
         .set    JUMPED, 4               # and when is in the last word
         .set    PENDING, 8              # where to has yet to be seen
 
+# Of the place of a return stub.
+        .set    RETURN_ADDRESS, 0
+        .set    RETURN_RESUME, 8        # where the function goes on behind its site
+        .set    RETURN_ID, 16           # u32; and what the place is:
+        .set    RETURN_TAKEN, 1 << 33   # somebody writes it
+        .set    RETURN_READY, 1 << 32
+        .set    RETURN_EXIT, 24         # routine
+
         .text
 start:
-shadow: .quad   0
+returns:.quad   0                       # the return stubs that are to be used
 tid_at: .quad   0                       # where %fs has the thread's id
 nranges:.quad   0
-ranges: .fill   16, 8, 0                # of all stubs: address, size
+ranges: .fill   16, 8, 0                # of all return stubs: address, size
+returns_size: .quad 0                   # of those to be used, a power of 2
         .org    0x100
-        .long   entry - start, exit - start
+        .long   entry - start, exit_only - start
         .long   entry_only - start, count - start, chain - start
         .long   entry_filtered - start, exit_filtered - start
         .long   entry_arguments - start
@@ -227,61 +245,116 @@ ranges: .fill   16, 8, 0                # of all stubs: address, size
 #   rsp + 40   id                          rsp + 40   A, which has the id
 #   rsp + 48   A
 
+# return_stub sets %rdi to the return stub of a call, which goes into the place of the id;
+# to 0 if it can have none. exit is the routine of its exit, above how much is on the stack
+# besides what save put there. Changes %rax, %rcx, %rdx, %r8.
+        .macro  return_stub exit, above
+        lea     \exit(%rip), %rdi
+        lea     \above(%rsp), %r8
+        call    find_return
+        .endm
+
+        .p2align 4
 entry:
         save
-        find_thread unrecorded_entry
+        find_thread plain
+        push    %rdi
+        push    %r8
+        return_stub exit_only, 16
 entry_found:
-        lea     48(%rsp), %rcx
-        mov     %rcx, %rax
-        shr     $41, %rax               # the shadow is for stacks in 0x7e...-0x7f...
-        cmp     $0x3f, %eax
-        jne     without_exit
-        mov     (%rcx), %rax            # in a stub: a tail call; its exit is ours too
-        mov     %rax, %rdx
-        sub     ranges(%rip), %rdx
-        cmp     ranges + 8(%rip), %rdx
-        jb      without_exit
-        cmpl    $1, nranges(%rip)
-        ja      more_ranges
-with_exit:
-        record  40(%rsp), 48(%rsp)
-hijack:
-        lea     48(%rsp), %rcx
-        mov     (%rcx), %rax
-        mov     shadow(%rip), %rdx
-        mov     %rax, (%rcx,%rdx)
+        test    %rdi, %rdi
+        jz      1f
+        record  56(%rsp), 64(%rsp)
+        mov     %rdi, 56(%rsp)
+        pop     %r8
+        pop     %rdi
         done
-more_ranges:
-        call    in_stubs
-        jnc     with_exit
-without_exit:
-        record  40(%rsp), 48(%rsp), NO_EXIT
+1:      record  56(%rsp), 64(%rsp), NO_EXIT
+        pop     %r8
+        pop     %rdi
 plain:
         addq    $20, 32(%rsp)           # to 30 of the stub
         done
-unrecorded_entry:
-        lea     48(%rsp), %rcx
-        mov     %rcx, %rax
-        shr     $41, %rax
-        cmp     $0x3f, %eax
-        jne     plain
-        mov     (%rcx), %rax
-        call    in_stubs
-        jc      plain
-        jmp     hijack
 
-        .p2align 4
-exit:
-        save
-        find_thread restore
-exit_found:
-        record  40(%rsp), 40(%rsp), EXIT
-restore:
-        lea     40(%rsp), %rcx
-        mov     shadow(%rip), %rdx
-        mov     (%rcx,%rdx), %rdx
-        mov     %rdx, (%rcx)
-        done
+# find_return is return_stub, with the routine in %rdi and in %r8 where save put registers.
+# A call that returns to a return stub is a tail call: it can have none.
+find_return:
+        mov     48(%r8), %rax
+        mov     %rax, %rdx
+        sub     ranges(%rip), %rdx
+        cmp     ranges + 8(%rip), %rdx
+        jb      8f
+        cmpl    $1, nranges(%rip)
+        ja      7f
+1:      push    %rsi
+        push    %r9
+        push    %r10
+        push    %r11
+        mov     32(%r8), %r9            # 10 of the stub, which at 34 jumps to
+        movslq  25(%r9), %rdx           # where the function goes on
+        lea     29(%r9,%rdx), %r9
+        mov     40(%r8), %edx
+        and     $ID, %edx
+        bts     $32, %rdx               # READY
+        mov     returns(%rip), %r10
+        mov     returns_size(%rip), %rsi
+        mov     %rdx, %rcx
+        shl     $32, %rcx
+        xor     %rax, %rcx
+        mov     $0x9E3779B97F4A7C15, %r11
+        imul    %r11, %rcx
+        shr     $32, %rcx
+        mov     $32, %r11d              # tries
+2:      shl     $5, %rcx
+        dec     %rsi
+        and     %rsi, %rcx
+        inc     %rsi
+        lea     (%r10,%rcx), %r8
+        sub     %rsi, %r8               # its place
+        shr     $5, %rcx
+        inc     %ecx
+        push    %rcx
+        mov     RETURN_ID(%r8), %rcx
+        cmp     %rdx, %rcx
+        jne     3f
+        cmp     %rax, RETURN_ADDRESS(%r8)
+        je      5f
+        jmp     4f
+3:      test    %rcx, %rcx
+        jnz     4f
+        mov     $RETURN_TAKEN, %rcx
+        push    %rax
+        xor     %eax, %eax
+        lock cmpxchg %rcx, RETURN_ID(%r8)
+        pop     %rax
+        jne     4f                      # somebody else, maybe for the same
+        mov     %rax, RETURN_ADDRESS(%r8)
+        mov     %r9, RETURN_RESUME(%r8)
+        mov     %rdi, RETURN_EXIT(%r8)
+        mov     %rdx, RETURN_ID(%r8)    # now others see it
+        jmp     5f
+4:      pop     %rcx
+        dec     %r11d
+        jnz     2b
+        xor     %edi, %edi
+        jmp     6f
+5:      pop     %rcx
+        lea     (%r8,%rsi), %rdi
+6:      pop     %r11
+        pop     %r10
+        pop     %r9
+        pop     %rsi
+        test    %rdi, %rdi
+        jnz     9f
+        mov     HEADER(%rip), %rax
+        test    %rax, %rax
+        jz      9f
+        lock incq NO_RETURN(%rax)
+9:      ret
+7:      call    in_returns
+        jnc     1b
+8:      xor     %edi, %edi
+        ret
 
         .p2align 4
 entry_only:
@@ -704,15 +777,18 @@ string:
         lea     8(%r12,%rcx), %r12
         ret
 
-# in_stubs tells by the carry whether %rax is an address in a stub. Changes
-# %rcx, %rdx.
-in_stubs:
+# in_returns tells by the carry whether %rax is an address in a return stub, and sets
+# %rdx to the size of all those, then. Changes %rcx.
+in_returns:
         push    %rsi
         lea     ranges(%rip), %rsi
         mov     nranges(%rip), %ecx
+        test    %ecx, %ecx
+        jz      2f                      # there are none
 1:      mov     %rax, %rdx
         sub     (%rsi), %rdx
         cmp     8(%rsi), %rdx
+        mov     8(%rsi), %rdx
         jb      2f
         add     $16, %rsi
         dec     %ecx
@@ -720,6 +796,16 @@ in_stubs:
         clc
 2:      pop     %rsi
         ret
+
+# caller_of sets %rax, if it is an address in a return stub, to where that returns to.
+# Changes %rcx, %rdx.
+caller_of:
+        call    in_returns
+        jnc     1f
+        and     $-32, %rax
+        sub     %rdx, %rax
+        mov     RETURN_ADDRESS(%rax), %rax
+1:      ret
 
 # With filters each thread has a stack of its open calls, frames of 32 bytes:
 # A u64, time u64, id u32, flags u32; from 0x8000 on 512 bytes for the arguments
@@ -777,7 +863,7 @@ entry_filtered:
         call    settle_jump
 1:      mov     %r8, THREAD_AT(%rsi)
         mov     (%r8), %rax
-        call    in_stubs
+        call    in_returns
         sbb     %r10d, %r10d            # not 0: a tail call, its caller's frame is at A
         mov     THREAD_DEPTH(%rsi), %rcx
 1:      test    %rcx, %rcx
@@ -812,10 +898,6 @@ entry_filtered:
         jnz     7f
         testl   $UNSEEN, 72(%rsp)
         jnz     unreturned
-        mov     %r8, %rax
-        shr     $41, %rax
-        cmp     $0x3f, %eax
-        jne     other_stack
         test    %r10d, %r10d
         jnz     unreturned
 7:      xor     %r10d, %r10d            # flags of the frame
@@ -866,9 +948,10 @@ captured:
 8:      mov     %r10d, 20(%rdi)
 9:      testl   $SITES, 72(%rsp)
         jnz     1f
-        mov     shadow(%rip), %rdx
-        mov     (%r8), %rax
-        mov     %rax, (%r8,%rdx)
+        return_stub exit_filtered, 32
+        test    %rdi, %rdi
+        jz      unrecorded              # it seems to be left, by what comes next
+        mov     %rdi, 72(%rsp)
 1:      pop     %r10
         pop     %r9
         pop     %r8
@@ -935,8 +1018,12 @@ entry_whole:
         test    $ARGUMENTS, %eax
         jnz     1f
         test    $(SITES | UNSEEN), %eax
-        jz      entry_found
-        record  40(%rsp), 48(%rsp)
+        jnz     2f
+        push    %rdi
+        push    %r8
+        return_stub exit_filtered, 16
+        jmp     entry_found
+2:      record  40(%rsp), 48(%rsp)
         jmp     plain
 1:      push    %rdi
         push    %r8
@@ -944,24 +1031,21 @@ entry_whole:
         push    %r10
         test    $(SITES | UNSEEN), %eax
         jnz     4f
-        lea     80(%rsp), %rcx
-        mov     %rcx, %rax
-        shr     $41, %rax
-        cmp     $0x3f, %eax
-        jne     2f
-        mov     (%rcx), %rax
-        call    in_stubs
-        jnc     3f
-2:      orl     $NO_EXIT, 72(%rsp)
-3:      mov     %rsp, %rdi
+        return_stub exit_filtered, 32
+        test    %rdi, %rdi
+        jnz     3f
+        orl     $NO_EXIT, 72(%rsp)
+        jmp     4f
+3:      push    %rdi
+        lea     8(%rsp), %rdi
         call    record_arguments
+        pop     %rdi
+        mov     %rdi, 72(%rsp)
         pop     %r10
         pop     %r9
         pop     %r8
         pop     %rdi
-        testl   $NO_EXIT, 40(%rsp)
-        jz      hijack
-        jmp     plain
+        done
 4:      mov     %rsp, %rdi
         call    record_arguments
         jmp     unrecorded
@@ -1159,15 +1243,15 @@ end_jumped:
         .p2align 4
 exit_filtered:
         save
-        find_thread restore
+        find_thread nothing
         cmpl    $0, THREAD_WHOLE(%rsi)
-        jne     exit_found
+        jne     exit_only_found
         push    %rdi
         push    %r8
         push    %r9
         push    %r10
-        lea     72(%rsp), %r8           # A
-        mov     (%r8), %r9d             # which has the id
+        mov     72(%rsp), %r9d
+        lea     80(%rsp), %r8           # A
         call    leave
         test    %eax, %eax
         jnz     1f
@@ -1176,7 +1260,7 @@ exit_filtered:
         pop     %r9
         pop     %r8
         pop     %rdi
-        jmp     restore
+        done
 
         .p2align 4
 exit_filtered_only:
@@ -1214,22 +1298,14 @@ exit_filtered_only:
         .set    MAX_CALLERS, 32768      # frames of 32 bytes
 
 # return_address sets %rax to that below the CFA %r8; changes %rcx, %rdx. If it leads
-# into a stub, it is that of a traced call, which has made a tail call: the
-# caller's is in the shadow.
+# into a return stub, it is that of a traced call, which may have made a tail call.
         .macro  return_address
         mov     -8(%r8), %rax
-        mov     %rax, %rdx
-        sub     ranges(%rip), %rdx
-        cmp     ranges + 8(%rip), %rdx
-        jb      1f
-        cmpl    $1, nranges(%rip)
-        ja      3f
+        cmpl    $0, nranges(%rip)
+        jne     3f
 2:
         .subsection 1
-3:      call    in_stubs
-        jnc     2b
-1:      mov     shadow(%rip), %rdx
-        mov     -8(%r8,%rdx), %rax
+3:      call    caller_of
         jmp     2b
         .previous
         .endm
@@ -1346,8 +1422,8 @@ undescribed:
 5:      incq    THREAD_TRACED(%rsi)
         mov     (%rcx), %r8
         mov     8(%rcx), %r9
-        mov     shadow(%rip), %rdx
-        mov     (%r8,%rdx), %rax
+        mov     (%r8), %rax
+        call    caller_of
         add     $8, %r8
         append
         jmp     next_caller
@@ -1478,17 +1554,13 @@ entry_caller:
         push    %r9
         push    %r10
         lea     80(%rsp), %r8           # A
-        mov     %r8, %rax
-        shr     $41, %rax
-        cmp     $0x3f, %eax
-        jne     unrecorded
         mov     64(%rsp), %r10          # into the stub, at 10
-        movslq  5(%r10), %rax           # of its call
-        lea     9(%r10,%rax), %r10
+        movslq  25(%r10), %rax          # of its jump to the function
+        lea     29(%r10,%rax), %r10
         mov     72(%rsp), %r9d
         and     $ID, %r9d
         mov     (%r8), %rax
-        call    in_stubs
+        call    in_returns
         sbb     %eax, %eax              # not 0: a tail call
         mov     THREAD_FRAMES(%rsi), %rdi
         mov     THREAD_DEPTH(%rsi), %rcx
@@ -1519,14 +1591,17 @@ entry_caller:
         mov     %rcx, THREAD_DEPTH(%rsi)
         cmp     %r8, (%rdi)
         jne     4b                      # a signal handler was here
-        mov     shadow(%rip), %rdx
-        mov     (%r8), %rax
-        mov     %rax, (%r8,%rdx)
+        return_stub exit_caller, 32
+        test    %rdi, %rdi
+        jz      6f
+        mov     %rdi, 72(%rsp)
         pop     %r10
         pop     %r9
         pop     %r8
         pop     %rdi
         done
+6:      decq    THREAD_DEPTH(%rsi)      # nothing would tell when it ends
+        jmp     unrecorded
 5:      mov     %rcx, THREAD_DEPTH(%rsi)
         mov     %r9d, -16(%rdi,%rdx)
         mov     %r10, -8(%rdi,%rdx)
@@ -1535,9 +1610,9 @@ entry_caller:
         .p2align 4
 exit_caller:
         save
-        find_thread restore
+        find_thread nothing
         push    %rdi
-        lea     48(%rsp), %rax          # A
+        lea     56(%rsp), %rax          # A
         mov     THREAD_FRAMES(%rsi), %rdi
         mov     THREAD_DEPTH(%rsi), %rcx
 1:      test    %rcx, %rcx
@@ -1550,7 +1625,7 @@ exit_caller:
         jmp     1b
 2:      mov     %rcx, THREAD_DEPTH(%rsi)
         pop     %rdi
-        jmp     restore
+        done
 
 # notice is called by the function that the dynamic linker calls before and after
 # its list of libraries changes. Afterwards it tells footfall, and waits until that
