@@ -495,7 +495,7 @@ func (r *recorder) sayPlaceless() {
 		fmt.Fprintf(r.stderr, "footfall: %s not recorded, of threads that have no thread pointer\n", output.Count(int(calls), "call was", "calls were"))
 	}
 	if calls := r.lost[3]; calls > 0 {
-		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not recorded: too many places call functions whose exits have no room; trace fewer functions\n", counted(int(calls), "call", "calls"))
+		fmt.Fprintf(r.stderr, "footfall: of %s the exit was not recorded: too many places call functions whose exits have no room; trace fewer functions\n", output.Count(int(calls), "call", "calls"))
 	}
 }
 
