@@ -26,6 +26,9 @@ type Options struct {
 	ObjectDirs []string
 	// Test is the name of the test that data, and what has no name in reports, are of.
 	Test string
+	// Program has the notes of running programs that are looked at again and again; nil:
+	// notes are read for this once.
+	Program *gcov.Program
 	// Progress is where it is shown how far the work is, if that is a terminal; nil: nowhere.
 	Progress io.Writer
 }
@@ -79,7 +82,7 @@ func gather(objects *report.Objects, o Options) *Result {
 	r := &Result{Objects: objects, options: o}
 	var sum coverage.Sum
 	units := newProgress(o.Progress, "units")
-	set, found, stats := gcov.Collect(objects.Units, gcov.CollectOptions{Source: o.Sources.Resolve, Progress: units.show, Built: o.Sources.NoteBuilt, Owners: &o.Sources.Owners})
+	set, found, stats := o.units(objects.Units, units.show)
 	units.end()
 	r.Stats = stats
 	if o.Test != "" {
@@ -101,6 +104,19 @@ func gather(objects *report.Objects, o Options) *Result {
 	}
 	r.Set = sum.Set()
 	return r
+}
+
+// NewProgram returns one for [Options.Program].
+func NewProgram(sources *report.Sources) *gcov.Program {
+	return gcov.NewProgram(gcov.CollectOptions{Source: sources.Resolve, Built: sources.NoteBuilt, Owners: &sources.Owners})
+}
+
+// units collects objects with their data or readings.
+func (o *Options) units(objects []gcov.Object, progress func(done, total int)) (*coverage.Set, []gcov.Problem, gcov.Stats) {
+	if o.Program != nil {
+		return o.Program.Collect(objects)
+	}
+	return gcov.Collect(objects, gcov.CollectOptions{Source: o.Sources.Resolve, Progress: progress, Built: o.Sources.NoteBuilt, Owners: &o.Sources.Owners})
 }
 
 func (o *Options) reportSources() *report.Sources {

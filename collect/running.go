@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"footfall/formats/gcov"
 	"footfall/output"
 	"footfall/report"
 )
@@ -15,13 +16,11 @@ import (
 // Collect returns the coverage of snapshots. What a reader of it should know is
 // said if tell is set.
 func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
-	var images []report.Image
+	var readings []gcov.Reading
 	for _, s := range snapshots {
 		root := s.root()
 		for _, u := range s.units {
-			im := report.Image{Root: root}
-			im.Name, im.Bytes = u.Name, u.Counts.Encode()
-			images = append(images, im)
+			readings = append(readings, gcov.Reading{Name: u.Name, Root: root, Counts: u.Counts})
 		}
 	}
 	stderr := l.options.Stderr
@@ -30,7 +29,7 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	}
 	o := l.options.Options
 	o.Progress = stderr
-	r := Objects(l.finder.Pair(images), o)
+	r := Objects(l.finder.Pair(readings), o)
 	r.Problems = slices.Concat(l.problems, r.Problems)
 	l.problems = nil
 	report.PrintProblems(stderr, r.Problems, l.options.Verbose)

@@ -89,6 +89,9 @@ func OpenTargets(args []string, o TargetOptions) (_ *Targets, err error) {
 			l.Close()
 		}
 	}()
+	if o.Follow {
+		l.options.Program = NewProgram(o.Sources)
+	}
 	if l.finder, l.problems, err = report.NewNotes(o.ObjectDirs, o.Sources); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"footfall/live"
 	"footfall/output"
 	"footfall/proc"
-	"footfall/report"
 )
 
 // A source has counters: a live.Process or a live.Kernel.
@@ -231,16 +230,16 @@ func (leaf *node) gone() bool {
 
 // links puts links to the notes and to the sources of a unit into the tree.
 func (p *process) links(u *live.Unit, n int) {
-	notes, sources := p.m.sources.of(p.image(u.Name, u.Counts.Encode()))
+	notes, sources := p.m.sources.of(p.reading(u.Name, u.Counts))
 	p.link(notesName(u.Name), n, notes)
 	for _, s := range sources {
 		p.link(s.name, n, s.path)
 	}
 }
 
-// image is a data file of the process.
-func (p *process) image(name string, data []byte) report.Image {
-	return report.Image{Image: gcov.Image{Name: name, Bytes: data}, Root: p.fsRoot}
+// reading is a data file of the process.
+func (p *process) reading(name string, counts *gcov.Counts) gcov.Reading {
+	return gcov.Reading{Name: name, Root: p.fsRoot, Counts: counts}
 }
 
 func (p *process) link(name string, n int, target string) {
@@ -258,7 +257,7 @@ func (p *process) lookupState(n *node, by uint32) *state {
 	p.looked = true
 	n.looks.add(p.at, by)
 	if n.state == nil || n.version != p.version {
-		n.state, n.version = n.state.next(n.encode(), p.at), p.version
+		n.state, n.version = n.state.next(n.counts().Encode(), p.at), p.version
 	}
 	return n.state
 }
@@ -270,8 +269,8 @@ func (p *process) open(n *node) {
 	n.looks.opened = true
 }
 
-// encode returns the data file. The process must be locked.
-func (n *node) encode() []byte {
+// counts are those of the data file. The process must be locked.
+func (n *node) counts() *gcov.Counts {
 	c := n.units[0].Counts
 	if len(n.units) > 1 {
 		c = c.Clone()
@@ -280,7 +279,7 @@ func (n *node) encode() []byte {
 			_ = c.Merge(u.Counts)
 		}
 	}
-	return c.Encode()
+	return c
 }
 
 // reset makes the counters of a node, or of the whole process, start from zero.
@@ -324,22 +323,22 @@ func (p *process) list(dir *node, f func(name string, n *node)) {
 	}
 }
 
-// images returns all files of counters of the process, and what is to be told of
+// readings returns all files of counters of the process, and what is to be told of
 // them.
-func (p *process) images() ([]report.Image, []string) {
+func (p *process) readings() ([]gcov.Reading, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)
-	var images []report.Image
+	var readings []gcov.Reading
 	var walk func(n *node)
 	walk = func(n *node) {
 		if n.units != nil {
-			images = append(images, p.image(n.units[0].Name, n.encode()))
+			readings = append(readings, p.reading(n.units[0].Name, n.counts()))
 		}
 		for _, name := range slices.Sorted(maps.Keys(n.children)) {
 			walk(n.children[name])
 		}
 	}
 	walk(p.root)
-	return images, slices.Clone(p.events)
+	return readings, slices.Clone(p.events)
 }

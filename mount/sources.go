@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"footfall/collect"
 	"footfall/formats/gcov"
 	"footfall/report"
 )
@@ -26,6 +27,7 @@ type sources struct {
 
 	mu       sync.Mutex
 	resolver *report.Sources
+	program  *gcov.Program
 	notes    *report.Notes
 	known    map[string][]origin // by name of the notes and their stamp
 }
@@ -41,7 +43,7 @@ func newSources(objectDirs, pathMaps []string) (*sources, error) {
 		return nil, err
 	}
 	notes, _, err := report.NewNotes(objectDirs, resolver)
-	return &sources{options: options, resolver: resolver, notes: notes, known: make(map[string][]origin)}, err
+	return &sources{options: options, resolver: resolver, program: collect.NewProgram(resolver), notes: notes, known: make(map[string][]origin)}, err
 }
 
 // readable returns the sources of processes, to be read with the rights of their users.
@@ -61,36 +63,37 @@ func (s *sources) readable(processes []*process) (*report.Sources, error) {
 	return of, nil
 }
 
-// pair finds the notes of data files.
-func (s *sources) pair(images []report.Image) *report.Objects {
+// collect returns the coverage of what was read in processes.
+func (s *sources) collect(readings []gcov.Reading, o collect.Options) *collect.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.notes.Pair(images)
+	o.Program = s.program
+	return collect.Objects(s.notes.Pair(readings), o)
 }
 
 // of returns the notes of a data file, if only where they should be, and the
 // sources that they name, but for headers of the system.
-func (s *sources) of(image report.Image) (string, []origin) {
+func (s *sources) of(in gcov.Reading) (string, []origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	objects := s.notes.Pair([]report.Image{image})
+	objects := s.notes.Pair([]gcov.Reading{in})
 	if len(objects.Units) == 0 {
-		name, _ := s.resolver.Resolve("/", notesName(image.Name))
+		name, _ := s.resolver.Resolve("/", notesName(in.Name))
 		return name, nil
 	}
 	unit := objects.Units[0]
-	key := unit.Notes + "\x00" + string(image.Bytes[4:12])
+	key := unit.Notes + "\x00" + string(in.Counts.FileStamp())
 	list, ok := s.known[key]
 	if !ok {
 		list = s.read(unit)
 		s.known[key] = list
 	}
-	if image.Root == "" {
+	if in.Root == "" {
 		return unit.Notes, list
 	}
 	var inside []origin
 	for _, o := range list {
-		if path := filepath.Join(image.Root, o.path); isRegular(path) {
+		if path := filepath.Join(in.Root, o.path); isRegular(path) {
 			o.path = path
 		}
 		inside = append(inside, o)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"footfall/collect"
+	"footfall/formats/gcov"
 	"footfall/report"
 )
 
@@ -53,11 +54,11 @@ func (t *tracefile) forget() {
 // tracefile makes one of the processes. What is left out is said in comments,
 // which lcov skips.
 func (m *Mount) tracefile(processes []*process) []byte {
-	var images []report.Image
+	var readings []gcov.Reading
 	b := new(bytes.Buffer)
 	for _, p := range processes {
-		more, events := p.images()
-		images = append(images, more...)
+		more, events := p.readings()
+		readings = append(readings, more...)
 		for _, e := range events {
 			fmt.Fprintf(b, "# footfall: %s: %s\n", p.name, e)
 		}
@@ -71,7 +72,7 @@ func (m *Mount) tracefile(processes []*process) []byte {
 	if err != nil {
 		panic("mount: the usual exclusions are wrong: " + err.Error())
 	}
-	c := collect.Objects(m.sources.pair(images), collect.Options{Sources: sources, Exclusions: exclusions})
+	c := m.sources.collect(readings, collect.Options{Sources: sources, Exclusions: exclusions})
 	for _, p := range c.Problems {
 		fmt.Fprintf(b, "# footfall: %v\n", p)
 	}

@@ -63,7 +63,7 @@ func newTree(t *testing.T) *process {
 func paths(n *node, at string) map[string]int64 {
 	all := make(map[string]int64)
 	if n.units != nil {
-		c, err := gcov.ReadCounts(n.encode())
+		c, err := gcov.ReadCounts(n.counts().Encode())
 		if err != nil {
 			panic(err)
 		}

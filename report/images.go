@@ -10,25 +10,17 @@ import (
 	"footfall/formats/gcov"
 )
 
-// An Image is data that is in no file: the counters of a running program. Its
-// name is that of the data file which the program would write.
-type Image struct {
-	gcov.Image
-	// Root is where the program's file system is to be found, "" if it is ours.
-	Root string
-}
-
-// Notes finds the notes of images.
+// Notes finds the notes of what was read in running programs.
 type Notes struct {
 	sources *Sources
 	byBase  map[string][]string // notes in object directories, by base name
-	found   map[image]string
+	found   map[reading]string
 }
 
-// An image is known by its place and its stamp.
-type image struct{ root, name, stamp string }
+// A reading is known by its place and its stamp.
+type reading struct{ root, name, stamp string }
 
-// NewNotes searches objectDirs for notes. Paths that are recorded in images
+// NewNotes searches objectDirs for notes. Paths that are recorded in programs
 // may have moved as sources have.
 func NewNotes(objectDirs []string, sources *Sources) (*Notes, []Problem, error) {
 	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
@@ -39,7 +31,7 @@ func NewNotes(objectDirs []string, sources *Sources) (*Notes, []Problem, error) 
 	}
 	s.running.Wait()
 	slices.Sort(s.notes)
-	n := &Notes{sources: sources, byBase: make(map[string][]string), found: make(map[image]string)}
+	n := &Notes{sources: sources, byBase: make(map[string][]string), found: make(map[reading]string)}
 	for _, name := range s.notes {
 		base := filepath.Base(name)
 		n.byBase[base] = append(n.byBase[base], name)
@@ -47,16 +39,16 @@ func NewNotes(objectDirs []string, sources *Sources) (*Notes, []Problem, error) 
 	return n, s.problems, nil
 }
 
-// Pair gives each image to its notes: those beside the data file that the
+// Pair gives each reading to its notes: those beside the data file that the
 // program would write, or else those in the object directories with the same
-// stamp. Images of the same object in several programs are one unit.
-func (n *Notes) Pair(images []Image) *Objects {
+// stamp. Readings of the same object in several programs are one unit.
+func (n *Notes) Pair(readings []gcov.Reading) *Objects {
 	found := &Objects{}
 	index := make(map[string]int)
-	for _, im := range images {
-		name, err := n.of(im)
+	for _, in := range readings {
+		name, err := n.of(in)
 		if err != nil {
-			found.Problems = append(found.Problems, newProblem(noNotes, im.Name, err))
+			found.Problems = append(found.Problems, newProblem(noNotes, in.Name, err))
 			continue
 		}
 		i, ok := index[name]
@@ -65,25 +57,22 @@ func (n *Notes) Pair(images []Image) *Objects {
 			index[name] = i
 			found.Units = append(found.Units, gcov.Object{Notes: name, Dir: unrecorded + filepath.Dir(name)})
 		}
-		found.Units[i].Images = append(found.Units[i].Images, im.Image)
+		found.Units[i].Readings = append(found.Units[i].Readings, in)
 		found.Data++
 	}
 	slices.SortFunc(found.Units, func(a, b gcov.Object) int { return strings.Compare(a.Notes, b.Notes) })
 	return found
 }
 
-// of returns the notes of an image. What was found once is not looked for
+// of returns the notes of a reading. What was found once is not looked for
 // again.
-func (n *Notes) of(im Image) (string, error) {
-	if len(im.Bytes) < 12 {
-		return "", errors.New("no counters")
-	}
-	stamp := im.Bytes[4:12]
-	key := image{im.Root, im.Name, string(stamp)}
+func (n *Notes) of(in gcov.Reading) (string, error) {
+	stamp := in.Counts.FileStamp()
+	key := reading{in.Root, in.Name, string(stamp)}
 	if name, ok := n.found[key]; ok {
 		return name, nil
 	}
-	name, err := n.look(im, stamp)
+	name, err := n.look(in, stamp)
 	if err == nil {
 		n.found[key] = name
 	}
@@ -93,10 +82,10 @@ func (n *Notes) of(im Image) (string, error) {
 // ErrRebuilt is why notes are of no use for the counters of a program that runs.
 var ErrRebuilt = errors.New("rebuilt since the program was started: start it again, or name the directory of the old notes with --object-directory")
 
-func (n *Notes) look(im Image, stamp []byte) (string, error) {
-	stem := unmangle(strings.TrimSuffix(im.Name, dataSuffix))
+func (n *Notes) look(in gcov.Reading, stamp []byte) (string, error) {
+	stem := unmangle(strings.TrimSuffix(in.Name, dataSuffix))
 	other := ""
-	for _, place := range []string{im.Root + stem, n.sources.locate("", stem)} {
+	for _, place := range []string{in.Root + stem, n.sources.locate("", stem)} {
 		name := place + notesSuffix
 		if sameStamp(stamp, readStamp(name)) {
 			return name, nil

@@ -22,19 +22,20 @@ import (
 // An Object is one compiled unit: its notes, and the data of its runs, none
 // when it never ran.
 type Object struct {
-	Notes  string
-	Data   []string // data files
-	Images []Image  // data that is in no file
+	Notes    string
+	Data     []string  // data files
+	Readings []Reading // data that are in no file
 	// Dir stands for the working directory of the compiler in calls of Source
 	// where the notes do not record it: those of Clang, and of GCC before 9.
 	Dir string
 }
 
-// An Image is the contents of a data file that need not exist, such as the
-// counters of a running program.
-type Image struct {
-	Name  string // for messages
-	Bytes []byte
+// A Reading is the counters of an object that were read elsewhere than in a file: in a
+// running program. It is not changed.
+type Reading struct {
+	Name   string // of the data file that the program would write
+	Root   string // where the file system of the program is to be found, "" if it is ours
+	Counts *Counts
 }
 
 // CollectOptions say what Collect keeps of what it reads.
@@ -105,18 +106,26 @@ type Stats struct {
 // are added (solving is linear, so the sums come out the same), and each
 // distinct one is decoded and solved once, see distinct.go.
 func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats) {
-	c := &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source), objs: largestFirst(objs), units: make([][]distinctID, len(objs))}
-	workers := min(runtime.GOMAXPROCS(0), max(1, len(objs)))
-	c.read(workers)
+	c := newCollector(opt)
+	c.objs, c.units = largestFirst(objs), make([][]distinctID, len(objs))
+	workers := workersFor(len(objs))
+	c.read(0, workers)
 	if c.stats.Bytes > 1<<24 {
 		runtime.GC() // the files' buffers are far larger than what was kept of them
 	}
 	if opt.Built != nil {
 		c.tellBuilt()
 	}
-	set := c.tally(workers)
+	set := c.tally(workers, c.pool.bySource(c.sources.list, nil))
 	return set, c.problems, c.stats
 }
+
+func newCollector(opt CollectOptions) *collector {
+	return &collector{opt: opt, pool: newPool(), sources: newSources(opt.Source)}
+}
+
+// workersFor returns how many goroutines share work on so many objects.
+func workersFor(objects int) int { return min(runtime.GOMAXPROCS(0), max(1, objects)) }
 
 // A collector is one call of Collect.
 type collector struct {
@@ -125,6 +134,7 @@ type collector struct {
 	sources *sources
 	objs    []Object       // in the order in which they are read
 	units   [][]distinctID // the functions of each
+	kept    []*unitNotes   // of each what a Program keeps; nil: this is none
 
 	mu       sync.Mutex
 	done     int
@@ -190,9 +200,10 @@ func largestFirst(objs []Object) []Object {
 	return objs
 }
 
-// read takes all functions of all objects into the pool.
-func (c *collector) read(workers int) {
+// read takes all functions of the objects from number first on into the pool.
+func (c *collector) read(first, workers int) {
 	var next atomic.Int32
+	next.Store(int32(first))
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
@@ -205,6 +216,9 @@ func (c *collector) read(workers int) {
 				}
 				r.object(int32(i))
 				c.units[i] = slices.Clone(r.ids)
+				if c.kept != nil && c.kept[i] != nil {
+					c.kept[i].functions = slices.Clone(r.known)
+				}
 				c.mu.Lock()
 				c.done++
 				if c.opt.Progress != nil {
@@ -232,11 +246,12 @@ type objectReader struct {
 	notes, data []byte // the files, the memory used again
 	counts      dataFunctions
 	ids         []distinctID // of the functions of the notes
+	known       []unitFunction
 	stats       Stats
 }
 
 func (o *objectReader) object(unit int32) {
-	o.origin, o.ids = origin{unit: unit}, o.ids[:0]
+	o.origin, o.ids, o.known = origin{unit: unit}, o.ids[:0], o.known[:0]
 	obj := o.c.objs[unit]
 	var err error
 	if strings.HasSuffix(obj.Notes, LegacySuffix) {
@@ -244,6 +259,7 @@ func (o *objectReader) object(unit int32) {
 		if obj, ok = o.legacy(obj); !ok {
 			return
 		}
+		o.c.objs[unit] = obj
 	} else if o.notes, err = readFile(o.c.opt.Owners, obj.Notes, o.notes); err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return
@@ -259,28 +275,26 @@ func (o *objectReader) object(unit int32) {
 		o.c.problem(UnknownVersion, obj.Notes, 4, "version %q is not known; read as the newest known, please check the counts", head.Version)
 	}
 	o.names.setDir(cmp.Or(head.Cwd, obj.Dir))
-	ran := false
+	ran, n := false, 0
 	for i, file := range obj.Data {
 		o.origin.data = int32(i)
 		if o.data, err = readFile(o.c.opt.Owners, file, o.data); err != nil {
 			o.c.bad(Unreadable, file, err)
-		} else if o.index(Image{file, o.data}, head) {
-			o.functions(obj, head, r, o.data, !ran)
-			ran = true
-		}
-	}
-	for i, image := range obj.Images {
-		o.origin.data = int32(len(obj.Data) + i)
-		if o.index(image, head) {
-			o.functions(obj, head, r, image.Bytes, !ran)
+		} else if o.index(file, head) {
+			n = o.functions(obj, head, r, o.data, !ran)
 			ran = true
 		}
 	}
 	if !ran {
 		o.counts.reset()
-		if o.functions(obj, head, r, nil, true) > 0 {
-			o.stats.NeverRun++
-		}
+		n = o.functions(obj, head, r, nil, true)
+	}
+	if o.c.kept != nil {
+		o.c.kept[unit] = &unitNotes{head: head, named: n > 0}
+		return
+	}
+	if !o.c.readings(unit, head, o.known) && !ran && n > 0 {
+		o.stats.NeverRun++
 	}
 }
 
@@ -290,7 +304,7 @@ func (o *objectReader) object(unit int32) {
 func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte, first bool) int {
 	s := skimmer{r: &r, version: notes.Version, clang: endsAsClangs(o.notes), names: &o.names}
 	n, mismatched := 0, 0
-	o.ids = o.ids[:0]
+	o.ids, o.known = o.ids[:0], o.known[:0]
 	for s.next() {
 		n++
 		if s.artificial || !s.keep {
@@ -307,14 +321,13 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 		}
 		if err == nil {
 			o.ids = append(o.ids, id)
+			o.known = append(o.known, unitFunction{s.ident, s.lineChecksum, s.cfgChecksum, id})
 		}
 		if err != nil && first {
 			o.c.problem(Damaged, obj.Notes, err.Offset, "%s; this function is left out, build the object anew", err.Msg)
 		}
 	}
-	if mismatched > 0 {
-		o.c.problem(Rebuilt, obj.Notes, -1, "%d functions have other checksums or counters in the data; their counts are left out, delete the .gcda files and run again", mismatched)
-	}
+	o.c.mismatched(obj.Notes, mismatched)
 	if !first {
 		return n
 	}
@@ -328,27 +341,42 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 	return n
 }
 
-// index lists in o.counts what a data file holds. It reports whether its counts
-// belong to the notes.
-func (o *objectReader) index(data Image, notes *Notes) bool {
+// mismatched notes how many functions the data have otherwise than the notes.
+func (c *collector) mismatched(notes string, functions int) {
+	if functions > 0 {
+		c.problem(Rebuilt, notes, -1, "%d functions have other checksums or counters in the data; their counts are left out, delete the .gcda files and run again", functions)
+	}
+}
+
+// index lists in o.counts what a data file, whose bytes are o.data, holds. It reports
+// whether its counts belong to the notes.
+func (o *objectReader) index(file string, notes *Notes) bool {
 	o.counts.reset()
-	o.stats.Bytes += int64(len(data.Bytes))
-	file := data.Name
-	head, r := readCountsHead(data.Bytes)
-	switch {
-	case r.err != nil:
+	o.stats.Bytes += int64(len(o.data))
+	head, r := readCountsHead(o.data)
+	if r.err != nil {
 		o.c.bad(Unreadable, file, r.err)
 		return false
-	case head.Version != notes.Version:
-		o.c.problem(Rebuilt, file, 4, "version %q, but the notes are of %q; counts left out, run the program that belongs to these notes", head.Version, notes.Version)
-		return false
-	case head.Stamp != notes.Stamp:
-		o.c.problem(Rebuilt, file, 8, "stamp %08x, but the notes have %08x: rebuilt since the run; counts left out, delete the .gcda files and run again", head.Stamp, notes.Stamp)
+	}
+	if !o.c.belong(file, head, notes) {
 		return false
 	}
 	o.counts.list = indexCounts(&r, head.Version, o.counts.list)
 	if r.err != nil {
 		o.c.problem(Damaged, file, r.err.Offset, "%s; counts from there on are missing", r.err.Msg)
+	}
+	return true
+}
+
+// belong reports whether counts are of these notes.
+func (c *collector) belong(file string, head *Counts, notes *Notes) bool {
+	switch {
+	case head.Version != notes.Version:
+		c.problem(Rebuilt, file, 4, "version %q, but the notes are of %q; counts left out, run the program that belongs to these notes", head.Version, notes.Version)
+		return false
+	case head.Stamp != notes.Stamp:
+		c.problem(Rebuilt, file, 8, "stamp %08x, but the notes have %08x: rebuilt since the run; counts left out, delete the .gcda files and run again", head.Stamp, notes.Stamp)
+		return false
 	}
 	return true
 }

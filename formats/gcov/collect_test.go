@@ -121,10 +121,14 @@ func gcc12(tb testing.TB, program string) *fixture {
 func TestCollectAddsRuns(t *testing.T) {
 	fx := gcc12(t, "loops")
 	notes, data := filepath.Join(fx.dir, "loops.gcno"), filepath.Join(fx.dir, "loops.gcda")
+	counts, err := ReadCounts(fx.inputs["loops.gcda"])
+	if err != nil {
+		t.Fatal(err)
+	}
 	once, _, _ := Collect([]Object{{Notes: notes, Data: []string{data}}}, CollectOptions{Source: bySourceName})
 	thrice, problems, stats := Collect([]Object{
-		{Notes: notes, Data: []string{data, data}},                           // of two prefix trees
-		{Notes: notes, Images: []Image{{"memory", fx.inputs["loops.gcda"]}}}, // the same unit in a running program
+		{Notes: notes, Data: []string{data, data}},                            // of two prefix trees
+		{Notes: notes, Readings: []Reading{{Name: "memory", Counts: counts}}}, // the same unit in a running program
 		{Notes: notes}, // and in one that never ran
 	}, CollectOptions{Source: bySourceName})
 	if len(problems) > 0 {

@@ -270,18 +270,17 @@ func (c *collector) hearAgain(all claims, unit int32, ran []runOf) {
 // counters reads those of one run again.
 func (c *collector) counters(r runOf) (counters []int64, ok bool) {
 	obj := c.objs[r.unit]
-	b := make([]byte, 8*c.pool.at(r.id).arcs)
 	if i := int(r.data) - len(obj.Data); i >= 0 {
-		copy(b, obj.Images[i].Bytes[r.at:])
-	} else {
-		f, err := input.Open(obj.Data[r.data])
-		if err != nil {
-			return nil, false
-		}
-		defer f.Close()
-		if _, err := f.ReadAt(b, int64(r.at)); err != nil {
-			return nil, false
-		}
+		return obj.Readings[i].Counts.Functions[r.at].Of(KindArcs).Values, true
+	}
+	f, err := input.Open(obj.Data[r.data])
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	b := make([]byte, 8*c.pool.at(r.id).arcs)
+	if _, err := f.ReadAt(b, int64(r.at)); err != nil {
+		return nil, false
 	}
 	for ; len(b) > 0; b = b[8:] {
 		counters = append(counters, readCounter(b[:8], r.big))

@@ -227,15 +227,15 @@ type shard struct {
 // A run says where counters of a function are that are not all zero.
 type run struct {
 	origin
-	at   int32 // their offset in the data
+	at   int32 // their offset in the data file, the number of the function in a Reading
 	big  bool
 	next int32 // index in shard.runs of another one, -1 at the end
 }
 
-// An origin is a data file or image of an object.
+// An origin is a data file or a reading of an object.
 type origin struct {
 	unit int32 // number of the object
-	data int32 // index in its Data, then in its Images
+	data int32 // index in its Data, then in its Readings
 }
 
 // A distinct is a function unlike all others.

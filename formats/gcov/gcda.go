@@ -1,5 +1,7 @@
 package gcov
 
+import "encoding/binary"
+
 // Counts are the counters of one object: the contents of a data file, or of
 // the gcov_info structure in a running program.
 //
@@ -88,6 +90,16 @@ func (f *FunctionCounts) Of(kind int) *Counters {
 		}
 	}
 	return nil
+}
+
+// FileStamp returns the eight bytes behind the magic of a data file: the version and the
+// stamp, as they are in the notes, too.
+func (c *Counts) FileStamp() []byte {
+	order := binary.AppendByteOrder(binary.LittleEndian)
+	if c.BigEndian {
+		order = binary.BigEndian
+	}
+	return order.AppendUint32(order.AppendUint32(nil, uint32(c.Version)), c.Stamp)
 }
 
 // Runs is the number of runs that were added up, and programs the number of

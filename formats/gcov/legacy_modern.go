@@ -40,8 +40,8 @@ func (o *objectReader) legacy(obj Object) (Object, bool) {
 	o.notes = notes.modern().Encode()
 	o.stats.Bytes += int64(len(bb) + len(bbg) - len(o.notes))
 	for _, file := range obj.Data {
-		if b, ok := o.legacyData(notes, file); ok {
-			obj.Images = append(obj.Images, Image{Name: file, Bytes: b})
+		if counts, ok := o.legacyData(notes, file); ok {
+			obj.Readings = append(obj.Readings, Reading{Name: file, Counts: counts})
 		}
 	}
 	obj.Data = nil
@@ -49,7 +49,7 @@ func (o *objectReader) legacy(obj Object) (Object, bool) {
 }
 
 // legacyData reads a .da file.
-func (o *objectReader) legacyData(notes *LegacyNotes, file string) ([]byte, bool) {
+func (o *objectReader) legacyData(notes *LegacyNotes, file string) (*Counts, bool) {
 	b, err := readFile(o.c.opt.Owners, file, nil)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
@@ -66,7 +66,7 @@ func (o *objectReader) legacyData(notes *LegacyNotes, file string) ([]byte, bool
 			return nil, false
 		}
 	}
-	return counts.modern(notes).Encode(), true
+	return counts.modern(notes), true
 }
 
 // modern returns the notes as GCC 3.4 would write them. The arc from the exit to

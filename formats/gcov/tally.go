@@ -17,9 +17,8 @@ import (
 // as often as it was entered, not as often as control came back to it from a
 // call in its middle. Where gcov's number differs, docs/rationale.md says why.
 
-// tally solves all functions of the pool and returns their coverage.
-func (c *collector) tally(workers int) *coverage.Set {
-	work := c.pool.bySource(c.sources.list)
+// tally solves functions of the pool and returns their coverage.
+func (c *collector) tally(workers int, work []ref) *coverage.Set {
 	tallies := make([]*tally, workers)
 	var wg sync.WaitGroup
 	for i, part := range split(work, workers) {
@@ -37,7 +36,9 @@ func (c *collector) tally(workers int) *coverage.Set {
 		sum.merge(t)
 	}
 	c.settleDisputes(sum, work, workers)
-	c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
+	if c.kept == nil {
+		c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
+	}
 	c.stats.Distinct = len(work)
 	c.stats.Inconsistent = sum.inconsistent
 	return sum.set(workers)
@@ -53,8 +54,8 @@ type ref struct {
 
 // bySource lists the functions of the pool by their source, so that those
 // which share lines follow each other, and in an order that does not depend on
-// which was seen first.
-func (p *pool) bySource(paths []string) []ref {
+// which was seen first. wanted tells of each distinctID whether it is asked for, nil: all are.
+func (p *pool) bySource(paths []string, wanted []bool) []ref {
 	order := make([]int32, len(paths))
 	for i := range order {
 		order[i] = int32(i)
@@ -67,6 +68,9 @@ func (p *pool) bySource(paths []string) []ref {
 	var refs []ref
 	for i := range p.shards {
 		for k := range p.shards[i].list {
+			if id := makeDistinctID(int32(i), int32(k)); wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
+				continue
+			}
 			d := &p.shards[i].list[k]
 			refs = append(refs, ref{rank[d.file+1], d.sum, int32(i), int32(k), d.size})
 		}
