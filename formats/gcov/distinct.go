@@ -81,7 +81,7 @@ func (s *skimmer) head(data []byte) {
 	if s.version.hasColumns() {
 		s.artificial = r.word() != 0
 	}
-	s.source(r.text())
+	s.source(r.source())
 }
 
 func (s *skimmer) source(name []byte) {
@@ -102,7 +102,11 @@ func (s *skimmer) lines(b []byte) {
 		if n == 0 || n > len(b)-pos {
 			return
 		}
-		s.source(bytes.TrimRight(b[pos:pos+n], "\x00"))
+		name := bytes.TrimRight(b[pos:pos+n], "\x00")
+		if len(name) == 0 {
+			name = []byte(emptyName)
+		}
+		s.source(name)
 		pos += n
 	}
 }

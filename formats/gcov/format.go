@@ -134,6 +134,21 @@ func (r *reader) text() []byte {
 	return s
 }
 
+// emptyName stands for the name "" of a source, as "#line 3 \"\"" gives it. It is
+// something else than no name, which ends a list of lines. No name that was read
+// has a NUL.
+const emptyName = "\x00"
+
+// source returns the name of a source, emptyName if it is "".
+func (r *reader) source() []byte {
+	start := r.pos
+	name := r.text()
+	if len(name) == 0 && r.err == nil && r.pos > start+4 {
+		return []byte(emptyName)
+	}
+	return name
+}
+
 // next reads the tag and length of a record and returns a reader of its data.
 // ok is false at the end: of the bytes, at a tag of 0, or after an error.
 func (r *reader) next() (tag, length uint32, data reader, ok bool) {
@@ -202,6 +217,12 @@ func (w *writer) counter(x int64) {
 func (w *writer) text(s string) {
 	switch {
 	case s == "":
+		w.word(0)
+	case s == emptyName && w.bytes:
+		w.word(1)
+		w.b = append(w.b, 0)
+	case s == emptyName:
+		w.word(1)
 		w.word(0)
 	case w.bytes:
 		w.word(uint32(len(s) + 1))

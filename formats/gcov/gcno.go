@@ -244,7 +244,7 @@ func (d *decoder) head(fn *Function, r *reader) {
 	if v.hasColumns() {
 		fn.Artificial = r.word() != 0
 	}
-	fn.Source = d.source(r.text())
+	fn.Source = d.source(r.source())
 	fn.StartLine = r.word()
 	if v.hasColumns() {
 		fn.StartColumn = r.word()
@@ -326,7 +326,7 @@ func (d *decoder) lines(fn *Function, r *reader) {
 	for r.err == nil {
 		line := r.word()
 		if line == 0 {
-			name := r.text()
+			name := r.source()
 			if len(name) == 0 {
 				break
 			}

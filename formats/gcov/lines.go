@@ -128,8 +128,11 @@ type attachment struct {
 
 // source returns the number of a source of the operand.
 func (s *sharer) source(name string) int32 {
-	if name == "" {
+	switch name {
+	case "":
 		name = "<unknown>"
+	case emptyName:
+		name = ""
 	}
 	i, ok := s.sources[name]
 	if !ok {

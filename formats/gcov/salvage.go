@@ -69,6 +69,16 @@ func (r *looseReader) text() string {
 	return string(s)
 }
 
+// source is reader.source.
+func (r *looseReader) source() string {
+	start := r.pos
+	name := r.text()
+	if name == "" && !r.short && r.pos > start+4 {
+		return emptyName
+	}
+	return name
+}
+
 // next takes the tag and length of a record and returns where it ends.
 func (r *looseReader) next() (tag, length uint32, end int) {
 	tag = r.word()
@@ -179,7 +189,7 @@ func (s *notesSalvage) head(n *Notes) {
 	if s.version.hasColumns() {
 		fn.Artificial = s.word() != 0
 	}
-	fn.Source = s.text()
+	fn.Source = s.source()
 	fn.StartLine = s.word()
 	if s.version.hasColumns() {
 		fn.StartColumn = s.word()
@@ -242,7 +252,7 @@ func (s *notesSalvage) lines() bool {
 		line := s.word()
 		switch {
 		case line == 0:
-			name := s.text()
+			name := s.source()
 			if name == "" {
 				return true
 			}

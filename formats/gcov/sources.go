@@ -20,6 +20,10 @@ type sources struct {
 // dropped is the number of a source that is left out.
 const dropped = -1
 
+// unnamed is what a source is called here whose name is "": its path would be that of
+// the directory.
+const unnamed = "<unnamed>"
+
 func newSources(resolve func(cwd, name string) (string, bool)) *sources {
 	if resolve == nil {
 		resolve = func(cwd, name string) (string, bool) {
@@ -52,6 +56,9 @@ func (s *sources) id(cwd, name string) int32 {
 		return id
 	}
 	id := int32(dropped)
+	if name == emptyName {
+		name = unnamed
+	}
 	if path, keep := s.resolve(cwd, name); keep {
 		var ok bool
 		if id, ok = s.paths[path]; !ok {
