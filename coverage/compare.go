@@ -278,7 +278,7 @@ func (c *FileComparison) functions(old, new *File, edits Edits) {
 // Not all formats know columns.
 func (f *Function) counterpart(functions []*Function) *Function {
 	for _, other := range functions {
-		if other.StartColumn == f.StartColumn && other.sourceName() == f.sourceName() {
+		if other.StartColumn == f.StartColumn && other.SourceName() == f.SourceName() {
 			return other
 		}
 	}

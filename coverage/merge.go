@@ -25,10 +25,10 @@ import (
 //     what of the source is not tested.
 //
 // Where a function starts says which one it is only in C++, whose mangled names
-// differ from instance to instance. One line of C may make several functions by
+// differ from instance to instance. One line may make several functions by
 // a macro, and where no column is known there may be several on a line; these
 // are told apart by name, without what compilers append for a part or a copy of
-// a function (f.part.0).
+// a function (f.part.0), and in C++ without template arguments.
 func Merge(sets ...*Set) *Set {
 	var sum Sum
 	for _, s := range sets {
@@ -87,7 +87,7 @@ func (s *Sum) Set() *Set {
 // sets are.
 func (f *File) Merge(other *File) {
 	f.Functions, f.Told = f.told(), nil
-	f.Functions = mergeSorted(f.Functions, other.told(), compareFunctions, (*Function).clone,
+	f.Functions = mergeSorted(f.Functions, other.told(), CompareFunctions, (*Function).clone,
 		func(a, b *Function) *Function { a.Merge(b); return a })
 	f.mergeLines(other.Lines)
 	for _, t := range other.Tests {
@@ -106,7 +106,7 @@ func (f *File) told() []*Function {
 			list = append(list, fn)
 		}
 	}
-	slices.SortStableFunc(list, compareFunctions)
+	slices.SortStableFunc(list, CompareFunctions)
 	return list
 }
 
@@ -134,15 +134,15 @@ func compareLines(a, b Line) int { return cmp.Compare(a.Number, b.Number) }
 // are the same, by the rules of [Merge]. It is for who has made a File of
 // something that was in no order, or had parts of it in several places.
 func (f *File) Normalize() {
-	if !strictly(f.Told, compareFunctions) {
-		slices.SortStableFunc(f.Told, compareFunctions)
-		f.Told = uniteSorted(f.Told, compareFunctions, func(a, b *Function) *Function { a.Merge(b); return a })
+	if !strictly(f.Told, CompareFunctions) {
+		slices.SortStableFunc(f.Told, CompareFunctions)
+		f.Told = uniteSorted(f.Told, CompareFunctions, func(a, b *Function) *Function { a.Merge(b); return a })
 	}
-	if strictly(f.Functions, compareFunctions) && strictly(f.Lines, compareLines) {
+	if strictly(f.Functions, CompareFunctions) && strictly(f.Lines, compareLines) {
 		return
 	}
-	slices.SortStableFunc(f.Functions, compareFunctions)
-	f.Functions = uniteSorted(f.Functions, compareFunctions, func(a, b *Function) *Function { a.Merge(b); return a })
+	slices.SortStableFunc(f.Functions, CompareFunctions)
+	f.Functions = uniteSorted(f.Functions, CompareFunctions, func(a, b *Function) *Function { a.Merge(b); return a })
 	slices.SortStableFunc(f.Lines, compareLines)
 	f.Lines = uniteSorted(f.Lines, compareLines, func(a, b Line) Line { a.Merge(&b); return a })
 }
@@ -170,22 +170,26 @@ func uniteSorted[T any](list []T, compare func(a, b T) int, merge func(a, b T) T
 	return out
 }
 
-// compareFunctions returns 0 for two that are the same in the source.
-func compareFunctions(a, b *Function) int {
+// CompareFunctions orders functions as those of a [File] are. It returns 0 for two
+// that are the same in the source.
+func CompareFunctions(a, b *Function) int {
 	return cmp.Or(
 		cmp.Compare(a.StartLine, b.StartLine),
 		cmp.Compare(a.StartColumn, b.StartColumn),
-		cmp.Compare(a.sourceName(), b.sourceName()))
+		cmp.Compare(a.SourceName(), b.SourceName()))
 }
 
-// sourceName is what all names of f have in common. Names with a dot are made
-// by the compiler where a column is known, which only compilers tell. Elsewhere
-// they may be a.b of another language.
-func (f *Function) sourceName() string {
+// SourceName is what all names of f have in common, and others at its place have not.
+// Names with a dot are made by the compiler where a column is known, which only
+// compilers tell. Elsewhere they may be a.b of another language.
+func (f *Function) SourceName() string {
 	if f.StartColumn == 0 {
 		return withoutClone(f.Name)
 	}
 	if strings.HasPrefix(f.Name, "_Z") {
+		if f.atOnePlace() {
+			return "_Z" + scopeNames(f.Name)
+		}
 		return "_Z" // sorts as the names do
 	}
 	name, _, _ := strings.Cut(f.Name, ".")
@@ -225,7 +229,9 @@ func withoutClone(name string) string {
 
 // Merge adds what other has seen of the same function.
 func (f *Function) Merge(other *Function) {
-	f.EndLine, f.EndColumn = later(f.EndLine, f.EndColumn, other.EndLine, other.EndColumn)
+	if !f.atOnePlace() { // where others end that have no column does not matter
+		f.EndLine, f.EndColumn = later(f.EndLine, f.EndColumn, other.EndLine, other.EndColumn)
+	}
 	f.Count = addCounts(f.Count, other.Count)
 	f.BlocksExecuted, f.Blocks = later(f.BlocksExecuted, f.Blocks, other.BlocksExecuted, other.Blocks)
 	f.Instances = mergeSorted(f.Instances, other.Instances,

@@ -69,6 +69,9 @@ func randomFile(r *rand.Rand, name string) *File {
 
 func randomFunction(r *rand.Rand, line, column int32, names []string) *Function {
 	fn := &Function{StartLine: line, StartColumn: column, EndLine: line + r.Int32N(3), EndColumn: r.Int32N(3)}
+	if column == 0 {
+		fn.EndColumn = 0
+	}
 	for len(fn.Instances) == 0 {
 		for _, name := range names {
 			if r.IntN(2) == 0 {
@@ -166,7 +169,7 @@ func checkSet(t *testing.T, s *Set) {
 			t.Errorf("files out of order: %q, %q", s.Files[i-1].Name, f.Name)
 		}
 		for j, fn := range f.Functions {
-			if j > 0 && compareFunctions(f.Functions[j-1], fn) >= 0 {
+			if j > 0 && CompareFunctions(f.Functions[j-1], fn) >= 0 {
 				t.Errorf("%s: functions out of order at %d:%d", f.Name, fn.StartLine, fn.StartColumn)
 			}
 			var count int64

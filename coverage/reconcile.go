@@ -106,7 +106,7 @@ func (f *File) reconcileFunctions(plain func(string) string) {
 		return
 	}
 	f.Functions = slices.DeleteFunc(append(united, functions[done:]...), func(fn *Function) bool { return fn == nil })
-	slices.SortStableFunc(f.Functions, compareFunctions)
+	slices.SortStableFunc(f.Functions, CompareFunctions)
 	f.Told = told
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,6 +72,66 @@ func TestConfirmOptimized(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestConfirmEmptyName compares with gcov where code is of a source called "", which is
+// something else than no source.
+func TestConfirmEmptyName(t *testing.T) {
+	for _, version := range []int{11, 12} {
+		t.Chdir(t.TempDir())
+		const source = "int a(int x) { return x + 1; }\n#line 3 \"\"\nint b(int x)\n{\n\tif (x > 100)\n\t\treturn 3;\n\treturn x + 2;\n}\n" +
+			"#line 20 \"e.c\"\nint main(int c, char **v) { return a(c) + b(c) != 5; }\n"
+		if err := os.WriteFile("e.c", []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command(t, fmt.Sprint("gcc-", version), "--coverage", "-c", "e.c")
+		command(t, fmt.Sprint("gcc-", version), "--coverage", "-o", "p", "e.o")
+		command(t, "./p")
+		for _, set := range []string{"-b -c", "-a -m -p", "-j -b -t", "-f -l"} {
+			confirm(t, version, set+" e.gcno")
+		}
+		b, err := os.ReadFile("e.gcno")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := ReadNotes(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(n.Encode(), b) {
+			t.Errorf("gcov-%d: the notes are not the same when written again", version)
+		}
+		set, problems, _ := Collect([]Object{{Notes: "e.gcno", Data: []string{"e.gcda"}}}, CollectOptions{})
+		if len(problems) > 0 || len(set.Files) != 2 || filepath.Base(set.Files[0].Name) != unnamed || len(set.Files[0].Lines) != 4 {
+			t.Errorf("gcov-%d: %v, %d files", version, problems, len(set.Files))
+		}
+	}
+}
+
+// TestMacroFunctions collects two functions of C++ that one macro makes at one place: they are
+// two, with branches of their own.
+func TestMacroFunctions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const source = "#define PAIR(n) int get_##n(int x) { return x + 1; } int set_##n(int x) { if (x > 5) return 2; return x; }\n" +
+		"PAIR(one)\n#define TEMPLATE template <typename T> T half(T x) { return x / 2; } template <typename T> T none(T x) { return x; }\nTEMPLATE\n" +
+		"int (*unused)(int) = none<int>;\nint main() { return get_one(1) + half(1) + half(1L) != 2; }\n"
+	if err := os.WriteFile("m.cc", []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "g++-12", "--coverage", "-c", "m.cc")
+	command(t, "g++-12", "--coverage", "-o", "p", "m.o")
+	command(t, "./p")
+	set, _, _ := Collect([]Object{{Notes: "m.gcno", Data: []string{"m.gcda"}}}, CollectOptions{})
+	got := make(map[string][2]int64)
+	for _, f := range set.Files[0].Functions {
+		got[f.Name] = [2]int64{int64(len(f.Instances)), f.Count}
+	}
+	want := map[string][2]int64{
+		"_Z7get_onei": {1, 1}, "_Z7set_onei": {1, 0}, "_Z4halfIiET_S0_": {2, 2}, "_Z4noneIiET_S0_": {1, 0}, "main": {1, 1},
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("instances and calls: %v, want %v", got, want)
 	}
 }
 

@@ -117,9 +117,7 @@ func (t *tally) set(workers int) *coverage.Set {
 		if f == nil {
 			continue
 		}
-		slices.SortFunc(f.Functions, func(a, b *coverage.Function) int {
-			return cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.StartColumn, b.StartColumn), strings.Compare(a.Name, b.Name))
-		})
+		slices.SortFunc(f.Functions, coverage.CompareFunctions)
 		if i < len(t.files) && t.files[i] != nil {
 			t.files[i].countInlined(f.Functions)
 		}
@@ -162,9 +160,9 @@ func (f *fileTally) list() []coverage.Line {
 // function around it may have run as well, as with a lambda, tells nothing.
 func (f *fileTally) countInlined(functions []*coverage.Function) {
 	end := int32(0) // of the functions so far
-	for _, fn := range functions {
+	for i, fn := range functions {
 		first := fn.StartLine
-		if first <= end {
+		if first <= end || i+1 < len(functions) && functions[i+1].StartLine == first { // or beside it, by a macro
 			first++
 		}
 		end = max(end, fn.EndLine)

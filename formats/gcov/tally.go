@@ -235,7 +235,8 @@ type branchTally struct {
 
 // A functionKey tells functions of the source apart. The name is that of the
 // linker where the position does not tell: in C, where a macro can make
-// several functions, and before GCC 8, which knew no columns.
+// several functions, and before GCC 8, which knew no columns. In C++ a macro's have
+// what coverage.Function.SourceName says.
 type functionKey struct {
 	file         int32
 	line, column uint32
@@ -403,8 +404,14 @@ func (g *flow) settle() {
 func (t *tally) declare() *functionTally {
 	fn, g := &t.fn, &t.flow
 	key := functionKey{file: t.file, line: fn.StartLine, column: fn.StartColumn}
-	if !strings.HasPrefix(fn.Name, "_Z") || fn.StartColumn == 0 {
+	switch {
+	case !strings.HasPrefix(fn.Name, "_Z") || fn.StartColumn == 0:
 		key.name, _, _ = strings.Cut(fn.Name, ".") // a clone of GCC's: name.part.0
+	case fn.StartLine == fn.EndLine && fn.StartColumn == fn.EndColumn: // in a macro
+		key.name = (&coverage.Function{
+			Name: fn.Name, StartLine: int32(fn.StartLine), StartColumn: int32(fn.StartColumn),
+			EndLine: int32(fn.EndLine), EndColumn: int32(fn.EndColumn),
+		}).SourceName()
 	}
 	in := coverage.Instance{Name: fn.Name}
 	for i := range g.blocks {

@@ -211,6 +211,10 @@ func (j *jsonReader) function() {
 		place := functionPlace{line: f.StartLine, column: f.StartColumn}
 		if f.StartColumn == 0 || isPlain(in.Name) {
 			place.name = in.Name
+		} else {
+			g := f
+			g.Name = in.Name
+			place.name = g.SourceName()
 		}
 		j.functions[in.Name] = place
 	}
