@@ -112,6 +112,11 @@ func gitChanges(name, top string, revs ...string) (*SourceDiff, error) {
 		return nil, err
 	}
 	d.Top = top
+	if here {
+		if d.New, err = newSources(top); err != nil {
+			return nil, err
+		}
+	}
 
 	// Sources may be taken for binary, for a byte or by an attribute. Only they
 	// are asked for as text: true binaries can be large.
@@ -138,6 +143,21 @@ func gitChanges(name, top string, revs ...string) (*SourceDiff, error) {
 		}
 	}
 	return d, nil
+}
+
+// newSources returns the sources in a checkout that are not added to it yet.
+func newSources(top string) ([]string, error) {
+	list, err := git(top, "ls-files", "--others", "--exclude-standard", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range bytes.SplitSeq(list, []byte{0}) {
+		if isSource(string(name)) {
+			names = append(names, string(name))
+		}
+	}
+	return names, nil
 }
 
 // plainIndex returns the setting by which git also looks at files of which it was told
@@ -208,6 +228,9 @@ func (d *SourceDiff) addSubmodule(name string, m FileDiff, here bool) {
 		return
 	}
 	d.Files = slices.DeleteFunc(d.Files, func(f FileDiff) bool { return f.untold == asSubmodule && f.New == m.New })
+	for _, name := range inside.New {
+		d.New = append(d.New, m.New+"/"+name)
+	}
 	for _, f := range inside.Files {
 		for _, name := range []*string{&f.Old, &f.New} {
 			if *name != "" {

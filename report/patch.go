@@ -93,7 +93,7 @@ func NewPatch(d *SourceDiff, set *coverage.Set, excluded Excluded, sources *Sour
 			p.doubt(staleData, name, errors.New("changed since it was compiled: what was inserted then is in no coverage data; build, run and report again"))
 		}
 	}
-	return &Patch{files: p.files, problems: p.problems, doubts: p.doubts, unseen: p.unseen, empty: len(d.Files) == 0}
+	return &Patch{files: p.files, problems: p.problems, doubts: p.doubts, unseen: p.unseen, empty: len(d.Files) == 0 && len(p.files) == 0}
 }
 
 // isSource tells whether a name is one that compilers with coverage take.

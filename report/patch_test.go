@@ -2,6 +2,7 @@ package report
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,4 +88,87 @@ func TestPatchTotals(t *testing.T) {
 	if none.HasFile("/p/a.c") || none.Changed("/p/a.c", 3) || none.Totals(set) != (coverage.Totals{}) {
 		t.Error("a patch that is not there changed something")
 	}
+}
+
+// TestPatchOfNewSources asks for the patch coverage of sources that git does not know yet: they
+// are new, but not those that it is told to ignore.
+func TestPatchOfNewSources(t *testing.T) {
+	dir, set := checkout(t)
+	d, err := GitDiff("HEAD", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := NewSources(SourceOptions{Root: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPatch(d, set, Excluded{}, sources)
+	for name, want := range map[string]bool{"known.c": false, "new.c": true, "ignored.c": false, "in/new.c": true} {
+		if got := p.Changed(filepath.Join(dir, name), 1); got != want {
+			t.Errorf("%s is changed: %v, want %v", name, got, want)
+		}
+	}
+	if p.Empty() || !p.Clear() {
+		t.Errorf("empty %v, clear %v: %v", p.Empty(), p.Clear(), p.Problems())
+	}
+}
+
+// TestPatchTheWrongWayRound gives a diff to sources that are the old version: all that it says is
+// deleted is still there.
+func TestPatchTheWrongWayRound(t *testing.T) {
+	dir, set := checkout(t)
+	if err := os.WriteFile(filepath.Join(dir, "known.c"), []byte("int known;\nint more;\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := git(dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-a", "-m", "more"); err != nil {
+		t.Fatal(err)
+	}
+	for base, clear := range map[string]bool{"HEAD~1..HEAD": true, "HEAD..HEAD~1": false} {
+		d, err := GitDiff(base, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources, err := NewSources(SourceOptions{Root: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := NewPatch(d, set, Excluded{}, sources); p.Clear() != clear {
+			t.Errorf("%s: clear %v, want %v: %v", base, p.Clear(), clear, p.Problems())
+		}
+	}
+}
+
+// checkout makes one, and a set of sources in it of which git knows known.c only.
+func checkout(t *testing.T) (string, *coverage.Set) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &coverage.Set{}
+	for _, name := range []string{"ignored.c", "in/new.c", "known.c", "new.c"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("int known;\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		set.Files = append(set.Files, &coverage.File{Name: path, Lines: []coverage.Line{{Number: 1}}})
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("ignored.c\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "known.c", ".gitignore"},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "first"},
+	} {
+		if _, err := git(dir, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, set
 }

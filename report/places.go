@@ -2,8 +2,12 @@ package report
 
 import (
 	"cmp"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,6 +142,12 @@ func (p *places) place(d *SourceDiff) *placement {
 			r.files[path] = f
 		}
 	}
+	for _, name := range d.New {
+		f := &FileDiff{New: name, Edits: allLines}
+		for _, path := range p.lookup(b, b.path(name)) {
+			r.files[path] = f
+		}
+	}
 	around := p.around()
 	for _, f := range missing {
 		if f.inserts() {
@@ -149,6 +159,9 @@ func (p *places) place(d *SourceDiff) *placement {
 	}
 	return r
 }
+
+// allLines make a file of none.
+var allLines = coverage.Edits{{Old: 1, New: 1, Inserted: math.MaxInt32 - 1}}
 
 func (r *placement) doubt(kind, name string, err error) {
 	r.problems = append(r.problems, newProblem(kind, name, err))
@@ -497,6 +510,9 @@ func (f *FileDiff) compare(path string) fit {
 	if err != nil {
 		return unknown
 	}
+	if f.isOld(text) {
+		return differs
+	}
 	lines := strings.Split(string(text), "\n")
 	result := unknown
 	for k, e := range f.Edits {
@@ -516,6 +532,19 @@ func (f *FileDiff) compare(path string) fit {
 		}
 	}
 	return result
+}
+
+// isOld tells whether text is the old version, by the names that git gives to contents.
+// Where lines were only deleted, such as in a diff that is the wrong way round, the new
+// version has nothing by which it could be known.
+func (f *FileDiff) isOld(text []byte) bool {
+	const enough = 7 // digits of a name that was made shorter
+	if len(f.blobs[0]) < enough || f.blobs[0] == f.blobs[1] {
+		return false
+	}
+	blob := slices.Concat([]byte(fmt.Sprintf("blob %d\x00", len(text))), text)
+	one, two := sha1.Sum(blob), sha256.Sum256(blob) // git decides between them by repository
+	return strings.HasPrefix(hex.EncodeToString(one[:]), f.blobs[0]) || strings.HasPrefix(hex.EncodeToString(two[:]), f.blobs[0])
 }
 
 func isThere(path string) bool {

@@ -24,6 +24,9 @@ type SourceDiff struct {
 	Files []FileDiff
 	// Here tells that the new version is the one in the directory Top.
 	Here bool
+	// New are sources in it that git does not know yet, and that it is not told to
+	// ignore. No file of Files is among them, all their lines are new.
+	New []string
 	// Warning is what to say of where the diff comes from, mostly "".
 	Warning string
 }
@@ -40,6 +43,7 @@ type FileDiff struct {
 	context  []contextLine
 	untold   string    // why the diff does not have the lines that changed; mostly ""
 	module   [2]string // commits of a submodule, "" for none
+	blobs    [2]string // what git calls the old and the new contents, or the beginning of that; "" if it is not said
 }
 
 // A contextLine is one of the new version that the diff shows and that did not

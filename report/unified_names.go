@@ -94,6 +94,9 @@ func (d *diffReader) settle() error {
 	for i := range d.headers {
 		f, h := &d.diff.Files[i], &d.headers[i]
 		f.Old, f.New = h.names(others)
+		if old, new, ok := strings.Cut(h.blobs, ".."); ok {
+			f.blobs = [2]string{old, new}
+		}
 		if f.New != "" && changed[f.New] || h.to != "" && !h.copied && changed[f.Old] {
 			d.number = h.end
 			return fmt.Errorf("%s is changed a second time: of a series of patches, give one diff of all, as git diff BASE writes it", f.New)
