@@ -10,6 +10,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,7 @@ type DumpInvocation struct {
 func RunDump(inv *DumpInvocation) int {
 	out := bufio.NewWriter(inv.Stdout)
 	defer out.Flush()
-	d := &dumper{inv: inv, out: out, budget: 1 << 22}
+	d := &dumper{inv: inv, out: out, most: mostUnstored}
 	g := getopt{prog: filepath.Base(inv.Prog), short: dumpLetters(inv.Version), long: dumpLongOptions(inv.Version), stderr: inv.Stderr, args: inv.Args}
 	for opt, _ := g.next(); opt != 0; opt, _ = g.next() {
 		switch opt {
@@ -62,6 +63,10 @@ func RunDump(inv *DumpInvocation) int {
 			continue
 		}
 		d.file(name, b)
+		if d.unprinted {
+			out.Flush()
+			fmt.Fprintf(inv.Stderr, "%s: has more than %d values that take no room in the file: expected fewer, the others are not printed; is it damaged?\n", name, d.most)
+		}
 	}
 	return 0
 }
@@ -136,10 +141,17 @@ type dumper struct {
 	v     Version
 	r     *looseReader
 	depth int // of the current record
-	// budget is how many more values are printed that take no room in the file:
-	// zeros, and what is read beyond its end. Gcov-dump believes every length.
-	budget int
+	// most values are printed of a file that take no room in it, budget is how many
+	// more of the current one.
+	most, budget int
+	unprinted    bool // there were more
 }
+
+// mostUnstored is how many values are printed of a file that take no room in it:
+// zeros, of which since GCC 12 only the number is stored, and what is read beyond
+// the end. Gcov-dump believes every length, and prints gigabytes of zeros of a
+// file of 40 bytes. No object that a compiler makes has as many.
+const mostUnstored = 1 << 22
 
 // kindNames are the kinds of counters as gcov-dump names them since GCC 10.
 var kindNames = []string{"arcs", "interval", "pow2", "topn", "indirect_call", "average", "ior", "time_profiler", "conditions", "ior"}
@@ -162,7 +174,7 @@ func (d *dumper) printf(format string, args ...any) { fmt.Fprintf(d.out, format,
 
 // file prints the head of a file and its records.
 func (d *dumper) file(name string, b []byte) {
-	d.name = name
+	d.name, d.budget, d.unprinted = name, d.most, false
 	d.r = &looseReader{b: b, order: binary.LittleEndian}
 	kind, swapped := "", ""
 	switch magic := d.r.word(); magic {
@@ -282,9 +294,20 @@ func (d *dumper) prefix(depth, position int) {
 	d.out.WriteString(d.name)
 	d.out.WriteByte(':')
 	if d.positions {
-		d.printf("%5d:", position)
+		d.number(int64(position), 5)
+		d.out.WriteByte(':')
 	}
-	d.printf("%*s", min(2*depth, 4), "")
+	d.out.WriteString("    "[:min(2*depth, 4)])
+}
+
+// number prints a number of at least so many places. There can be millions.
+func (d *dumper) number(n int64, width int) {
+	var room [20]byte
+	digits := strconv.AppendInt(room[:0], n, 10)
+	for range width - len(digits) {
+		d.out.WriteByte(' ')
+	}
+	d.out.Write(digits)
 }
 
 // records prints all records. They nest by their tags: that of an inner record
@@ -510,8 +533,16 @@ func (d *dumper) more() bool {
 	if !d.r.ended() {
 		return true
 	}
-	d.budget--
-	return d.budget > 0
+	return d.unstored(1) == 1
+}
+
+// unstored takes n values that take no room in the file, and returns how many of
+// them are printed.
+func (d *dumper) unstored(n int) int {
+	printed := min(n, d.budget)
+	d.budget -= printed
+	d.unprinted = d.unprinted || printed < n
+	return printed
 }
 
 func (d *dumper) conditions(length int) {
@@ -583,16 +614,15 @@ func (d *dumper) counters(name string, kind, length int) {
 		return
 	}
 	if zeros {
-		for i := range min(n, max(d.budget, 0)) {
+		for i := range d.unstored(n) {
 			d.counter(i)
 			d.out.WriteString("0 ")
 		}
-		d.budget -= n
 		return
 	}
 	for i := 0; i != n && d.more(); i++ {
 		d.counter(i)
-		d.printf("%d ", d.count())
+		d.value(d.count())
 	}
 }
 
@@ -602,7 +632,8 @@ func (d *dumper) counter(i int) {
 		d.out.WriteString(": ")
 	case !d.raw && i%8 == 0:
 		d.indent(d.position())
-		d.printf("%2d: ", i)
+		d.number(int64(i), 2)
+		d.out.WriteString(": ")
 	}
 }
 
@@ -612,8 +643,7 @@ func (d *dumper) allCounters(n int, zeros, stable bool) {
 		values = append(values, d.count())
 	}
 	if zeros {
-		values = make([]int64, min(n, max(d.budget, 0)))
-		d.budget -= n
+		values = make([]int64, d.unstored(n))
 	}
 	if stable {
 		c := Counters{Values: values}
@@ -629,6 +659,11 @@ func (d *dumper) allCounters(n int, zeros, stable bool) {
 	}
 	for i, x := range values {
 		d.counter(i)
-		d.printf("%d ", x)
+		d.value(x)
 	}
+}
+
+func (d *dumper) value(x int64) {
+	d.number(x, 0)
+	d.out.WriteByte(' ')
 }

@@ -3,8 +3,10 @@ package gcov
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,9 +133,52 @@ func FuzzDump(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d := &dumper{inv: &DumpInvocation{}, out: bufio.NewWriter(io.Discard), budget: 1000, contents: true, positions: true, stable: true}
+		d := &dumper{inv: &DumpInvocation{}, out: bufio.NewWriter(io.Discard), most: 1000, contents: true, positions: true, stable: true}
 		d.file("x", b)
 	})
+}
+
+// TestDumpUnstored prints a file whose lengths promise more than it has. Each file
+// has its own limit, and is named where it is over it.
+func TestDumpUnstored(t *testing.T) {
+	word := binary.LittleEndian.AppendUint32
+	file := func(version string, tag uint32, length int32) []byte {
+		b := word(nil, dataMagic)
+		b = word(word(b, binary.BigEndian.Uint32([]byte(version))), 1)
+		if version[0] == 'B' && version[1] >= '2' {
+			b = word(b, 2) // the checksum
+		}
+		return word(word(b, tag), uint32(length))
+	}
+	t.Chdir(t.TempDir())
+	for _, test := range []struct {
+		what string
+		b    []byte
+		over bool
+	}{
+		{"zeros", file("B22*", tagCounters, -16*(1<<20)), false},
+		{"zeros", file("B22*", tagCounters, -16*(1<<28)/4), true},
+		{"zeros of GCC 13", file("B32*", tagCounters, -16*(1<<28)/4), true},
+		{"zeros of GCC 13", file("B32*", tagCounters, math.MinInt32), true},
+		{"counters of a file that is cut", file("A93*", tagCounters, 1<<24), true},
+		{"arcs", file("A93*", tagArcs, 1<<30), true},
+	} {
+		if err := os.WriteFile("a.gcda", test.b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("b.gcda", file("B22*", tagCounters, -16*1000), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var out, said bytes.Buffer
+		RunDump(&DumpInvocation{Args: []string{"-l", "-p", "a.gcda", "b.gcda"}, Stdout: &out, Stderr: &said})
+		if over := strings.HasPrefix(said.String(), "a.gcda: has more than 4194304 values that take no room"); over != test.over || strings.Contains(said.String(), "b.gcda") {
+			t.Errorf("%s: said %q", test.what, said.String())
+		}
+		_, second, _ := strings.Cut(out.String(), "b.gcda:data")
+		if n := strings.Count(second, ": 0 0 0 0 0 0 0 0 "); n != 250 || out.Len() > 500<<20 {
+			t.Errorf("%s: %d lines of zeros of the second file, %d bytes", test.what, n, out.Len())
+		}
+	}
 }
 
 // TestDumpCut looks at where gcov-dump says that a file is cut: since GCC 13, behind the
