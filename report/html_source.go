@@ -435,12 +435,16 @@ func (s *site) target(p *page, line int32) string {
 	return fmt.Sprintf("%s/%s#L%d", pagesDir, p.partName(k), line)
 }
 
+// mostCrumbs is how deep directories are told apart. A report can name one that no
+// file system has, of which each would be written as often as it is deep.
+const mostCrumbs = 64
+
 // crumbs are the directories of a path, each with what the index filters by.
 func crumbs(path string) ([]crumb, string) {
 	var list []crumb
-	from := 0
+	from, last := 0, strings.LastIndexByte(path, '/')
 	for i := range len(path) {
-		if path[i] == '/' {
+		if path[i] == '/' && (len(list) < mostCrumbs-1 || i == last) {
 			list = append(list, crumb{path[from : i+1], path[:i+1]})
 			from = i + 1
 		}

@@ -309,6 +309,27 @@ func TestSinglePage(t *testing.T) {
 	}
 }
 
+// TestDeepNames: a path of thousands of directories, as a report may have, does not
+// write each of them thousands of times.
+func TestDeepNames(t *testing.T) {
+	name := "/src/" + strings.Repeat("am/m/", 3000) + "a.c"
+	r := &Report{Set: &coverage.Set{Files: []*coverage.File{
+		{Name: name, Lines: []coverage.Line{{Number: 1, Count: 1}}},
+		{Name: "/src/am/b.c", Lines: []coverage.Line{{Number: 1}}},
+	}}}
+	pages, _ := pagesOf(t, r)
+	size := 0
+	for _, page := range pages {
+		size += len(page)
+	}
+	if size > 5<<20 || !strings.Contains(pages["index.html"], ">b.c</a>") || !strings.Contains(pages["index.html"], ">a.c</a>") {
+		t.Errorf("%d bytes", size)
+	}
+	if list, base := crumbs(name); len(list) != mostCrumbs || base != "a.c" || list[len(list)-1].Target+base != name {
+		t.Errorf("%d directories, then %q", len(list), base)
+	}
+}
+
 func TestPageNames(t *testing.T) {
 	n := newPageNames()
 	long := strings.Repeat("directory/", 100)
