@@ -3,7 +3,9 @@ package command
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,10 +20,13 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"footfall/trace"
 )
 
 // Of these scripts/mutate is made, see there.
@@ -32,7 +37,8 @@ var (
 )
 
 const (
-	mostMutateTime   = 10 * time.Second
+	mostMutateTime   = 10 * time.Second // of processors
+	mostMutateWait   = time.Minute      // what other programs take counts, too
 	mostMutateMemory = 1 << 30
 	mostMutateSeeds  = 300 // of notes
 )
@@ -54,16 +60,20 @@ func TestMutate(t *testing.T) {
 	w := &watchdog{}
 	go w.watch()
 	random := rand.New(rand.NewPCG(*mutateSeed, 0))
-	kinds := make(map[string]int)
+	kinds, counts := kindsOf(seeds), make(map[string]int)
 	for i := range *mutations {
-		group := seeds[random.IntN(len(seeds))]
-		kinds[group.kind]++
+		ofKind := kinds[0] // of notes, the most involved, as many as of all others
+		if random.IntN(2) == 0 {
+			ofKind = kinds[1+random.IntN(len(kinds)-1)]
+		}
+		group := ofKind[random.IntN(len(ofKind))]
+		counts[group.kind]++
 		changed := group.mutated(random)
 		for name, b := range group.files {
 			if name == changed {
 				b = mutate(random, b, seeds[random.IntN(len(seeds))].any())
 			}
-			if err := os.WriteFile(name, b, 0o666); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, b, 0o666)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,18 +84,43 @@ func TestMutate(t *testing.T) {
 			root.SetErr(io.Discard)
 			root.SetArgs(args)
 			_ = root.Execute()
-			w.end()
+			if w.end() {
+				keepSlowest(group)
+			}
 		}
-		for name := range group.files {
-			_ = os.Remove(name)
-		}
-		if i%100 == 99 {
+		group.remove()
+		if i%1000 == 999 {
 			fmt.Fprintf(mutateTerminal, "%d inputs, slowest %v, largest %d MB\n", i+1, time.Duration(w.slowest.Load()).Round(time.Millisecond), w.largest.Load()>>20)
 		}
 	}
-	for kind, n := range kinds {
-		fmt.Fprintf(mutateTerminal, "%s: %d\n", kind, n)
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(mutateTerminal, "%s: %d\n", kind, counts[kind])
 	}
+}
+
+// kindsOf sorts groups by their kind, in the order in which these come first.
+func kindsOf(groups []*mutateGroup) (kinds [][]*mutateGroup) {
+	at := make(map[string]int)
+	for _, g := range groups {
+		i, known := at[g.kind]
+		if !known {
+			i = len(kinds)
+			at[g.kind] = i
+			kinds = append(kinds, nil)
+		}
+		kinds[i] = append(kinds[i], g)
+	}
+	slices.SortStableFunc(kinds, func(a, b []*mutateGroup) int {
+		return cmp.Compare(notesFirst(a[0].kind), notesFirst(b[0].kind))
+	})
+	return kinds
+}
+
+func notesFirst(kind string) int {
+	if kind == "notes and data" {
+		return 0
+	}
+	return 1
 }
 
 // mutateTerminal is standard error as it was: commands say much.
@@ -105,18 +140,44 @@ func silence(t *testing.T) {
 // A watchdog ends the program if a command takes too long or too much.
 type watchdog struct {
 	what             atomic.Pointer[string]
-	since            atomic.Int64
-	slowest, largest atomic.Int64
+	since, used      atomic.Int64
+	slowest, largest atomic.Int64 // of all: nanoseconds of processors, bytes
 }
 
 func (w *watchdog) begin(what string) {
 	w.since.Store(time.Now().UnixNano())
+	w.used.Store(processorTime())
 	w.what.Store(&what)
 }
 
-func (w *watchdog) end() {
-	w.what.Store(nil)
-	w.slowest.Store(max(w.slowest.Load(), time.Now().UnixNano()-w.since.Load()))
+// end tells whether this was the slowest up to now, of those that are slow at all.
+func (w *watchdog) end() (slowest bool) {
+	what := w.what.Swap(nil)
+	took := processorTime() - w.used.Load()
+	if slowest = took > w.slowest.Load(); slowest {
+		w.slowest.Store(took)
+	}
+	if slowest = slowest && took > int64(time.Second); slowest {
+		fmt.Fprintf(mutateTerminal, "slowest: %s: %v\n", *what, time.Duration(took).Round(time.Millisecond))
+	}
+	return slowest
+}
+
+// processorTime is what this process has used, in nanoseconds.
+func processorTime() int64 {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// keepSlowest keeps the inputs of the slowest command.
+func keepSlowest(g *mutateGroup) {
+	for name := range g.files {
+		if b, err := os.ReadFile(name); err == nil {
+			name = filepath.Join("slowest", name)
+			_ = errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, b, 0o666))
+		}
+	}
 }
 
 func (w *watchdog) watch() {
@@ -130,8 +191,9 @@ func (w *watchdog) watch() {
 		size := int64(sample[0].Value.Uint64() - sample[1].Value.Uint64())
 		w.largest.Store(max(w.largest.Load(), size))
 		took := time.Duration(time.Now().UnixNano() - w.since.Load())
-		if size > mostMutateMemory || took > mostMutateTime && w.what.Load() == what {
-			fmt.Fprintf(mutateTerminal, "%s\ntakes %v and %d MB\n", *what, took.Round(time.Millisecond), size>>20)
+		used := time.Duration(processorTime() - w.used.Load())
+		if size > mostMutateMemory || (used > mostMutateTime || took > mostMutateWait) && w.what.Load() == what {
+			fmt.Fprintf(mutateTerminal, "%s\ntakes %v, %v of processors, and %d MB\n", *what, took.Round(time.Millisecond), used.Round(time.Millisecond), size>>20)
 			os.Exit(1)
 		}
 	}
@@ -142,6 +204,16 @@ type mutateGroup struct {
 	kind  string
 	files map[string][]byte
 	fixed string // the one that is not
+}
+
+// remove removes the files, and what commands made beside them.
+func (g *mutateGroup) remove() {
+	made, _ := os.ReadDir(".")
+	for _, e := range made {
+		if e.Name() != "slowest" {
+			_ = os.RemoveAll(e.Name())
+		}
+	}
 }
 
 func (g *mutateGroup) mutated(random *rand.Rand) string {
@@ -169,8 +241,22 @@ func (g *mutateGroup) commands() [][]string {
 		return [][]string{append([]string{"report", "m.gcno"}, show...), {"dump", "-l", "-p", "m.gcno", "m.gcda"}, {"gcov", "-n", "-b", "-c", "-a", "m.gcno"}}
 	case "notes before GCC 3.4":
 		return [][]string{append([]string{"report", "m.bb"}, show...), {"dump", "-l", "m.bb", "m.bbg", "m.da"}}
+	case "directories of data":
+		return [][]string{{"merge", "-o", "sum", "one", "two"}, {"rewrite", "-o", "scaled", "-s", "0.5", "one"}, {"overlap", "-f", "one", "two"}}
+	case "stream of data":
+		return [][]string{{"merge-stream", "-o", "sum", "m.stream"}}
 	case "profile":
-		return [][]string{{"profile", "--no-config", "m.profile", "--output", "text=out.txt", "--output", "html=out.html", "--output", "callgrind=out.callgrind"}}
+		return [][]string{profiled("m.profile")}
+	case "program":
+		return [][]string{profiled("m.program", "gmon.out")}
+	case "trace":
+		return [][]string{{"trace", "--no-config", "--read", "m.trace", "--output", "graph=out.graph", "--output", "stats=out.stats", "--output", "json=out.json", "--output", "perfetto=out.perfetto"}}
+	case "assembly":
+		return [][]string{{"instrument", "-o", "out.s", "m.s"}, {"instrument", "--update", "split", "-o", "out.s", "m.s"}}
+	case "source":
+		return [][]string{append([]string{"report", "m.info", "--exclude-noncode", "--exclude-branches", "assert"}, show...)}
+	case "two reports":
+		return [][]string{{"diff", "--no-config", "old.report", "new.report"}, {"merge", "-o", "sum.info", "old.report", "new.report"}}
 	case "options":
 		return [][]string{append([]string{"report", "m.info", "--config", "m.toml"}, show[1:]...)}
 	case "diff":
@@ -179,12 +265,17 @@ func (g *mutateGroup) commands() [][]string {
 	return [][]string{append([]string{"report", "m.report"}, show...)}
 }
 
+func profiled(sources ...string) []string {
+	return append(append([]string{"profile", "--no-config"}, sources...), "--output", "text=out.txt", "--output", "html=out.html", "--output", "callgrind=out.callgrind")
+}
+
 // mutateSeeds are the files of our tests.
 func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	packed := make(map[string][]byte)
 	for _, name := range []string{"gcc", "clang", "old", "paths", "legacy"} {
 		unpackSeeds(t, filepath.Join("../formats/gcov/testdata", name+".tar.zst"), packed)
 	}
+	var dirs []*mutateGroup
 	small := func(b []byte) bool { return len(b) > 0 && len(b) < 200000 }
 	for name, b := range packed {
 		stem := strings.TrimSuffix(name, filepath.Ext(name))
@@ -196,6 +287,9 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 					g.files["m.gcda"] = data
 				}
 				groups = append(groups, g)
+				if data := g.files["m.gcda"]; data != nil {
+					dirs = append(dirs, &mutateGroup{kind: "directories of data", files: map[string][]byte{"one/m.gcda": data, "two/m.gcda": data}})
+				}
 			}
 		case ".bb":
 			if g := (&mutateGroup{kind: "notes before GCC 3.4", files: map[string][]byte{"m.bb": b}}); packed[stem+".bbg"] != nil {
@@ -207,12 +301,8 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	slices.SortFunc(groups, func(a, b *mutateGroup) int {
 		return bytes.Compare(slices.Concat(a.files["m.gcno"], a.files["m.bb"], a.files["m.bbg"]), slices.Concat(b.files["m.gcno"], b.files["m.bb"], b.files["m.bbg"]))
 	})
-	// Of many that are alike some will do; all take hundreds of MB.
-	kept := groups[:0]
-	for i := 0; i < len(groups); i += max(1, len(groups)/mostMutateSeeds) {
-		kept = append(kept, groups[i])
-	}
-	groups = slices.Clone(kept)
+	slices.SortFunc(dirs, func(a, b *mutateGroup) int { return bytes.Compare(a.any(), b.any()) })
+	groups, dirs = someOf(groups, mostMutateSeeds), someOf(dirs, 20)
 	n := len(groups)
 	report := func(b []byte) {
 		groups = append(groups, &mutateGroup{kind: "report", files: map[string][]byte{"m.report": b}})
@@ -234,6 +324,10 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 			}
 		case filepath.Ext(name) == ".counts", strings.HasPrefix(name, "../testdata/perf/") && filepath.Ext(name) == ".data":
 			profile(b)
+		case strings.HasPrefix(name, "instrument/testdata/rewrite/") && filepath.Ext(name) == ".s":
+			groups = append(groups, &mutateGroup{kind: "assembly", files: map[string][]byte{"m.s": b}})
+		case name == "testdata/perf/program":
+			groups = append(groups, &mutateGroup{kind: "program", files: map[string][]byte{"m.program": b, "gmon.out": gmonSeed()}})
 		}
 		return nil
 	})
@@ -251,12 +345,67 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	groups = append(groups,
 		&mutateGroup{kind: "options", fixed: "m.info", files: map[string][]byte{"m.info": info, "m.toml": []byte("exclude = [\"a/**\", 'b']\n[report]\nfail-under.lines = 10\npath-map = {\"/a\" = \"/b\"}\noutput = [\n  \"text=out.txt\",\n]\n")}},
 		&mutateGroup{kind: "diff", fixed: "m.info", files: map[string][]byte{"m.info": info, "m.diff": []byte("diff --git a/prog/main.c b/prog/main.c\nindex 1..2 100644\n--- a/prog/main.c\n+++ b/prog/main.c\n@@ -1,3 +1,4 @@ int f\n a\n+b\n-c\n+d\n e\n")}})
-	// As many of those as of notes.
-	others := groups[n:]
-	for len(groups) < 2*n {
-		groups = append(groups, others...)
+	for _, g := range dirs {
+		groups = append(groups, g, &mutateGroup{kind: "stream of data", files: map[string][]byte{"m.stream": slices.Concat([]byte("nfcg\x2a23B\x07\x00\x00\x00m.gcda\x00"), g.any())}})
 	}
+	source := []byte("/* A comment. */\n#include <assert.h>\nint f(int x) { // LCOV_EXCL_LINE\n\treturn x ? '\\'' : \"\\\"\"[0];\n}\n// GCOVR_EXCL_START\nint main(void)\n{\n\tassert(f(1));\n}\n// GCOVR_EXCL_STOP\n")
+	for _, name := range []string{"m.c", "m.cc", "m.rs", "m.go", "m.f90", "m.adb", "m.d"} {
+		lines := "SF:" + name + "\n"
+		for i := range 11 {
+			lines += fmt.Sprintf("DA:%d,%d\nBRDA:%d,0,0,1\n", i+1, i%3, i+1)
+		}
+		groups = append(groups, &mutateGroup{kind: "source", fixed: "m.info", files: map[string][]byte{"m.info": []byte(lines + "end_of_record\n"), name: source}})
+	}
+	groups = append(groups,
+		&mutateGroup{kind: "two reports", files: map[string][]byte{"old.report": info, "new.report": info}},
+		&mutateGroup{kind: "trace", files: map[string][]byte{"m.trace": traceSeed(t)}})
 	return groups
+}
+
+// someOf keeps some of many that are alike; all take hundreds of MB.
+func someOf(groups []*mutateGroup, most int) (kept []*mutateGroup) {
+	for i := 0; i < len(groups); i += max(1, len(groups)/most) {
+		kept = append(kept, groups[i])
+	}
+	return kept
+}
+
+// gmonSeed is a gmon.out of testdata/perf/program: ticks and an arc.
+func gmonSeed() []byte {
+	b := append([]byte("gmon\x01\x00\x00\x00"), make([]byte, 12)...)
+	b = binary.LittleEndian.AppendUint64(append(b, 0), 0x401000)
+	b = binary.LittleEndian.AppendUint64(b, 0x401100)
+	b = binary.LittleEndian.AppendUint32(b, 64)  // counters
+	b = binary.LittleEndian.AppendUint32(b, 100) // a second
+	b = append(b, "seconds\x00\x00\x00\x00\x00\x00\x00\x00s"...)
+	for i := range 64 {
+		b = binary.LittleEndian.AppendUint16(b, uint16(i))
+	}
+	b = binary.LittleEndian.AppendUint64(append(b, 1), 0x401020)
+	b = binary.LittleEndian.AppendUint64(b, 0x401040)
+	return binary.LittleEndian.AppendUint32(b, 7)
+}
+
+// traceSeed is a recording of two threads, with arguments.
+func traceSeed(t *testing.T) []byte {
+	var b bytes.Buffer
+	w := trace.NewRawWriter(&b, &trace.Header{PID: 4711, Program: "/bin/prog", Start: 1e18, Exits: true, Functions: []trace.Function{
+		{Name: "main", Image: "/bin/prog"}, {Name: "work", Image: "/bin/prog", File: "prog.c", Line: 3, Arguments: []trace.Argument{{Name: "d", Format: "d32"}, {Name: "s", Format: "s"}}},
+	}})
+	for thread := range 2 {
+		at := uint64(1000 * thread)
+		w.Add(trace.Thread{ID: 4711 + thread, Name: "prog"}, []trace.Event{
+			{Time: at, Function: 0, Stack: 1000}, {Time: at + 10, Function: 1, Stack: 900}, {Time: 42, Word: true}, {Time: 5, Word: true}, {Time: 0x6f6c6c6568, Word: true},
+			{Time: at + 20, Function: 1, Stack: 900, Exit: true}, {Time: at + 30, Function: 1, Stack: 900, NoExit: true}, {Time: at + 40, Function: 0, Stack: 1000, Exit: true},
+		})
+	}
+	w.AddFunctions([]trace.Function{{Name: "late", Image: "/lib/late.so"}})
+	w.SetFilter(trace.Filter{})
+	w.EndPass()
+	if err := w.Close(3); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func unpackSeeds(t *testing.T, name string, into map[string][]byte) {
@@ -294,6 +443,9 @@ func mutate(random *rand.Rand, b, other []byte) []byte {
 			return b
 		}
 		at := random.IntN(len(b))
+		if random.IntN(4) == 0 { // where most formats have their lengths
+			at %= 256
+		}
 		length := min(1+random.IntN(64), len(b)-at)
 		switch random.IntN(9) {
 		case 0:
