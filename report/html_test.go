@@ -316,7 +316,7 @@ func TestDeepNames(t *testing.T) {
 	r := &Report{Set: &coverage.Set{Files: []*coverage.File{
 		{Name: name, Lines: []coverage.Line{{Number: 1, Count: 1}}},
 		{Name: "/src/am/b.c", Lines: []coverage.Line{{Number: 1}}},
-	}}}
+	}}, Shown: func(name string) string { return name }}
 	pages, _ := pagesOf(t, r)
 	size := 0
 	for _, page := range pages {
