@@ -47,20 +47,39 @@ func Open(name string) (*os.File, error) {
 
 // open is Open for names in our own file system.
 func open(name string) (*os.File, error) {
-	// To open a device can do something, so look first; what is there then may
-	// have changed, so look again.
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Stat(name, &st) }); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	if err := regular(st.Mode); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	fd, _, err := openRegular(name)
 	if err != nil {
 		return nil, err
 	}
-	return checked(f, name)
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// openRegular opens a regular file, and tells of what it has opened.
+func openRegular(name string) (fd int, st unix.Stat_t, err error) {
+	// To open a device can do something, so look first; what is there then may
+	// have changed, so look again.
+	fd = -1
+	if err = retry(func() error { return unix.Stat(name, &st) }); err == nil {
+		err = regular(st.Mode)
+	}
+	if err == nil {
+		err = retry(func() (err error) {
+			fd, err = unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+			return err
+		})
+	}
+	if err == nil {
+		if err = unix.Fstat(fd, &st); err == nil {
+			err = regular(st.Mode)
+		}
+		if err != nil {
+			unix.Close(fd)
+		}
+	}
+	if err != nil {
+		return -1, st, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return fd, st, nil
 }
 
 // checked returns f if it is a regular file.
@@ -117,43 +136,50 @@ func OpenGiven(name string) (*os.File, error) {
 
 // ReadFile reads a regular file of at most so many bytes.
 func ReadFile(name string, most int64) ([]byte, error) {
-	f, err := Open(name)
-	if err != nil {
-		return nil, err
+	var o *Owners
+	b, _, err := o.ReadInto(nil, name, most)
+	if err == nil {
+		return b, nil
 	}
-	defer f.Close()
-	return ReadAll(f, name, most)
+	return nil, err
 }
 
 // ReadAll reads the rest of a file of at most so many bytes.
-func ReadAll(f *os.File, name string, most int64) (b []byte, err error) {
-	tooLarge := func() error {
-		return &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("is too large: expected at most %d bytes", most)}
-	}
+func ReadAll(f *os.File, name string, most int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > most {
-		return nil, tooLarge()
+	return readAll(nil, Reader(f).Read, name, info.Size(), most)
+}
+
+// readAll reads a file of that size, which may have changed, into buf or where
+// there is more room.
+func readAll(buf []byte, read func([]byte) (int, error), name string, size, most int64) ([]byte, error) {
+	b := buf[:0]
+	if size <= most && size >= int64(cap(b)) {
+		more := int64(0)
+		if buf != nil { // the next file may be a bit larger
+			more = size / 4
+		}
+		b = make([]byte, 0, size+1+more)
 	}
-	b = make([]byte, 0, info.Size()+1)
-	r := Reader(f)
-	for {
+	for size <= most {
 		if len(b) == cap(b) { // it grows while it is read
 			b = append(b, 0)[:len(b)]
 		}
-		n, err := r.Read(b[len(b):cap(b)])
+		n, err := read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		switch {
 		case int64(len(b)) > most:
-			return nil, tooLarge()
+			size = int64(len(b))
 		case err == io.EOF:
 			return b, nil
 		case err != nil:
 			return b, err
 		}
 	}
+	return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("is too large: it has %d bytes, expected at most %d", size, most)}
 }
 
 // ReadSource reads a source, with our own rights.

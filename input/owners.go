@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -54,10 +55,15 @@ func (o *Owners) noted(f *os.File, err error) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	if uid := int(st.Uid); uid != 0 && !o.knows(uid) {
+	o.noteUID(int(st.Uid))
+	return f, nil
+}
+
+// noteUID adds a user by his number.
+func (o *Owners) noteUID(uid int) {
+	if o != nil && euid == 0 && uid != 0 && !o.knows(uid) {
 		o.Note(Account(uid))
 	}
-	return f, nil
 }
 
 func (o *Owners) knows(uid int) bool {
@@ -85,27 +91,55 @@ func (o *Owners) list() []User {
 // ReadSource reads a source that may be shown. private tells that root reads what
 // not everybody may read.
 func (o *Owners) ReadSource(name string) (text []byte, private bool, err error) {
+	if _, _, inside := inProcess(name); inside || served.any() {
+		return o.readSourcePatiently(name)
+	}
+	fd, st, err := openRegular(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unix.Close(fd)
+	if euid == 0 && !o.isPublic(fd, &st, name) {
+		if err := o.permit(&st, name); err != nil {
+			return nil, false, err
+		}
+		private = true
+	}
+	text, err = readAll(nil, regularReader(fd, name, st.Size), name, st.Size, MostSource)
+	return text, private, err
+}
+
+func (o *Owners) readSourcePatiently(name string) (text []byte, private bool, err error) {
 	f, err := Open(name)
 	if err != nil {
 		return nil, false, err
 	}
 	defer f.Close()
-	if euid == 0 && !o.isPublic(f, name) {
-		if err := o.permit(f, name); err != nil {
+	if euid == 0 {
+		private, err = patiently(name, func() (private bool, err error) {
+			var st unix.Stat_t
+			if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+				return false, &fs.PathError{Op: "open", Path: name, Err: err}
+			}
+			if o.isPublic(int(f.Fd()), &st, name) {
+				return false, nil
+			}
+			return true, o.permit(&st, name)
+		})
+		if err != nil {
 			return nil, false, err
 		}
-		private = true
 	}
 	text, err = ReadAll(f, name, MostSource)
 	return text, private, err
 }
 
-// permit returns an error if one of the users may not open what f is.
-func (o *Owners) permit(f *os.File, name string) error {
+// permit returns an error if one of the users may not open what was opened.
+func (o *Owners) permit(opened *unix.Stat_t, name string) error {
 	for _, u := range o.list() {
 		its, err := u.Open(name)
 		if err == nil {
-			if !sameFile(f, its) {
+			if !isThat(its, opened) {
 				err = &fs.PathError{Op: "open", Path: name, Err: errors.New("was replaced while it was opened")}
 			}
 			its.Close()
@@ -120,23 +154,21 @@ func (o *Owners) permit(f *os.File, name string) error {
 	return nil
 }
 
-func sameFile(a, b *os.File) bool {
-	x, err1 := a.Stat()
-	y, err2 := b.Stat()
-	return err1 == nil && err2 == nil && os.SameFile(x, y)
+func isThat(f *os.File, other *unix.Stat_t) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Dev == other.Dev && st.Ino == other.Ino
 }
 
-// isPublic tells whether everybody may read f, by its mode and those of the
-// directories above it. In the file system of a process its own mode decides.
-func (o *Owners) isPublic(f *os.File, name string) bool {
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IROTH == 0 {
+// isPublic tells whether everybody may read what was opened, by its mode and those
+// of the directories above it. In the file system of a process its own mode decides.
+func (o *Owners) isPublic(fd int, st *unix.Stat_t, name string) bool {
+	if st.Mode&unix.S_IROTH == 0 {
 		return false
 	}
 	if _, _, inside := inProcess(name); inside {
 		return true
 	}
-	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	return err == nil && o.passable(filepath.Dir(path))
 }
 

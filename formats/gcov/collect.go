@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -389,36 +388,12 @@ func endsAsClangs(notes []byte) bool {
 
 // readFile reads a whole file into the memory of buf.
 func readFile(owners *input.Owners, name string, buf []byte) ([]byte, error) {
-	f, err := owners.Open(name)
+	b, _, err := owners.ReadInto(buf, name, input.MostData)
 	if errors.Is(err, syscall.EISDIR) {
-		return buf[:0], errors.New("is a directory, expected a notes or data file")
+		err = errors.New("is a directory, expected a notes or data file")
 	}
-	if err != nil {
-		return buf[:0], err
+	if b == nil {
+		b = buf[:0]
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return buf[:0], err
-	}
-	if st.Size() > input.MostData {
-		return buf[:0], fmt.Errorf("has %d bytes, expected less than 2 GiB", st.Size())
-	}
-	if need := int(st.Size()) + 1; cap(buf) < need {
-		buf = make([]byte, 0, max(need, 1<<16))
-	}
-	buf, from := buf[:0], input.Reader(f)
-	for {
-		if len(buf) == cap(buf) { // it grows while it is read
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := from.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if err == io.EOF {
-			return buf, nil
-		}
-		if err != nil {
-			return buf, err
-		}
-	}
+	return b, err
 }

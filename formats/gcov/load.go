@@ -103,31 +103,12 @@ func (ld *loader) readNotes(in *loaded) *Notes {
 // readTimed reads a file into buf, or a larger slice, and tells when it was
 // last changed.
 func readTimed(owners *input.Owners, name string, buf []byte) (b []byte, mtime int64, err error) {
-	f, err := owners.Open(name)
-	if err != nil {
+	b, changed, err := owners.ReadInto(buf, name, input.MostData)
+	if b == nil {
 		return nil, 0, err
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	from := input.Reader(f)
-	b = buf[:0]
-	if st.Mode().IsRegular() && st.Size() >= int64(cap(b)) {
-		b = make([]byte, 0, st.Size()+1+st.Size()/4)
-	}
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := from.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if n == 0 || err != nil {
-			// What cannot be read ends the file, as it does for gcov.
-			return b, st.ModTime().Unix(), nil
-		}
-	}
+	// What cannot be read ends the file, as it does for gcov.
+	return b, changed.Unix(), nil
 }
 
 func isMagic(b []byte, want uint32) bool {
