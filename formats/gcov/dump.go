@@ -65,7 +65,7 @@ func RunDump(inv *DumpInvocation) int {
 		d.file(name, b)
 		if d.unprinted {
 			out.Flush()
-			fmt.Fprintf(inv.Stderr, "%s: has more than %d values that take no room in the file: expected fewer, the others are not printed; is it damaged?\n", name, d.most)
+			fmt.Fprintf(inv.Stderr, "%s: has more than %d values that take no room in the file, or %d beyond its end: the others are not printed; is it damaged?\n", name, d.most, mostBeyond)
 		}
 	}
 	return 0
@@ -142,16 +142,21 @@ type dumper struct {
 	r     *looseReader
 	depth int // of the current record
 	// most values are printed of a file that take no room in it, budget is how many
-	// more of the current one.
-	most, budget int
-	unprinted    bool // there were more
+	// more of the current one, and beyond how many that are read beyond its end.
+	most, budget, beyond int
+	unprinted            bool     // there were more
+	room                 [20]byte // for a number
 }
 
 // mostUnstored is how many values are printed of a file that take no room in it:
 // zeros, of which since GCC 12 only the number is stored, and what is read beyond
 // the end. Gcov-dump believes every length, and prints gigabytes of zeros of a
-// file of 40 bytes. No object that a compiler makes has as many.
-const mostUnstored = 1 << 22
+// file of 40 bytes. No object that a compiler makes has as many, and no record, of
+// which only the last can go beyond the end, mostBeyond.
+const (
+	mostUnstored = 1 << 22
+	mostBeyond   = 1 << 18
+)
 
 // kindNames are the kinds of counters as gcov-dump names them since GCC 10.
 var kindNames = []string{"arcs", "interval", "pow2", "topn", "indirect_call", "average", "ior", "time_profiler", "conditions", "ior"}
@@ -174,7 +179,7 @@ func (d *dumper) printf(format string, args ...any) { fmt.Fprintf(d.out, format,
 
 // file prints the head of a file and its records.
 func (d *dumper) file(name string, b []byte) {
-	d.name, d.budget, d.unprinted = name, d.most, false
+	d.name, d.budget, d.beyond, d.unprinted = name, d.most, mostBeyond, false
 	d.r = &looseReader{b: b, order: binary.LittleEndian}
 	kind, swapped := "", ""
 	switch magic := d.r.word(); magic {
@@ -302,8 +307,7 @@ func (d *dumper) prefix(depth, position int) {
 
 // number prints a number of at least so many places. There can be millions.
 func (d *dumper) number(n int64, width int) {
-	var room [20]byte
-	digits := strconv.AppendInt(room[:0], n, 10)
+	digits := strconv.AppendInt(d.room[:0], n, 10)
 	for range width - len(digits) {
 		d.out.WriteByte(' ')
 	}
@@ -533,12 +537,14 @@ func (d *dumper) more() bool {
 	if !d.r.ended() {
 		return true
 	}
-	return d.unstored(1) == 1
+	d.beyond--
+	d.unprinted = d.unprinted || d.beyond < 0
+	return d.beyond >= 0
 }
 
-// unstored takes n values that take no room in the file, and returns how many of
+// zeros takes n values that take no room in the file, and returns how many of
 // them are printed.
-func (d *dumper) unstored(n int) int {
+func (d *dumper) zeros(n int) int {
 	printed := min(n, d.budget)
 	d.budget -= printed
 	d.unprinted = d.unprinted || printed < n
@@ -614,7 +620,7 @@ func (d *dumper) counters(name string, kind, length int) {
 		return
 	}
 	if zeros {
-		for i := range d.unstored(n) {
+		for i := range d.zeros(n) {
 			d.counter(i)
 			d.out.WriteString("0 ")
 		}
@@ -643,7 +649,7 @@ func (d *dumper) allCounters(n int, zeros, stable bool) {
 		values = append(values, d.count())
 	}
 	if zeros {
-		values = make([]int64, d.unstored(n))
+		values = make([]int64, d.zeros(n))
 	}
 	if stable {
 		c := Counters{Values: values}
