@@ -3,7 +3,6 @@ package command
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -61,6 +60,9 @@ func TestMutate(t *testing.T) {
 	go w.watch()
 	random := rand.New(rand.NewPCG(*mutateSeed, 0))
 	kinds, counts := kindsOf(seeds), make(map[string]int)
+	if len(kinds) != 13 {
+		t.Fatalf("seeds of %d kinds, expected 13: have files moved?", len(kinds))
+	}
 	for i := range *mutations {
 		ofKind := kinds[0] // of notes, the most involved, as many as of all others
 		if random.IntN(2) == 0 {
@@ -98,7 +100,7 @@ func TestMutate(t *testing.T) {
 	}
 }
 
-// kindsOf sorts groups by their kind, in the order in which these come first.
+// kindsOf sorts groups by their kind, notes and data first.
 func kindsOf(groups []*mutateGroup) (kinds [][]*mutateGroup) {
 	at := make(map[string]int)
 	for _, g := range groups {
@@ -110,17 +112,9 @@ func kindsOf(groups []*mutateGroup) (kinds [][]*mutateGroup) {
 		}
 		kinds[i] = append(kinds[i], g)
 	}
-	slices.SortStableFunc(kinds, func(a, b []*mutateGroup) int {
-		return cmp.Compare(notesFirst(a[0].kind), notesFirst(b[0].kind))
-	})
+	notes := slices.IndexFunc(kinds, func(k []*mutateGroup) bool { return k[0].kind == "notes and data" })
+	kinds[0], kinds[notes] = kinds[notes], kinds[0]
 	return kinds
-}
-
-func notesFirst(kind string) int {
-	if kind == "notes and data" {
-		return 0
-	}
-	return 1
 }
 
 // mutateTerminal is standard error as it was: commands say much.
@@ -324,9 +318,9 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 			}
 		case filepath.Ext(name) == ".counts", strings.HasPrefix(name, "../testdata/perf/") && filepath.Ext(name) == ".data":
 			profile(b)
-		case strings.HasPrefix(name, "instrument/testdata/rewrite/") && filepath.Ext(name) == ".s":
+		case strings.Contains(name, "instrument/testdata/rewrite/") && filepath.Ext(name) == ".s":
 			groups = append(groups, &mutateGroup{kind: "assembly", files: map[string][]byte{"m.s": b}})
-		case name == "testdata/perf/program":
+		case name == "../testdata/perf/program":
 			groups = append(groups, &mutateGroup{kind: "program", files: map[string][]byte{"m.program": b, "gmon.out": gmonSeed()}})
 		}
 		return nil
