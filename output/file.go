@@ -28,7 +28,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,16 +48,16 @@ type File struct {
 
 // Create begins a file. It is to be closed, or discarded.
 func Create(name string) (*File, error) {
-	path, old, err := follow(name)
+	target, old, err := follow(name)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{name: name, path: path}
+	f := &File{name: name, path: target}
 	switch {
 	case old != nil && !old.Mode().IsRegular():
 		err = f.openOther(old)
-	case isDescriptor(path): // what a shell has opened for us, perhaps to append to it
-		f.f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	case isDescriptor(target): // what a shell has opened for us, perhaps to append to it
+		f.f, err = os.OpenFile(target, os.O_WRONLY|os.O_APPEND, 0)
 	default:
 		err = f.openTemporary(old)
 	}
@@ -76,7 +76,7 @@ func TemporaryName() string {
 
 // openTemporary makes the file under another name.
 func (f *File) openTemporary(old fs.FileInfo) (err error) {
-	f.temporary = filepath.Join(filepath.Dir(f.path), TemporaryName())
+	f.temporary = path.Join(path.Dir(f.path), TemporaryName())
 	f.f, err = os.OpenFile(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
 	switch {
 	case err == nil && old != nil:
@@ -218,50 +218,57 @@ func WriteBytes(name string, b []byte) error {
 // there. It is an error if the name is a link of another user.
 func Directory(name string) error {
 	// With a slash at the end the kernel would look behind the link.
-	path, _, err := follow(filepath.Clean(name))
+	target, _, err := follow(path.Clean(name))
 	if err != nil {
 		return err
 	}
-	return os.MkdirAll(path, 0o777)
+	return os.MkdirAll(target, 0o777)
 }
 
 // follow returns where the links at the end of a name lead, and what is there, nil
 // if nothing is. A link to a descriptor, as below /proc/self/fd, is its end.
-func follow(name string) (path string, info fs.FileInfo, err error) {
-	path = name
+func follow(name string) (target string, info fs.FileInfo, err error) {
+	target = name
 	const mostLinks = 40 // as the kernel
 	for range mostLinks {
-		info, err = os.Lstat(path)
+		info, err = os.Lstat(target)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // whoever makes it tells
-			return path, nil, nil
+			return target, nil, nil
 		case err != nil:
 			return "", nil, err
 		case info.Mode().Type() != fs.ModeSymlink:
-			return path, info, nil
+			return target, info, nil
 		case !ours(info):
-			return "", nil, fmt.Errorf("%s is a link of another user (uid %d) and is not followed: remove it, or name the file that it leads to", path, owner(info))
-		case isDescriptor(path):
-			info, err = os.Stat(path)
-			return path, info, err
+			return "", nil, fmt.Errorf("%s is a link of another user (uid %d) and is not followed: remove it, or name the file that it leads to", target, owner(info))
+		case isDescriptor(target):
+			info, err = os.Stat(target)
+			return target, info, err
 		}
-		to, err := os.Readlink(path)
+		to, err := os.Readlink(target)
 		if err != nil {
 			return "", nil, err
 		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Dir(path) + "/" + to // as the kernel, which does not clean it
+		if !path.IsAbs(to) {
+			to = path.Dir(target) + "/" + to // as the kernel, which does not clean it
 		}
-		path = to
+		target = to
 	}
 	return "", nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }
 
 // isDescriptor tells whether a path is that of a descriptor of a process, a link
 // that is more than the name that it shows.
-func isDescriptor(path string) bool {
-	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-	return err == nil && strings.HasPrefix(dir, "/proc/") && filepath.Base(dir) == "fd"
+func isDescriptor(name string) bool {
+	// Not filepath.EvalSymlinks: that package would come before what is to be early.
+	const oPath = 0x200000
+	fd, err := syscall.Open(path.Dir(name), oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	dir, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	return err == nil && strings.HasPrefix(dir, "/proc/") && path.Base(dir) == "fd"
 }
 
 // ours tells whether a file is the user's, or root's.
