@@ -83,7 +83,8 @@ func runs(pid int) bool {
 func losing(c *instrument.CountsFile) (pid, threads int) {
 	for _, im := range c.Images {
 		exact := func(f *instrument.Function) bool {
-			return f.Calls == 0 || f.Update == instrument.Atomic || f.Update == instrument.Thread || f.Update == instrument.Locked
+			return f.Calls == 0 || f.Update == instrument.Atomic || f.Update == instrument.Thread || f.Update == instrument.Locked ||
+				f.Update == instrument.Single
 		}
 		if !slices.ContainsFunc(im.Functions, func(f *instrument.Function) bool { return !exact(f) }) {
 			continue

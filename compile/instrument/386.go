@@ -15,7 +15,8 @@ var i386 = &cpu{
 	count:    i386Count,
 	indirect: i386Indirect,
 	skipCall: x86SkipCall,
-	miss:     [5]string{Plain: i386Miss(""), Atomic: i386Miss("lock ")},
+	alone:    true,
+	miss:     [5]string{Plain: i386Miss(""), Atomic: i386Miss("lock "), Locked: i386Miss("lock ")},
 }
 
 // i386Count finds its own address, since the code may be position-independent
@@ -24,7 +25,7 @@ var i386 = &cpu{
 // position-independent code, and do not predict wrongly.
 func i386Count(b []byte, k int, u Update, _ bool) []byte {
 	lock := ""
-	if u == Atomic {
+	if u == Atomic || u == Locked {
 		lock = "lock "
 	}
 	return appendf(b, `	pushl	%%eax
@@ -77,8 +78,9 @@ func i386Miss(lock string) string {
 	cmpl	%ebx, %edx
 	jne	1b
 	subl	$8, %edx
-3:	` + lock + `addl	$1, 8(%edx)
-	` + lock + `adcl	$0, 12(%edx)
+3:
+.Lfu1:	` + lock + `addl	$1, 8(%edx)
+.Lfu2:	` + lock + `adcl	$0, 12(%edx)
 	popl	%ebx
 	popl	%ecx
 	ret

@@ -38,6 +38,8 @@ type cpu struct {
 	more bool
 	// threads means that threads can count apart.
 	threads bool
+	// alone means that a program with one thread can count without lock.
+	alone bool
 	// scratch means that increments use a register where that is free, and that
 	// there are split ones.
 	scratch bool

@@ -70,12 +70,15 @@ const (
 	// the same in between, a signal handler or another thread, is lost. They are for functions that
 	// leave r11 free; others, and other CPUs, have Plain ones.
 	Split
-	// Locked increments are Atomic until [Unlock] makes them those of Thread, in a program; they stay so
-	// in a library. ParseUpdate does not know it.
+	// Locked increments are Atomic until [Unlock] makes them those of Thread, in a program for amd64, or
+	// of Single; they stay so in a library. ParseUpdate does not know it.
 	Locked
+	// Single increments are Plain ones in a program for 386 that has one thread. ParseUpdate does not
+	// know it.
+	Single
 )
 
-var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread", Split: "split", Locked: "locked"}
+var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread", Split: "split", Locked: "locked", Single: "single"}
 
 func (u Update) String() string {
 	if int(u) < len(updateNames) {

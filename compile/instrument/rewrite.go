@@ -16,7 +16,7 @@ func Rewrite(src []byte, o Options) ([]byte, Report, error) {
 	if o.Unit != nil {
 		s.unit = o.Unit(s.unit)
 	}
-	if (o.Update == Thread || o.Update == Locked) && !cpus[s.cpu].threads {
+	if !cpus[s.cpu].threads && (o.Update == Thread || o.Update == Locked && !cpus[s.cpu].alone) {
 		o.Update = Atomic
 	}
 	scratch := cpus[s.cpu].scratch && !o.KeepR11

@@ -128,7 +128,7 @@ func (w *rewriter) table() {
 			b = appendf(b, "\t.section\t"+locksSection+",\"aG\",@progbits,%s,comdat\n\t.balign\t4\n\t.long\t.Lfu1-., .Lfu2-.\n", name)
 		}
 	}
-	if w.o.Update == Locked && usesGS(w.src) {
+	if w.o.Update == Locked && w.cpu.threads && usesGS(w.src) {
 		b = append(b, "\t.section\t"+locksSection+",\"a\",@progbits\n\t.balign\t4\n\t.long\t0\n"...)
 	}
 	w.out = b

@@ -34,12 +34,17 @@ const (
 	lockPrefix, gsPrefix = 0xf0, 0x65
 )
 
-// Unlock has the amd64 program in b, an ELF file, count in each thread's own copy of
-// counters, and returns the number of changed increments: 0 if the program has no runtime for
-// that, does not use it to make threads, or is no such file.
+// Unlock has the program in b, an ELF file, count without locks, and returns the number of changed
+// increments. One for amd64 counts in each thread's own copy of counters: 0 if it has no runtime for
+// that, or does not use it to make threads. For 386 see [elfProgram.unlockAlone].
 func Unlock(b []byte) int {
 	p := readProgram(b)
-	if p == nil || !p.makesThreads() {
+	switch {
+	case p == nil:
+		return 0
+	case p.cpu == i386:
+		return p.unlockAlone()
+	case !p.makesThreads():
 		return 0
 	}
 	n := 0
@@ -52,7 +57,7 @@ func Unlock(b []byte) int {
 		}
 	}
 	for _, s := range p.named(tableSection) {
-		n += p.unlockTable(s)
+		n += p.unlockTable(s, Thread)
 	}
 	for _, s := range p.named(locksSection) {
 		for at := 0; at+4 <= len(s.b); at += 4 {
@@ -80,8 +85,8 @@ func (p *elfProgram) makesThreads() bool {
 	return len(list) > 0
 }
 
-// unlockTable changes the increments of functions, and says so in their blocks.
-func (p *elfProgram) unlockTable(s elfSection) int {
+// unlockTable changes the increments of functions, and says in their blocks to what mode.
+func (p *elfProgram) unlockTable(s elfSection, to Update) int {
 	n := 0
 	for at := 0; at+blockHead <= len(s.b); {
 		word := func(i int) int { return int(binary.LittleEndian.Uint32(s.b[at+i:])) }
@@ -90,7 +95,7 @@ func (p *elfProgram) unlockTable(s elfSection) int {
 			return n
 		}
 		if flags := word(4); Update(flags&15) == Locked {
-			s.b[at+4] = s.b[at+4]&^15 | byte(Thread)
+			s.b[at+4] = s.b[at+4]&^15 | byte(to)
 			counter, code := s.word(at+8), s.word(at+12)
 			if flags&flagPart == 0 {
 				n += p.unlockEntry(code, word(20), counter)
@@ -113,6 +118,14 @@ func (p *elfProgram) unlockTable(s elfSection) int {
 func (p *elfProgram) unlockEntry(code uint64, size int, counter uint64) int {
 	b := p.at(code, 8)
 	b = b[:min(len(b), size)]
+	if p.cpu == i386 {
+		for at := range b {
+			if b[at] == aloneIncrement[0] && p.alone(code+uint64(at), counter) {
+				return 1
+			}
+		}
+		return 0
+	}
 	for at := range b {
 		if b[at] == lockPrefix && p.unlock(code+uint64(at), counter) == 1 {
 			return 1
@@ -123,6 +136,12 @@ func (p *elfProgram) unlockEntry(code uint64, size int, counter uint64) int {
 
 // unlockBefore changes the increment of a counter that ends at an address.
 func (p *elfProgram) unlockBefore(end, counter uint64) int {
+	if p.cpu == i386 {
+		if p.alone(end-uint64(len(aloneIncrement)), counter) {
+			return 1
+		}
+		return 0
+	}
 	if n := p.unlock(end-bytesOfIncrement, counter); n > 0 {
 		return n
 	}
@@ -158,75 +177,4 @@ func (p *elfProgram) refers(place uint64, instruction []byte, counter uint64) bo
 	b := p.at(place, size)
 	return bytes.HasPrefix(b, instruction) &&
 		place+uint64(size)+uint64(int64(int32(binary.LittleEndian.Uint32(b[size-4:])))) == counter
-}
-
-// An elfProgram is the bytes of an amd64 program. Package debug/elf is initialised too late
-// for package early.
-type elfProgram struct {
-	sections []elfSection
-}
-
-// An elfSection is one that is in the program's memory and in its file.
-type elfSection struct {
-	name    string
-	address uint64
-	b       []byte
-}
-
-// word returns the address that the word at an offset has, relative to its own.
-func (s elfSection) word(at int) uint64 {
-	return s.address + uint64(at) + uint64(int64(int32(binary.LittleEndian.Uint32(s.b[at:]))))
-}
-
-// readProgram returns nil for what is no amd64 program.
-func readProgram(b []byte) *elfProgram {
-	if len(b) < 64 || !bytes.HasPrefix(b, []byte("\x7fELF\x02\x01")) || binary.LittleEndian.Uint16(b[18:]) != 62 { // EM_X86_64
-		return nil
-	}
-	from := func(at, size uint64) []byte {
-		if at > uint64(len(b)) || size > uint64(len(b))-at {
-			return nil
-		}
-		return b[at : at+size : at+size]
-	}
-	const header = 64
-	table, count := binary.LittleEndian.Uint64(b[0x28:]), uint64(binary.LittleEndian.Uint16(b[0x3c:]))
-	headers := from(table, count*header)
-	field := func(i uint64, at int) uint64 { return binary.LittleEndian.Uint64(headers[i*header+uint64(at):]) }
-	last := uint64(binary.LittleEndian.Uint16(b[0x3e:]))
-	if binary.LittleEndian.Uint16(b[0x3a:]) != header || headers == nil || last >= count {
-		return nil
-	}
-	names := from(field(last, 0x18), field(last, 0x20))
-	p := &elfProgram{}
-	for i := range count {
-		kind, name := binary.LittleEndian.Uint32(headers[i*header+4:]), uint64(uint32(field(i, 0)))
-		if kind != 1 || field(i, 8)&2 == 0 || name >= uint64(len(names)) { // SHT_PROGBITS, SHF_ALLOC
-			continue
-		}
-		text, _, _ := bytes.Cut(names[name:], []byte{0})
-		p.sections = append(p.sections, elfSection{string(text), field(i, 0x10), from(field(i, 0x18), field(i, 0x20))})
-	}
-	return p
-}
-
-func (p *elfProgram) named(name string) []elfSection {
-	var list []elfSection
-	for _, s := range p.sections {
-		if s.name == name {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// at returns what is at an address, up to the end of its section; nil if that is less
-// than size.
-func (p *elfProgram) at(address uint64, size int) []byte {
-	for _, s := range p.sections {
-		if offset := address - s.address; address >= s.address && offset < uint64(len(s.b)) && len(s.b)-int(offset) >= size {
-			return s.b[offset:]
-		}
-	}
-	return nil
 }
