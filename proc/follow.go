@@ -688,7 +688,7 @@ func (f *Follower) waitHeld(family []*followedProcess, p *Process) error {
 		case missing != before:
 			before, deadline = missing, time.Now().Add(holdPatience)
 		case time.Now().After(deadline):
-			return &stuckError{p.PID, missing, all, example}
+			return &stuckError{p.PID, missing, all, example, 0}
 		}
 		time.Sleep(pause)
 	}

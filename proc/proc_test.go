@@ -167,7 +167,7 @@ func TestWhileStopped(t *testing.T) {
 		if s := state(); s != 't' {
 			t.Errorf("state %c", s)
 		}
-		if err := p.WhileStopped(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "does not stop") { // it could be of a try that has just ended
+		if err := p.WhileStopped(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "holds its threads already") {
 			t.Errorf("stopped twice: %v", err)
 		}
 		return wanted

@@ -32,7 +32,7 @@ func (p *Process) WhileHeld(do func(*Held) error) error {
 		switch {
 		case held || err == nil:
 			return err
-		case errors.As(err, &stuck) && time.Since(begin) < stopPatience:
+		case errors.As(err, &stuck) && time.Since(begin) < stuck.patience():
 			time.Sleep(min(time.Duration(try+1)*holdPatience, 5*holdPatience))
 		case errors.As(err, &access) && try < 20:
 			// Of a thread that is just ending the kernel says that it is forbidden.
@@ -61,21 +61,39 @@ func (p *Process) whileHeld(do func(*Held) error) (held bool, err error) {
 // onStopper stops and calls do on a thread of its own: the kernel takes orders from the one
 // only that traces, and lets go of what has not stopped when that ends.
 func (p *Process) onStopper(do func(*Held) error) (err error) {
+	onOwnThread(func() (ends bool) {
+		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool)}
+		defer hurry()()
+		err = s.whileHeld(do)
+		return s.stuck
+	})
+	return err
+}
+
+// onOwnThread calls do on a thread that nobody else uses, which ends with it if do says so.
+// The first thread of a process does not end: Go parks it, and what it traces would be stopped,
+// or be a zombie, as long as footfall runs.
+func onOwnThread(do func() (ends bool)) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // if it is not unlocked the thread ends with the goroutine
-		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool)}
-		if err = s.whileHeld(do); !s.stuck {
+		if unix.Gettid() == unix.Getpid() {
+			onOwnThread(do) // another thread, as this one is taken
+			runtime.UnlockOSThread()
+			return
+		}
+		if !do() {
 			runtime.UnlockOSThread()
 		}
 	}()
 	<-done
-	return err
 }
 
 func (s *stopper) whileHeld(do func(*Held) error) (err error) {
+	own := unix.Gettid()
 	defer func() {
+		holders.Delete(own)
 		if resumeErr := s.resume(); err == nil {
 			err = resumeErr
 		}
@@ -86,6 +104,7 @@ func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	if err := s.stop(); err != nil {
 		return err
 	}
+	holders.Store(own, true)
 	return do(&Held{s.p, s})
 }
 

@@ -3,12 +3,14 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,8 @@ const (
 	// stopPatience is how long threads are tried to stop. One that waits for a device
 	// cannot be stopped.
 	stopPatience = 3 * time.Second
+	// runPatience is how long those are tried that do not wait, but get no time to run.
+	runPatience = 20 * time.Second
 	// holdPatience is how long those that have stopped wait for one that does not,
 	// before they run on and all are tried again.
 	holdPatience = 50 * time.Millisecond
@@ -55,10 +59,39 @@ type stopped struct {
 }
 
 // A stuckError tells of threads that do not stop.
-type stuckError struct{ pid, missing, all, example int }
+type stuckError struct {
+	pid, missing, all, example int
+	holder                     int // the thread of ours that holds it, 0: none
+}
 
 func (e *stuckError) Error() string {
+	if e.holder != 0 {
+		return fmt.Sprintf("process %d: footfall holds its threads already", e.pid)
+	}
 	return fmt.Sprintf("process %d: thread %d does not stop: it waits in the kernel, or gets no time to run (%d of %d threads)", e.pid, e.example, e.missing, e.all)
+}
+
+// holders are our threads that hold a process, from when all of it has stopped until it is let go.
+var holders sync.Map
+
+// holder returns the thread if it is one of these, else 0.
+func holder(tid int) int {
+	if _, holds := holders.Load(tid); holds {
+		return tid
+	}
+	return 0
+}
+
+// patience is how long it is tried again.
+func (e *stuckError) patience() time.Duration {
+	if e.holder != 0 {
+		return 2 * holdPatience // it may be the one who asks
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.example))
+	if _, state, _ := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " "); err != nil || strings.HasPrefix(state, "D") {
+		return stopPatience
+	}
+	return runPatience
 }
 
 // stop stops all threads. Threads that run may make new ones until they are
@@ -114,10 +147,17 @@ func (s *stopper) findRelatives() {
 			continue
 		}
 		s.others[pid] = true
-		if SharesMemory(s.p.thread(), pid) {
+		if SharesMemory(s.p.thread(), pid) && hasMemory(pid) {
 			s.relatives = append(s.relatives, pid)
 		}
 	}
+}
+
+// hasMemory tells whether a process has memory of its own: kernel threads have none, as has
+// one that is just ending.
+func hasMemory(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	return err == nil && !strings.HasPrefix(string(b), "0 ")
 }
 
 // SharesMemory tells whether two processes run in the same memory, as far as the kernel
@@ -173,13 +213,13 @@ func (s *stopper) seize() (added int, err error) {
 			case errors.Is(err, unix.ESRCH):
 				continue // ended meanwhile
 			case errors.Is(err, unix.EPERM) && isOurs(s.tracer(tid)):
-				return 0, &stuckError{s.p.PID, 1, len(tids), tid} // of the try before, which is just being let go
+				return 0, &stuckError{s.p.PID, 1, len(tids), tid, holder(s.tracer(tid))} // else of the try before, which is just being let go
 			case errors.Is(err, unix.EPERM) && s.tracer(tid) != 0:
 				return 0, fmt.Errorf("process %d: process %d traces it already (a debugger, strace): only one can", pid, s.tracer(tid))
 			case errors.Is(err, unix.EPERM) && s.ended(tid):
 				continue
 			case err != nil && pid != s.p.PID:
-				return 0, &stuckError{s.p.PID, 1, len(tids), tid}
+				return 0, &stuckError{s.p.PID, 1, len(tids), tid, 0}
 			case err != nil:
 				return 0, s.p.failed("stop threads", err)
 			}
@@ -255,7 +295,7 @@ func (s *stopper) wait() error {
 		case missing != before:
 			before, deadline = missing, time.Now().Add(holdPatience)
 		case time.Now().After(deadline):
-			return &stuckError{s.p.PID, missing, len(s.threads), example}
+			return &stuckError{s.p.PID, missing, len(s.threads), example, 0}
 		}
 		time.Sleep(pause)
 	}
