@@ -56,7 +56,7 @@ var ErrPops = errors.New("the function may remove its arguments")
 // the return address: dlsym tells by it which library asks.
 var ErrJumps = errors.New("the function ends by a jump to another")
 
-// ExitFinder finds the exits of functions of a file.
+// ExitFinder finds the exits of functions of a file, one at a time.
 type ExitFinder struct {
 	f        *File
 	code     code
@@ -65,6 +65,9 @@ type ExitFinder struct {
 	pointers []uint64 // addresses of code that data has, which are no beginnings of functions
 	starts   []uint64 // of functions, with names or without
 	sections map[*elf.Section][]byte
+	// all is memory for the instructions of a function and its parts, buffer what is left of
+	// it: each function uses it again.
+	all, buffer []instruction
 }
 
 // ExitFinder returns one; names are the functions of the file, sites those that it has.
@@ -173,6 +176,7 @@ type body struct {
 // be used as room: low, high.
 func (x *ExitFinder) Exits(fn Function, protected [2]uint64) ([]Exit, error) {
 	b := &body{x: x, targets: make(map[uint64]bool), protected: protected}
+	x.buffer = x.all[:0]
 	if err := b.read(fn); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w: %w", fn.Name, ErrExits, ErrPops, err)
 	}
@@ -280,7 +284,7 @@ func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
 		return nil, errors.New("it is not all in the file")
 	}
 	bytes = bytes[:part[1]-part[0]]
-	var code []instruction
+	code := x.buffer
 	for addr := part[0]; len(bytes) > 0; {
 		i, err := x86asm.Decode(bytes, 64)
 		if isEndbr(bytes) { // x86asm takes its first byte for an instruction
@@ -291,6 +295,9 @@ func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
 		}
 		code = append(code, instruction{i, addr})
 		addr, bytes = addr+uint64(i.Len), bytes[i.Len:]
+	}
+	if x.buffer = code[len(code):]; cap(code) > cap(x.all) {
+		x.all = code[:0]
 	}
 	return code, nil
 }
@@ -454,24 +461,24 @@ func (b *body) leaves(code []instruction, n int) (bool, error) {
 	if n == len(code)-1 && !ends(i.Op) {
 		return false, errors.New("it goes on into what follows")
 	}
-	popped, known := b.popped(i.addr)
-	if i.Op == x86asm.RET {
-		if known && !popped {
+	t, direct := i.target()
+	switch {
+	case i.Op == x86asm.RET:
+		if popped, known := b.popped(i.addr); known && !popped {
 			return false, errors.New("ret with something on the stack")
 		}
 		return true, nil
-	}
-	if t, direct := i.target(); direct {
-		if i.Op == x86asm.CALL || b.has(t) && (t != b.parts[0][0] || !popped) {
-			return false, nil
-		}
-		if !popped {
-			return false, errors.New("a jump out of it with something on the stack")
-		}
-		return true, nil
-	}
-	if i.Op != x86asm.JMP {
+	case direct && (i.Op == x86asm.CALL || b.has(t) && t != b.parts[0][0]), !direct && i.Op != x86asm.JMP:
 		return false, nil
+	}
+	popped, _ := b.popped(i.addr) // asked for last: that takes longest
+	switch {
+	case direct && b.has(t) && !popped:
+		return false, nil
+	case direct && !popped:
+		return false, errors.New("a jump out of it with something on the stack")
+	case direct:
+		return true, nil
 	}
 	dispatches, err := b.dispatches(code, n)
 	switch {
