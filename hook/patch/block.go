@@ -206,8 +206,18 @@ func (st *stub) record() []byte {
 	return r
 }
 
-// inject puts into the process what the sites need and is not there.
+// inject puts into the process what the sites need and is not there. Where the process
+// has mapped something itself meanwhile, other places are looked for.
 func (s *Session) inject(sites []*Site) error {
+	const tries = 10
+	for try := 1; ; try++ {
+		if err := s.injectAt(sites); try == tries || !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+}
+
+func (s *Session) injectAt(sites []*Site) error {
 	needed, err := s.place(sites)
 	if err != nil {
 		return err
@@ -453,16 +463,18 @@ func newBlock(h *proc.Held, addr uint64, room int, index uint32) (*block, error)
 	if err != nil {
 		return nil, fmt.Errorf("map memory: %w", err)
 	}
+	mapped := 0
 	err = h.WithFile(codeName, blockSize, func(fd uint64, _ *os.File) error {
 		for _, part := range b.parts() {
 			if _, err := h.Map(addr+part[0], part[1], unix.PROT_READ|unix.PROT_EXEC, fixed, fd, part[0]); err != nil {
 				return err
 			}
+			mapped++
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("map code: %w", errors.Join(err, b.unmap(h)))
+		return nil, fmt.Errorf("map code: %w", errors.Join(err, b.unmapParts(h, mapped)))
 	}
 	return b, nil
 }
@@ -479,9 +491,14 @@ func (b *block) parts() [3][2]uint64 {
 func pages(size int) uint64 { return (uint64(size) + pageSize - 1) &^ (pageSize - 1) }
 
 // unmap takes the block back, to which nothing leads.
-func (b *block) unmap(h *proc.Held) error {
+func (b *block) unmap(h *proc.Held) error { return b.unmapParts(h, len(b.parts())) }
+
+// unmapParts unmaps the header and so many parts: where the others would be there may be
+// memory of the process.
+func (b *block) unmapParts(h *proc.Held, mapped int) error {
 	var err error
-	for _, part := range b.parts() {
+	parts := b.parts()
+	for _, part := range parts[:mapped] {
 		err = errors.Join(err, h.Unmap(b.addr+part[0], part[1]))
 	}
 	return errors.Join(err, h.Unmap(b.addr, infoAt)) // it has no name by which it is found

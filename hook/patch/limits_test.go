@@ -1,10 +1,15 @@
 package patch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/proc"
 )
 
 // TestLimits tries programs whose limits leave no room: it is said, and nothing
@@ -80,4 +85,29 @@ func (g *target) status(field string) string {
 	_, value, _ := strings.Cut(string(b), "\n"+field+":")
 	value, _, _ = strings.Cut(value, " kB")
 	return strings.TrimSpace(value)
+}
+
+// TestBlockInTheWay maps a block where the process has memory already: that stays.
+func TestBlockInTheWay(t *testing.T) {
+	g := start(t, build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...), "nothing")
+	before := g.maps()
+	maps, _, err := g.p.Maps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range (&block{room: spareStubs}).parts() {
+		err := held(g.p, func(h *proc.Held) error {
+			_, err := newBlock(h, maps[0].Start-part[0], spareStubs, 0)
+			return err
+		})
+		if skipForbidden(t, err); !errors.Is(err, unix.EEXIST) {
+			t.Errorf("part at %#x: %v, want EEXIST", part[0], err)
+		}
+	}
+	if now := g.maps(); now != before {
+		t.Errorf("now\n%s\nbefore\n%s", now, before)
+	}
+	if answer := g.say("go on"); answer != "42" {
+		t.Errorf("it says %q", answer)
+	}
 }
