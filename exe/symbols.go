@@ -178,9 +178,9 @@ func (f *File) HasLines() bool {
 }
 
 // Imports tells whether the file uses a symbol of another one.
-func (f *File) Imports(name string) bool {
+func (f *File) Imports(names ...string) bool {
 	symbols, _ := f.elf.ImportedSymbols()
-	return slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == name })
+	return slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return slices.Contains(names, s.Name) })
 }
 
 // HasSymbols tells whether the file has a symbol table that strip removes.

@@ -81,6 +81,9 @@ func (s *Session) mayReplaceReturns() {
 	} else {
 		_, s.noReturns = s.findUnwinder()
 	}
+	if s.noReturns == nil && limitsMemory(s.p) {
+		s.noReturns = errors.New("it may limit or lock its memory, and they need many addresses")
+	}
 }
 
 // mayReplace tells whether return addresses of a function can be replaced whose exits

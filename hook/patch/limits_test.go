@@ -44,6 +44,28 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLocksLater traces a program that may lock all its memory, or limit it, at any time:
+// what is mapped there is small, in all modes.
+func TestLocksLater(t *testing.T) {
+	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
+	for _, mode := range []Mode{Counts, Entries, Exits, Filtered} {
+		g := start(t, program, "nothing")
+		kB := func() (n int) {
+			fmt.Sscan(g.status("VmSize"), &n)
+			return n
+		}
+		before := kB()
+		// The exit of a function that jumps to another has no room where that is near.
+		s := g.open(g.sites("leaf", "main"), Options{Mode: mode})
+		if more := kB() - before; more > 128<<10 {
+			t.Errorf("mode %d: %d kB were mapped", mode, more)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func (g *target) maps() string {
 	g.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", g.p.PID))

@@ -40,6 +40,7 @@ type region struct {
 	newest   bool
 	framed   bool                       // there is memory for open calls
 	chains   bool                       // there are unwind rows
+	few      bool                       // no more rings are mapped than are needed soon
 	rings    []uint64                   // where the process has them, in their order in the file
 	numbers  map[uint64]int             // of these
 	near     int                        // children may have so many of these, the first ones; 0: all
@@ -208,7 +209,7 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	}
 	r.framed, r.chains = s.options.Mode >= Filtered || s.options.Mode == Chains, s.options.Mode == Chains
 	first := maxThreads
-	if s.options.Mode >= Entries && native.takesRings {
+	if native.takesRings && (s.options.Mode >= Entries || s.options.Mode == Counts && limitsMemory(s.p)) {
 		if first, err = s.firstRings(r); err != nil {
 			return err
 		}

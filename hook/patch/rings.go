@@ -56,11 +56,39 @@ func (s *Session) firstRings(r *region) (int, error) {
 		}
 		r.ringSize = defaultRing // it is not, in any case
 	}
+	r.few = limitsMemory(s.p)
 	return min(n+r.spare(), maxThreads), nil
+}
+
+// limitsMemory tells whether a file of the process calls what limits its memory, or locks
+// all that it has.
+func limitsMemory(p *proc.Process) bool {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return false
+	}
+	for _, i := range p.Images(maps) {
+		image, err := openImage(p, i)
+		if err != nil {
+			continue
+		}
+		limits := image.file.Imports("mlockall", "setrlimit", "setrlimit64", "prlimit", "prlimit64")
+		if needed, own := image.file.Needed(); len(needed) == 0 && own == "" { // linked statically
+			_, limits = image.symbol("mlockall")
+		}
+		image.Close()
+		if limits {
+			return true
+		}
+	}
+	return false
 }
 
 // spare is how many rings there are to be for new threads.
 func (r *region) spare() int {
+	if r.few {
+		return 4
+	}
 	return max(2, min(spareRings, int(mostSpareBytes/r.stride())))
 }
 
