@@ -70,6 +70,14 @@ type ExitFinder struct {
 	all, buffer []instruction
 }
 
+// Frame returns the row of the file's call frames for an address.
+func (x *ExitFinder) Frame(addr uint64) (row FrameRow, ok bool) {
+	if x.frames == nil {
+		return row, false
+	}
+	return x.frames.Row(addr)
+}
+
 // ExitFinder returns one; names are the functions of the file, sites those that it has.
 // Only x86-64 is known.
 func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {

@@ -41,7 +41,7 @@ func (h *Held) Call(int, uint64, uint64, time.Duration, ...uint64) error { retur
 func (h *Held) RunUntil(int, time.Duration, func() bool) error { return errCPU }
 
 // CallSafely is for x86-64 and arm64.
-func (p *Process) CallSafely(uint64, uint64, uint64) error { return errCPU }
+func (p *Process) CallSafely(uint64, uint64, ...uint64) error { return errCPU }
 
 // ReturnsFromSignal is for x86-64 and arm64.
 func (p *Process) ReturnsFromSignal(uint64) bool { return false }

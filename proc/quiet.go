@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CallSafely calls a function with one argument in a thread that waits in a
+// CallSafely calls a function in a thread that waits in a
 // quiet system call, or runs code of the program that no library can have
 // called. All others run on meanwhile, so that locks are given back. The function has
 // a stack of its own: that of the thread may be a coroutine's, with little room, and
 // what lies below it others'.
-func (p *Process) CallSafely(function, trap, arg uint64) (err error) {
+func (p *Process) CallSafely(function, trap uint64, args ...uint64) (err error) {
 	const (
 		room      = 1 << 18
 		stackName = MemoryPrefix + "stack"
@@ -50,7 +50,7 @@ func (p *Process) CallSafely(function, trap, arg uint64) (err error) {
 				if err := h.ReleaseOthers(tid); err != nil {
 					return err
 				}
-				return h.callOn(tid, stack+room, function, trap, time.Second, arg)
+				return h.callOn(tid, stack+room, function, trap, time.Second, args...)
 			}
 			return ErrBusy
 		})

@@ -54,8 +54,8 @@ var amd64 = &cpu{
 	looksAtPointer: hasFSGSBASE(),
 	withPointer:    withPointerAMD64,
 
-	stackColumn: 7, returnColumn: 16,
-	returnStub: returnStubAMD64,
+	describesAll: true,
+	returnStub:   returnStubAMD64,
 }
 
 // hasFSGSBASE tells whether programs may read the thread pointer itself: where the
@@ -91,10 +91,7 @@ func withPointerAMD64(code []byte) {
 	}
 }
 
-const (
-	descriptionAt  = 40 // in a stub
-	returnsAtAMD64 = 6  // of a return stub: where functions return to
-)
+const descriptionAt = 40 // in a stub
 
 // relative encodes a jump or call from at to target:  e9 rel32, e8 rel32
 func relative(opcode byte, at, target uint64) []byte {

@@ -30,6 +30,8 @@ import (
 //	0x5000    stubs
 //	0x305000  records, one for each stub (below)
 //	0x585000  unwind table
+//	0x586000  rows for that, see frameRow
+//	0x587000  cells: a byte for each of trampoline and stubs, where that is known to the unwinder
 //
 // Info:
 //
@@ -57,7 +59,8 @@ type block struct {
 	byKey    map[stubKey][]*stub
 	region   [2]uint64 // address and size
 	shadow   uint64
-	unwinder uint64 // where the unwind table is registered
+	unwinder uint64     // where the unwind table is registered
+	rows     []frameRow // that are there, but for the first one
 
 	owner, ownerTicks uint64
 }
@@ -78,6 +81,7 @@ type stub struct {
 	conditional bool      // a conditional jump is changed, but for its first byte
 	leave       *exe.Exit // what it does
 	bias        uint64    // of its image
+	frames      *cellRows // nil: not known
 }
 
 type stubKey struct {
@@ -88,21 +92,24 @@ type stubKey struct {
 }
 
 const (
-	zeroAt       = 0x800 // a word that is 0
-	processAt    = 0x1000
-	infoAt       = 0x2000
-	codeAt       = 0x3000
-	stubsAt      = 0x5000
-	maxStubs     = 1 << 16
-	recordsAt    = stubsAt + maxStubs*stubSize
-	recordSize   = 40
-	unwindAt     = recordsAt + maxStubs*recordSize
-	blockSize    = unwindAt + 0x1000
-	infoMagic    = "FOOTFALL"
-	infoSize     = 80
-	codeName     = proc.MemoryPrefix + "code"
-	regionName   = proc.MemoryPrefix + "ring"
-	blockOfIDLog = 16
+	zeroAt        = 0x800 // a word that is 0
+	basesAt       = 0x900 // what _Unwind_Find_FDE returns
+	processAt     = 0x1000
+	infoAt        = 0x2000
+	codeAt        = 0x3000
+	stubsAt       = 0x5000
+	maxStubs      = 1 << 16
+	recordsAt     = stubsAt + maxStubs*stubSize
+	recordSize    = 40
+	unwindAt      = recordsAt + maxStubs*recordSize
+	rowsOfCellsAt = unwindAt + 0x1000
+	cellsAt       = rowsOfCellsAt + maxRows*rowSize
+	blockSize     = cellsAt + recordsAt - codeAt
+	infoMagic     = "FOOTFALL"
+	infoSize      = 80
+	codeName      = proc.MemoryPrefix + "code"
+	regionName    = proc.MemoryPrefix + "ring"
+	blockOfIDLog  = 16
 
 	// Of ids, as the trampoline has them.
 	exitFlag      = 1 << 31
@@ -479,10 +486,18 @@ func newBlock(h *proc.Held, addr uint64, room int, index uint32) (*block, error)
 	return b, nil
 }
 
+// tablesSize is what the unwinder's tables take.
+func (b *block) tablesSize() uint64 {
+	if !native.describesAll {
+		return rowsOfCellsAt - unwindAt
+	}
+	return cellsAt - unwindAt + stubsAt - codeAt + pages(b.room*stubSize)
+}
+
 // parts are what is mapped of the block's file: offset and size.
 func (b *block) parts() [3][2]uint64 {
 	return [3][2]uint64{
-		{unwindAt, blockSize - unwindAt},
+		{unwindAt, b.tablesSize()},
 		{recordsAt, pages(b.room * recordSize)},
 		{infoAt, stubsAt - infoAt + pages(b.room*stubSize)},
 	}
@@ -614,6 +629,13 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 		}
 		if err := b.setOwner(s.p, b.owner, b.ownerTicks); err != nil {
 			return nil, err
+		}
+	}
+	for _, b := range s.blocks {
+		if b.unwinder != 0 {
+			if err := b.describeStubs(s.p, withExits(stubs)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return stubs, nil

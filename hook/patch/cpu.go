@@ -45,6 +45,7 @@ type cpu struct {
 	// address, and where the slot of that is, less the CFA.
 	stackColumn, returnColumn byte
 	slot                      int64
+	describesAll              bool // there are rows for all of the code, see frameRow
 
 	returnStub func(size uint64) []byte // encodes one of return stubs of that size; nil: there are none, but a shadow
 }
@@ -74,7 +75,10 @@ func (c *cpu) supports(p *proc.Process, o *Options) error {
 }
 
 // version tells code of one footfall from that of another.
-func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) }
+func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) + layout }
+
+// layout is changed with that of blocks.
+const layout = 1
 
 // What a trampoline has at its beginning.
 const (
@@ -186,20 +190,11 @@ func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
 //	return address            at A + shadow, A = CFA + slot: on arm64 the stack
 //	                          pointer is A when the function has returned
 //
-// No function returns into the stubs of amd64: what a signal interrupts there has no caller.
+// Of amd64 there is more: see frameTable.
 func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
 	word := binary.LittleEndian.AppendUint64
 	expression := word([]byte{0x0e}, shadow+uint64(c.slot)) // DW_OP_const8u
 	expression = append(expression, 0x22)                   // DW_OP_plus: the CFA is on the stack
-	if c.returnStub != nil {
-		expression = word([]byte{0x0e}, stubs-stubsAt+zeroAt)
-	}
-	return c.stubsTable(expression, stubs, size)
-}
-
-// stubsTable is the table with that expression for where the return address is.
-func (c *cpu) stubsTable(expression []byte, stubs, size uint64) []byte {
-	word := binary.LittleEndian.AppendUint64
 	cie := []byte{
 		0, 0, 0, 0, 1, // id 0, version 1
 		0,                       // no augmentation: addresses are absolute

@@ -170,8 +170,11 @@ func (s *Session) addExits(site *Site, entry *stub) bool {
 		if _, err := s.p.ReadAt(st.old[:native.jumpSize], int64(addr)); err != nil {
 			return false
 		}
+		if native.describesAll {
+			st.frames = leaveFrames(site.Image.exitFinder, e)
+		}
 		if known := s.findExit(st); known != nil {
-			known.leave, known.bias = e, st.bias
+			known.leave, known.bias, known.frames = e, st.bias, st.frames
 			entry.exits = append(entry.exits, known)
 			continue
 		}

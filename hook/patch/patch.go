@@ -215,7 +215,7 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if err := s.inject(places); err != nil {
 		return s, err
 	}
-	if s.exits() {
+	if s.exits() || unwindsAlways {
 		if err := s.registerUnwinding(); err != nil {
 			return s, err
 		}

@@ -164,37 +164,6 @@ func returnStubAMD64(size uint64) []byte {
 	return append(b, bytes.Repeat([]byte{0xcc}, returnStubSize-len(b))...)
 }
 
-// returnsUnwindTable is .eh_frame for return stubs, from where functions return into them:
-//
-//	CFA = stack pointer - 1   the unwinder tells frames apart by their CFA, and the
-//	                          function that the stub called has the stack pointer
-//	stack pointer = CFA + 1
-//	return address            in the stub's place
-//
-// Elsewhere in a stub, where a signal interrupts it, there is no caller: a return address of 0.
-func (c *cpu) returnsUnwindTable(r *returnStubs) []byte {
-	// Where the address is: rip - 6 - size. At another rip it is in the page of this table.
-	back := sleb([]byte{0x70 + c.returnColumn}, -int64(returnsAtAMD64)-int64(r.size)) // DW_OP_breg
-	zero := binary.LittleEndian.AppendUint64([]byte{0x0e}, r.told()-8)
-	expression := []byte{0x70 + c.returnColumn, 0, 0x08, returnStubSize - 1, 0x1a, 0x08, returnsAtAMD64, 0x29} // breg, const1u, and, const1u, eq
-	expression = append(expression, 0x28, byte(len(zero)+3), 0)                                                // bra
-	expression = append(append(expression, zero...), 0x2f, byte(len(back)), 0)                                 // skip
-	expression = append(expression, back...)
-	return c.stubsTable(expression, r.addr, r.size)
-}
-
-// sleb appends a number as DWARF has signed ones.
-func sleb(b []byte, n int64) []byte {
-	for {
-		low := byte(n & 0x7f)
-		n >>= 7
-		if n == 0 && low&0x40 == 0 || n == -1 && low&0x40 != 0 {
-			return append(b, low)
-		}
-		b = append(b, low|0x80)
-	}
-}
-
 // NoReturns returns how many calls there were whose exits are not seen because there was
 // no return stub for them.
 func (s *Session) NoReturns() uint64 {

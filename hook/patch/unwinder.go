@@ -19,6 +19,7 @@ import (
 type unwinder struct {
 	path     string
 	register uint64 // __register_frame; 0: it is not GCC's, or there is none
+	find     uint64 // _Unwind_Find_FDE; 0: there is none
 	readOnly uint64 // an address that cannot be written to as soon as it is relocated; 0: none
 }
 
@@ -27,6 +28,12 @@ type unwinding struct {
 	unwinder         *unwinder // nil: no symbol says that it has one
 	searched, throws bool      // whether its code does, by the bytes of it
 }
+
+// unwindsAlways is for tests: the unwinder is told in all modes. Otherwise it is where
+// return addresses are replaced, so that it has to: libgcc before GCC 13 looks up what it was
+// told under a lock, which a handler of a signal might wait for that came just then. So where
+// it is not, a profiler's chain that begins in our code ends there.
+var unwindsAlways bool
 
 // relocationPatience is how long a library may be taken for one that is not relocated.
 const relocationPatience = time.Second
@@ -61,6 +68,7 @@ func (s *Session) registerUnwinding() error {
 type registration struct {
 	table   []byte
 	at      uint64 // where it goes
+	code    uint64 // what it is about begins there
 	known   uint64 // the unwinder that was told
 	knownBy func(unwinder uint64) error
 }
@@ -68,20 +76,41 @@ type registration struct {
 // registrations returns those of blocks and return stubs.
 func (s *Session) registrations() (all []registration) {
 	for _, b := range s.blocks {
-		all = append(all, registration{native.unwindTable(b.addr+stubsAt, uint64(b.room)*stubSize, s.shadow), b.addr + unwindAt, b.unwinder, func(u uint64) error {
+		all = append(all, registration{s.tableOf(b), b.addr + unwindAt, b.addr + stubsAt, b.unwinder, func(u uint64) error {
 			b.unwinder = u
 			return b.setOwner(s.p, b.owner, b.ownerTicks)
 		}})
 	}
 	for i := range s.returns {
 		r := &s.returns[i]
-		all = append(all, registration{native.returnsUnwindTable(r), r.table(), r.unwinder, func(u uint64) error {
+		all = append(all, registration{r.unwindTable(), r.table(), r.addr, r.unwinder, func(u uint64) error {
 			r.unwinder = u
 			_, err := s.p.WriteAt(binary.LittleEndian.AppendUint64(nil, u), int64(r.told()))
 			return err
 		}})
 	}
 	return all
+}
+
+// tableOf returns that of a block.
+func (s *Session) tableOf(b *block) []byte {
+	if native.describesAll {
+		return frameTable(b.addr, stubsAt-codeAt+uint64(b.room)*stubSize)
+	}
+	return native.unwindTable(b.addr+stubsAt, uint64(b.room)*stubSize, s.shadow)
+}
+
+// describeBlocks writes what the tables of blocks refer to.
+func (s *Session) describeBlocks() error {
+	for _, b := range s.blocks {
+		if !native.describesAll {
+			return nil
+		}
+		if err := errors.Join(b.describeTrampoline(s.p), b.describeStubs(s.p, b.stubs)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // untoldTables returns those that the unwinder does not know.
@@ -106,15 +135,23 @@ func (s *Session) untoldTables() (u *unwinder, untold []registration, err error)
 	return u, untold, nil
 }
 
-// tell calls the unwinder for each table.
-func (s *Session) tell(u *unwinder, untold []registration, call func(function, trap, table uint64) error) error {
+// tell calls the unwinder for each table. It looks up an address there at once, as it
+// takes memory when it does so first, which a handler of a signal could not have.
+func (s *Session) tell(u *unwinder, untold []registration, call func(function, trap uint64, args ...uint64) error) error {
+	if err := s.describeBlocks(); err != nil {
+		return err
+	}
 	for _, r := range untold {
 		table := append(r.table, native.breakpoint...)
 		if _, err := s.p.WriteAt(table, int64(r.at)); err != nil {
 			return err
 		}
 		trap := r.at + uint64(len(r.table))
-		if err := call(u.register, trap, r.at); err != nil {
+		err := call(u.register, trap, r.at)
+		if err == nil && u.find != 0 {
+			err = call(u.find, trap, r.code, s.blocks[0].addr+basesAt)
+		}
+		if err != nil {
 			return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
 		}
 		if err := r.knownBy(u.register); err != nil {
@@ -146,7 +183,9 @@ func (s *Session) tellInNotice(u *unwinder, untold []registration) error {
 				return err
 			}
 		}
-		return s.tell(u, untold, func(function, trap, table uint64) error { return h.Call(tid, function, trap, time.Second, table) })
+		return s.tell(u, untold, func(function, trap uint64, args ...uint64) error {
+			return h.Call(tid, function, trap, time.Second, args...)
+		})
 	})
 }
 
@@ -236,6 +275,7 @@ func unwinderOf(p *proc.Process, of *proc.Image) *unwinder {
 	u := &unwinder{path: i.Path}
 	if _, gcc := i.symbol("__register_frame_table"); gcc {
 		u.register, _ = i.symbol("__register_frame")
+		u.find, _ = i.symbol("_Unwind_Find_FDE")
 	}
 	const page = 4096
 	if addr, size, ok := i.file.ReadOnlyAfterRelocation(); ok && (addr+size)&^(page-1) > addr&^(page-1) {
