@@ -1,5 +1,5 @@
 /* A program that after a while has the kernel kill it for system calls that it does not
-   make itself; then come new threads. build: all; function: step */
+   make itself; then come new threads. build: glibc; function: step */
 #include "torture.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
