@@ -144,7 +144,7 @@ func (h *Held) RunUntil(tid int, patience time.Duration, done func() bool) error
 // systemCall has a stopped thread make a system call, as [Held.SystemCall] does.
 func (t *tracee) systemCall(memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
 	p := t.process.open
-	held := &Held{p, &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: traceOptions}}
+	held := &Held{p: p, s: &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: traceOptions}}
 	return held.systemCall(t.tid, memory, number, args)
 }
 
@@ -208,6 +208,9 @@ type registerSet struct {
 // the order of the steps matters. What is written down lies below stack, or if that is
 // 0 below the stack of the thread.
 func (h *Held) borrow(tid int, kind borrowing, stack uint64, do func(*registers, *rescue) (run func() error, err error)) (err error) {
+	if err := h.notFiltered(tid); err != nil {
+		return err
+	}
 	if err := h.settle(tid); err != nil {
 		return err
 	}

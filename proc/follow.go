@@ -515,7 +515,7 @@ func (p *Process) nearEntry(entry uint64) (uint64, error) {
 // heldBy is a process of which this thread only may be used.
 func (f *Follower) heldBy(t *followed) *Held {
 	p := t.process.open
-	return &Held{p, &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: followOptions, follower: f}}
+	return &Held{p: p, s: &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: followOptions, follower: f}}
 }
 
 // arrived parks a thread that has stopped in entryCode.
@@ -640,7 +640,7 @@ func (f *Follower) hold(p *Process, do func(*Held) error) error {
 		}
 	}
 	if err == nil {
-		err = do(&Held{p, s})
+		err = do(&Held{p: p, s: s})
 	}
 	for _, member := range family {
 		member.holding = false

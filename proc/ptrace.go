@@ -18,6 +18,8 @@ import (
 type Held struct {
 	p *Process
 	s *stopper
+
+	unfiltered map[int]bool // threads whose system calls are known not to be filtered
 }
 
 // WhileHeld is [Process.WhileStopped] for a function that needs the threads:
@@ -105,7 +107,7 @@ func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 		return err
 	}
 	holders.Store(own, true)
-	return do(&Held{s.p, s})
+	return do(&Held{p: s.p, s: s})
 }
 
 // Threads returns the ids of the threads.
@@ -194,7 +196,31 @@ func (p *Process) ShadowStack() bool {
 // that footfall has not: a call that they do not know may kill it.
 func (p *Process) MoreFiltered() bool {
 	theirs, err := p.read("status")
-	if err != nil || statusField(theirs, "Seccomp") == 0 {
+	return err == nil && moreFiltered(theirs)
+}
+
+// ErrFiltered is returned if a thread cannot be borrowed, as a system call might kill it.
+var ErrFiltered = fmt.Errorf("a filter of system calls (seccomp) might kill it: %w", errors.ErrUnsupported)
+
+// notFiltered returns an error if a stopped thread has filters that footfall has not. It
+// may have them since a moment ago.
+func (h *Held) notFiltered(tid int) error {
+	if h.unfiltered[tid] {
+		return nil
+	}
+	status, err := h.p.read(fmt.Sprintf("task/%d/status", tid))
+	if err == nil && moreFiltered(status) {
+		return fmt.Errorf("process %d: %w", h.p.PID, ErrFiltered)
+	}
+	if h.unfiltered == nil {
+		h.unfiltered = make(map[int]bool)
+	}
+	h.unfiltered[tid] = true
+	return nil
+}
+
+func moreFiltered(theirs []byte) bool {
+	if statusField(theirs, "Seccomp") == 0 {
 		return false
 	}
 	ours, err := os.ReadFile("/proc/self/status")

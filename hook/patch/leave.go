@@ -79,6 +79,9 @@ func tidy(p *proc.Process, blocks []*block) error {
 			gone, err = l.unmap(p, h, blocks)
 			return err
 		})
+		if errors.Is(err, proc.ErrFiltered) {
+			return nil // it has to stay
+		}
 		if err != nil || gone || time.Now().After(end) {
 			return err
 		}

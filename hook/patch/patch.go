@@ -248,7 +248,7 @@ func supported(p *proc.Process, o *Options) error {
 	}
 	switch {
 	case p.MoreFiltered():
-		return fmt.Errorf("process %d: a filter of system calls (seccomp) might kill it: %w", p.PID, ErrNotSupported)
+		return fmt.Errorf("process %d: %w", p.PID, proc.ErrFiltered)
 	}
 	return nil
 }
