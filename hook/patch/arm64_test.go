@@ -276,7 +276,7 @@ func (e *emulated) mapRegion() {
 	}
 	e.t.Cleanup(func() { _ = unix.Munmap(r.memory) })
 	r.prepare(&e.s.options, e.p.PID)
-	r.give(r.addr+ringsAt, maxThreads)
+	r.give(r.addr+r.ringsAt(), maxThreads)
 	r.giveAll()
 	if e.say("memory %s %x %x", r.file.Name(), emulatedRegion, size) != "1" {
 		e.t.Fatal("the region cannot be mapped")
@@ -597,7 +597,7 @@ func (e *emulated) writeChainRows(pointers bool, traced []string) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b chainRow) int { return int(int64(a.addr) - int64(b.addr)) })
-	e.s.region.writeRows(e.s.region.rowsAt(), rows)
+	e.s.region.writeRows(rowsAt, rows)
 	e.s.region.settings().rowCount = uint64(len(rows))
 	if pointers {
 		for i := range maxThreads {

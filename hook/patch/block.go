@@ -806,7 +806,7 @@ func makesThreads(sites []*Site) bool {
 	looked := make(map[*Image]bool)
 	for _, site := range sites {
 		if i := site.Image; i != nil && !looked[i] {
-			if looked[i] = true; i.file.Imports("clone") {
+			if looked[i] = true; i.file.Imports("clone") || i.static() {
 				return true
 			}
 		}

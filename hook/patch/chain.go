@@ -58,7 +58,7 @@ func (s *Session) unwindRows(stubs []*stub) error {
 	if 16*(len(rows)+1) > rowsSize {
 		return fmt.Errorf("process %d: %d unwind rows, there is room for %d", p.PID, len(rows), rowsSize/16)
 	}
-	offset := r.rowsAt()
+	offset := uint64(rowsAt)
 	if r.settings().rows == r.addr+offset && before != nil {
 		offset += rowsSize
 	}

@@ -76,14 +76,26 @@ func (s *Session) mayReplaceReturns() {
 	if s.options.Mode != Exits && s.options.Mode != Filtered {
 		return
 	}
-	if s.noReturns = nil; s.p.ShadowStack() {
-		s.noReturns = errors.New("the processor guards return addresses (shadow stack)")
-	} else {
-		_, s.noReturns = s.findUnwinder()
+	s.noReturns = s.bearsReturns()
+}
+
+// bearsReturns returns why return addresses may not be replaced, nil if they may.
+func (s *Session) bearsReturns() error {
+	if s.p.ShadowStack() {
+		return errors.New("the processor guards return addresses (shadow stack)")
 	}
-	if s.noReturns == nil && limitsMemory(s.p) {
-		s.noReturns = errors.New("it may limit or lock its memory, and they need many addresses")
+	u, err := s.findUnwinder()
+	switch {
+	case err != nil:
+		return err
+	case native.returnStub == nil && limitsMemory(s.p):
+		return errors.New("it may limit or lock its memory, and what keeps them needs many addresses")
+	case !s.options.returns && u.register != 0 && uses(s.p, "backtrace", "_Unwind_Backtrace"):
+		// libgcc looks up under a lock what it was told of: two handlers of signals, or a
+		// handler and an exception, wait for each other.
+		return errors.New("it looks at its own stack, which libgcc does under a lock then")
 	}
+	return nil
 }
 
 // mayReplace tells whether return addresses of a function can be replaced whose exits

@@ -4,14 +4,24 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/proc"
 )
 
 // TestPointerless traces a program one of whose threads has no thread pointer: the
 // program goes on, and the calls of that thread are said to be missing.
 func TestPointerless(t *testing.T) {
-	program := build(t, builds["gcc"][0], "odd.c", append(builds["gcc"][1:], "-fno-stack-protector")...)
+	for _, flag := range []string{"-pthread", "-static"} {
+		testPointerless(t, build(t, builds["gcc"][0], "odd.c", append(slices.Clone(builds["gcc"][1:]), "-fno-stack-protector", flag)...))
+	}
+}
+
+func testPointerless(t *testing.T, program string) {
 	for _, mode := range []Mode{Counts, Entries, Exits, Filtered, Chains} {
 		for _, early := range []bool{false, true} {
 			g := start(t, program)
@@ -71,5 +81,22 @@ func TestFilterLater(t *testing.T) {
 			t.Error(err)
 		}
 		g.say("hello")
+	}
+}
+
+// TestFilterJustNow has a program filter its system calls when it has been found that it
+// does not: no thread is borrowed.
+func TestFilterJustNow(t *testing.T) {
+	g := start(t, build(t, builds["gcc"][0], "odd.c", builds["gcc"][1:]...))
+	g.say("filter")
+	err := held(g.p, func(h *proc.Held) error {
+		_, err := h.SystemCall(unix.SYS_GETPID)
+		return err
+	})
+	if skipForbidden(t, err); !errors.Is(err, proc.ErrFiltered) {
+		t.Errorf("%v, want %v", err, proc.ErrFiltered)
+	}
+	if answer := g.say("hello"); answer != "42" {
+		t.Errorf("it says %q", answer)
 	}
 }

@@ -26,9 +26,9 @@ import (
 //	0x1000     table of threads
 //	0x21000    cache of unwind rows
 //	0x31000    queue of rings that threads may take
-//	0x40000    of each thread its ring and, for filters and for chains by traced callers,
+//	0x40000    unwind rows, twice, for chains
+//	           of each thread its ring and, for filters and for chains by traced callers,
 //	           its open calls
-//	           unwind rows, twice, for chains
 //
 // Nothing of it takes memory until it is used. Where events are recorded the process has
 // only as many rings mapped as it has threads, and some more: see rings.go.
@@ -55,7 +55,7 @@ const (
 	threadSize = 128
 	cacheAt    = tableAt + maxThreads*threadSize
 	queueAt    = cacheAt + 0x10000
-	ringsAt    = 0x40000
+	rowsAt     = 0x40000
 	framesSize = 1 << 20
 	rowsSize   = 1 << 26
 
@@ -175,7 +175,7 @@ func (r *region) ringOffset(i int) uint64 {
 	if !has {
 		return 0
 	}
-	return ringsAt + uint64(k)*r.stride()
+	return r.ringsAt() + uint64(k)*r.stride()
 }
 
 // stride is what each thread has.
@@ -186,14 +186,15 @@ func (r *region) stride() uint64 {
 	return r.ringSize
 }
 
-func (r *region) rowsAt() uint64 { return ringsAt + maxThreads*r.stride() }
-
-func (r *region) size() uint64 {
+// ringsAt is where the first ring is.
+func (r *region) ringsAt() uint64 {
 	if r.chains {
-		return r.rowsAt() + 2*rowsSize
+		return rowsAt + 2*rowsSize
 	}
-	return r.rowsAt()
+	return rowsAt
 }
+
+func (r *region) size() uint64 { return r.ringsAt() + maxThreads*r.stride() }
 
 // newRegion maps a region, which is complete before anything leads to it.
 func (s *Session) newRegion(h *proc.Held) (err error) {
@@ -209,16 +210,13 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	}
 	r.framed, r.chains = s.options.Mode >= Filtered || s.options.Mode == Chains, s.options.Mode == Chains
 	first := maxThreads
-	if native.takesRings && (s.options.Mode >= Entries || s.options.Mode == Counts && limitsMemory(s.p)) {
+	if native.takesRings && (s.options.Mode >= Entries || limitsMemory(s.p)) {
 		if first, err = s.firstRings(r); err != nil {
 			return err
 		}
 	}
 	size := r.size()
-	mapped := ringsAt + uint64(first)*r.stride()
-	if first == maxThreads {
-		mapped = size
-	}
+	mapped := r.ringsAt() + uint64(first)*r.stride()
 	err = h.WithFile(regionName, int64(size), func(fd uint64, f *os.File) error {
 		own, err := unix.Dup(int(f.Fd()))
 		if err != nil {
@@ -246,7 +244,7 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 	if s.options.Follow {
 		r.near = first
 	}
-	r.give(r.addr+ringsAt, first)
+	r.give(r.addr+r.ringsAt(), first)
 	if first == maxThreads {
 		r.giveAll()
 	}
@@ -261,7 +259,7 @@ func (r *region) prepare(o *Options, pid int) {
 	r.filter(o.Filter)
 	set.cache, set.queue = r.addr+cacheAt, r.addr+queueAt
 	set.chainDepth, set.chainShift = uint32(o.ChainDepth), chainShift(o.ChainDepth)
-	set.rows, set.rowCount = r.addr+r.rowsAt(), 1
+	set.rows, set.rowCount = r.addr+rowsAt, 1
 	for i := range maxThreads {
 		t := r.thread(i)
 		t.turn = rand.Uint32()
@@ -290,7 +288,7 @@ func (r *region) filter(f Filter) {
 func (r *region) close() error {
 	err := errors.Join(
 		unix.Munmap(r.memory),
-		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, ringsAt, int64(len(r.memory))-ringsAt),
+		unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, rowsAt, int64(len(r.memory))-rowsAt),
 	)
 	r.memory = nil
 	return errors.Join(err, r.file.Close())

@@ -63,6 +63,12 @@ func (s *Session) firstRings(r *region) (int, error) {
 // limitsMemory tells whether a file of the process calls what limits its memory, or locks
 // all that it has.
 func limitsMemory(p *proc.Process) bool {
+	return uses(p, "mlockall", "setrlimit", "setrlimit64", "prlimit", "prlimit64")
+}
+
+// uses tells whether a file of the process uses a function of that name in another one, or
+// a program that has all its libraries within the first of them.
+func uses(p *proc.Process, names ...string) bool {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return false
@@ -72,16 +78,22 @@ func limitsMemory(p *proc.Process) bool {
 		if err != nil {
 			continue
 		}
-		limits := image.file.Imports("mlockall", "setrlimit", "setrlimit64", "prlimit", "prlimit64")
-		if needed, own := image.file.Needed(); len(needed) == 0 && own == "" { // linked statically
-			_, limits = image.symbol("mlockall")
+		does := image.file.Imports(names...)
+		if image.static() {
+			_, does = image.symbol(names[0])
 		}
 		image.Close()
-		if limits {
+		if does {
 			return true
 		}
 	}
 	return false
+}
+
+// static tells whether the file is a program that has all its libraries within.
+func (i *Image) static() bool {
+	needed, own := i.file.Needed()
+	return len(needed) == 0 && own == ""
 }
 
 // spare is how many rings there are to be for new threads.

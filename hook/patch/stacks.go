@@ -29,7 +29,7 @@ func (s *Session) noteStacks(h *proc.Held) {
 		if err != nil {
 			continue
 		}
-		if place := s.region.placeOf(uint32(t.OwnID)); place != nil {
+		if place := s.region.placeOf(uint32(t.OwnID)); place != nil && s.region.takeFor(place) {
 			place.id, place.pid = uint32(t.OwnID), uint32(s.ownPID)
 			place.stack(maps, sp)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -188,11 +187,7 @@ func (s *Session) mayLead(undescribed []Undescribed) error {
 	if !traced(undescribed) {
 		return nil
 	}
-	if s.p.ShadowStack() {
-		return errors.New("the processor guards return addresses (shadow stack)")
-	}
-	_, err := s.findUnwinder()
-	return err
+	return s.bearsReturns()
 }
 
 func traced(undescribed []Undescribed) bool {
