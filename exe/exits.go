@@ -301,6 +301,9 @@ func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
 		if err != nil || i.Len > len(bytes) {
 			return nil, fmt.Errorf("instruction at %#x: % x", addr, bytes[:min(len(bytes), 8)])
 		}
+		if at := relativeVEX(bytes[:i.Len]); at > 0 && i.PCRel == 0 {
+			i.PCRel, i.PCRelOff = 4, at
+		}
 		code = append(code, instruction{i, addr})
 		addr, bytes = addr+uint64(i.Len), bytes[i.Len:]
 	}
@@ -308,6 +311,32 @@ func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
 		x.all = code[:0]
 	}
 	return code, nil
+}
+
+// relativeVEX returns where in an instruction with a VEX or EVEX prefix there are 4 bytes
+// which are relative to its end, or 0: x86asm does not tell.
+func relativeVEX(code []byte) int {
+	at := 0
+	for at < len(code) && (code[at] == 0x64 || code[at] == 0x65 || code[at] == 0x67) { // fs, gs, 32 bits
+		at++
+	}
+	if at == len(code) {
+		return 0
+	}
+	switch code[at] { // to the byte that says what the operands are
+	case 0xc5:
+		at += 3
+	case 0xc4:
+		at += 4
+	case 0x62:
+		at += 5
+	default:
+		return 0
+	}
+	if at+5 > len(code) || code[at]&0xc7 != 5 {
+		return 0
+	}
+	return at + 1
 }
 
 func (b *body) has(addr uint64) bool {

@@ -2,7 +2,9 @@ package exe
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +29,11 @@ int main(int argc, char **argv) { return saves(argc, 3) == 5; }
 
 // exitFinder returns that of a program by gcc, with its functions.
 func exitFinder(t testing.TB, flags ...string) (*ExitFinder, string) {
+	t.Helper()
+	return exitFinderOf(t, exitsSource, flags...)
+}
+
+func exitFinderOf(t testing.TB, exitsSource string, flags ...string) (*ExitFinder, string) {
 	t.Helper()
 	dir := t.TempDir()
 	source, name := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
@@ -53,6 +60,63 @@ func exitFinder(t testing.TB, flags ...string) (*ExitFinder, string) {
 		t.Fatal(err)
 	}
 	return x, name
+}
+
+const vectorSource = `#include <immintrin.h>
+#include <stdint.h>
+float f[64], g[64]; double d[64]; int32_t n[64];
+__attribute__((noinline)) __m128 constant(void) { return (__m128){1, 2, 3, 4}; }
+__attribute__((noinline)) __m256d wide(void) { return (__m256d){1, 2, 3, 4}; }
+__attribute__((noinline)) double mixed(double x, int i) { return x * 2.5 + d[i] - (double)n[i] / 3; }
+__attribute__((noinline)) void loops(float *p, int c) {
+	for (int i = 0; i < c; i++) { p[i] = f[i] * g[i] + 1.5f; d[i] = n[i] > 3 ? p[i] : 0.25; n[i] ^= (i << 3) + 0x12345678; }
+}
+__attribute__((noinline)) __m128i blend(__m128i a) { return _mm_blendv_epi8(a, _mm_set1_epi8(3), _mm_set_epi32(1, 2, 3, 4)); }
+__attribute__((noinline)) __m128i extract(__m256i a) { return _mm256_extractf128_si256(_mm256_permute2f128_si256(a, _mm256_set1_epi32(n[0]), 0x21), 1); }
+int main(int argc, char **argv) { loops(f, argc); return mixed(1, 2) == wide()[1] + constant()[0]; }
+`
+
+// TestVectorInstructions compares where instructions with a VEX or EVEX prefix begin, and what
+// they refer to relative to their end, with what objdump shows.
+func TestVectorInstructions(t *testing.T) {
+	for _, flags := range []string{"-O1 -mavx", "-O3 -mavx2 -mfma", "-O3 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512"} {
+		x, name := exitFinderOf(t, vectorSource, strings.Fields(flags)...)
+		out, err := exec.Command("objdump", "-dw", "--no-show-raw-insn", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative := 0
+		for _, function := range []string{"constant", "wide", "mixed", "loops", "blend", "extract"} {
+			f := x.names[slices.IndexFunc(x.names, func(f Function) bool { return f.Name == function })]
+			code, err := x.decode([2]uint64{f.Addr, f.Addr + f.Size})
+			if err != nil {
+				t.Errorf("%s: %s: %v", flags, function, err) // its exits are not sites then
+				continue
+			}
+			for _, i := range code {
+				_, line, ok := strings.Cut(string(out), fmt.Sprintf(" %x:\t", i.addr))
+				line, _, _ = strings.Cut(line, "\n")
+				if !ok {
+					t.Fatalf("%s: %s: no instruction begins at %#x", flags, function, i.addr)
+				}
+				_, shown, refers := strings.Cut(line, "(%rip)")
+				if refers != (i.PCRel != 0 && !strings.HasPrefix(line, "j") && !strings.HasPrefix(line, "call")) {
+					t.Errorf("%s: %s: %#x: %s: %d relative bytes", flags, function, i.addr, line, i.PCRel)
+				}
+				if !refers || i.PCRel != 4 {
+					continue
+				}
+				relative++
+				d := int32(binary.LittleEndian.Uint32(x.code.at(i.addr)[i.PCRelOff:]))
+				if to := fmt.Sprintf("%x", i.end()+uint64(int64(d))); !strings.Contains(shown, "# "+to+" ") {
+					t.Errorf("%s: %s: %#x: %s: refers to %s", flags, function, i.addr, line, to)
+				}
+			}
+		}
+		if relative < 5 {
+			t.Errorf("%s: %d relative addresses", flags, relative)
+		}
+	}
 }
 
 // checkExits tells what cannot be of the exits of a function.
