@@ -177,13 +177,6 @@ func formatOf(p exe.Parameter) (patch.ArgumentKind, trace.Argument) {
 // f.isra.0 and so on have fewer parameters than the source says.
 var changed = regexp.MustCompile(`\.(constprop|isra|part|cold|llvm)\b`)
 
-// describeArguments finds out the arguments of a site.
-func (l *libraries) describeArguments(site *patch.Site) {
-	if names, chosen := l.selection.describe(l.p, site, l.stderr); chosen {
-		l.described[site] = names
-	}
-}
-
 // describe gives a site the arguments that are to be recorded, and returns what they
 // are called, and whether there are to be any. What is not known of them it says.
 func (s *selection) describe(p *proc.Process, site *patch.Site, stderr io.Writer) (names []trace.Argument, chosen bool) {

@@ -16,8 +16,8 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"footfall/demangle"
+	"footfall/hook/ftrace"
 	"footfall/hook/patch"
-	"footfall/hook/uprobe"
 	"footfall/output"
 	"footfall/proc"
 	"footfall/profile"
@@ -62,7 +62,7 @@ func (o *CallersOptions) Check() error {
 }
 
 // Callers counts the callers of a function of a process, or of the kernel.
-func Callers(o *CallersOptions, target, function string) (err error) {
+func Callers(o *CallersOptions, target, function string) error {
 	if err := o.Check(); err != nil {
 		return output.UsageError(err)
 	}
@@ -77,133 +77,109 @@ func Callers(o *CallersOptions, target, function string) (err error) {
 	if ok, err := o.countedTables(p, function); ok || err != nil {
 		return err
 	}
-	sites, libraries, err := (&Options{Functions: []string{function}}).sites(p, nil, awaitAll, io.Discard)
-	if none := (*noSites)(nil); errors.As(err, &none) {
+	s, err := newSelection([]string{function}, nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	t := newProgram(p, s, ways{Sites, Uprobes}, o.settings(), io.Discard)
+	t.followsChains = true
+	chosen, none := t.find(awaitAll)
+	t.stderr = o.Stderr
+	if without := (*noSites)(nil); errors.As(none, &without) {
 		if ok, err := o.countedCalls(p, function); ok || err != nil {
+			t.images.Close()
 			return err
 		}
-		return o.countProbes(p, function, none)
+	} else if none != nil {
+		t.images.Close()
+		return none
 	}
-	if err != nil {
-		return err
-	}
-	defer libraries.Close()
+	return o.count(t, chosen, none, function)
+}
+
+// settings are those of chains.
+func (o *CallersOptions) settings() *settings {
+	return &settings{mode: Chains, follow: true, buffer: o.Buffer, chainDepth: o.Depth}
+}
+
+// count counts the callers of the functions that were chosen in a program, until something ends it.
+func (o *CallersOptions) count(t *program, chosen choice, none error, function string) (err error) {
 	ctx, cancel := untilSignal()
 	defer cancel()
-	stderr := o.Stderr
-	libraries.followsChains, libraries.stderr = true, stderr
-	options := patch.Options{
-		Mode: patch.Chains, ChainDepth: o.Depth, RingSize: o.Buffer << 20, Follow: true, Notices: true, Undescribed: libraries.undescribed(libraries.All(), stderr),
-	}
-	if images := libraries.All(); len(sites) == 0 && len(images) > 0 {
-		options.Anchor = images[0].Start
-	}
-	session, err := patch.Open(p, sites, options)
-	if err != nil {
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.open(chosen, none, false); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	if len(sites) == 0 {
+	c := o.newCallers(function)
+	c.p, c.program, c.images = t.p, t, t.images.Present
+	if list := slices.Concat(chosen.sites, chosen.probes); len(list) > 0 {
+		c.function = list[0].Name()
+	}
+	if t.sites != nil {
+		c.notices, c.unloaded = t.sites.session.Notices(), newUnloaded(t.sites)
+		t.gone = c.forget
+	}
+	c.sayFunctions(t, chosen, function, o.Stderr)
+	if why := o.wait(ctx, c, t.maintain, c.read); why != nil {
+		fmt.Fprintf(o.Stderr, "footfall: process %d: %v\n", t.p.PID, why)
+	}
+	if err := errors.Join(t.stop(), c.finish(c.read)); err != nil {
+		return err
+	}
+	recorded, others := t.children()
+	sayChildren(recorded, others, o.Stderr)
+	c.sayLost(t.lost(), o.Stderr)
+	return o.write(c)
+}
+
+// sayFunctions says whose callers are counted.
+func (c *callers) sayFunctions(t *program, chosen choice, function string, stderr io.Writer) {
+	if chosen.size() == 0 {
 		fmt.Fprintf(stderr, "footfall: no function fits %q yet: waiting for a library that has it\n", function)
 	}
 	many := 0
-	for _, site := range sites {
-		if why, skipped := session.Skipped[site]; skipped {
-			fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", site.Name(), why)
+	if t.probes != nil {
+		many = len(chosen.probes)
+	}
+	for _, f := range chosen.sites {
+		if why, skipped := t.sites.session.Skipped[f.Site]; skipped {
+			fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", f.Name(), why)
 		} else {
 			many++
 		}
 	}
-	c := newCallers(p, function, sites, libraries.Present, o)
-	late := newLate(libraries)
-	libraries.roomless = func(fresh []*patch.Image) (int, error) {
-		return late.watchLate(fresh, libraries, func() (uprobe.Options, error) {
-			c.rows = newChainRows(libraries.All())
-			return o.probeOptions(c.rows), nil
-		}, stderr)
-	}
-	defer func() {
-		if late.session != nil {
-			err = errors.Join(err, late.session.Close())
-		}
-	}()
-	c.notices, c.unloaded = session.Notices(), newUnloaded(session)
-	libraries.gone = c.forget
 	c.sayMany(many, function, stderr)
-	sayLeading(session, stderr)
-	read := func() error {
-		chains, way := c.unloaded.all(libraries.Present())
+	if t.sites != nil {
+		sayLeading(t.sites.session, stderr)
+	}
+}
+
+// newCallers returns chains, none yet, of callers of a function.
+func (o *CallersOptions) newCallers(function string) *callers {
+	return &callers{function: function, images: func() []*patch.Image { return nil }, top: o.Top, depth: o.Depth, places: make(map[uint64][]place), begin: time.Now()}
+}
+
+// read takes the chains that have been counted so far.
+func (c *callers) read() error {
+	c.chains, c.way = nil, ""
+	t := c.program
+	if t.sites != nil {
+		chains, way := c.unloaded.all(t.images.Present())
 		c.chains, c.way = chains, wayOf(way)
-		if err := c.addLate(late.session); err != nil {
+	}
+	if t.probes != nil {
+		chains, err := t.probes.Chains()
+		if err != nil {
 			return err
 		}
-		if c.way == "" && o.Depth > 1 && len(c.chains) > 0 {
-			c.way = "where nothing describes the callers: compile with -fno-omit-frame-pointer"
-		}
-		return nil
+		c.chains = append(c.chains, chains...)
+		sortChains(c.chains)
+		c.way = cmp.Or(c.way, wayOf(t.rows.way(c.chains)))
 	}
-	update := func() error {
-		if err := session.Recycle(); err != nil {
-			return err
-		}
-		libraries.update(session, stderr)
-		return nil
+	if c.way == "" && t.sites != nil && c.depth > 1 && len(c.chains) > 0 {
+		c.way = "where nothing describes the callers: compile with -fno-omit-frame-pointer"
 	}
-	if why := o.wait(ctx, c, o.Stdout, update, read); why != nil {
-		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
-	}
-	if err := session.SwitchOff(); err != nil {
-		return err
-	}
-	if late.session != nil {
-		if err := late.session.Detach(); err != nil {
-			return err
-		}
-		late.sharing.sayNarrow(late.session, stderr)
-	}
-	libraries.sayUnanswered(session)
-	followed, others := childrenOf(session)
-	sayChildren(followed, others, stderr)
-	if err := c.finish(read); err != nil {
-		return err
-	}
-	lost, threads := session.Lost()
-	if late.session != nil {
-		more, _, _ := late.session.Lost()
-		lost += more
-	}
-	c.sayLost(lost, stderr)
-	if threads > 0 {
-		fmt.Fprintf(stderr, "footfall: %d calls are missing: more than 1024 threads at once\n", threads)
-	}
-	if calls := session.Pointerless(); calls > 0 {
-		fmt.Fprintf(stderr, "footfall: %d calls are missing, of threads that have no thread pointer\n", calls)
-	}
-	return o.write(c, o.Stdout)
-}
-
-// newCallers returns chains, none yet, of callers of the sites.
-func newCallers(p *proc.Process, pattern string, sites []*patch.Site, images func() []*patch.Image, o *CallersOptions) *callers {
-	if len(sites) > 0 {
-		pattern = sites[0].Name()
-	}
-	return &callers{p: p, function: pattern, images: images, top: o.Top, depth: o.Depth, places: make(map[uint64][]place), begin: time.Now()}
-}
-
-// addLate adds the chains that uprobes besides have counted, nil if there are none.
-func (c *callers) addLate(session *uprobe.Session) error {
-	if session == nil {
-		return nil
-	}
-	chains, err := session.Chains()
-	for _, chain := range chains {
-		c.chains = append(c.chains, patch.Chain(chain))
-	}
-	slices.SortStableFunc(c.chains, func(a, b patch.Chain) int { return cmp.Compare(b.Count, a.Count) })
-	if len(chains) > 0 {
-		c.way = cmp.Or(c.way, wayOf(c.rows.way(c.chains)))
-	}
-	return err
+	return nil
 }
 
 // start begins to measure the time.
@@ -247,9 +223,15 @@ func (c *callers) sayMany(functions int, pattern string, stderr io.Writer) {
 }
 
 // sayLost says how many calls found no room, and whether there were none.
-func (c *callers) sayLost(lost uint64, stderr io.Writer) {
-	if lost > 0 {
-		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", lost)
+func (c *callers) sayLost(lost losses, stderr io.Writer) {
+	if n := lost[dropped]; n > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing: the table of chains was full; use a larger --buffer or a smaller --depth\n", n)
+	}
+	if n := lost[placeless]; n > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing: more than 1024 threads at once\n", n)
+	}
+	if n := lost[pointerless]; n > 0 {
+		fmt.Fprintf(stderr, "footfall: %d calls are missing, of threads that have no thread pointer\n", n)
 	}
 	if len(c.chains) == 0 {
 		fmt.Fprintf(stderr, "footfall: %s was not called%s\n", c.function, whySilent(c.p))
@@ -265,7 +247,7 @@ func (c *callers) finish(read func() error) error {
 // wait waits until the counting is to end, and calls update often; with --watch
 // it shows every second what is read. Its result says why it ended if nobody
 // asked for it.
-func (o *CallersOptions) wait(ctx context.Context, c *callers, stdout io.Writer, update, read func() error) error {
+func (o *CallersOptions) wait(ctx context.Context, c *callers, update, read func() error) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	if o.Duration > 0 {
@@ -279,7 +261,7 @@ func (o *CallersOptions) wait(ctx context.Context, c *callers, stdout io.Writer,
 			return nil
 		case <-second.C:
 			if o.Watch {
-				if err := c.show(stdout, read); err != nil {
+				if err := c.show(o.Stdout, read); err != nil {
 					return err
 				}
 			}
@@ -312,15 +294,15 @@ func (c *callers) show(stdout io.Writer, read func() error) error {
 	return c.printText(stdout)
 }
 
-func (o *CallersOptions) write(c *callers, stdout io.Writer) error {
+func (o *CallersOptions) write(c *callers) error {
 	var failed []error
 	for _, text := range o.Outputs {
 		format, name, _ := strings.Cut(text, "=")
 		if name == "" || name == "-" {
 			if o.Watch && format == "text" {
-				failed = append(failed, output.Control(stdout, clearScreen)) // in place of the last one
+				failed = append(failed, output.Control(o.Stdout, clearScreen)) // in place of the last one
 			}
-			failed = append(failed, callerOutputs[format](c, stdout))
+			failed = append(failed, callerOutputs[format](c, o.Stdout))
 			continue
 		}
 		failed = append(failed, output.Write(name, func(w io.Writer) error { return callerOutputs[format](c, w) }))
@@ -334,14 +316,15 @@ type callers struct {
 	function string
 	way      string // how callers were found
 	images   func() []*patch.Image
-	chains   []patch.Chain
+	chains   []Chain
 	places   map[uint64][]place
 	top      int
 	begin    time.Time
 	duration time.Duration
 	notices  <-chan struct{} // of libraries: a thread waits for an update
 	unloaded *unloaded       // nil: those are not told apart
-	rows     *chainRows      // nil: chains were not followed by these
+	program  *program        // nil: the kernel, or one that counts by itself
+	symbols  ftrace.Symbols  // of the kernel
 	depth    int             // of chains, at most
 }
 
@@ -369,6 +352,9 @@ func (c *callers) at(address uint64) []place {
 		return c.places[key]
 	}
 	places := []place{{Function: fmt.Sprintf("%#x", address), Address: address}}
+	if symbol := c.symbols.At(address - 1); symbol != nil {
+		places[0].Function, places[0].Image = symbol.Name, symbol.Module
+	}
 	for _, image := range images() {
 		if !image.Contains(address - 1) {
 			continue

@@ -27,8 +27,8 @@ func (o *CallersOptions) countedTables(p *proc.Process, function string) (ok boo
 	defer modules.Close()
 	lost := uint64(0)
 	var names []string
-	read := func() ([]patch.Chain, error) {
-		var chains []patch.Chain
+	read := func() ([]Chain, error) {
+		var chains []Chain
 		names, lost = names[:0], 0
 		for _, i := range modules.All() {
 			tables, err := i.CallersTables(p)
@@ -38,7 +38,9 @@ func (o *CallersOptions) countedTables(p *proc.Process, function string) (ok boo
 			for _, t := range tables {
 				if pattern.Fits(t.Function, i.Path, "") {
 					names, lost = append(names, t.Function), lost+t.Lost
-					chains = append(chains, t.Chains...)
+					for _, c := range t.Chains {
+						chains = append(chains, Chain(c))
+					}
 				}
 			}
 		}
@@ -47,13 +49,14 @@ func (o *CallersOptions) countedTables(p *proc.Process, function string) (ok boo
 	if _, err := read(); err != nil || len(names) == 0 {
 		return err != nil, err
 	}
-	c := &callers{p: p, function: names[0], way: "counted by FOOTFALL_CALLERS", images: modules.All, top: o.Top, places: make(map[uint64][]place)}
+	c := o.newCallers(names[0])
+	c.p, c.way, c.images = p, "counted by FOOTFALL_CALLERS", modules.All
 	c.sayMany(len(names), function, o.Stderr)
 	if err := o.difference(c, read); err != nil {
 		return true, err
 	}
-	c.sayLost(lost, o.Stderr)
-	return true, o.write(c, o.Stdout)
+	c.sayLost(losses{dropped: lost}, o.Stderr)
+	return true, o.write(c)
 }
 
 // countedCalls shows the calls of the functions that fit which the program, compiled
@@ -72,7 +75,8 @@ func (o *CallersOptions) countedCalls(p *proc.Process, function string) (ok bool
 		return err != nil, err
 	}
 	stderr := o.Stderr
-	c := &callers{p: p, function: r.names[0], way: "counted by the program", images: func() []*patch.Image { return nil }, top: o.Top, places: r.places}
+	c := o.newCallers(r.names[0])
+	c.p, c.way, c.places = p, "counted by the program", r.places
 	c.sayMany(len(r.names), function, stderr)
 	if o.DepthGiven && o.Depth > 1 {
 		fmt.Fprintln(stderr, "footfall: the program counts who calls whom, not whole chains: there is one caller each")
@@ -80,15 +84,15 @@ func (o *CallersOptions) countedCalls(p *proc.Process, function string) (ok bool
 	if err := o.difference(c, r.read); err != nil {
 		return true, err
 	}
-	c.sayLost(0, stderr)
-	return true, o.write(c, o.Stdout)
+	c.sayLost(losses{}, stderr)
+	return true, o.write(c)
 }
 
 // difference fills c with what read gives: all, or with --duration or --watch what
 // is counted from now on.
-func (o *CallersOptions) difference(c *callers, read func() ([]patch.Chain, error)) error {
+func (o *CallersOptions) difference(c *callers, read func() ([]Chain, error)) error {
 	before := make(map[string]uint64)
-	key := func(chain patch.Chain) string { return fmt.Sprint(chain.Addresses) }
+	key := func(chain Chain) string { return fmt.Sprint(chain.Addresses) }
 	update := func() error {
 		all, err := read()
 		if err != nil {
@@ -110,7 +114,7 @@ func (o *CallersOptions) difference(c *callers, read func() ([]patch.Chain, erro
 	c.start()
 	ctx, cancel := untilSignal()
 	defer cancel()
-	if why := o.wait(ctx, c, o.Stdout, func() error { return nil }, update); why != nil {
+	if why := o.wait(ctx, c, func() error { return nil }, update); why != nil {
 		fmt.Fprintf(o.Stderr, "footfall: process %d: %v\n", c.p.PID, why)
 		return nil // what was read last
 	}
@@ -118,24 +122,24 @@ func (o *CallersOptions) difference(c *callers, read func() ([]patch.Chain, erro
 }
 
 // sumChains adds equal chains up, less what was before, the most frequent first.
-func sumChains(all []patch.Chain, key func(patch.Chain) string, before map[string]uint64) []patch.Chain {
+func sumChains(all []Chain, key func(Chain) string, before map[string]uint64) []Chain {
 	at := make(map[string]int)
-	var sums []patch.Chain
+	var sums []Chain
 	for _, chain := range all {
 		k := key(chain)
 		i, ok := at[k]
 		if !ok {
 			i = len(sums)
 			at[k] = i
-			sums = append(sums, patch.Chain{Addresses: chain.Addresses})
+			sums = append(sums, Chain{Addresses: chain.Addresses})
 		}
 		sums[i].Count += chain.Count
 	}
 	for k, i := range at {
 		sums[i].Count -= min(sums[i].Count, before[k])
 	}
-	sums = slices.DeleteFunc(sums, func(c patch.Chain) bool { return c.Count == 0 })
-	patch.SortChains(sums)
+	sums = slices.DeleteFunc(sums, func(c Chain) bool { return c.Count == 0 })
+	sortChains(sums)
 	return sums
 }
 
@@ -150,7 +154,7 @@ type arcReader struct {
 	keys    map[string]uint64
 }
 
-func (r *arcReader) read() ([]patch.Chain, error) {
+func (r *arcReader) read() ([]Chain, error) {
 	f, err := r.p.OpenInRoot(r.file)
 	if err != nil {
 		return nil, err
@@ -168,7 +172,7 @@ func (r *arcReader) read() ([]patch.Chain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.file, err)
 	}
-	var chains []patch.Chain
+	var chains []Chain
 	for _, s := range prof.Sample {
 		if len(s.Location) == 0 || len(s.Location[0].Line) == 0 {
 			continue
@@ -184,7 +188,7 @@ func (r *arcReader) read() ([]patch.Chain, error) {
 		if !slices.Contains(r.names, called.Name) {
 			r.names = append(r.names, called.Name)
 		}
-		chain := patch.Chain{Count: uint64(max(s.Value[0], 0))}
+		chain := Chain{Count: uint64(max(s.Value[0], 0))}
 		if len(s.Location) > 1 {
 			var at []place
 			for _, l := range s.Location[1].Line {

@@ -8,7 +8,6 @@ import (
 
 	"footfall/exe"
 	"footfall/hook/patch"
-	"footfall/hook/uprobe"
 )
 
 // chainRows are what chains are followed by where the kernel does it: .eh_frame and, in code
@@ -64,7 +63,7 @@ func (r *chainRows) at(addr uint64) *exe.UnwindRow {
 }
 
 // way tells how callers were found.
-func (r *chainRows) way(chains []patch.Chain) (w patch.ChainWay) {
+func (r *chainRows) way(chains []Chain) (w patch.ChainWay) {
 	for _, chain := range chains {
 		for i := range len(chain.Addresses) - 1 {
 			if row := r.at(chain.Addresses[i] - 1); row != nil && r.pointers[row.Addr] {
@@ -83,7 +82,7 @@ var began = []string{"_start", "clone", "__clone", "__clone3", "clone3", "runtim
 // endOf says why a chain ends before it has as many callers as were wanted; "" if it does
 // not, or where a thread began.
 func (c *callers) endOf(addresses []uint64) string {
-	if c.rows == nil || len(addresses) == 0 || len(addresses) >= c.depth {
+	if c.program == nil || c.program.rows == nil || len(addresses) == 0 || len(addresses) >= c.depth {
 		return ""
 	}
 	last := addresses[len(addresses)-1] - 1
@@ -96,13 +95,13 @@ func (c *callers) endOf(addresses []uint64) string {
 	if f, _ := c.images()[at].Function(last); f != nil {
 		name = f.Name
 	}
-	row := c.rows.at(last)
+	row := c.program.rows.at(last)
 	switch {
 	case slices.Contains(began, strings.TrimSuffix(name, ".abi0")):
 		return ""
 	case row == nil || row.Missing:
 		return "no .eh_frame describes " + name
-	case row.Known && c.rows.pointers[row.Addr]:
+	case row.Known && c.program.rows.pointers[row.Addr]:
 		return "the frame pointer leads nowhere"
 	case row.Known:
 		return "the stack cannot be read there, or has no return address"
@@ -110,9 +109,4 @@ func (c *callers) endOf(addresses []uint64) string {
 		return ""
 	}
 	return "the .eh_frame of " + name + " says that nothing called it, or has rules that are not followed"
-}
-
-// probeOptions are those of chains.
-func (o *CallersOptions) probeOptions(rows *chainRows) uprobe.Options {
-	return uprobe.Options{Mode: uprobe.Chains, Children: true, ChainDepth: o.Depth, BufferSize: min(o.Buffer<<22, 1<<30), Rows: rows.rows}
 }

@@ -13,9 +13,9 @@ import (
 
 // An unloaded is what is known of libraries that have been unloaded.
 type unloaded struct {
-	session *patch.Session
+	sites   *sites
 	taken   map[string]uint64 // how much of the chains with these addresses
-	chains  map[string]*patch.Chain
+	chains  map[string]*Chain
 	numbers map[codeIn]uint64
 	code    map[uint64]codeIn // by number
 	way     patch.ChainWay
@@ -30,9 +30,9 @@ type codeIn struct {
 // firstNumber is no address of a program.
 const firstNumber = 1 << 63
 
-func newUnloaded(session *patch.Session) *unloaded {
+func newUnloaded(s *sites) *unloaded {
 	return &unloaded{
-		session: session, taken: make(map[string]uint64), chains: make(map[string]*patch.Chain),
+		sites: s, taken: make(map[string]uint64), chains: make(map[string]*Chain),
 		numbers: make(map[codeIn]uint64), code: make(map[uint64]codeIn),
 	}
 }
@@ -40,7 +40,7 @@ func newUnloaded(session *patch.Session) *unloaded {
 // take takes the chains through images that have been unloaded. It must be called before
 // others can be in their place.
 func (u *unloaded) take(gone []*patch.Image) {
-	for _, chain := range u.session.Chains() {
+	for _, chain := range u.sites.chains() {
 		numbered := chain.Addresses
 		for i, address := range chain.Addresses {
 			for _, image := range gone {
@@ -53,7 +53,7 @@ func (u *unloaded) take(gone []*patch.Image) {
 			}
 		}
 		if &numbered[0] != &chain.Addresses[0] {
-			u.way = bothWays(u.way, u.session.ChainWay([]patch.Chain{chain}))
+			u.way = bothWays(u.way, u.sites.chainWay([]Chain{chain}))
 			u.add(numbered, u.rest(chain))
 		}
 	}
@@ -71,13 +71,13 @@ func (u *unloaded) number(in codeIn) uint64 {
 func (u *unloaded) add(addresses []uint64, count uint64) {
 	key := fmt.Sprint(addresses)
 	if u.chains[key] == nil {
-		u.chains[key] = &patch.Chain{Addresses: addresses}
+		u.chains[key] = &Chain{Addresses: addresses}
 	}
 	u.chains[key].Count += count
 }
 
 // rest takes what has been counted of a chain since it was taken the last time.
-func (u *unloaded) rest(chain patch.Chain) uint64 {
+func (u *unloaded) rest(chain Chain) uint64 {
 	key := fmt.Sprint(chain.Addresses)
 	n := chain.Count - u.taken[key]
 	u.taken[key] = chain.Count
@@ -86,13 +86,13 @@ func (u *unloaded) rest(chain patch.Chain) uint64 {
 
 // all returns the chains that are counted now and those that were taken, added up where
 // a library has been loaded to the same place again; and how callers were found.
-func (u *unloaded) all(present []*patch.Image) ([]patch.Chain, patch.ChainWay) {
-	now := u.session.Chains()
-	way := bothWays(u.way, u.session.ChainWay(now))
+func (u *unloaded) all(present []*patch.Image) ([]Chain, patch.ChainWay) {
+	now := u.sites.chains()
+	way := bothWays(u.way, u.sites.chainWay(now))
 	if len(u.chains) == 0 {
 		return now, way
 	}
-	sums := &unloaded{chains: make(map[string]*patch.Chain)}
+	sums := &unloaded{chains: make(map[string]*Chain)}
 	for _, chain := range u.chains {
 		sums.add(chain.Addresses, chain.Count)
 	}
@@ -110,11 +110,11 @@ func (u *unloaded) all(present []*patch.Image) ([]patch.Chain, patch.ChainWay) {
 		}
 		sums.add(addresses, chain.Count)
 	}
-	var chains []patch.Chain
+	var chains []Chain
 	for _, chain := range sums.chains {
 		chains = append(chains, *chain)
 	}
-	patch.SortChains(chains)
+	sortChains(chains)
 	return chains, way
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/hook/patch"
 	"footfall/proc"
 	"footfall/trace"
 )
@@ -20,16 +19,17 @@ import (
 // programs in them.
 type follows struct {
 	f      *proc.Follower
-	owners map[int]*traced // by process: whose functions are in it
-	execs  map[int]int     // by process: programs that it has become
-	ended  bool            // the process that was first has
+	ways   ways
+	owners map[int]*program // by process: whose functions are in it
+	execs  map[int]int      // by process: programs that it has become
+	ended  bool             // the process that was first has
 
 	traced, untraced, failed map[string]int // programs by name, and how often
 	said                     map[string]bool
 }
 
 // traceFollowing is footfall trace --follow-exec.
-func (o *Options) traceFollowing(options patch.Options) (err error) {
+func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
 	var p *proc.Process
 	var child *exec.Cmd
 	var f *proc.Follower
@@ -51,10 +51,11 @@ func (o *Options) traceFollowing(options patch.Options) (err error) {
 		header.PID, header.Program = p.PID, p.Name
 	}
 	defer f.Close()
-	r := o.newRecorder(header, options)
+	r := o.newRecorder(header, set)
+	r.time.measure()
 	r.p = p
 	r.follows = &follows{
-		f: f, owners: make(map[int]*traced), execs: make(map[int]int),
+		f: f, ways: ways, owners: make(map[int]*program), execs: make(map[int]int),
 		traced: make(map[string]int), untraced: make(map[string]int), failed: make(map[string]int), said: make(map[string]bool),
 	}
 	err = r.record(func() error {
@@ -68,35 +69,45 @@ func (o *Options) traceFollowing(options patch.Options) (err error) {
 		fmt.Fprintf(r.stderr, "footfall: process %d (%s): no functions that fit and can be traced; programs that it becomes or starts are\n", p.PID, p.Name)
 		return nil
 	}, func() error { return nil })
-	f.Close()
 	if child == nil {
 		return err
 	}
 	return endOf(child, err)
 }
 
-// adopt traces the program of a process, if there is something to trace.
+// adopt records the program of a process, if there is something to record. Uprobes are besides
+// for programs that have functions with room, unless only they are permitted: most programs of
+// a build are of no interest.
 func (r *recorder) adopt(p *proc.Process) error {
 	w := r.follows
+	s, err := r.o.selection()
+	if err != nil {
+		return err
+	}
 	// What does not fit in one program may be for another one.
-	sites, libraries, err := r.o.sites(p, nil, awaitNamed, io.Discard)
-	if none := (*noSites)(nil); errors.As(err, &none) {
+	t := r.newProgram(p, s, w.ways, io.Discard)
+	c, none := t.find(awaitNamed)
+	if without := (*noSites)(nil); errors.As(none, &without) && (w.ways.has(Sites) || len(c.probes) == 0) {
 		w.untraced[p.Name]++
+		t.images.Close()
 		return errNothing
+	} else if none != nil && without == nil {
+		t.images.Close()
+		return none
 	}
-	if err != nil {
+	t.stderr, t.paused = r.stderr, r.paused
+	if err := t.open(c, none, false); err != nil {
+		t.images.Close()
 		return err
 	}
-	libraries.stderr, libraries.paused = r.stderr, r.paused
-	t, err := r.open(p, sites, libraries)
-	if err != nil {
-		return err
+	if t.at.exec = w.execs[p.PID]; t.at.exec > 0 || p.PID != r.header.PID {
+		t.at.program = p.Name
 	}
-	if t.exec = w.execs[p.PID]; t.exec > 0 || p.PID != r.header.PID {
-		t.program = p.Name
+	t.at.live = 1
+	if t.sites != nil {
+		t.sites.session.Notices()
 	}
-	t.live = 1
-	t.session.Notices()
+	r.programs = append(r.programs, t)
 	w.owners[p.PID] = t
 	w.traced[p.Name]++
 	return nil
@@ -114,7 +125,7 @@ func (r *recorder) follow() {
 			w.execs[e.PID] = w.execs[e.Parent]
 			if t := w.owners[e.Parent]; t != nil {
 				w.owners[e.PID] = t
-				t.live++
+				t.at.live++
 			}
 		case proc.Replaced:
 			w.execs[e.PID]++
@@ -133,8 +144,8 @@ func (r *recorder) follow() {
 // lookAtNotices traces libraries that have been loaded, where a thread waits for that.
 func (r *recorder) lookAtNotices() {
 	for _, t := range r.programs {
-		if _, waits := t.session.Noticed(); waits {
-			_ = r.lookAt(t) // look says it again
+		if t.noticed() {
+			_ = t.look() // look says it again
 		}
 	}
 }
@@ -153,7 +164,7 @@ func (r *recorder) began(e *proc.FollowEvent) {
 	}
 	if err == nil {
 		if w.traced[e.Name] == 1 {
-			r.begin(w.owners[e.PID])
+			w.owners[e.PID].say()
 		}
 		return
 	}
@@ -177,24 +188,18 @@ func (r *recorder) leave(pid int) {
 	if t == nil {
 		return
 	}
-	if t.live--; t.live > 0 {
+	if t.at.live--; t.at.live > 0 {
 		return
 	}
-	r.readOf(t)
-	if r.o.Count {
-		r.addCounts(t)
-	}
-	r.addLost(t)
-	r.addChildren(t)
-	if err := errors.Join(t.session.CloseEnded(), t.closeLate()); err != nil {
+	_, err := r.readOf(t)
+	r.finish(t)
+	if err := errors.Join(err, t.closeEnded()); err != nil {
 		fmt.Fprintf(r.stderr, "footfall: process %d (%s): %v\n", t.p.PID, t.p.Name, err)
 	}
-	t.libraries.sayUnanswered(t.session)
-	t.libraries.Close()
 	if t.p != r.p {
 		t.p.Close()
 	}
-	r.programs = slices.DeleteFunc(r.programs, func(other *traced) bool { return other == t })
+	r.programs = slices.DeleteFunc(r.programs, func(other *program) bool { return other == t })
 }
 
 // check tells whether the process that was first has ended.

@@ -13,37 +13,53 @@ import (
 // their order; they wait in a queue until those of other threads which are earlier
 // are there.
 
-// A queue has events of a thread, by time.
+// An order gives the events of all threads by time.
+type order struct {
+	give    func(trace.Thread, []trace.Event)
+	endPass func() // is called when some have been given
+
+	queues []*queue        // of threads
+	last   *queue          // that was looked for last
+	made   int             // queues that were made
+	spare  [][]trace.Event // of queues that have gone
+}
+
+// A queue has events of a thread that a backend has recorded, by time.
 type queue struct {
 	thread trace.Thread
-	late   bool          // by uprobes, besides
+	way    Way
 	number int           // of queues that were made: of equal times the first one's comes first
 	events []trace.Event // words follow the event whose they are
 	given  int           // events of these
 	last   uint64
 }
 
-// queue returns that of a thread.
-func (r *recorder) queue(thread trace.Thread) *queue { return r.queueOf(thread, false) }
-
-// queueOf returns that of a thread, or the one of its events by uprobes besides.
-func (r *recorder) queueOf(thread trace.Thread, late bool) *queue {
-	if r.last != nil && r.last.thread == thread && r.last.late == late {
-		return r.last
+// add keeps events of a thread, until those of others which are earlier are there.
+func (o *order) add(thread trace.Thread, way Way, events []trace.Event) {
+	q := o.queue(thread, way)
+	for _, e := range events {
+		q.add(e)
 	}
-	for _, q := range r.queues {
-		if q.thread == thread && q.late == late {
-			r.last = q
+}
+
+// queue returns that of a thread and a way.
+func (o *order) queue(thread trace.Thread, way Way) *queue {
+	if o.last != nil && o.last.thread == thread && o.last.way == way {
+		return o.last
+	}
+	for _, q := range o.queues {
+		if q.thread == thread && q.way == way {
+			o.last = q
 			return q
 		}
 	}
-	q := &queue{thread: thread, late: late, number: r.queued}
-	r.last = q
-	r.queued++
-	if n := len(r.spare); n > 0 {
-		q.events, r.spare = r.spare[n-1], r.spare[:n-1]
+	q := &queue{thread: thread, way: way, number: o.made}
+	o.last = q
+	o.made++
+	if n := len(o.spare); n > 0 {
+		q.events, o.spare = o.spare[n-1], o.spare[:n-1]
 	}
-	r.queues = append(r.queues, q)
+	o.queues = append(o.queues, q)
 	return q
 }
 
@@ -92,12 +108,13 @@ func (q *queue) compare(other *queue) int {
 	return cmp.Or(cmp.Compare(q.next(), other.next()), cmp.Compare(q.number, other.number))
 }
 
-// order gives the events up to a time, at the end all, by time.
-func (r *recorder) order(until uint64, end bool) {
-	if end {
-		until = math.MaxUint64
-	}
-	w := waiting(slices.DeleteFunc(slices.Clone(r.queues), func(q *queue) bool { return len(q.events) == 0 }))
+// end gives all events.
+func (o *order) end() { o.until(math.MaxUint64) }
+
+// until gives the events before a time, by time.
+func (o *order) until(until uint64) {
+	end := until == math.MaxUint64
+	w := waiting(slices.DeleteFunc(slices.Clone(o.queues), func(q *queue) bool { return len(q.events) == 0 }))
 	heap.Init(&w)
 	given := false
 	for len(w) > 0 && (end || w[0].next() < until) {
@@ -111,7 +128,7 @@ func (r *recorder) order(until uint64, end bool) {
 				equal = equal && first
 			}
 		}
-		r.give(q.thread, q.before(limit, equal))
+		o.give(q.thread, q.before(limit, equal))
 		given = true
 		if q.given < len(q.events) {
 			heap.Fix(&w, 0)
@@ -119,17 +136,17 @@ func (r *recorder) order(until uint64, end bool) {
 			heap.Pop(&w)
 		}
 	}
-	if given && r.raw != nil {
-		r.raw.EndPass()
+	if given {
+		o.endPass()
 	}
-	r.last = nil
-	r.queues = slices.DeleteFunc(r.queues, func(q *queue) bool {
+	o.last = nil
+	o.queues = slices.DeleteFunc(o.queues, func(q *queue) bool {
 		q.events = append(q.events[:0], q.events[q.given:]...)
 		q.given = 0
 		if len(q.events) > 0 {
 			return false
 		}
-		r.spare = append(r.spare, q.events)
+		o.spare = append(o.spare, q.events)
 		return true
 	})
 }

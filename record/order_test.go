@@ -20,7 +20,8 @@ func TestOrder(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		h := &trace.Header{PID: 1, Functions: []trace.Function{{Name: "f"}}}
 		var file bytes.Buffer
-		r := &recorder{o: &Options{}, header: h, ordered: true, onlyRaw: true, raw: trace.NewRawWriter(&file, h)}
+		out := &outputs{header: h, told: 1, onlyRaw: true, raw: trace.NewRawWriter(&file, h)}
+		o := &order{give: out.add, endPass: out.endPass}
 		var want []given
 		threads := 1 + random.IntN(5)
 		times := make([]uint64, threads)
@@ -40,15 +41,15 @@ func TestOrder(t *testing.T) {
 						events = append(events, trace.Event{Time: random.Uint64(), Word: true})
 					}
 				}
-				r.take(trace.Thread{ID: i}, events)
+				o.add(trace.Thread{ID: i}, Sites, events)
 				for _, e := range events {
 					want = append(want, given{i, e})
 				}
 			}
-			r.order(until, false)
+			o.until(until)
 		}
-		r.order(0, true)
-		if err := r.raw.Close(0); err != nil {
+		o.end()
+		if err := out.raw.Close(0); err != nil {
 			t.Fatal(err)
 		}
 		in, err := trace.NewRawReader(&file)

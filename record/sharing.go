@@ -114,12 +114,6 @@ func (s *sharing) say(images []*patch.Image, stderr io.Writer) {
 	}
 }
 
-// sayChildren says, at the end, what became of children.
-func (s *sharing) sayChildren(session *uprobe.Session, stderr io.Writer) {
-	sayChildren(session.Followed(), 0, stderr)
-	s.sayNarrow(session, stderr)
-}
-
 // sayNarrow says of which files children were not recorded.
 func (s *sharing) sayNarrow(session *uprobe.Session, stderr io.Writer) {
 	if forked := session.Forked(); forked > 0 && len(s.narrow) > 0 {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ type Options struct {
 	Depth, Buffer                                         int
 	MinDuration, Duration                                 time.Duration
 	Sample, Read                                          string
+	Ways                                                  []string // that are permitted; none: all
 	Events                                                uint64
 
 	// Given tells whether an option was given, by the name of its flag.
@@ -45,7 +47,7 @@ type Options struct {
 
 // Check tells what of the options makes no sense.
 func (o *Options) Check() error {
-	_, err := o.options()
+	_, err := o.settings()
 	return err
 }
 
@@ -93,12 +95,16 @@ func Trace(o *Options) error {
 	case o.List && !o.launches():
 		return o.listTarget(o.Targets[0], o.Targets[1:])
 	}
-	options, err := o.options()
+	set, err := o.settings()
+	if err != nil {
+		return output.UsageError(err)
+	}
+	ways, err := parseWays(o.Ways)
 	if err != nil {
 		return output.UsageError(err)
 	}
 	if o.FollowExec {
-		return o.traceFollowing(options)
+		return o.traceFollowing(set, ways)
 	}
 	if !o.launches() {
 		p, err := openTarget(o.Targets[0])
@@ -106,7 +112,7 @@ func Trace(o *Options) error {
 			return err
 		}
 		defer p.Close()
-		return o.trace(p, options, func() error { return nil })
+		return o.trace(p, set, ways, func() error { return nil })
 	}
 	child := newChild(o.Program)
 	p, release, err := proc.Launch(child)
@@ -115,12 +121,12 @@ func Trace(o *Options) error {
 	}
 	defer p.Close()
 	if o.List {
-		err := o.printSites(p, nil)
+		err := o.printSites(p, ways, nil)
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		return err
 	}
-	return endOf(child, o.trace(p, options, release))
+	return endOf(child, o.trace(p, set, ways, release))
 }
 
 // newChild is a program that is started with our input and output.
@@ -188,133 +194,102 @@ func (o *Options) repair(target string) error {
 	return nil
 }
 
-// options makes those of a session.
-func (o *Options) options() (patch.Options, error) {
-	p := patch.Options{Mode: patch.Entries, Newest: o.Newest, RingSize: o.Buffer << 20, Arguments: len(o.Args) > 0, Follow: o.Follow, Notices: true}
+// settings makes those of a recording.
+func (o *Options) settings() (*settings, error) {
+	set := &settings{mode: Entries, newest: o.Newest, buffer: o.Buffer, arguments: len(o.Args) > 0, follow: o.Follow, threads: o.Threads}
 	if o.Buffer < 1 || o.Buffer > 1024 || o.Buffer&(o.Buffer-1) != 0 {
-		return p, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.Buffer)
+		return nil, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.Buffer)
 	}
 	if o.Duration < 0 || o.MinDuration < 0 {
-		return p, errors.New("--duration and --min-duration must not be negative")
+		return nil, errors.New("--duration and --min-duration must not be negative")
 	}
 	if o.Depth < 0 || o.Depth > 1000 {
-		return p, fmt.Errorf("--depth %d: it must be from 1 to 1000", o.Depth)
+		return nil, fmt.Errorf("--depth %d: it must be from 1 to 1000", o.Depth)
 	}
-	p.Filter.Depth, p.Filter.Roots = o.Depth, len(o.GraphFrom) > 0
+	set.filter = trace.Filter{Depth: o.Depth, MinTime: uint64(o.MinDuration), Roots: len(o.GraphFrom) > 0}
 	if o.Sample != "" {
 		n, err := strconv.ParseUint(strings.TrimPrefix(o.Sample, "1/"), 10, 32)
 		if err != nil || n == 0 {
-			return p, fmt.Errorf("--sample %s: it must be 1/N", o.Sample)
+			return nil, fmt.Errorf("--sample %s: it must be 1/N", o.Sample)
 		}
-		p.Filter.Period = n
+		set.filter.Period = n
 	}
 	if o.Exits {
-		p.Mode = patch.Exits
+		set.mode = Exits
 	}
-	if p.Filter != (patch.Filter{}) || o.MinDuration > 0 || p.Arguments && o.Exits {
-		p.Mode = patch.Filtered
+	if set.filters() || set.arguments && o.Exits {
+		set.mode = Filtered
 	}
 	if o.Count {
-		if p.Mode == patch.Filtered {
-			return p, errors.New("--count counts all calls: --graph-from, --depth, --min-duration and --sample do not go with it")
+		if set.mode == Filtered {
+			return nil, errors.New("--count counts all calls: --graph-from, --depth, --min-duration and --sample do not go with it")
 		}
-		p.Mode = patch.Counts
+		set.mode = Counts
 	}
-	return p, nil
+	return set, nil
 }
 
-// trace records until something ends it.
-func (o *Options) trace(p *proc.Process, options patch.Options, release func() error) error {
-	sites, libraries, err := o.sites(p, nil, awaitAll, o.Stderr)
-	if none := (*noSites)(nil); errors.As(err, &none) {
-		return o.traceProbes(p, options, none, release)
-	}
+// selection reads which functions are wanted, and also those of more patterns.
+func (o *Options) selection(more ...string) (selection, error) {
+	return newSelection(append(slices.Clone(o.Functions), more...), o.Notrace, o.GraphFrom, o.Args)
+}
+
+// newProgram returns a program of the recording.
+func (r *recorder) newProgram(p *proc.Process, s selection, ways ways, stderr io.Writer) *program {
+	t := newProgram(p, s, ways, r.settings, stderr)
+	t.functions, t.time = r.functions, r.time
+	return t
+}
+
+// trace records until something ends it; release lets a program go that has been started.
+func (o *Options) trace(p *proc.Process, set *settings, ways ways, release func() error) error {
+	s, err := o.selection()
 	if err != nil {
 		return err
 	}
-	r := o.newRecorder(&trace.Header{PID: p.PID, Program: p.Name}, options)
+	r := o.newRecorder(&trace.Header{PID: p.PID, Program: p.Name}, set)
 	r.p = p
+	t := r.newProgram(p, s, ways, o.Stderr)
+	c, none := t.find(awaitAll)
+	if without := (*noSites)(nil); none != nil && !errors.As(none, &without) {
+		t.images.Close()
+		return none
+	}
+	if none == nil && ways.has(Sites) {
+		r.time.measure()
+	}
+	r.programs = append(r.programs, t)
 	return r.record(func() error {
-		_, err := r.open(p, sites, libraries)
+		err := t.open(c, none, o.launches())
+		r.header.Probes = t.probes != nil && t.sites == nil
 		return err
 	}, release)
 }
 
-// newRecorder returns one that has no programs yet.
-func (o *Options) newRecorder(h *trace.Header, options patch.Options) *recorder {
-	clock := patch.NewClock()
-	options.Filter.MinTime = clock.Ticks(o.MinDuration)
-	h.Start, h.Exits = clock.Start.UnixNano(), options.Mode == patch.Exits || options.Mode == patch.Filtered
-	h.Filter = o.filter(options)
-	r := &recorder{o: o, options: options, header: h, known: make(map[fileSite]int32), clock: clock, stderr: o.Stderr, launched: o.launches()}
-	r.try = r.tryChange
-	return r
-}
-
-// filter is what a recording leaves out.
-func (o *Options) filter(options patch.Options) trace.Filter {
-	f := options.Filter
-	return trace.Filter{Roots: f.Roots, Depth: f.Depth, MinTime: uint64(o.MinDuration), Period: f.Period}
-}
-
-// record switches on by open, lets go by release what has been started, and records
-// until something ends it.
-func (r *recorder) record(open, release func() error) (err error) {
-	// Signals must not end footfall before it has restored the program.
-	ctx, cancel := untilSignal()
-	defer cancel()
-	defer func() { err = errors.Join(err, r.closePrograms()) }()
-	if err := open(); err != nil {
-		return err
-	}
-	if r.p != nil {
-		sayTracers(r.p, r.stderr)
-	}
-	requests, control, err := serveControl(r.header.PID)
+// traceKernel is footfall trace kernel.
+func (o *Options) traceKernel() error {
+	options, err := o.kernelOptions()
 	if err != nil {
-		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
-	} else {
-		defer control.Close()
-	}
-	r.requests = requests
-	if r.follows == nil {
-		if r.watcher, _ = proc.NewWatcher(r.header.PID); r.watcher != nil { // else it is not permitted
-			defer r.watcher.Close()
-		}
-		r.notices = r.programs[0].session.Notices()
-	}
-	if !r.o.Count {
-		if err := r.openOutputs(ctx, r.o.Stdout); err != nil {
-			return err
-		}
-		defer r.discard()
-	}
-	for _, t := range r.programs {
-		r.begin(t)
-	}
-	if err := release(); err != nil {
 		return err
 	}
-	ended := r.run(ctx, r.readNew, r.look, 200*time.Microsecond)
-	if r.follows != nil {
-		r.follows.end()
+	set := &settings{mode: Entries, newest: o.Newest, threads: o.Threads}
+	switch {
+	case o.Count:
+		set.mode = Counts
+	case options.Exits:
+		set.mode = Exits
 	}
-	for _, t := range r.programs {
-		if err := errors.Join(t.session.SwitchOff(), t.detachLate(r.stderr)); err != nil {
+	r := o.newRecorder(&trace.Header{Program: "kernel"}, set)
+	t := &program{settings: set, stderr: o.Stderr}
+	r.programs = append(r.programs, t)
+	return r.record(func() (err error) {
+		begin := time.Now()
+		r.time.begin()
+		if t.kernel, err = openKernel(set.mode, options, r.functions, r.time.start); err != nil {
+			t.kernel = nil
 			return err
 		}
-		t.libraries.sayUnanswered(t.session)
-	}
-	r.sayChildren()
-	if r.o.Count {
-		for _, t := range r.programs {
-			r.addCounts(t)
-			r.addLost(t)
-		}
-		r.sayPlaceless()
-		r.sayWhy(ended)
-		return r.printCounts(r.o.Stdout, r.counts)
-	}
-	r.read(true)
-	return r.end(ended)
+		fmt.Fprintf(r.stderr, "footfall: kernel: tracing; switching on took %v\n", time.Since(begin).Round(time.Millisecond))
+		return nil
+	}, func() error { return nil })
 }

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
@@ -22,186 +17,104 @@ import (
 	"footfall/trace"
 )
 
-// probes are functions of a process that are watched by the kernel's uprobes,
-// since they have no room for a jump.
+// probes are functions that are recorded by the kernel's uprobes, since they have no room for a
+// jump.
 type probes struct {
 	p         *proc.Process
-	modules   *patch.Modules
-	selection selection
-	libraries selection // of functions of libraries
-	sites     []*patch.Site
-	list      []uprobe.Probe // of the sites; the index is the ID
-	on        map[uint32]bool
-	ids       map[fileSite]uint32
-	skipped   map[uint32]error
-	paused    bool // by --set: nothing is to be recorded
-	exits     bool
+	settings  *settings
+	functions *functions // nil: they have no numbers
+	stderr    io.Writer
 	session   *uprobe.Session
+	stopped   bool
 	sharing   *sharing
-	next      time.Time
-	described map[*patch.Site][]trace.Argument
-	numbers   []int32               // of functions, by their ids
-	late      map[*patch.Image]bool // if there are any, only functions of these, as far as they have no room
+	clock     kernelClock
+
+	sites   []*patch.Site
+	list    []uprobe.Probe // of the sites; the index is the ID
+	shown   [][]trace.Argument
+	numbers []int32 // of functions, by their ids
+	ids     map[fileSite]uint32
+	on      map[uint32]bool
+	skipped map[uint32]error // those that the kernel cannot watch
+
+	names   map[int]string // of threads
+	process map[int]int    // that a thread belongs to
 }
 
-// openProbes selects functions.
-func openProbes(p *proc.Process, s selection) (*probes, error) {
-	modules, _ := patch.OpenModules(p) // some files are not programs
-	w := newProbes(p, modules)
-	w.aim(s)
-	if w.sites = w.choose(modules.All()); len(w.sites) == 0 {
-		w.modules.Close()
-		named := func(i *patch.Image) bool { return i.IsProgram() && len(i.Functions()) > 0 }
-		if !slices.ContainsFunc(modules.All(), named) {
-			return nil, errors.New("it has no symbols: functions have no names without them, or a separate debug file")
-		}
-		return nil, errors.New("no function in its symbol tables fits (one that was inlined everywhere is none); libraries that are loaded later are awaited by name: -f 'LIBRARY.so:FUNCTION'")
+var probeModes = map[Mode]uprobe.Mode{
+	Counts: uprobe.Counts, Chains: uprobe.Chains, Entries: uprobe.Entries, Exits: uprobe.Exits, Filtered: uprobe.Filtered,
+}
+
+// openProbes records functions, and says how many. Rows are for chains.
+func openProbes(t *program, list []Function, rows *chainRows) (_ *probes, err error) {
+	w := &probes{
+		p: t.p, settings: t.settings, functions: t.functions, stderr: t.stderr, clock: kernelClock{recordingTime: t.time},
+		ids: make(map[fileSite]uint32), on: make(map[uint32]bool), skipped: make(map[uint32]error), names: make(map[int]string), process: make(map[int]int),
 	}
-	return w, nil
-}
-
-func newProbes(p *proc.Process, modules *patch.Modules) *probes {
-	return &probes{p: p, modules: modules, on: make(map[uint32]bool), ids: make(map[fileSite]uint32), skipped: make(map[uint32]error), described: make(map[*patch.Site][]trace.Argument)}
-}
-
-// aim sets what is to be selected. A pattern is for libraries if it names one, or
-// fits nothing in the program itself.
-func (w *probes) aim(s selection) {
-	w.selection = s
-	ofLibraries := func(patterns []patch.Pattern) []patch.Pattern {
-		return slices.DeleteFunc(slices.Clone(patterns), func(pattern patch.Pattern) bool {
-			return slices.ContainsFunc(w.modules.All(), func(i *patch.Image) bool {
-				return i.IsProgram() && slices.ContainsFunc(i.Functions(), func(s *patch.Site) bool { return pattern.Matches(w.p, s) })
-			})
-		})
+	o := w.options(rows)
+	if err := w.forbidExits(t.images.All()); err != nil {
+		return nil, err
 	}
-	w.libraries = selection{take: ofLibraries(s.take), leave: s.leave, roots: ofLibraries(s.roots), arguments: s.arguments}
-	w.libraries.take = append(w.libraries.take, w.libraries.roots...)
-}
-
-func (w *probes) choose(images []*patch.Image) []*patch.Site {
-	var sites []*patch.Site
-	for _, i := range images {
-		if w.late != nil && !w.late[i] {
-			continue
-		}
-		room := make(map[uint64]bool)
-		roomy, _, _ := i.Sites()
-		for _, s := range roomy {
-			room[s.Function.Addr] = true
-		}
-		chosen := w.selection
-		if !i.IsProgram() {
-			if chosen = w.libraries; len(chosen.take) == 0 && len(room) == 0 {
-				continue
-			}
-		}
-		for _, s := range i.Functions() {
-			// What has room is meant as it is where that is used.
-			has := room[s.Function.Addr]
-			if w.late != nil && has || !uprobe.IsCalled(s.Function.Name) {
-				continue
-			}
-			if has && w.selection.takes(w.p, s) || (i.IsProgram() || len(chosen.take) > 0) && chosen.takes(w.p, s) {
-				sites = append(sites, s)
-			}
-		}
-	}
-	return sites
-}
-
-// open begins to watch, and says how many functions.
-func (w *probes) open(o uprobe.Options, stderr io.Writer) (err error) {
-	o.PID, w.exits = w.p.PID, o.Mode == uprobe.Exits || o.Mode == uprobe.Filtered
-	if err := w.forbidExits(w.modules.All()); err != nil {
-		return err
-	}
-	if narrow(w.modules) && (o.Mode == uprobe.Exits || o.Mode == uprobe.Chains || len(w.selection.arguments) > 0) {
-		return errors.New("the kernel's uprobes can record and count its entries only: no exits, arguments or callers")
+	if narrow(t.images) && (o.Mode == uprobe.Exits || o.Mode == uprobe.Chains || t.settings.arguments) {
+		return nil, errors.New("the kernel's uprobes can record and count its entries only: no exits, arguments or callers")
 	}
 	w.session, err = uprobe.Open(o)
 	if unfollowed := (*uprobe.ChildrenError)(nil); errors.As(err, &unfollowed) {
-		fmt.Fprintf(stderr, "footfall: children made by fork are not recorded: %v\n", unfollowed)
+		fmt.Fprintf(w.stderr, "footfall: children made by fork are not recorded: %v\n", unfollowed)
 		o.Children = false
 		w.session, err = uprobe.Open(o)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.sharing = newSharing(w.p, o.Children, w.exits)
-	sites := w.sites
-	w.sites = nil
-	for _, id := range w.add(sites, stderr) {
-		w.on[id] = true
-	}
-	if !w.paused {
-		err = w.attach(w.list, stderr)
-	}
-	if err == nil {
-		err = w.switchOn()
-	}
-	n := w.watched()
-	if err == nil && n == 0 && !w.paused {
+	w.sharing = newSharing(w.p, o.Children, w.settings.mode.exits())
+	if _, err = w.Add(list); err == nil && w.On() == 0 {
 		err = errors.New("the kernel can watch none of these functions")
 	}
-	if err != nil {
-		return errors.Join(err, w.session.Close())
+	if err == nil {
+		err = w.nameThreads()
 	}
+	if err != nil {
+		return nil, errors.Join(err, w.session.Close())
+	}
+	w.say(t.images)
+	return w, nil
+}
+
+// say says how many functions are recorded, and what that costs.
+func (w *probes) say(images *patch.Modules) {
 	faster := ", for 10 to 20 ns compile with -fpatchable-function-entry=5"
-	if narrow(w.modules) {
+	if narrow(images) {
 		faster = ", as all programs of 32 bits"
 	}
-	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call%s\n",
-		w.p.PID, w.p.Name, output.Count(n, "function", "functions"), faster)
-	w.sharing.say(w.modules.Present(), stderr)
-	return nil
+	fmt.Fprintf(w.stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call%s\n",
+		w.p.PID, w.p.Name, output.Count(w.On(), "function", "functions"), faster)
+	w.sharing.say(images.Present(), w.stderr)
 }
 
-// add makes probes of sites, and returns their IDs; of those that are known the ones that
-// they have.
-func (w *probes) add(sites []*patch.Site, stderr io.Writer) (ids []uint32) {
-	for _, s := range sites {
-		arguments := w.argumentsOf(s, stderr)
-		key := fileSite{s.Image.Path, s.Function.Name, s.Site.Addr, fmt.Sprint(w.described[s])}
-		id, known := w.ids[key]
-		if !known {
-			if id = uint32(len(w.list)); id >= uprobe.MaxID {
-				break
-			}
-			w.ids[key] = id
-			w.sites = append(w.sites, s)
-			w.list = append(w.list, uprobe.Probe{File: s.Image.FileName(), Offset: s.FileOffset(), ID: id, Arguments: arguments, OnlyProcess: w.sharing.onlyProcess(s.Image)})
-		}
-		w.list[id].Root = s.Root
-		ids = append(ids, id)
+// options says what code in the process would do to the kernel.
+func (w *probes) options(rows *chainRows) uprobe.Options {
+	set := w.settings
+	u := uprobe.Options{
+		PID: w.p.PID, Mode: probeModes[set.mode], BufferSize: min(set.buffer<<22, 1<<30), // one for all threads
+		Filter: set.filter, Newest: set.newest, Arguments: set.arguments, Children: set.follow, ChainDepth: set.chainDepth,
 	}
-	return ids
-}
-
-// switchOn has those recorded that are on.
-func (w *probes) switchOn() error {
-	var list []uprobe.Probe
-	for _, p := range w.list {
-		if w.on[p.ID] && !w.paused {
-			list = append(list, p)
-		}
+	if rows != nil {
+		u.Rows = rows.rows
 	}
-	return w.session.Switch(list)
-}
-
-// watched returns how many functions are recorded.
-func (w *probes) watched() (n int) {
-	for id := range w.on {
-		if w.skipped[id] == nil && !w.paused {
-			n++
-		}
+	if set.newest {
+		threads, _ := w.p.Threads()
+		u.BufferSize, u.Rings = set.buffer<<20, max(16, 2*len(threads))
 	}
-	return n
+	if len(set.threads) > 0 {
+		u.ThreadNames, u.ThreadIDs = set.threads.takeName, set.threads.ids()
+	}
+	return u
 }
 
 // forbidExits tells whether exits must not be watched because of the images.
 func (w *probes) forbidExits(images []*patch.Image) error {
-	if !w.exits {
+	if !w.settings.mode.exits() {
 		return nil
 	}
 	for _, i := range images {
@@ -217,78 +130,18 @@ func (w *probes) forbidExits(images []*patch.Image) error {
 	return nil
 }
 
-// attach watches probes, and says which it cannot.
-func (w *probes) attach(list []uprobe.Probe, stderr io.Writer) error {
-	skipped, err := w.session.Attach(list)
-	n := 0
-	for id, why := range skipped {
-		w.skipped[id] = why
-		if n++; n == 4 {
-			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(skipped)-3)
-		} else if n < 4 {
-			fmt.Fprintf(stderr, "footfall: %s is not traced: %v\n", w.sites[id].Name(), why)
-		}
-	}
-	return err
-}
+func (w *probes) Way() Way { return Uprobes }
 
-// argumentsOf returns the arguments of a site that are to be read, and notes what they
-// are called.
-func (w *probes) argumentsOf(site *patch.Site, stderr io.Writer) []uprobe.Argument {
-	names, _ := w.selection.describe(w.p, site, stderr)
-	var arguments []uprobe.Argument
-	var described []trace.Argument
-	for i, a := range site.Arguments {
-		if a.Kind == patch.Float {
-			fmt.Fprintf(stderr, "footfall: argument %s of %s is left out: uprobes know none in floating point\n", names[i].Name, site.Name())
-			continue
-		}
-		arguments = append(arguments, uprobe.Argument{Index: a.Index, String: a.Kind == patch.String})
-		described = append(described, names[i])
-	}
-	w.described[site] = described
-	return arguments
-}
-
-// update watches libraries that have been loaded meanwhile. It looks only now
-// and then, and returns why the watching must end.
-func (w *probes) update(stderr io.Writer) error {
-	begin := time.Now()
-	if begin.Before(w.next) {
-		return nil
-	}
-	defer func() { w.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
-	fresh, _, _ := w.modules.Look() // some files are not programs
-	if err := w.forbidExits(fresh); err != nil {
-		return err
-	}
+// Add returns, of a file that is loaded again, no functions: they are recorded already.
+func (w *probes) Add(list []Function) (n int, err error) {
 	before := len(w.list)
-	n, err := w.watch(w.choose(fresh), stderr)
-	if len(w.list) == before {
-		return nil
-	}
-	file := filepath.Base(w.sites[before].Image.Path)
-	if err != nil {
-		fmt.Fprintf(stderr, "footfall: functions of %s, loaded meanwhile, are not traced: %v\n", file, err)
-	} else if n > 0 && !w.paused {
-		fmt.Fprintf(stderr, "footfall: %s loaded: tracing %s\n", file, output.Count(n, "more function", "more functions"))
-	}
-	return nil
-}
-
-// watch watches further functions, and returns how many; of a file that is loaded again
-// they are watched already.
-func (w *probes) watch(sites []*patch.Site, stderr io.Writer) (n int, err error) {
-	before := len(w.list)
-	for _, id := range w.add(sites, stderr) {
+	for _, id := range w.know(list) {
 		w.on[id] = true
 	}
 	if len(w.list) == before {
 		return 0, nil
 	}
-	if !w.paused {
-		err = w.attach(w.list[before:], stderr)
-	}
+	err = w.attach(w.list[before:])
 	err = errors.Join(err, w.switchOn())
 	for _, p := range w.list[before:] {
 		if w.skipped[p.ID] == nil {
@@ -298,31 +151,23 @@ func (w *probes) watch(sites []*patch.Site, stderr io.Writer) (n int, err error)
 	return n, err
 }
 
-// reselect records other functions, or none, and returns how many it has switched on and off.
-func (w *probes) reselect(s selection, paused bool, stderr io.Writer) (on, off int, err error) {
-	before := *w
-	w.aim(s)
-	sites := w.choose(w.modules.Present())
-	if len(sites) == 0 && !paused && w.late == nil {
-		w.selection, w.libraries = before.selection, before.libraries
-		return 0, 0, errors.New("no function fits")
-	}
-	w.on, w.paused = make(map[uint32]bool), paused
-	for _, id := range w.add(sites, stderr) {
+func (w *probes) Switch(list []Function) (on, off int, err error) {
+	before := w.on
+	w.on = make(map[uint32]bool)
+	for _, id := range w.know(list) {
 		w.on[id] = true
 	}
 	var missing []uprobe.Probe
 	for id := range w.on {
-		if !paused && w.skipped[id] == nil && !w.session.Attached(id) {
+		if w.skipped[id] == nil && !w.session.Attached(id) {
 			missing = append(missing, w.list[id])
 		}
 	}
 	slices.SortFunc(missing, func(a, b uprobe.Probe) int { return cmp.Compare(a.ID, b.ID) })
-	err = w.attach(missing, stderr)
+	err = w.attach(missing)
 	err = errors.Join(err, w.switchOn())
-	recorded := func(w *probes, id uint32) bool { return w.on[id] && !w.paused && w.skipped[id] == nil }
 	for id := range uint32(len(w.list)) {
-		switch was, is := recorded(&before, id), recorded(w, id); {
+		switch was, is := before[id] && w.skipped[id] == nil, w.on[id] && w.skipped[id] == nil; {
 		case is && !was:
 			on++
 		case was && !is:
@@ -332,296 +177,129 @@ func (w *probes) reselect(s selection, paused bool, stderr io.Writer) (on, off i
 	return on, off, err
 }
 
-func (w *probes) close() error {
-	err := w.session.Close()
-	w.modules.Close()
+// know makes probes of functions, and returns their IDs; of those that are known the ones that
+// they have.
+func (w *probes) know(list []Function) (ids []uint32) {
+	before := len(w.list)
+	for _, f := range list {
+		f, arguments := w.inRegisters(f)
+		key := siteOf(f)
+		id, known := w.ids[key]
+		if !known {
+			if id = uint32(len(w.list)); id >= uprobe.MaxID {
+				break
+			}
+			w.ids[key] = id
+			w.sites, w.shown = append(w.sites, f.Site), append(w.shown, f.Shown)
+			w.list = append(w.list, uprobe.Probe{File: f.Image.FileName(), Offset: f.FileOffset(), ID: id, Arguments: arguments, OnlyProcess: w.sharing.onlyProcess(f.Image)})
+		}
+		w.list[id].Root = f.Root
+		ids = append(ids, id)
+	}
+	if w.functions != nil {
+		for id := before; id < len(w.list); id++ {
+			w.numbers = append(w.numbers, w.functions.number(w.p, Function{w.sites[id], w.shown[id]}, len(w.list)))
+		}
+	}
+	return ids
+}
+
+// inRegisters returns the arguments of a function that can be read, and the function as
+// having these.
+func (w *probes) inRegisters(f Function) (Function, []uprobe.Argument) {
+	var arguments []uprobe.Argument
+	var shown []trace.Argument
+	for i, a := range f.Arguments {
+		if i >= len(f.Shown) {
+			break // of a selection before
+		}
+		if a.Kind == patch.Float {
+			fmt.Fprintf(w.stderr, "footfall: argument %s of %s is left out: uprobes know none in floating point\n", f.Shown[i].Name, f.Name())
+			continue
+		}
+		arguments = append(arguments, uprobe.Argument{Index: a.Index, String: a.Kind == patch.String})
+		shown = append(shown, f.Shown[i])
+	}
+	return Function{f.Site, shown}, arguments
+}
+
+// attach watches probes, and says which it cannot.
+func (w *probes) attach(list []uprobe.Probe) error {
+	skipped, err := w.session.Attach(list)
+	n := 0
+	for id, why := range skipped {
+		w.skipped[id] = why
+		if n++; n == 4 {
+			fmt.Fprintf(w.stderr, "footfall: ... and %d more\n", len(skipped)-3)
+		} else if n < 4 {
+			fmt.Fprintf(w.stderr, "footfall: %s is not traced: %v\n", w.sites[id].Name(), why)
+		}
+	}
 	return err
 }
 
-// traceProbes is footfall trace of functions without room; none says so. The options are
-// those that code in the process would have.
-func (o *Options) traceProbes(p *proc.Process, options patch.Options, none *noSites, release func() error) (err error) {
-	chosen, err := newSelection(o.Functions, o.Notrace, o.GraphFrom, o.Args)
-	if err != nil {
-		return output.UsageError(err)
-	}
-	w, err := openProbes(p, chosen)
-	switch {
-	case err != nil && o.launches():
-		return fmt.Errorf("%w; %w; --follow-exec traces programs that it starts", none, err)
-	case err != nil:
-		return fmt.Errorf("%w; %w", none, err)
-	}
-	ctx, cancel := untilSignal()
-	defer cancel()
-	r := &probeRecorder{probes: w, names: make(map[int]string), threads: make(map[int]trace.Thread), recorder: recorder{o: o, p: p, known: make(map[fileSite]int32), stderr: o.Stderr, launched: o.launches(), uprobes: true}}
-	r.options, r.try = options, r.tryChange
-	open := func() error { return w.open(o.probeOptions(p, options), r.stderr) }
-	if r.launched { // it would run in a circle meanwhile
-		err = p.WhileStopped(open)
-	} else {
-		err = open()
-	}
-	if err != nil {
-		w.modules.Close()
-		return fmt.Errorf("%w; %w", none, err)
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	sayTracers(p, r.stderr)
-	requests, control, err := serveControl(p.PID)
-	if err != nil {
-		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
-	} else {
-		defer control.Close()
-	}
-	r.requests = requests
-	r.from = monotonic()
-	r.header = &trace.Header{PID: p.PID, Program: p.Name, Start: time.Now().UnixNano(), Exits: w.exits, Probes: true}
-	r.numberProbes(r.probes)
-	if !o.Count {
-		if err := r.openOutputs(ctx, o.Stdout); err != nil {
-			return err
-		}
-		defer r.discard()
-	}
-	if err := r.nameThreads(); err != nil {
-		return err
-	}
-	if err := release(); err != nil {
-		return err
-	}
-	why := r.run(ctx, r.readNew, r.look, time.Millisecond)
-	if err := w.session.Detach(); err != nil {
-		return err
-	}
-	w.sharing.sayChildren(w.session, r.stderr)
-	if o.Count {
-		byID, err := w.session.Counts()
-		counts := make([]uint64, len(r.header.Functions))
-		for id, n := range byID {
-			counts[w.numbers[id]] += n
-		}
-		r.sayMissing()
-		return errors.Join(err, r.printCounts(o.Stdout, counts))
-	}
-	r.read(true)
-	r.sayMissing()
-	r.sayWhy(why)
-	lost, _, _ := w.session.Lost()
-	return r.close(lost)
-}
-
-// probeOptions says what code in the process would do to the kernel.
-func (o *Options) probeOptions(p *proc.Process, options patch.Options) uprobe.Options {
-	u := uprobe.Options{
-		Mode: uprobe.Entries, BufferSize: min(o.Buffer<<22, 1<<30), // one for all threads
-		Filter: probeFilter(o, options.Filter), Newest: o.Newest, Arguments: len(o.Args) > 0, Children: o.Follow,
-	}
-	switch options.Mode {
-	case patch.Counts:
-		u.Mode = uprobe.Counts
-	case patch.Exits:
-		u.Mode = uprobe.Exits
-	case patch.Filtered:
-		u.Mode = uprobe.Filtered
-	}
-	if o.Newest {
-		threads, _ := p.Threads()
-		u.BufferSize, u.Rings = o.Buffer<<20, max(16, 2*len(threads))
-	}
-	if len(o.Threads) > 0 {
-		u.ThreadNames = func(name string) bool {
-			return slices.ContainsFunc(o.Threads, func(wanted string) bool {
-				fits, _ := path.Match(wanted, name)
-				return fits
-			})
+// switchOn has those recorded that are on.
+func (w *probes) switchOn() error {
+	var list []uprobe.Probe
+	for _, p := range w.list {
+		if w.on[p.ID] {
+			list = append(list, p)
 		}
 	}
-	for _, wanted := range o.Threads {
-		if id, err := strconv.ParseUint(wanted, 10, 31); err == nil {
-			u.ThreadIDs = append(u.ThreadIDs, uint32(id))
+	return w.session.Switch(list)
+}
+
+func (w *probes) On() (n int) {
+	for id := range w.on {
+		if w.skipped[id] == nil {
+			n++
 		}
 	}
-	return u
-}
-
-func probeFilter(o *Options, f patch.Filter) uprobe.Filter {
-	return uprobe.Filter{Depth: f.Depth, MinTime: uint64(o.MinDuration), Period: f.Period, Roots: f.Roots}
-}
-
-// sayMissing says what the kernel had no room for.
-func (r *probeRecorder) sayMissing() {
-	lost, threads, forgotten := r.probes.session.Lost()
-	if r.o.Count && lost > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %d calls were not counted: too many functions and names of threads\n", lost)
-	}
-	if threads > 0 {
-		fmt.Fprintf(r.stderr, "footfall: %d calls were not recorded: more threads, or names of threads, than the kernel was given room for\n", threads)
-	}
-	if forgotten > 0 {
-		fmt.Fprintf(r.stderr, "footfall: the events of %s that ended first were given up for those of others\n", output.Count(int(forgotten), "thread", "threads"))
-	}
-}
-
-// tryChange makes a change that --set asks for.
-func (r *probeRecorder) tryChange(c *traceChange) (string, error) {
-	o, given, err := r.o.changed(c, r.options.Arguments)
-	if err != nil {
-		return "", err
-	}
-	options, err := o.options()
-	if err != nil {
-		return "", err
-	}
-	if c.filters() {
-		if r.options.Mode != patch.Filtered {
-			return "", errNoFilter
-		}
-		if err := r.probes.session.SetFilter(probeFilter(&o, options.Filter)); err != nil {
-			return "", err
-		}
-	}
-	var on, off int
-	if given || c.On || c.Off {
-		chosen, err := newSelection(o.Functions, o.Notrace, o.GraphFrom, o.Args)
-		if err != nil {
-			return "", err
-		}
-		if on, off, err = r.probes.reselect(chosen, c.Off || r.probes.paused && !c.On, r.stderr); err != nil {
-			return "", err
-		}
-		before := len(r.header.Functions)
-		r.numberProbes(r.probes)
-		r.tellFunctions(before)
-	}
-	*r.o = o
-	return changeText(r.probes.watched(), on, off), nil
-}
-
-// A probeRecorder takes events of uprobes to the outputs.
-type probeRecorder struct {
-	recorder
-	probes  *probes
-	from    uint64         // when it began
-	names   map[int]string // of threads
-	threads map[int]trace.Thread
-}
-
-// monotonic is the time of the kernel's events.
-func monotonic() uint64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return uint64(t.Nano())
-}
-
-// numberProbes makes a list of the functions, or adds to it.
-func (r *recorder) numberProbes(w *probes) {
-	lines := len(w.sites) < 50_000 && !r.o.Count
-	for _, s := range w.sites[len(w.numbers):] {
-		f := trace.Function{Name: s.Name(), Image: s.Image.Path, Arguments: w.described[s]}
-		if lines {
-			f.File, f.Line = s.Source(w.p)
-		}
-		w.numbers = append(w.numbers, int32(len(r.header.Functions)))
-		r.header.Functions = append(r.header.Functions, f)
-	}
-}
-
-// readNew takes what events there are.
-func (r *probeRecorder) readNew() int {
-	if r.o.Count || r.o.Newest {
-		return 0
-	}
-	return r.read(false)
-}
-
-// look watches libraries that have been loaded meanwhile, and which threads there are.
-func (r *probeRecorder) look() error {
-	if err := r.probes.update(r.stderr); err != nil {
-		return err
-	}
-	before := len(r.header.Functions)
-	r.numberProbes(r.probes)
-	r.tellFunctions(before)
-	if err := r.nameThreads(); err != nil {
-		return err
-	}
-	return r.probes.session.Trim()
-}
-
-// nameThreads notes the names of threads, and gives the places of those that have ended to
-// others, where they have places.
-func (r *probeRecorder) nameThreads() error {
-	if r.options.Mode != patch.Filtered && !r.o.Newest && len(r.o.Threads) == 0 {
-		return nil
-	}
-	threads, err := r.p.Threads()
-	if err != nil || r.p.Check() != nil {
-		return nil // its end is noticed elsewhere
-	}
-	known := make(map[int]bool)
-	for _, t := range threads {
-		known[t.ID] = true
-		r.names[t.ID] = t.Name
-	}
-	return r.probes.session.Recycle(func(tid int) bool {
-		if known[tid] {
-			return true
-		}
-		_, err := os.Stat(fmt.Sprintf("/proc/%d", tid)) // of a child; threads have it, too
-		return err == nil
-	})
-}
-
-// settled is how late an event may be written: a program that writes it can be
-// interrupted.
-const settled = uint64(20 * time.Millisecond)
-
-// read takes what events there are. At the end none are held back.
-func (r *probeRecorder) read(end bool) int {
-	until := monotonic() - r.from
-	until -= min(until, settled)
-	n := r.probes.session.Read(func(events []uprobe.Event) {
-		for _, e := range events {
-			if int(e.ID) >= len(r.probes.numbers) || e.Time < r.from {
-				continue
-			}
-			q := r.queue(r.thread(e))
-			q.add(trace.Event{Time: e.Time - r.from, Function: uint32(r.probes.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)})
-			for _, w := range e.Words {
-				q.add(trace.Event{Time: w, Word: true})
-			}
-		}
-	})
-	r.total += uint64(n)
-	r.order(until, end)
 	return n
 }
 
-// thread names the thread of an event. One that has ended before has the program's name.
-func (r *probeRecorder) thread(e uprobe.Event) trace.Thread {
-	of, known := r.threads[e.TID]
-	if !known {
-		of.ID = e.TID
-		if process := r.probes.session.ProcessOf(e.TID); process != r.p.PID {
-			of.Process = process
-		}
-		r.threads[e.TID] = of
+func (w *probes) SetFilter(f trace.Filter) error { return w.session.SetFilter(f) }
+
+func (w *probes) Read(give func(proc.Thread, []trace.Event)) (int, error) {
+	if w.settings.mode == Counts || w.settings.mode == Chains {
+		return 0, nil
 	}
-	if of.Name = e.Name; of.Name != "" {
+	w.clock.look()
+	var converted []trace.Event
+	return w.session.Read(func(events []uprobe.Event) {
+		for i := range events {
+			e := &events[i]
+			if int(e.ID) >= len(w.numbers) || e.Time < w.clock.start { // which is 0 where there are two clocks
+				continue
+			}
+			converted = append(converted[:0], trace.Event{Time: w.clock.nanos(e.Time), Function: uint32(w.numbers[e.ID]), Exit: e.Exit, Stack: uint32(e.Stack)})
+			for _, word := range e.Words {
+				converted = append(converted, trace.Event{Time: word, Word: true})
+			}
+			give(w.thread(e), converted)
+		}
+	}), nil
+}
+
+// thread names the thread of an event. One that has ended before has no name.
+func (w *probes) thread(e *uprobe.Event) proc.Thread {
+	process, known := w.process[e.TID]
+	if !known {
+		process = w.session.ProcessOf(e.TID)
+		w.process[e.TID] = process
+	}
+	of := proc.Thread{ID: e.TID, Process: process, Name: strings.TrimSpace(e.Name)}
+	if of.Name != "" {
 		return of
 	}
-	if _, ok := r.names[e.TID]; !ok {
-		r.names[e.TID] = r.p.Name
-		if of.Process != 0 {
-			r.names[e.TID] = cmp.Or(threadName(of.Process, e.TID), r.p.Name)
+	if _, ok := w.names[e.TID]; !ok {
+		w.names[e.TID] = ""
+		if process != w.p.PID {
+			w.names[e.TID] = threadName(process, e.TID)
 		}
-		threads, _ := r.p.Threads()
-		for _, t := range threads {
-			r.names[t.ID] = t.Name
-		}
+		w.lookAtNames()
 	}
-	of.Name = r.names[e.TID]
+	of.Name = w.names[e.TID]
 	return of
 }
 
@@ -631,62 +309,84 @@ func threadName(process, tid int) string {
 	return strings.TrimSuffix(string(name), "\n")
 }
 
-// printProbes is --list of a program without sites.
-func (o *Options) printProbes(w io.Writer, p *proc.Process, only []string, none *noSites) error {
-	chosen, err := newSelection(append(slices.Clone(o.Functions), only...), o.Notrace, nil, nil)
+// lookAtNames notes the names of the threads that there are, which it returns.
+func (w *probes) lookAtNames() map[int]bool {
+	threads, err := w.p.Threads()
 	if err != nil {
-		return output.UsageError(err)
+		return nil
 	}
-	probes, err := openProbes(p, chosen)
-	if err != nil {
-		return fmt.Errorf("%w; %w", none, err)
+	there := make(map[int]bool)
+	for _, t := range threads {
+		there[t.ID] = true
+		w.names[t.ID] = t.Name
 	}
-	defer probes.modules.Close()
-	listSites(w, p, probes.sites)
-	return nil
+	return there
 }
 
-// countProbes is footfall callers of a function without room.
-func (o *CallersOptions) countProbes(p *proc.Process, function string, none *noSites) (err error) {
-	chosen, err := newSelection([]string{function}, nil, nil, nil)
-	if err != nil {
-		return output.UsageError(err)
+func (w *probes) Counts() (map[int32]uint64, error) {
+	byID, err := w.session.Counts()
+	counts := make(map[int32]uint64)
+	for id, n := range byID {
+		counts[w.numbers[id]] += n
 	}
-	w, err := openProbes(p, chosen)
-	if err != nil {
-		return fmt.Errorf("%w; %w", none, err)
-	}
-	rows := newChainRows(w.modules.All())
-	options := o.probeOptions(rows)
-	ctx, cancel := untilSignal()
-	defer cancel()
-	stderr := o.Stderr
-	if err := w.open(options, stderr); err != nil {
-		w.modules.Close()
-		return fmt.Errorf("%w; %w", none, err)
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	c := newCallers(p, function, w.sites, w.modules.All, o)
-	read := func() error {
-		chains, err := w.session.Chains()
-		c.chains = c.chains[:0]
-		for _, chain := range chains {
-			c.chains = append(c.chains, patch.Chain(chain))
-		}
-		c.way = wayOf(rows.way(c.chains))
-		return err
-	}
-	c.rows = rows
-	c.sayMany(len(w.sites), function, stderr)
-	update := func() error { return w.update(stderr) }
-	if why := o.wait(ctx, c, o.Stdout, update, read); why != nil {
-		fmt.Fprintf(stderr, "footfall: process %d: %v\n", p.PID, why)
-	}
-	if err := errors.Join(w.session.Detach(), c.finish(read)); err != nil {
-		return err
-	}
-	w.sharing.sayChildren(w.session, stderr)
-	lost, _, _ := w.session.Lost()
-	c.sayLost(lost, stderr)
-	return o.write(c, o.Stdout)
+	return counts, err
 }
+
+func (w *probes) Chains() ([]Chain, error) {
+	all, err := w.session.Chains()
+	var chains []Chain
+	for _, c := range all {
+		chains = append(chains, Chain(c))
+	}
+	return chains, err
+}
+
+func (w *probes) Maintain() error {
+	if w.settings.mode == Chains || w.stopped {
+		return nil
+	}
+	if err := w.nameThreads(); err != nil {
+		return err
+	}
+	return w.session.Trim()
+}
+
+// nameThreads notes the names of threads, and gives the places of those that have ended to
+// others, where they have places.
+func (w *probes) nameThreads() error {
+	if w.settings.mode == Chains || w.settings.mode != Filtered && !w.settings.newest && len(w.settings.threads) == 0 {
+		return nil
+	}
+	there := w.lookAtNames()
+	if there == nil || w.p.Check() != nil {
+		return nil // its end is noticed elsewhere
+	}
+	return w.session.Recycle(func(tid int) bool {
+		if there[tid] {
+			return true
+		}
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", tid)) // of a child; threads have it, too
+		return err == nil
+	})
+}
+
+// Stop says, too, of which files children were not recorded.
+func (w *probes) Stop() error {
+	if w.stopped {
+		return nil
+	}
+	err := w.session.Detach()
+	if w.stopped = err == nil; w.stopped {
+		w.sharing.sayNarrow(w.session, w.stderr)
+	}
+	return err
+}
+
+func (w *probes) Lost() (l losses) {
+	l[dropped], l[crowded], l[forgotten] = w.session.Lost()
+	return l
+}
+
+func (w *probes) Children() (recorded, others int) { return w.session.Followed(), 0 }
+
+func (w *probes) Close() error { return w.session.Close() }

@@ -4,16 +4,9 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf/asm"
-)
 
-// A Filter says which calls are recorded with mode Filtered. It means what that of
-// package patch means, which code in the program carries out.
-type Filter struct {
-	Depth   int    // open calls, at most; 0: 1000
-	MinTime uint64 // nanoseconds; shorter calls are not recorded
-	Period  uint64 // of calls that are not below another one, record each such, at random
-	Roots   bool   // record only calls of, and below, probes that are a Root
-}
+	"footfall/trace"
+)
 
 // The filter, as programs read it.
 const (
@@ -24,8 +17,9 @@ const (
 	settingsSize   = 32
 )
 
-// SetFilter changes the filter.
-func (s *Session) SetFilter(f Filter) error {
+// SetFilter changes the filter of mode Filtered. It means what that of package patch means,
+// which code in the program carries out.
+func (s *Session) SetFilter(f trace.Filter) error {
 	settings := [settingsSize / 8]uint64{maxFrames, f.MinTime, f.Period, 0}
 	if f.Depth > 0 {
 		settings[depthSetting/8] = uint64(min(f.Depth, maxFrames))

@@ -33,6 +33,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/exe"
+	"footfall/trace"
 )
 
 // A Mode says what is done at each call.
@@ -62,7 +63,7 @@ type Options struct {
 	BufferSize int
 	ChainDepth int
 	// Filter is for mode Filtered.
-	Filter Filter
+	Filter trace.Filter
 	// Arguments tells that probes of mode Filtered, or with Newest, may have some.
 	Arguments bool
 	// Newest keeps the newest events of each thread, in memory of BufferSize for each.

@@ -18,8 +18,8 @@ func TestPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{o: &Options{}, header: h, ordered: true, builder: trace.NewBuilder(h, out)}
-	p := &passes{r: r, seen: make(map[int]bool)}
+	all := &outputs{header: h, told: 1, ordered: true, builder: trace.NewBuilder(h, out)}
+	p := newPasses(all, nil)
 	for _, block := range []struct {
 		thread int
 		times  []uint64
@@ -31,7 +31,7 @@ func TestPasses(t *testing.T) {
 		p.add(trace.Thread{ID: block.thread}, events)
 	}
 	held := 0
-	for _, q := range r.queues {
+	for _, q := range p.order.queues {
 		for _, e := range q.events {
 			if !e.Word {
 				held++
@@ -41,8 +41,8 @@ func TestPasses(t *testing.T) {
 	if held >= 12 {
 		t.Errorf("%d events are held", held)
 	}
-	r.order(0, true)
-	if _, err := r.builder.Close(0); err != nil {
+	p.order.end()
+	if _, err := all.builder.Close(0); err != nil {
 		t.Fatal(err)
 	}
 	var times []string
