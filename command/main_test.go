@@ -18,6 +18,7 @@ import (
 
 	"footfall/hook/uprobe"
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 var update = flag.Bool("update", false, "rewrite expected output in testdata/script and the pages in docs/commands")
@@ -58,8 +59,24 @@ func TestScript(t *testing.T) {
 			return err
 		},
 		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
-		Condition: scriptCondition,
+		Condition: requiredCondition,
 	})
+}
+
+// features are the conditions of scripts that FOOTFALL_REQUIRE can name.
+var features = map[string]string{"fuse": needs.FUSE, "ptrace": needs.Ptrace, "uprobes": needs.Uprobes, "sampling": needs.Perf, "root": needs.Root}
+
+// requiredCondition is scriptCondition, and fails where a feature is missing that is
+// required.
+func requiredCondition(name string) (bool, error) {
+	ok, err := scriptCondition(name)
+	if feature := features[name]; err == nil && !ok && feature != "" {
+		if needs.Required(feature) {
+			return false, fmt.Errorf("FOOTFALL_REQUIRE has %s, and it is not there", feature)
+		}
+		needs.Note("a script", feature, "it is left out")
+	}
+	return ok, err
 }
 
 // scriptCondition knows "fuse": this system lets us mount, "sampling": it lets

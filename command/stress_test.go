@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/formats/gcov"
+	"footfall/proc/needs"
 )
 
 var stressTime = flag.Duration("stress", 4*time.Second, "how long TestStressLive runs")
@@ -35,7 +36,7 @@ var stressTime = flag.Duration("stress", 4*time.Second, "how long TestStressLive
 // still: then each count must be exact. Nothing may be given up.
 func TestStressLive(t *testing.T) {
 	if ok, _ := scriptCondition("fuse"); !ok {
-		t.Skip("mounting needs /dev/fuse and fusermount3 (Debian: fuse3)")
+		needs.Skip(t, needs.FUSE, "/dev/fuse and fusermount3 (Debian: fuse3)")
 	}
 	s := newStress(t)
 	var readers sync.WaitGroup

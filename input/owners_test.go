@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"footfall/proc/needs"
 )
 
 const nobody = 65534
@@ -13,7 +15,7 @@ const nobody = 65534
 // TestReadSource reads sources that data of other users name.
 func TestReadSource(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, who may read what others may not")
+		needs.Skip(t, needs.Root, "who may read what others may not")
 	}
 	dir := t.TempDir()
 	for d := dir; d != filepath.Clean(os.TempDir()); d = filepath.Dir(d) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 const nobody = 65534
@@ -307,7 +308,7 @@ func TestPermission(t *testing.T) {
 		return
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to ask as another user")
+		needs.Skip(t, needs.Root, "to ask as another user")
 	}
 	p := started(t, sleeper, "-O0")
 	self, err := os.Executable()
@@ -348,7 +349,7 @@ func asNobody(t *testing.T) {
 // TestChroot reads a program that sees another root.
 func TestChroot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to start a program in another root")
+		needs.Skip(t, needs.Root, "to start a program in another root")
 	}
 	v := variant{flags: "-DSTATIC -static", sources: c}
 	outside := v.start(t, "gcc-12")

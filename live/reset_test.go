@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // started builds a C program from its source, with gcc-12 --coverage and
@@ -38,7 +39,7 @@ func skipForbidden(t *testing.T, err error) {
 	t.Helper()
 	var access *proc.AccessError
 	if errors.As(err, &access) {
-		t.Skipf("ptrace is not permitted here: %v", err)
+		needs.Skip(t, needs.Ptrace, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"footfall/formats/gcov"
+	"footfall/proc/needs"
 )
 
 // TestInPlace adds counts to data files, lets the program do the same to the
@@ -133,7 +134,7 @@ func dataFiles(t *testing.T, dirs ...string) map[string][]byte {
 // what he may not change stays.
 func TestInPlaceAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to start a program of another user")
+		needs.Skip(t, needs.Root, "to start a program of another user")
 	}
 	v := variant{sources: c}
 	dir := t.TempDir()

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/formats/gcov"
+	"footfall/proc/needs"
 )
 
 // crashVariable has the test program mount a directory and wait to be killed.
@@ -47,7 +48,7 @@ func mounted(t *testing.T, targets ...string) string {
 func mountAt(t *testing.T, dir string, targets ...string) *Mount {
 	t.Helper()
 	if err := deviceThere(); err != nil {
-		t.Skipf("this system cannot mount: %v", err)
+		needs.Skip(t, needs.FUSE, err)
 	}
 	var over atomic.Bool // a tree that is in use is looked after beyond the test
 	m, err := New(dir, Options{Targets: targets, Notice: func(text string) {
@@ -56,7 +57,7 @@ func mountAt(t *testing.T, dir string, targets ...string) *Mount {
 		}
 	}})
 	if err != nil && strings.Contains(err.Error(), "cannot mount") {
-		t.Skipf("this system does not let us mount: %v", err)
+		needs.Skip(t, needs.FUSE, err)
 	}
 	if err != nil {
 		t.Fatal(err)

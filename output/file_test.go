@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"footfall/proc/needs"
 )
 
 func content(t *testing.T, name string) string {
@@ -104,7 +106,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("the link has become %q, %v", target, err)
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("links of another user: needs root")
+		needs.Skip(t, needs.Root, "links of another user")
 	}
 	if err := os.Lchown(link, 65534, 65534); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"footfall/proc/needs"
 )
 
 // The program starts itself with one letter less of its argument, in the way that
@@ -155,7 +157,7 @@ func TestFollow(t *testing.T) {
 				cmd := exec.Command(program, ways)
 				f, err := FollowCommand(cmd)
 				if err != nil {
-					t.Skip(err)
+					needs.Skip(t, needs.Ptrace, err)
 				}
 				began := 0
 				seen := follow(t, f, func(p *Process) {
@@ -201,7 +203,7 @@ func TestFollowRunUntil(t *testing.T) {
 	cmd := exec.Command(buildStarting(t), ways)
 	f, err := FollowCommand(cmd)
 	if err != nil {
-		t.Skip(err)
+		needs.Skip(t, needs.Ptrace, err)
 	}
 	began := 0
 	seen := follow(t, f, func(p *Process) {
@@ -242,7 +244,7 @@ func TestFollowRunning(t *testing.T) {
 	for range 5 {
 		f, err := Follow(p)
 		if err != nil {
-			t.Skip(err)
+			needs.Skip(t, needs.Ptrace, err)
 		}
 		if err := p.WhileStopped(func() error { return p.Check() }); err != nil {
 			t.Error(err)

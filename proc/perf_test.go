@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"footfall/proc/needs"
 )
 
 // TestSamplerSeesItself samples this test, while a thread of it works.
 func TestSamplerSeesItself(t *testing.T) {
 	s, err := NewSampler(os.Getpid(), SampleOptions{Frequency: 1000})
 	if err != nil {
-		t.Skip(err)
+		needs.Skip(t, needs.Perf, err)
 	}
 	defer s.Close()
 	samples := 0

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"footfall/proc/needs"
 )
 
 // sleeping starts a process that only waits.
@@ -49,7 +51,7 @@ func needStopping(t *testing.T, p *Process) {
 	t.Helper()
 	var access *AccessError
 	if err := p.WhileStopped(func() error { return nil }); errors.As(err, &access) {
-		t.Skipf("ptrace is not permitted here: %v", err)
+		needs.Skip(t, needs.Ptrace, err)
 	}
 }
 

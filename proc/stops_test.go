@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"footfall/proc/needs"
 )
 
 // Threads begin and end all the time; each works with memory below its stack
@@ -102,7 +104,7 @@ func killed(t *testing.T, variable string, most time.Duration) string {
 	lines := bufio.NewReader(out)
 	switch line, err := lines.ReadString('\n'); {
 	case line == "PASS\n": // it has skipped the test
-		t.Skip("the system allows no ptrace")
+		needs.Skip(t, needs.Ptrace, "the system allows none")
 	case err != nil || line != "begun\n":
 		_ = cmd.Process.Kill()
 		t.Fatalf("the other process says %q, %v", line, err)

@@ -24,6 +24,7 @@ import (
 	"footfall/exe"
 	"footfall/formats/perfdata"
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // perfFiles are files of perf, of the program in testdata/perf.
@@ -211,10 +212,10 @@ func TestPerfScript(t *testing.T) {
 // TestConfirmPerfRecord lets perf sample programs here, and compares.
 func TestConfirmPerfRecord(t *testing.T) {
 	if _, err := exec.LookPath("perf"); err != nil {
-		t.Skip("needs perf (Debian: linux-perf)")
+		needs.Skip(t, needs.Perf, "Debian's package is linux-perf")
 	}
 	if err := proc.MaySample(); err != nil {
-		t.Skip(err)
+		needs.Skip(t, needs.Perf, err)
 	}
 	if testing.Short() {
 		t.Skip("perf takes a second to start and to end")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // needSampling skips where the kernel lets nobody sample.
@@ -26,7 +27,7 @@ func needSampling(t *testing.T) {
 	s, err := proc.NewSampler(os.Getpid(), proc.SampleOptions{Frequency: 99})
 	var perf *proc.PerfError
 	if errors.As(err, &perf) {
-		t.Skip(err)
+		needs.Skip(t, needs.Perf, err)
 	}
 	if err != nil {
 		t.Fatal(err)

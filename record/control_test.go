@@ -12,13 +12,14 @@ import (
 
 	"footfall/input"
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // TestSquattedControl has another user take the name of a trace first: the trace
 // takes another one, and who asks for it does not believe the first.
 func TestSquattedControl(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to take a name as another user")
+		needs.Skip(t, needs.Root, "to take a name as another user")
 	}
 	const nobody = 65534
 	program := exec.Command("sleep", "60") // not we: what we show is of a thread that may become the other user

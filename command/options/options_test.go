@@ -5,13 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"footfall/proc/needs"
 )
 
 // TestFindOfAnotherUser looks for files that belong to another user, or lie in a
 // directory of his, from there and from below.
 func TestFindOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make files of another user")
+		needs.Skip(t, needs.Root, "to make files of another user")
 	}
 	const nobody, somebody = 65534, 12345
 	t.Setenv("SUDO_UID", "12345")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // TestKilledAnywhere kills footfalls while they put code into a program and take
@@ -76,7 +77,7 @@ func (g *target) another(variable, word string) (lines *bufio.Reader, kill func(
 	switch line, err := lines.ReadString('\n'); {
 	case line == "PASS\n": // it has skipped the test
 		_ = cmd.Wait()
-		g.t.Skip("the system allows ptrace to the parent of a program only")
+		needs.Skip(g.t, needs.Ptrace, "the system allows it to the parent of a program only")
 	case err != nil || line != word+"\n":
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

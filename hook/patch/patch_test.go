@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // target is a running test program which reads commands and answers each with
@@ -143,7 +144,7 @@ func skipForbidden(t testing.TB, err error) {
 	t.Helper()
 	var access *proc.AccessError
 	if errors.As(err, &access) {
-		t.Skipf("ptrace is not permitted here: %v", err)
+		needs.Skip(t, needs.Ptrace, err)
 	}
 }
 

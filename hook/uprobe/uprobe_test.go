@@ -14,6 +14,7 @@ import (
 
 	"footfall/exe"
 	"footfall/proc"
+	"footfall/proc/needs"
 )
 
 // target calls, in 4 threads and whenever it is told to, functions that count
@@ -209,7 +210,7 @@ func open(t *testing.T, o Options) *Session {
 	s, err := Open(o)
 	var refused *PermissionError
 	if errors.As(err, &refused) {
-		t.Skipf("BPF is not permitted here: run the tests as root, with CAP_BPF and CAP_PERFMON: %v", refused.Err)
+		needs.Skip(t, needs.Uprobes, refused.Err)
 	}
 	if err != nil {
 		t.Fatal(err)
