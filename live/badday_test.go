@@ -204,7 +204,11 @@ int main(void) {
 		t.Error("taken for another process")
 	}
 	snapshot(t, before)
-	snapshot(t, process)
+	for _, u := range snapshot(t, process) {
+		if u.Load == nil || !u.Load.Program {
+			t.Errorf("%s is not known to be of the program", u.Name)
+		}
+	}
 	p.tell("go on")
 	for _, process := range []*Process{before, process} {
 		_, err := process.HardReset(nil)

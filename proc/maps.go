@@ -160,10 +160,23 @@ func (i *Image) File() string { return fmt.Sprintf("%s %d", i.device, i.inode) }
 // IsProgram tells whether the file is the program that the process runs, and no
 // library.
 func (i *Image) IsProgram() bool {
+	name, inode, err := i.process.program()
+	if err != nil && i.process.living.Load() != 0 { // that thread has ended, too
+		if _, err = i.process.stat(); err == nil {
+			name, inode, err = i.process.program()
+		}
+	}
+	return err == nil && strings.TrimSuffix(name, deletedSuffix) == i.Path && inode == i.inode
+}
+
+// program returns the path and the inode of what the process runs. Where the first
+// thread has ended only another one knows it.
+func (p *Process) program() (name string, inode uint64, err error) {
 	var st unix.Stat_t
-	name, err := os.Readlink(i.process.Dir() + "/exe")
-	return err == nil && strings.TrimSuffix(name, deletedSuffix) == i.Path &&
-		unix.Fstatat(int(i.process.dir.Fd()), "exe", &st, 0) == nil && st.Ino == i.inode
+	if name, err = os.Readlink(p.Dir() + "/exe"); err == nil {
+		err = unix.Fstatat(int(p.dir.Fd()), p.within()+"exe", &st, 0)
+	}
+	return name, st.Ino, err
 }
 
 // Open opens the file: through the root of the process, so that containers
