@@ -873,14 +873,16 @@ entry_filtered:
         cmp     %r8, -32(%rdi,%rax)
         ja      2f
         jb      3f
-        test    %r10d, %r10d
-        jnz     2f
         testl   $JUMPED, -12(%rdi,%rax)
+        jnz     again
+        test    %r10d, %r10d
         jnz     2f
 3:      call    left_frame
         dec     %rcx
         jmp     1b
-2:      mov     %rcx, THREAD_DEPTH(%rsi)
+2:
+known_callers:
+        mov     %rcx, THREAD_DEPTH(%rsi)
         test    %rcx, %rcx
         jnz     4f
         cmpq    $0, ROOTS(%r9)
@@ -923,8 +925,6 @@ entry_filtered:
         and     $~SITES, %eax
         cmp     $1, %rcx
         jbe     1f
-        testl   $JUMPED, 20 - 32(%rdi)
-        jz      1f
         cmp     %r8, -32(%rdi)
         jne     1f
         or      $NO_EXIT, %eax          # within the one that jumped here
@@ -1005,6 +1005,31 @@ unrecorded:
         pop     %rdi
         jmp     plain
 
+# A function that comes back to itself by tail calls, maybe through others, begins anew:
+# what was before has ended.
+again:
+        mov     %rcx, %rax
+1:      mov     %rax, %rdx
+        shl     $5, %rdx
+        cmp     %r8, -32(%rdi,%rdx)
+        jne     known_callers
+        testl   $JUMPED, -12(%rdi,%rdx)
+        jz      known_callers
+        mov     -16(%rdi,%rdx), %edx
+        xor     72(%rsp), %edx
+        test    $ID, %edx
+        jz      3f
+        dec     %rax
+        jnz     1b
+        jmp     known_callers
+3:      push    %rax
+        call    ended_frame
+        pop     %rax
+        dec     %rcx
+        cmp     %rax, %rcx
+        jae     3b
+        jmp     known_callers
+
 # On another stack.
 other_stack:
         call    record_whole
@@ -1073,17 +1098,22 @@ record_whole:
 3:      movl    $1, THREAD_WHOLE(%rsi)
         ret
 
-# left_frame ends the innermost frame, of number %rcx, which was left. Changes %rax,
-# %rdx.
+# left_frame ends the innermost frame, of number %rcx, which was left; ended_frame one
+# that has ended. Change %rax, %rdx.
 left_frame:
         push    %rdi
         push    %r8
-        push    %r9
+        mov     $NO_EXIT, %r8d
+        jmp     1f
+ended_frame:
+        push    %rdi
+        push    %r8
+        xor     %r8d, %r8d
+1:      push    %r9
         push    %r10
         rdtsc
         shl     $32, %rdx
         or      %rdx, %rax
-        mov     $NO_EXIT, %r8d
         call    end_frame
         pop     %r10
         pop     %r9
@@ -1177,9 +1207,13 @@ leave:
         mov     %rcx, THREAD_DEPTH(%rsi)
         mov     $1, %eax
         ret
-6:      rdtsc
+6:      testl   $JUMPED, 20(%r10)
+        jz      5f
+        rdtsc
         shl     $32, %rdx
         or      %rdx, %rax
+        test    $JUMP, %r9d
+        jnz     7f                      # and goes on to jump
         call    end_jumped
         jmp     5f
 7:      mov     %rax, 24(%r10)
