@@ -32,9 +32,8 @@ func (s *Session) SetFilter(f trace.Filter) error {
 
 // A thread's state has its open calls, the outermost first, as events of their entries.
 // The stack grows down: what is open at or below the place of a new call has been left,
-// by longjmp for instance, but for the caller at the same place of a tail call. That call
-// has no frame, as its end is that of its caller: only its entry is written, and only
-// where durations do not matter.
+// by longjmp for instance, but for the caller at the same place of a tail call. The kernel
+// tells the exits of both, that of the inner one first.
 //
 // The kernel sees the exits of 64 calls within each other; others are open until one at
 // or above their place begins or ends. Calls whose exits decide have the first frames,
@@ -115,17 +114,13 @@ func (s *Session) enterFiltered(arguments []Argument) asm.Instructions {
 		code = append(code, keep(arguments)...)
 	}
 	code = append(code, asm.Ja.Label("end"))
-	// A call whose end is not seen by itself.
-	code = append(code, labelled("tail", s.setting(minTimeSetting))...)
-	code = append(append(code, asm.JNE.Imm(asm.R1, 0, "end")), s.now()...)
 	return append(code, labelled("write", s.write("entry", arguments))...)
 }
 
-// findCaller sets R9 to the number of calls that are open when that at R8 begins, and
-// notes whether it is a tail call of the last of them.
+// findCaller sets R9 to the number of calls that are open when that at R8 begins. Those that
+// came there by tail calls are, too: they have the same place.
 func findCaller() asm.Instructions {
 	code := asm.Instructions{
-		asm.StoreImm(asm.RFP, markAt, 0, asm.Word),
 		asm.LoadMem(asm.R8, asm.RFP, stackAt, asm.DWord),
 		asm.LoadMem(asm.R9, asm.R7, openAt, asm.Word),
 		asm.JGT.Imm(asm.R9, maxFrames, "end"),
@@ -133,30 +128,55 @@ func findCaller() asm.Instructions {
 	}
 	code = append(append(code, frame(asm.R1)...),
 		asm.LoadMem(asm.R2, asm.R1, frameStack-eventSize, asm.DWord),
-		asm.JGT.Reg(asm.R2, asm.R8, "found"))
-	code = append(append(code, search()...), frame(asm.R1)...)
-	code = append(code,
-		asm.LoadMem(asm.R2, asm.R1, frameStack, asm.DWord),
-		asm.JNE.Reg(asm.R2, asm.R8, "found"),
-		// Its return address may be the kernel's, at the beginning of a page; that of a
-		// function which has been left is no more there.
+		asm.JGT.Reg(asm.R2, asm.R8, "found"),
+		// After a jump its return address is the kernel's, at the beginning of a page; it is
+		// no more there when a function there has been left.
 		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, wordAt),
 		asm.Mov.Imm(asm.R2, 8),
 		asm.Mov.Reg(asm.R3, asm.R8),
 		asm.FnProbeReadUser.Call(),
-		asm.JNE.Imm(asm.R0, 0, "found"),
+		asm.JNE.Imm(asm.R0, 0, "search"),
 		asm.LoadMem(asm.R1, asm.RFP, wordAt, asm.DWord), asm.And.Imm(asm.R1, pageSize-1),
-		asm.JNE.Imm(asm.R1, 0, "found"),
-		asm.Add.Imm(asm.R9, 1),
-		asm.StoreImm(asm.RFP, markAt, 1, asm.Word))
+		asm.JNE.Imm(asm.R1, 0, "search"),
+		asm.Sub.Imm(asm.R8, 1), // with those at this place
+		asm.Mov.Imm(asm.R1, 0).WithSymbol("search"))
+	code = append(append(code, search()...), leaveRound()...)
 	return append(append(code, labelled("found", leave("left"))...),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("left"))
 }
 
+// longestRound is how many functions may jump to one another in a round.
+const longestRound = 32
+
+// leaveRound has a function that comes back to itself by tail calls, maybe through others,
+// begin anew: what was before has ended. R9, also as search has kept it, is the number of
+// calls at R8+1 and above it, if that is the place, or else goes to "found".
+func leaveRound() asm.Instructions {
+	code := asm.Instructions{
+		asm.LoadMem(asm.R4, asm.RFP, stackAt, asm.DWord),
+		asm.JEq.Reg(asm.R4, asm.R8, "found"), // it is no tail call
+		asm.LoadMem(asm.R5, asm.RFP, idAt, asm.Word), asm.And.Imm(asm.R5, MaxID-1),
+	}
+	for back := int32(1); back <= longestRound; back++ {
+		next := fmt.Sprintf("round%d", back)
+		code = append(code,
+			asm.LoadMem(asm.R1, asm.R7, searchAt, asm.Word), asm.Sub.Imm(asm.R1, back),
+			asm.JGE.Imm(asm.R1, maxFrames, "found"), // less than 0
+			asm.Mov.Reg(asm.R2, asm.R1), asm.Mul.Imm(asm.R2, eventSize), asm.Add.Reg(asm.R2, asm.R7),
+			asm.LoadMem(asm.R3, asm.R2, frameStack, asm.DWord),
+			asm.JNE.Reg(asm.R3, asm.R4, "found"),
+			asm.LoadMem(asm.R3, asm.R2, frameID, asm.Word), asm.And.Imm(asm.R3, MaxID-1),
+			asm.JNE.Reg(asm.R3, asm.R5, next),
+			asm.Mov.Reg(asm.R9, asm.R1),
+			asm.Ja.Label("found"),
+			asm.Mov.Imm(asm.R1, 0).WithSymbol(next))
+	}
+	return code
+}
+
 const pageSize = 4096
 
-// pass goes to "end" if the filter does not let the call pass, and to "tail" if it is a
-// tail call.
+// pass goes to "end" if the filter does not let the call pass.
 func (s *Session) pass() asm.Instructions {
 	code := asm.Instructions{
 		asm.JEq.Imm(asm.R9, 0, "outermost"),
@@ -172,8 +192,6 @@ func (s *Session) pass() asm.Instructions {
 	code = append(append(code, labelled("inner", s.setting(depthSetting))...),
 		asm.JGE.Reg(asm.R9, asm.R1, "end"),
 		asm.JGE.Imm(asm.R9, maxFrames, "end"),
-		asm.LoadMem(asm.R1, asm.RFP, markAt, asm.Word),
-		asm.JNE.Imm(asm.R1, 0, "tail"),
 		asm.JNE.Imm(asm.R9, 0, "passes"))
 	code = append(append(code, s.setting(periodSetting)...),
 		asm.JLE.Imm(asm.R1, 1, "passes"),
@@ -239,16 +257,17 @@ func (s *Session) exitFiltered() asm.Instructions {
 	code = append(append(code, frame(asm.R1)...),
 		asm.LoadMem(asm.R2, asm.R1, frameStack-eventSize, asm.DWord),
 		asm.JGT.Reg(asm.R2, asm.R8, "end"),
-		asm.Sub.Imm(asm.R9, 1),
 		asm.JEq.Reg(asm.R2, asm.R8, "last"),
-		asm.Add.Imm(asm.R9, 1))
+		asm.Sub.Imm(asm.R8, 1)) // with those at this place
 	code = append(append(code, search()...),
-		asm.JGE.Imm(asm.R9, maxFrames, "end").WithSymbol("last")) // older verifiers take it for less than 0
+		asm.JEq.Imm(asm.R9, 0, "pop"),
+		asm.Sub.Imm(asm.R9, 1).WithSymbol("last"),
+		asm.JGE.Imm(asm.R9, maxFrames, "end")) // older verifiers take it for less than 0
 	code = append(code, frame(asm.R8)...)
 	code = append(code,
 		asm.LoadMem(asm.R1, asm.R8, frameStack, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, stackAt, asm.DWord),
-		asm.JNE.Reg(asm.R1, asm.R2, "pop"), // of a call that is not recorded
+		asm.JNE.Reg(asm.R1, asm.R2, "callee"), // of a call that is not recorded
 		asm.LoadMem(asm.R1, asm.R8, frameID, asm.Word),
 		asm.LoadMem(asm.R2, asm.RFP, idAt, asm.Word),
 		asm.Mov.Reg(asm.R3, asm.R1), asm.And.Imm(asm.R3, MaxID-1),

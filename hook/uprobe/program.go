@@ -28,7 +28,6 @@ const (
 //
 //	RFP - 28   flags of the probe u32
 //	RFP - 32   a key u32
-//	RFP - 36   whether it is a tail call, whether it is left out u32
 //	RFP - 48   what is read u64
 //	RFP - 64   name of the thread
 //	RFP - 72   its verdict and number u32 each
@@ -40,7 +39,6 @@ const (
 	stackAt   = eventAt + 16
 	flagsAt   = -28
 	keyAt     = -32
-	markAt    = -36
 	wordAt    = -48
 	nameAt    = -64
 	verdictAt = -72
