@@ -156,14 +156,21 @@ func (c *excerpt) events(events []trace.Event) []trace.Event {
 		n := uint32(i)
 		c.takes = append(c.takes, !c.fits(c.leave, n) && (len(c.take) == 0 || c.fits(c.take, n) || c.fits(c.roots, n)))
 	}
-	taken := false
-	return slices.DeleteFunc(events, func(e trace.Event) bool {
-		if e.Gap {
-			return false
-		}
-		if !e.Word {
+	taken, jump := false, -1 // jump: where an exit by a jump is, if the event before was one
+	kept := events[:0]
+	for _, e := range events {
+		if !e.Word && !e.Gap {
 			taken = int(e.Function) < len(c.takes) && c.takes[e.Function]
+			if !taken && jump >= 0 {
+				kept[jump].Jump = false // to a function that was not chosen, as if it had not been traced
+			}
+			if jump = -1; taken && e.Jump {
+				jump = len(kept)
+			}
 		}
-		return !taken
-	})
+		if taken || e.Gap {
+			kept = append(kept, e)
+		}
+	}
+	return kept
 }
