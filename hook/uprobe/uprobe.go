@@ -248,6 +248,10 @@ func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 		}
 		good, doubtful := sortOut(groups[g])
 		for _, p := range doubtful {
+			if err := checkFirst(p); err != nil {
+				_ = skip(p, err, skipped) // nil, as it is notSupported
+				continue
+			}
 			if err := s.attach(file, entry, []Probe{p}, skipped); err != nil {
 				return skipped, err
 			}
@@ -270,8 +274,8 @@ func sortOut(probes []Probe) (good, doubtful []Probe) {
 	}
 	defer f.Close()
 	for _, p := range probes {
-		var first [4]byte
-		if _, err := f.ReadAt(first[:], int64(p.Offset)); err == nil && hasPrefix(first[:]) {
+		var first [5]byte
+		if _, err := f.ReadAt(first[:], int64(p.Offset)); err == nil && (hasPrefix(first[:]) || misread(first[:])) {
 			doubtful = append(doubtful, p)
 		} else {
 			good = append(good, p)
@@ -293,6 +297,49 @@ func hasPrefix(code []byte) bool {
 		}
 	}
 	return false
+}
+
+// misread tells whether the kernel (6.18 and before) takes an instruction with a VEX prefix for a
+// jump or a call of one byte, since it looks at the byte behind the prefix only: vmovq (%rsi),%xmm1 for jle.
+func misread(code []byte) bool {
+	at := 0
+	for at < len(code) && (code[at] == 0x64 || code[at] == 0x65 || code[at] == 0x67) {
+		at++
+	}
+	if at == len(code) {
+		return false
+	}
+	switch code[at] { // to the opcode
+	case 0xc5:
+		at += 2
+	case 0xc4:
+		at += 3
+	default:
+		return false
+	}
+	if at >= len(code) {
+		return false
+	}
+	switch op := code[at]; op {
+	case 0x0f, 0x90, 0xe8, 0xe9, 0xeb:
+		return true
+	default:
+		return op >= 0x70 && op <= 0x7f
+	}
+}
+
+// checkFirst returns an error if the kernel would set a probe and then misread the instruction there.
+func checkFirst(p Probe) error {
+	f, err := os.Open(p.File)
+	if err != nil {
+		return nil // the kernel will say so
+	}
+	defer f.Close()
+	var first [5]byte
+	if n, _ := f.ReadAt(first[:], int64(p.Offset)); misread(first[:n]) {
+		return notSupported
+	}
+	return nil
 }
 
 // notSupported is ENOTSUPP, which the kernel keeps to itself but for here.

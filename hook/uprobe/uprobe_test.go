@@ -468,3 +468,21 @@ func TestIsCalled(t *testing.T) {
 		}
 	}
 }
+
+func TestMisread(t *testing.T) {
+	for code, want := range map[string]bool{
+		"\xc5\xfa\x7e\x0e\xc5": true,  // vmovq (%rsi),%xmm1
+		"\xc4\xc1\x7a\x7e\x0e": true,  // vmovq (%r14),%xmm1
+		"\xc5\xf8\x77\xc3\x90": true,  // vzeroupper
+		"\xc5\xf8\x57\xc0\xc3": false, // vxorps
+		"\x7e\x0e\xc3\x90\x90": false, // jle
+		"\x55\x48\x89\xe5\xc5": false, // push
+		"\xc5":                 false,
+		"\xc4\xc1":             false,
+		"":                     false,
+	} {
+		if got := misread([]byte(code)); got != want {
+			t.Errorf("% x: %v", code, got)
+		}
+	}
+}
