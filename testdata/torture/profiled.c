@@ -1,5 +1,6 @@
 /* A profiler within the program: backtrace() in the handlers of two timers, one of which
-   may come within the other. build: glibc; function: mid */
+   may come within the other (so that it would wait for a lock of libgcc if it were linked
+   statically). build: dynamic; function: mid */
 #include "torture.h"
 #include <execinfo.h>
 #include <signal.h>
