@@ -90,6 +90,11 @@ func tidy(p *proc.Process, blocks []*block) error {
 
 // unmap tells whether all is gone.
 func (l *leftover) unmap(p *proc.Process, h *proc.Held, blocks []*block) (gone bool, err error) {
+	for _, b := range blocks {
+		if on, err := b.on(p); err != nil || on {
+			return true, err // the sites could not be restored
+		}
+	}
 	if err := h.CloseLeft(); err != nil {
 		return false, err
 	}

@@ -134,3 +134,22 @@ func TestBlockInTheWay(t *testing.T) {
 		t.Errorf("it says %q", answer)
 	}
 }
+
+// TestTidyWhileOn tidies up where the sites could not be restored, as a thread did not stop:
+// what they use stays.
+func TestTidyWhileOn(t *testing.T) {
+	g := start(t, build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...), "nothing")
+	s := g.open(g.sites("leaf"), Options{Mode: Entries})
+	if err := tidy(g.p, s.blocks); err != nil {
+		t.Fatal(err)
+	}
+	if answer := g.say("go on"); answer != "42" {
+		t.Errorf("it says %q", answer)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if now := g.maps(); strings.Contains(now, regionName) {
+		t.Errorf("there is memory of ours:\n%s", now)
+	}
+}

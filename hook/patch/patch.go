@@ -471,7 +471,9 @@ func (s *Session) SwitchOff() error {
 	if len(s.on) > 0 || s.recording {
 		err = restore(s.p, s.blocks, s.withNotifier(withExits(s.on), true))
 	}
-	s.on, s.recording = nil, false
+	if err == nil { // else it may be tried again
+		s.on, s.recording = nil, false
+	}
 	return err
 }
 
