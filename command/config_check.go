@@ -119,6 +119,7 @@ var optionChecks = map[string]func(value string) error{
 	"trace notrace":      checkPattern,
 	"trace graph-from":   checkPattern,
 	"trace args":         func(v string) error { return record.CheckArguments(v) },
+	"trace way":          record.CheckWay,
 	"trace thread":       func(v string) error { _, err := path.Match(v, ""); return err },
 	"trace output":       checkTraceOutput,
 	"trace buffer":       traceCheck(func(o *record.Options, v string) { o.Buffer = number(v) }),

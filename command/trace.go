@@ -24,9 +24,10 @@ costs it little while it is not traced (x86-64; on arm64 2 instead of 5 is enoug
                                                           or its -fxray-instrument
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
 
-Where there is no such function that fits, functions are traced by uprobes of the
-kernel: as root, and a hundred times as slow. The kernel itself is traced by its
-own tracers: as root, -f GLOB or MODULE:GLOB says which functions.
+Functions without that room that are named are traced by uprobes of the kernel,
+beside those that have it: as root, and a hundred times as slow. --way sites and
+--way uprobes permit one of the two only. The kernel itself is traced by its own
+tracers: as root, -f GLOB or MODULE:GLOB says which functions.
 
 Entries are recorded; with --exits also exits, so that there are durations. Which
 functions: --function (default: all) and --notrace, which wins. A PATTERN is
@@ -83,6 +84,9 @@ does the next trace of it.`,
   # where does the time of slow commands go?
   footfall trace redis-server --graph-from processCommand --min-duration 100us
 
+  # with what of libraries that were not compiled for it
+  footfall trace redis-server -f 'dict*' -f 'libc*:malloc' --exits --duration 1s
+
   # which keys?
   footfall trace redis-server -f dictSdsHash --args 'dictSdsHash:arg1/s'
 
@@ -124,6 +128,7 @@ does the next trace of it.`,
 	f.StringArrayVar(&o.Threads, "thread", nil, "record only threads whose id or name fits `THREAD`; may be repeated (default: all)")
 	f.Uint64Var(&o.Events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.Outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
+	f.StringSliceVar(&o.Ways, "way", nil, "trace functions only by these `WAYS`: sites, uprobes (default: for each the first that serves it)")
 	f.BoolVar(&o.Newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
 	f.IntVar(&o.Buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
 	f.BoolVar(&o.List, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
@@ -147,8 +152,12 @@ does the next trace of it.`,
 	cmd.MarkFlagsMutuallyExclusive("count", "events")
 	cmd.MarkFlagsMutuallyExclusive("flight-recorder", "events")
 	cmd.MarkFlagsMutuallyExclusive("duration", "repair")
+	for _, other := range []string{"repair", "read", "set"} {
+		cmd.MarkFlagsMutuallyExclusive("way", other)
+	}
 	for _, other := range []string{"list", "repair", "read", "set"} {
 		cmd.MarkFlagsMutuallyExclusive("follow-exec", other)
 	}
+	_ = cmd.RegisterFlagCompletionFunc("way", cobra.FixedCompletions(record.WayNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

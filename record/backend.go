@@ -88,6 +88,12 @@ func (w Way) String() string { return wayTable[w].name }
 // WayNames are the names of the ways into functions of programs.
 func WayNames() []string { return []string{Sites.String(), Uprobes.String()} }
 
+// CheckWay tells what is wrong with a name of Options.Ways.
+func CheckWay(name string) error {
+	_, err := parseWays([]string{name})
+	return err
+}
+
 // ways are those that are permitted.
 type ways []Way
 
@@ -102,7 +108,7 @@ func parseWays(names []string) (ways, error) {
 	for _, name := range names {
 		i := slices.Index(WayNames(), name)
 		if i < 0 {
-			return nil, fmt.Errorf("--way %s: there are %s", name, strings.Join(WayNames(), " and "))
+			return nil, fmt.Errorf("--way %q: there are %s", name, strings.Join(WayNames(), " and "))
 		}
 		all = append(all, Way(i))
 	}

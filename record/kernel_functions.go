@@ -115,6 +115,8 @@ func (o *Options) kernelOptions() (f ftrace.Options, err error) {
 		return f, output.UsageError(errors.New("the kernel's tracers count the calls of all threads: --count and --thread do not go together"))
 	case len(o.Args) > 0:
 		return f, output.UsageError(errors.New("the kernel's tracers know no --args"))
+	case len(o.Ways) > 0:
+		return f, output.UsageError(errors.New("the kernel's functions are traced by the kernel's tracers alone: --way is for those of programs"))
 	case o.FollowExec:
 		return f, output.UsageError(errors.New("--follow-exec is for programs; the kernel's functions are traced for all of them"))
 	case len(o.Functions) == 0 && len(o.GraphFrom) == 0:

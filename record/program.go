@@ -134,10 +134,25 @@ func (t *program) choose(images []*patch.Image) (c choice, err error) {
 			c.probes = append(c.probes, t.chooseProbes(i, room, jumps)...)
 		}
 	}
-	if jumps && !t.selection.named() && c.all > 0 {
-		c.probes = nil // all are those that have room
+	if jumps && c.all > 0 {
+		c.probes = t.particular(c.probes)
 	}
 	return c, nil
+}
+
+// particular leaves out functions that nothing but a pattern for everything fits.
+func (t *program) particular(list []Function) []Function {
+	some := t.selection.particular()
+	if !some.named() {
+		return nil
+	}
+	if len(some.take) == len(t.selection.take) {
+		return list
+	}
+	fits := func(f Function, patterns []patch.Pattern) bool {
+		return slices.ContainsFunc(patterns, func(p patch.Pattern) bool { return p.Matches(t.p, f.Site) })
+	}
+	return slices.DeleteFunc(list, func(f Function) bool { return !fits(f, some.take) && !fits(f, some.roots) })
 }
 
 // chooseProbes selects functions of an image to be served by uprobes; room has those with room
@@ -302,16 +317,14 @@ func (t *program) open(c choice, none error, launched bool) error {
 	case t.sites == nil:
 		return err
 	}
-	fmt.Fprintf(t.stderr, "footfall: %s without room for a jump, such as %s, not traced: %v\n",
-		output.Count(len(c.probes), "function", "functions"), c.probes[0].Name()+isOrAre(len(c.probes)), err)
+	t.sayLeftOut(c.probes, err)
 	return nil
 }
 
-func isOrAre(n int) string {
-	if n == 1 {
-		return ", is"
-	}
-	return ", are"
+// sayLeftOut says that functions without room are not recorded, where others are.
+func (t *program) sayLeftOut(list []Function, err error) {
+	fmt.Fprintf(t.stderr, "footfall: %s not traced, such as %s: %v\n",
+		output.Count(len(list), "function without room for a jump is", "functions without room for a jump are"), list[0].Name(), err)
 }
 
 // joined says why functions are served by neither way.
@@ -376,8 +389,12 @@ func (t *program) undescribed(images []*patch.Image) (all []patch.Undescribed) {
 
 // say says what is recorded by code in the program; of uprobes that has been said.
 func (t *program) say() {
+	by := ""
+	if t.probes != nil {
+		by = " by code in the program"
+	}
 	if t.sites != nil {
-		t.sites.say(t.stderr)
+		t.sites.say(by, t.stderr)
 	}
 }
 
@@ -457,7 +474,7 @@ func (t *program) forbidden(fresh []*patch.Image) error {
 	if err == nil || t.sites == nil {
 		return err
 	}
-	fmt.Fprintf(t.stderr, "footfall: %s without room for a jump, from now on not traced: %v\n", output.Count(t.probes.On(), "function", "functions"), err)
+	fmt.Fprintf(t.stderr, "footfall: %s not traced any more: %v\n", output.Count(t.probes.On(), "function without room for a jump is", "functions without room for a jump are"), err)
 	return t.probes.Stop()
 }
 
@@ -517,7 +534,7 @@ func (t *program) switchTo(c choice) (on, off int, err error) {
 	if t.probes == nil {
 		n, err := t.addProbes(c.probes)
 		if err != nil && len(c.sites) > 0 {
-			fmt.Fprintf(t.stderr, "footfall: %s without room for a jump, not traced: %v\n", output.Count(len(c.probes), "function", "functions"), err)
+			t.sayLeftOut(c.probes, err)
 			err = nil
 		}
 		return on + n, off, err

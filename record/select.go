@@ -43,6 +43,14 @@ func newSelection(take, leave, roots, arguments []string) (s selection, err erro
 // named tells whether functions are named at all: else all are meant.
 func (s *selection) named() bool { return len(s.take)+len(s.roots) > 0 }
 
+// particular is a selection without patterns for simply everything. Where some functions have
+// room for a jump, "everything" is these.
+func (s *selection) particular() selection {
+	some := *s
+	some.take = slices.DeleteFunc(slices.Clone(s.take), func(p patch.Pattern) bool { return p.String() == "*" })
+	return some
+}
+
 // takes tells whether a function is recorded, and notes whether it is a root.
 func (s *selection) takes(p *proc.Process, site *patch.Site) bool {
 	fits := func(patterns []patch.Pattern) bool {

@@ -197,11 +197,12 @@ func (s *sites) Children() (recorded, others int) {
 
 func (s *sites) Close() error { return s.session.Close() }
 
-// say says what is recorded, and of what not everything is.
-func (s *sites) say(stderr io.Writer) {
+// say says what is recorded, and of what not everything is; by says how, if that is not all that
+// there is.
+func (s *sites) say(by string, stderr io.Writer) {
 	skipped := s.session.Skipped
-	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s; switching on took %v\n", s.p.PID, s.p.Name,
-		output.Count(s.asked-len(skipped), "function", "functions"), s.session.Stopped.Round(10*time.Microsecond))
+	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s%s; switching on took %v\n", s.p.PID, s.p.Name,
+		output.Count(s.asked-len(skipped), "function", "functions"), by, s.session.Stopped.Round(10*time.Microsecond))
 	n := 0
 	for site, why := range skipped {
 		if n++; n > 3 {

@@ -36,8 +36,10 @@ type Options struct {
 	Depth, Buffer                                         int
 	MinDuration, Duration                                 time.Duration
 	Sample, Read                                          string
-	Ways                                                  []string // that are permitted; none: all
-	Events                                                uint64
+
+	// Ways are the names of ways into functions that are permitted; none: all.
+	Ways   []string
+	Events uint64
 
 	// Given tells whether an option was given, by the name of its flag.
 	Given func(flag string) bool
