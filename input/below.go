@@ -123,13 +123,15 @@ func inProcess(name string) (process, inside string, ok bool) {
 // OpenBelow is [Open] below a directory that is a root, with the rights of the
 // user. The root itself is opened with ours.
 func (u User) OpenBelow(dir, name string) (f *os.File, err error) {
-	return patiently(name, func() (f *os.File, err error) {
-		err = u.below(dir, func(root *Root) error {
-			f, err = root.OpenRegular(name)
-			return err
-		})
-		return f, err
+	return openPatiently(path.Join(dir, name), func(string) (*os.File, error) { return u.openBelow(dir, name) })
+}
+
+func (u User) openBelow(dir, name string) (f *os.File, err error) {
+	err = u.below(dir, func(root *Root) error {
+		f, err = root.OpenRegular(name)
+		return err
 	})
+	return f, err
 }
 
 func (u User) below(dir string, do func(*Root) error) error {

@@ -5,7 +5,8 @@
 //
 //   - only regular files are opened, and what is read of one is limited;
 //   - a file system of user space (FUSE) that does not answer is an error after
-//     [Patience];
+//     [Patience]; what is opened there is copied, so that nobody who reads or closes
+//     it waits;
 //   - a name in the file system of a process, /proc/PID/root/..., is resolved as
 //     the process would, links cannot lead out of it (below.go), with the rights
 //     of its user;
@@ -23,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +44,21 @@ func Open(name string) (*os.File, error) {
 	if process, inside, ok := inProcess(name); ok {
 		return openOf(process, inside, name)
 	}
-	return guarded(name, func() (*os.File, error) { return open(name) })
+	if !served.any() {
+		return open(name)
+	}
+	return openPatiently(name, open)
+}
+
+// openPatiently opens a file, of FUSE a copy.
+func openPatiently(name string, open func(string) (*os.File, error)) (*os.File, error) {
+	return progressing(name, func(progress *atomic.Int64) (*os.File, error) {
+		f, err := open(name)
+		if err != nil {
+			return nil, err
+		}
+		return copied(f, name, progress)
+	})
 }
 
 // open is Open for names in our own file system.
@@ -150,7 +166,7 @@ func ReadAll(f *os.File, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readAll(nil, Reader(f).Read, name, info.Size(), most)
+	return readAll(nil, f.Read, name, info.Size(), most)
 }
 
 // readAll reads a file of that size, which may have changed, into buf or where

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -110,34 +111,64 @@ func (o *Owners) ReadSource(name string) (text []byte, private bool, err error) 
 }
 
 func (o *Owners) readSourcePatiently(name string) (text []byte, private bool, err error) {
-	f, err := Open(name)
-	if err != nil {
-		return nil, false, err
+	type source struct {
+		text    []byte
+		private bool
 	}
-	defer f.Close()
-	if euid == 0 {
-		private, err = patiently(name, func() (private bool, err error) {
-			var st unix.Stat_t
-			if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-				return false, &fs.PathError{Op: "open", Path: name, Err: err}
-			}
-			if o.isPublic(int(f.Fd()), &st, name) {
-				return false, nil
-			}
-			return true, o.permit(&st, name)
-		})
+	its, err := progressing(name, func(progress *atomic.Int64) (s source, err error) {
+		// The file itself: of a copy nobody can tell who may read it.
+		f, err := openItself(name)
 		if err != nil {
-			return nil, false, err
+			return s, err
 		}
+		defer f.Close()
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+			return s, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+		if euid == 0 && !o.isPublic(int(f.Fd()), &st, name) {
+			s.private = true
+			if err := o.permit(&st, name); err != nil {
+				return s, err
+			}
+		}
+		read := func(p []byte) (int, error) {
+			n, err := f.Read(p)
+			progress.Add(int64(n))
+			return n, err
+		}
+		s.text, err = readAll(nil, read, name, st.Size, MostSource)
+		return s, err
+	})
+	return its.text, its.private, err
+}
+
+// openItself is [Open] without patience, and without a copy.
+func openItself(name string) (*os.File, error) {
+	process, inside, ok := inProcess(name)
+	if !ok {
+		return open(name)
 	}
-	text, err = ReadAll(f, name, MostSource)
-	return text, private, err
+	user, err := ofProcess(process)
+	if err != nil {
+		return nil, renamed(err, name)
+	}
+	f, err := user.openBelow(process+"/root", inside)
+	return f, renamed(err, name)
+}
+
+// openItself is User.Open without patience, and without a copy.
+func (u User) openItself(name string) (*os.File, error) {
+	if _, _, ok := inProcess(name); ok {
+		return openItself(name)
+	}
+	return u.open(name)
 }
 
 // permit returns an error if one of the users may not open what was opened.
 func (o *Owners) permit(opened *unix.Stat_t, name string) error {
 	for _, u := range o.list() {
-		its, err := u.Open(name)
+		its, err := u.openItself(name)
 		if err == nil {
 			if !isThat(its, opened) {
 				err = &fs.PathError{Op: "open", Path: name, Err: errors.New("was replaced while it was opened")}

@@ -34,11 +34,11 @@ func (o *Owners) readPatiently(buf []byte, name string, most int64) (b []byte, c
 		return nil, changed, err
 	}
 	defer f.Close()
-	info, err := patiently(name, f.Stat)
+	info, err := f.Stat()
 	if err != nil {
 		return nil, changed, err
 	}
-	b, err = readAll(buf, Reader(f).Read, name, info.Size(), most)
+	b, err = readAll(buf, f.Read, name, info.Size(), most)
 	return b, info.ModTime(), err
 }
 

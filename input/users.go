@@ -95,13 +95,19 @@ func (u User) Open(name string) (*os.File, error) {
 	if process, inside, ok := inProcess(name); ok {
 		return openOf(process, inside, name)
 	}
-	return guarded(name, func() (f *os.File, err error) {
-		err = u.Do(func() error {
-			f, err = open(name)
-			return err
-		})
-		return f, err
+	if !served.any() {
+		return u.open(name)
+	}
+	return openPatiently(name, u.open)
+}
+
+// open is Open for names in our own file system.
+func (u User) open(name string) (f *os.File, err error) {
+	err = u.Do(func() error {
+		f, err = open(name)
+		return err
 	})
+	return f, err
 }
 
 // Do calls do with the rights of the user on files: what it makes belongs to

@@ -133,7 +133,7 @@ func head(name string) ([]byte, error) {
 	}
 	defer file.Close()
 	b := make([]byte, 8)
-	n, err := input.Reader(file).Read(b)
+	n, err := file.Read(b)
 	if n == 0 {
 		if err == io.EOF {
 			err = errors.New("it is empty")

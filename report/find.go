@@ -424,7 +424,7 @@ func readStamp(name string) []byte {
 	}
 	defer f.Close()
 	var head [12]byte
-	if n, _ := input.Reader(f).Read(head[:]); n < len(head) {
+	if n, _ := f.Read(head[:]); n < len(head) {
 		return nil
 	}
 	return head[4:]

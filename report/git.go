@@ -38,7 +38,7 @@ func OpenDiff(base, dir string) (*SourceDiff, error) {
 		return nil, err
 	}
 	defer f.Close()
-	d, err := ReadDiff(base, input.Limit(input.Reader(f)))
+	d, err := ReadDiff(base, input.Limit(f))
 	if !called && (errors.Is(err, errNoDiff) || err == nil && len(d.Files) == 0) {
 		if d, err := GitDiff(base, dir); err == nil {
 			return d, nil

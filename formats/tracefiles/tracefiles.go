@@ -201,7 +201,7 @@ func (r *reader) read(name string) error {
 	}
 	defer f.Close()
 	before := len(r.problems)
-	if err := r.readFrom(name, input.Reader(f)); err != nil {
+	if err := r.readFrom(name, f); err != nil {
 		return err
 	}
 	if r.added == 0 && len(r.problems) == before {
