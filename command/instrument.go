@@ -14,6 +14,7 @@ import (
 	"footfall/compile"
 	"footfall/compile/instrument"
 	"footfall/demangle"
+	"footfall/input"
 	"footfall/output"
 	"footfall/report"
 )
@@ -110,7 +111,7 @@ func (o *instrumentOptions) file(name string, update instrument.Update, stdin io
 	if name == "-" {
 		src, err = io.ReadAll(stdin)
 	} else {
-		src, err = os.ReadFile(name)
+		src, err = input.ReadFile(name, input.MostData)
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"footfall/proc/needs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,7 @@ var silentNames = []string{"x.gcno", "x.gcda", "x.c", "y.gcno", "y.gcda", "footf
 func mountSilent(t *testing.T) (dir string, asked <-chan struct{}) {
 	t.Helper()
 	if ok, _ := scriptCondition("fuse"); !ok {
-		t.Skip("needs /dev/fuse and fusermount3")
+		needs.Skip(t, needs.FUSE, "/dev/fuse and fusermount3")
 	}
 	dir = t.TempDir()
 	waits := make(chan struct{}, 1)
@@ -98,6 +99,9 @@ func ourselves(ctx context.Context, t *testing.T, dir string, args ...string) *e
 // TestSilentFileSystem gives every command files of a file system that never
 // answers: it tells of one by name, and ends.
 func TestSilentFileSystem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for nobody's answers for minutes")
+	}
 	silent, _ := mountSilent(t)
 	for _, where := range []string{"open", "read"} {
 		in := func(name string) string { return filepath.Join(silent, where, name) }

@@ -1,7 +1,6 @@
 package mount
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"footfall/collect"
 	"footfall/formats/gcov"
+	"footfall/input"
 	"footfall/report"
 )
 
@@ -141,15 +141,7 @@ func (s *sources) read(unit gcov.Object) []origin {
 
 // readNotes decodes notes, nil if they cannot be.
 func readNotes(name string) *gcov.Notes {
-	if !isRegular(name) {
-		return nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxNotes))
+	b, err := input.ReadFile(name, maxNotes)
 	if err != nil {
 		return nil
 	}
