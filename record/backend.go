@@ -126,6 +126,7 @@ const (
 	exitless                // there was no room for what sees an exit
 	crowded                 // threads found no place in the kernel
 	forgotten               // threads, of which others took the place
+	damaged                 // recordings that the program has written over
 	manyLosses
 )
 
@@ -145,6 +146,7 @@ var lossTexts = [manyLosses]struct{ text, one, more string }{
 	pointerless: {"%s not recorded, of threads that have no thread pointer", "call was", "calls were"},
 	exitless:    {"of %s the exit was not recorded: too many places call functions whose exits have no room; trace fewer functions", "call", "calls"},
 	crowded:     {"%s not recorded: more threads, or names of threads, than the kernel was given room for", "call was", "calls were"},
+	damaged:     {"what cannot be right of %s is left out, and other calls and times may be wrong, too: the program has written over the memory for events; look for writes through bad pointers", "recording", "recordings"},
 	forgotten:   {"the events of %s that ended first were given up for those of others", "thread", "threads"},
 }
 

@@ -233,6 +233,9 @@ func (c *callers) sayLost(lost losses, stderr io.Writer) {
 	if n := lost[pointerless]; n > 0 {
 		fmt.Fprintf(stderr, "footfall: %d calls are missing, of threads that have no thread pointer\n", n)
 	}
+	if lost[damaged] > 0 {
+		fmt.Fprintf(stderr, "footfall: the program has written over the memory for chains: what cannot be right is left out, other counts may be wrong, too; look for writes through bad pointers\n")
+	}
 	if len(c.chains) == 0 {
 		fmt.Fprintf(stderr, "footfall: %s was not called%s\n", c.function, whySilent(c.p))
 	}

@@ -185,6 +185,9 @@ func (s *sites) Stop() error { return s.session.SwitchOff() }
 func (s *sites) Lost() (l losses) {
 	l[dropped], l[placeless] = s.session.Lost()
 	l[pointerless], l[exitless] = s.session.Pointerless(), s.session.NoReturns()
+	if s.session.Damaged {
+		l[damaged] = 1
+	}
 	return l
 }
 

@@ -134,8 +134,10 @@ type Session struct {
 	// events that had been lost when those of a place were read last
 	lostBefore [maxThreads]uint64
 	used       [maxThreads]bool // places of threads that have ended
-	idPlace    uint64           // where threads have their id
-	filtersAt  time.Time        // when it was looked last whether the process filters its system calls
+	// tails are how many events of each place were read: the program can write over what it has.
+	tails     [maxThreads]uint64
+	idPlace   uint64    // where threads have their id
+	filtersAt time.Time // when it was looked last whether the process filters its system calls
 	// pointerless: there may be threads without a thread pointer.
 	pointerless bool
 	ownPID      int // as the process sees itself
@@ -171,6 +173,8 @@ type Session struct {
 	// Unanswered is how often a library was loaded or unloaded and the thread did not
 	// wait until Answer, so that first calls may be missing: known after SwitchOff.
 	Unanswered int
+	// Damaged tells that the program has written over what it has recorded, and that this is left out.
+	Damaged bool
 	// Children is how many processes SwitchOff restored besides: children made
 	// by fork since Open.
 	Children int

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -170,5 +169,5 @@ func (s *Session) NoReturns() uint64 {
 	if s.region == nil {
 		return 0
 	}
-	return atomic.LoadUint64(&s.region.settings().noReturn)
+	return s.counter(&s.region.settings().noReturn)
 }

@@ -314,16 +314,21 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		t := s.region.thread(i)
 		id := atomic.LoadUint32(&t.id)
 		head := atomic.LoadUint64(&t.head)
-		if id == 0 || head == t.tail || !s.wants(i) {
+		if id == 0 || head == s.tails[i] && head == t.tail || !s.wants(i) {
 			continue
 		}
 		thread := s.threadCalled(id, atomic.LoadUint32(&t.pid))
 		ring := s.region.ring(i)
 		if ring == nil {
-			continue // somebody else has written there
+			s.Damaged = true // somebody else has written there
+			continue
+		}
+		if !s.sound(i, t, ring, head) {
+			continue
 		}
 		if s.options.Newest {
 			total += s.readNewest(t, ring, head, thread, do)
+			s.tails[i] = t.tail
 			continue
 		}
 		lost := atomic.LoadUint64(&t.lost) // after head: what is lost later comes behind it
@@ -335,6 +340,7 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		waits := false
 		for !waits {
 			n := s.take(t, ring, head)
+			s.tails[i] = t.tail
 			if n == 0 {
 				break
 			}
@@ -351,6 +357,33 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		}
 	}
 	return total
+}
+
+// sound tells whether what a thread has recorded can be read. If the program has written over
+// it, all that there is of the thread is left out.
+func (s *Session) sound(i int, t *thread, ring []Event, head uint64) bool {
+	tail := s.tails[i]
+	if t.tail == tail && head >= tail && (s.options.Newest || head-tail <= uint64(len(ring))) {
+		return true
+	}
+	s.Damaged = true
+	clear(ring)
+	s.tails[i] = head
+	atomic.StoreUint64(&t.tail, head)
+	return false
+}
+
+// mostCounted is more than there can be of anything: a thousand processors would take a week.
+const mostCounted = 1 << 56
+
+// counter returns what a word has counted; 0 if it cannot have.
+func (s *Session) counter(word *uint64) uint64 {
+	n := atomic.LoadUint64(word)
+	if n >= mostCounted {
+		s.Damaged = true
+		return 0
+	}
+	return n
 }
 
 // take moves up to a batch of events to the buffer. A time of 0 is an event
@@ -430,17 +463,17 @@ func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.T
 func (s *Session) Lost() (events, threads uint64) {
 	events = s.ended.lost
 	for i := range maxThreads {
-		if lost := atomic.LoadUint64(&s.region.thread(i).lost); lost > 0 && s.wants(i) {
+		if lost := s.counter(&s.region.thread(i).lost); lost > 0 && s.wants(i) {
 			events += lost
 		}
 	}
 	set := s.region.settings()
-	return events, atomic.LoadUint64(&set.noThread) + atomic.LoadUint64(&set.noRing)
+	return events, s.counter(&set.noThread) + s.counter(&set.noRing)
 }
 
 // Pointerless returns how many calls were not recorded because their threads have no
 // thread pointer: nothing tells these apart.
-func (s *Session) Pointerless() uint64 { return atomic.LoadUint64(&s.region.settings().noPointer) }
+func (s *Session) Pointerless() uint64 { return s.counter(&s.region.settings().noPointer) }
 
 // Counts returns how often each site was called, with mode Counts.
 func (s *Session) Counts() map[uint32]uint64 {
@@ -466,7 +499,7 @@ func (s *Session) countsOf(i int, counts map[uint32]uint64) {
 		if at+8 > s.region.ringSize {
 			continue
 		}
-		if n := atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), at))); n != 0 {
+		if n := s.counter((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), at))); n != 0 {
 			counts[id] += n
 		}
 	}
@@ -512,7 +545,7 @@ func (s *Session) Chains() []Chain {
 			continue
 		}
 		for table := range s.region.written(from, from+s.region.ringSize) {
-			collectChains(table, shift, s.options.ChainDepth, byAddresses)
+			s.Damaged = !collectChains(table, shift, s.options.ChainDepth, byAddresses) || s.Damaged
 		}
 	}
 	var chains []Chain
@@ -531,10 +564,16 @@ func SortChains(chains []Chain) {
 }
 
 // collectChains adds the chains of (a part of) a table.
-func collectChains(table []byte, shift uint32, depth int, byAddresses map[string]*Chain) {
+func collectChains(table []byte, shift uint32, depth int, byAddresses map[string]*Chain) (sound bool) {
+	sound = true
 	for ; len(table) >= 1<<shift; table = table[1<<shift:] {
 		n := binary.LittleEndian.Uint32(table[8:])
-		if n == 0 || int64(n) > int64(depth) {
+		count := binary.LittleEndian.Uint64(table)
+		if n == math.MaxUint32 || n == 0 && count == 0 {
+			continue // it is just being written
+		}
+		if n == 0 || int64(n) > int64(depth) || count >= mostCounted {
+			sound = false
 			continue
 		}
 		key := string(table[16 : 16+8*n])
@@ -546,8 +585,9 @@ func collectChains(table []byte, shift uint32, depth int, byAddresses map[string
 			}
 			byAddresses[key] = c
 		}
-		c.Count += binary.LittleEndian.Uint64(table)
+		c.Count += count
 	}
+	return sound
 }
 
 // written gives the parts of the region that have been written to. To read the

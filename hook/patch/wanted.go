@@ -143,7 +143,7 @@ func (s *Session) settle(i int, id uint32) error {
 		return nil
 	}
 	if s.wants(i) {
-		s.ended.lost += s.region.thread(i).lost
+		s.ended.lost += s.counter(&s.region.thread(i).lost)
 		if s.options.Mode == Counts {
 			s.countsOf(i, s.ended.counts)
 		}
@@ -163,7 +163,8 @@ func (s *Session) forget(i int) error {
 			return fmt.Errorf("give memory for events back: %w", err)
 		}
 	}
-	atomic.StoreUint64(&t.tail, atomic.LoadUint64(&t.head))
+	s.tails[i] = atomic.LoadUint64(&t.head)
+	atomic.StoreUint64(&t.tail, s.tails[i])
 	atomic.StoreUint64(&t.lost, 0)
 	return nil
 }
