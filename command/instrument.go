@@ -104,6 +104,15 @@ func (o *instrumentOptions) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+func readGiven(name string) ([]byte, error) {
+	f, err := input.OpenGiven(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return input.ReadAll(f, name, input.MostData)
+}
+
 // file rewrites one file.
 func (o *instrumentOptions) file(name string, update instrument.Update, stdin io.Reader, stdout, stderr io.Writer) error {
 	var src []byte
@@ -111,7 +120,7 @@ func (o *instrumentOptions) file(name string, update instrument.Update, stdin io
 	if name == "-" {
 		src, err = io.ReadAll(stdin)
 	} else {
-		src, err = input.ReadFile(name, input.MostData)
+		src, err = readGiven(name)
 	}
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/exe"
+	"footfall/input"
 	"footfall/trace"
 )
 
@@ -268,7 +269,7 @@ func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 // sortOut finds probes of a file which the kernel will hardly set: of many at once it sets
 // none if there is one of these, and does not say which.
 func sortOut(probes []Probe) (good, doubtful []Probe) {
-	f, err := os.Open(probes[0].File)
+	f, err := input.Open(probes[0].File)
 	if err != nil {
 		return probes, nil
 	}
