@@ -127,10 +127,10 @@ func (o *Owners) readSourcePatiently(name string) (text []byte, private bool, er
 			return s, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
 		if euid == 0 && !o.isPublic(int(f.Fd()), &st, name) {
-			s.private = true
 			if err := o.permit(&st, name); err != nil {
 				return s, err
 			}
+			s.private = true
 		}
 		read := func(p []byte) (int, error) {
 			n, err := f.Read(p)

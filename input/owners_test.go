@@ -2,18 +2,30 @@ package input
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"footfall/proc/needs"
 )
 
 const nobody = 65534
 
-// TestReadSource reads sources that data of other users name.
+// TestReadSource reads sources that data of other users name, also where some file
+// system is one for which a process answers.
 func TestReadSource(t *testing.T) {
+	looked, found := served.looked, served.found
+	defer func() { served.looked, served.found = looked, found }()
+	for _, served.found = range []bool{false, true} {
+		served.looked = time.Now().Add(time.Hour)
+		t.Run(fmt.Sprintf("served %v", served.found), testReadSource)
+	}
+}
+
+func testReadSource(t *testing.T) {
 	if os.Geteuid() != 0 {
 		needs.Skip(t, needs.Root, "who may read what others may not")
 	}
