@@ -194,7 +194,7 @@ func checkPattern(value string) error {
 
 func checkTraceOutput(value string) error {
 	format, _, _ := strings.Cut(value, "=")
-	if format == "raw" || format == "html" { // not made by package trace
+	if format == "raw" || format == "html" || format == "counts" { // not made by package trace
 		return nil
 	}
 	_, err := trace.NewOutput(format, io.Discard, new(trace.Header))

@@ -51,6 +51,10 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   raw         the events; --read makes any other output of them, or of some of
               them: --function, --notrace, --graph-from, --depth, --min-duration
 
+With --count calls are only counted, for a table (counts, the default) or json. Unless
+they have a FILE they go to standard output or, where the program was started by
+footfall and so has that itself, to standard error.
+
 Events that come faster than they are read are dropped, counted and said;
 --flight-recorder keeps the newest ones instead and shows them at the end.
 
@@ -147,7 +151,6 @@ does the next trace of it.`,
 	cmd.MarkFlagsMutuallyExclusive("off", "on")
 	cmd.MarkFlagsMutuallyExclusive("count", "exits")
 	cmd.MarkFlagsMutuallyExclusive("count", "args")
-	cmd.MarkFlagsMutuallyExclusive("count", "output")
 	cmd.MarkFlagsMutuallyExclusive("count", "flight-recorder")
 	cmd.MarkFlagsMutuallyExclusive("count", "events")
 	cmd.MarkFlagsMutuallyExclusive("flight-recorder", "events")

@@ -79,6 +79,8 @@ func (o *outputs) open(ctx context.Context, text string, stdout io.Writer) (_ tr
 	}
 	o.ordered = o.ordered || format == "graph" || format == "json"
 	switch format {
+	case "counts":
+		return nil, output.UsageError(errors.New("--output counts is for --count"))
 	case "raw":
 		if w == stdout && file != "-" {
 			return nil, output.UsageError(errors.New("--output raw needs a file: raw=FILE"))

@@ -30,7 +30,8 @@ type recorder struct {
 	functions *functions
 	time      *recordingTime
 	outputs   *outputs // nil: calls are only counted
-	order     *order   // nil: events are given as they come
+	counts    []countOutput
+	order     *order // nil: events are given as they come
 
 	requests chan request    // of --set
 	paused   bool            // by --set: nothing is to be recorded
@@ -81,7 +82,12 @@ func (r *recorder) record(open, release func() error) (err error) {
 	}
 	r.time.begin()
 	r.header.Start = r.time.since
-	if r.settings.mode != Counts {
+	if r.settings.mode == Counts {
+		if r.counts, err = openCounts(r.o); err != nil {
+			return err
+		}
+		defer discardCounts(r.counts)
+	} else {
 		if r.outputs, err = openOutputs(ctx, r.o, r.header, nil); err != nil {
 			return err
 		}
@@ -358,7 +364,7 @@ func (r *recorder) end(why string) error {
 		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
 	}
 	if r.settings.mode == Counts {
-		return errors.Join(err, printCounts(r.o.Stdout, r.header, r.ended.counts))
+		return errors.Join(err, writeCounts(r.counts, newCountTable(r.header, r.ended.counts)))
 	}
 	return errors.Join(err, r.outputs.close(r.ended.lost[dropped], func() string { return whySilent(r.p) }, r.settings.newest))
 }
