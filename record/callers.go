@@ -82,7 +82,7 @@ func Callers(o *CallersOptions, target, function string) error {
 		return err
 	}
 	t := newProgram(p, s, ways{Sites, Uprobes}, o.settings(), io.Discard)
-	t.followsChains = true
+	t.chains.followed = true
 	chosen, none := t.find(awaitAll)
 	t.stderr = o.Stderr
 	if without := (*noSites)(nil); errors.As(none, &without) {
@@ -174,7 +174,7 @@ func (c *callers) read() error {
 		}
 		c.chains = append(c.chains, chains...)
 		sortChains(c.chains)
-		c.way = cmp.Or(c.way, wayOf(t.rows.way(c.chains)))
+		c.way = cmp.Or(c.way, wayOf(t.chains.rows.way(c.chains)))
 	}
 	if c.way == "" && t.sites != nil && c.depth > 1 && len(c.chains) > 0 {
 		c.way = "where nothing describes the callers: compile with -fno-omit-frame-pointer"

@@ -82,7 +82,7 @@ var began = []string{"_start", "clone", "__clone", "__clone3", "clone3", "runtim
 // endOf says why a chain ends before it has as many callers as were wanted; "" if it does
 // not, or where a thread began.
 func (c *callers) endOf(addresses []uint64) string {
-	if c.program == nil || c.program.rows == nil || len(addresses) == 0 || len(addresses) >= c.depth {
+	if c.program == nil || c.program.chains.rows == nil || len(addresses) == 0 || len(addresses) >= c.depth {
 		return ""
 	}
 	last := addresses[len(addresses)-1] - 1
@@ -95,13 +95,13 @@ func (c *callers) endOf(addresses []uint64) string {
 	if f, _ := c.images()[at].Function(last); f != nil {
 		name = f.Name
 	}
-	row := c.program.rows.at(last)
+	row := c.program.chains.rows.at(last)
 	switch {
 	case slices.Contains(began, strings.TrimSuffix(name, ".abi0")):
 		return ""
 	case row == nil || row.Missing:
 		return "no .eh_frame describes " + name
-	case row.Known && c.program.rows.pointers[row.Addr]:
+	case row.Known && c.program.chains.rows.pointers[row.Addr]:
 		return "the frame pointer leads nowhere"
 	case row.Known:
 		return "the stack cannot be read there, or has no return address"

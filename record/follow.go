@@ -100,10 +100,10 @@ func (r *recorder) adopt(p *proc.Process) error {
 		t.images.Close()
 		return err
 	}
-	if t.at.exec = w.execs[p.PID]; t.at.exec > 0 || p.PID != r.header.PID {
-		t.at.program = p.Name
+	if t.threads.exec = w.execs[p.PID]; t.threads.exec > 0 || p.PID != r.header.PID {
+		t.threads.program = p.Name
 	}
-	t.at.live = 1
+	t.threads.live = 1
 	if t.sites != nil {
 		t.sites.session.Notices()
 	}
@@ -125,7 +125,7 @@ func (r *recorder) follow() {
 			w.execs[e.PID] = w.execs[e.Parent]
 			if t := w.owners[e.Parent]; t != nil {
 				w.owners[e.PID] = t
-				t.at.live++
+				t.threads.live++
 			}
 		case proc.Replaced:
 			w.execs[e.PID]++
@@ -188,7 +188,7 @@ func (r *recorder) leave(pid int) {
 	if t == nil {
 		return
 	}
-	if t.at.live--; t.at.live > 0 {
+	if t.threads.live--; t.threads.live > 0 {
 		return
 	}
 	_, err := r.readOf(t)

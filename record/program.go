@@ -4,13 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"footfall/hook/patch"
-	"footfall/hook/uprobe"
 	"footfall/output"
 	"footfall/proc"
 )
@@ -19,39 +15,45 @@ import (
 // fork. It finds the functions that are selected, now and in libraries that are loaded later,
 // and gives each to the backend that serves it.
 type program struct {
-	p         *proc.Process // nil: the kernel
-	images    *patch.Modules
-	problem   error // of images that could not be opened
-	ways      ways
-	settings  *settings
-	functions *functions
-	time      *recordingTime
-	stderr    io.Writer
+	p       *proc.Process // nil: the kernel
+	images  *patch.Modules
+	problem error // of images that could not be opened
+	libraries
 
+	// What is recorded, and how.
 	selected
-	paused bool // by --set: nothing is to be recorded
+	settings *settings
+	ways     ways
+	paused   bool // by --set: nothing is to be recorded
 
+	// What records. Of these there are some from when it was opened; probes may come later, with
+	// a library.
+	opened bool
 	sites  *sites  // nil: none
 	probes *probes // nil: none
 	kernel *kernel // nil: it is not the kernel
-	opened bool
 
-	said map[string]bool // paths of libraries that were said to be loaded
-	next time.Time       // when libraries are looked for again
+	chains  programChains
+	threads programThreads
 
-	// followsChains has functions traced through which chains can only be followed so.
-	followsChains bool
-	rows          *chainRows           // what the kernel follows chains by
-	gone          func([]*patch.Image) // called when images have been unloaded, before others can be in their place
-	names         map[int]string       // of threads, if there are several backends
-	at            programPlace
+	// What is the recording's.
+	functions *functions
+	time      *recordingTime
+	stderr    io.Writer
 }
 
-// A programPlace tells the threads of a program from others', where programs are followed.
-type programPlace struct {
-	program string
-	exec    int
-	live    int // processes that run it, where that is known
+// programChains is for settings of mode Chains.
+type programChains struct {
+	followed bool       // functions are traced through which chains can only be followed so
+	rows     *chainRows // what the kernel follows them by; nil: it does not
+}
+
+// programThreads tells the threads of a program from others', where programs are followed.
+type programThreads struct {
+	program string         // its name, if it is not that of the recording
+	exec    int            // programs that its process had been before
+	live    int            // processes that run it, where that is known
+	names   map[int]string // of threads, if there are several backends
 }
 
 // selected is a selection, and what of it is for libraries whose functions have no room.
@@ -62,7 +64,7 @@ type selected struct {
 
 // newProgram opens the files of a process.
 func newProgram(p *proc.Process, s selection, ways ways, set *settings, stderr io.Writer) *program {
-	t := &program{p: p, ways: ways, settings: set, stderr: stderr, said: make(map[string]bool), names: make(map[int]string)}
+	t := &program{p: p, ways: ways, settings: set, stderr: stderr, libraries: libraries{said: make(map[string]bool)}, threads: programThreads{names: make(map[int]string)}}
 	t.images, t.problem = patch.OpenModules(p)
 	t.aim(s)
 	return t
@@ -93,197 +95,6 @@ func (t *program) backends() (all []Backend) {
 		all = append(all, t.kernel)
 	}
 	return all
-}
-
-// A choice is the functions that are selected, by what serves them.
-type choice struct {
-	sites, probes []Function
-	all, unusable int // functions with room, selected or not; entries of their lists without
-}
-
-func (c *choice) size() int { return len(c.sites) + len(c.probes) }
-
-// images are those that the functions are in.
-func (c *choice) images() (all []*patch.Image) {
-	for _, f := range slices.Concat(c.sites, c.probes) {
-		if !slices.Contains(all, f.Image) {
-			all = append(all, f.Image)
-		}
-	}
-	return all
-}
-
-// choose selects functions of images. A function with room for a jump is served by that, if it
-// may be, and others by uprobes.
-func (t *program) choose(images []*patch.Image) (c choice, err error) {
-	jumps := t.ways.has(Sites) && (t.sites != nil || !t.opened)
-	for _, i := range images {
-		found, unusable, err := i.Sites()
-		if err != nil {
-			return c, err
-		}
-		c.all, c.unusable = c.all+len(found), c.unusable+unusable
-		room := make(map[uint64]bool)
-		for _, s := range found {
-			room[s.Function.Addr] = true
-			if jumps && t.selection.takes(t.p, s) {
-				c.sites = append(c.sites, t.described(s))
-			}
-		}
-		if t.ways.has(Uprobes) {
-			c.probes = append(c.probes, t.chooseProbes(i, room, jumps)...)
-		}
-	}
-	if jumps && c.all > 0 {
-		c.probes = t.particular(c.probes)
-	}
-	return c, nil
-}
-
-// particular leaves out functions that nothing but a pattern for everything fits.
-func (t *program) particular(list []Function) []Function {
-	some := t.selection.particular()
-	if !some.named() {
-		return nil
-	}
-	if len(some.take) == len(t.selection.take) {
-		return list
-	}
-	fits := func(f Function, patterns []patch.Pattern) bool {
-		return slices.ContainsFunc(patterns, func(p patch.Pattern) bool { return p.Matches(t.p, f.Site) })
-	}
-	return slices.DeleteFunc(list, func(f Function) bool { return !fits(f, some.take) && !fits(f, some.roots) })
-}
-
-// chooseProbes selects functions of an image to be served by uprobes; room has those with room
-// for a jump.
-func (t *program) chooseProbes(i *patch.Image, room map[uint64]bool, jumps bool) (list []Function) {
-	chosen := t.selection
-	if !i.IsProgram() {
-		if !t.selection.named() && (jumps || len(room) == 0) {
-			return nil
-		}
-		if chosen = t.ofLibraries(); len(chosen.take) == 0 && (jumps || len(room) == 0) {
-			return nil
-		}
-	}
-	for _, s := range i.Functions() {
-		has := room[s.Function.Addr]
-		if has && jumps || !uprobe.IsCalled(s.Function.Name) {
-			continue
-		}
-		// What has room is meant as it is where that is used.
-		if has && t.selection.takes(t.p, s) || (i.IsProgram() || len(chosen.take) > 0) && chosen.takes(t.p, s) {
-			list = append(list, t.described(s))
-		}
-	}
-	return list
-}
-
-// described finds out the arguments of a site.
-func (t *program) described(s *patch.Site) Function {
-	names, _ := t.selection.describe(t.p, s, t.stderr)
-	return Function{s, names}
-}
-
-// narrow tells whether the program is one of 32 bits.
-func narrow(images *patch.Modules) bool {
-	return slices.ContainsFunc(images.All(), func(i *patch.Image) bool { return i.IsProgram() && i.Narrow() })
-}
-
-// An await says for what is waited where nothing fits.
-type await int
-
-// Awaits.
-const (
-	awaitNothing await = iota
-	awaitNamed         // libraries that patterns name
-	awaitAll           // any library, of a program that loads some
-)
-
-// noSites tells that no function has room for a jump.
-type noSites struct{ error }
-
-// find selects functions of the images that there are. Its error is a noSites if none has room
-// for a jump and none is awaited.
-func (t *program) find(await await) (choice, error) {
-	c, err := t.choose(t.images.All())
-	awaited := t.awaited()
-	switch {
-	case err != nil:
-		return c, err
-	case len(c.sites) > 0, t.waits(&c, await, awaited):
-		t.sayUnfit(&c, awaited)
-		return c, nil
-	case !t.ways.has(Sites):
-		err = fmt.Errorf("process %d: --way leaves functions with room for a jump alone", t.p.PID)
-	case c.all > 0:
-		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", t.p.PID, c.all)
-	case c.unusable > 0:
-		err = fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", t.p.PID)
-	case narrow(t.images):
-		err = fmt.Errorf("process %d: a program of 32 bits, into which no code can be put", t.p.PID)
-	case errors.Is(t.problem, proc.ErrExited):
-		return c, fmt.Errorf("process %d: it has no memory: a thread of the kernel, or a process that has ended, or whose first thread has", t.p.PID)
-	default:
-		err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", t.p.PID)
-		if t.problem != nil {
-			err = fmt.Errorf("%w; %w", err, t.problem)
-		}
-	}
-	return c, &noSites{err}
-}
-
-// waits tells whether libraries are to be awaited where no function fits now.
-func (t *program) waits(c *choice, await await, awaited []patch.Pattern) bool {
-	if await != awaitNothing && len(awaited) > 0 && (c.all > 0 || len(awaited) == len(t.selection.take)) {
-		return true
-	}
-	return await == awaitAll && len(c.probes) == 0 && t.selection.named() && !narrow(t.images) && t.loads()
-}
-
-// loads tells whether the program loads libraries.
-func (t *program) loads() bool {
-	return slices.ContainsFunc(t.images.All(), (*patch.Image).LoadsLibraries)
-}
-
-// awaited returns patterns for libraries that are not loaded.
-func (t *program) awaited() []patch.Pattern {
-	return slices.DeleteFunc(slices.Clone(t.selection.take), func(p patch.Pattern) bool {
-		return p.NamesLibrary() == "" || slices.ContainsFunc(t.images.All(), func(i *patch.Image) bool { return p.In(i.Path) })
-	})
-}
-
-// sayUnfit says which patterns fit nothing, of --notrace none.
-func (t *program) sayUnfit(c *choice, awaited []patch.Pattern) {
-	for _, p := range awaited {
-		fmt.Fprintf(t.stderr, "footfall: %s is not loaded yet\n", p.NamesLibrary())
-	}
-	yet := ""
-	if t.loads() {
-		yet = " yet"
-	}
-	say := func(flag string, p patch.Pattern) {
-		fits := func(i *patch.Image) bool {
-			sites, _, _ := i.Sites()
-			return slices.ContainsFunc(sites, func(s *patch.Site) bool { return p.Matches(t.p, s) })
-		}
-		served := func(f Function) bool { return p.Matches(t.p, f.Site) }
-		if p.NamesLibrary() == "" && !slices.ContainsFunc(c.probes, served) && !slices.ContainsFunc(t.images.All(), fits) {
-			fmt.Fprintf(t.stderr, "footfall: no function that can be traced fits %s '%s'%s\n", flag, p, yet)
-		}
-	}
-	for _, p := range t.selection.take {
-		if !slices.ContainsFunc(t.selection.arguments, func(a argumentsOf) bool { return a.pattern == p }) {
-			say("-f", p)
-		}
-	}
-	for _, p := range t.selection.roots {
-		say("--graph-from", p)
-	}
-	for _, a := range t.selection.arguments {
-		say("--args", a.pattern)
-	}
 }
 
 // errFilters is why functions without room are not recorded beside those that have it.
@@ -365,16 +176,16 @@ func (t *program) openProbes(list []Function) (err error) {
 		return errFilters
 	}
 	if t.settings.mode == Chains {
-		t.rows = newChainRows(t.images.All())
+		t.chains.rows = newChainRows(t.images.All())
 	}
-	t.probes, err = openProbes(t, list, t.rows)
+	t.probes, err = openProbes(t, list, t.chains.rows)
 	return err
 }
 
 // undescribed returns the functions of images through which chains can only be
 // followed by tracing them.
 func (t *program) undescribed(images []*patch.Image) (all []patch.Undescribed) {
-	if !t.followsChains {
+	if !t.chains.followed {
 		return nil
 	}
 	for _, i := range images {
@@ -398,15 +209,6 @@ func (t *program) say() {
 	}
 }
 
-// noticed tells whether a thread waits until look has been called.
-func (t *program) noticed() bool {
-	if t.sites == nil {
-		return false
-	}
-	_, waits := t.sites.session.Noticed()
-	return waits
-}
-
 // maintain makes room for new threads, and records functions of libraries that have been
 // loaded meanwhile. Its error is why the recording must end.
 func (t *program) maintain() error {
@@ -419,94 +221,6 @@ func (t *program) maintain() error {
 		return nil
 	}
 	return t.look()
-}
-
-// look looks for libraries that have been loaded or unloaded: only now and then, and when a
-// thread waits for that.
-func (t *program) look() error {
-	begin := time.Now()
-	notice, waits := uint32(0), false
-	if t.sites != nil {
-		notice, waits = t.sites.session.Noticed()
-	}
-	if !waits && begin.Before(t.next) {
-		return nil
-	}
-	// A large memory map must not keep the process from changing it.
-	defer func() { t.next = time.Now().Add(max(50*time.Millisecond, 20*time.Since(begin))) }()
-	fresh := t.lookForImages()
-	err := t.forbidden(fresh)
-	if len(fresh) > 0 && err == nil {
-		t.addImages(fresh)
-	}
-	if t.sites != nil {
-		t.sites.session.Answer(notice)
-	}
-	return err
-}
-
-// lookForImages returns images that have come, and says which have gone.
-func (t *program) lookForImages() []*patch.Image {
-	var before []*patch.Image
-	if t.gone != nil {
-		before = t.images.Present()
-	}
-	if t.sites != nil {
-		for _, image := range t.sites.session.Gone() {
-			t.images.Forget(image)
-		}
-	}
-	fresh, changed, _ := t.images.Look() // some files are not programs
-	if changed && t.gone != nil {
-		after := t.images.Present()
-		t.gone(slices.DeleteFunc(before, func(i *patch.Image) bool { return slices.Contains(after, i) }))
-	}
-	return fresh
-}
-
-// forbidden tells that exits of functions must not be watched any more, since exceptions of
-// images that were loaded could not pass them. Functions with room go on being recorded.
-func (t *program) forbidden(fresh []*patch.Image) error {
-	if t.probes == nil || t.probes.stopped {
-		return nil
-	}
-	err := t.probes.forbidExits(fresh)
-	if err == nil || t.sites == nil {
-		return err
-	}
-	fmt.Fprintf(t.stderr, "footfall: %s not traced any more: %v\n", output.Count(t.probes.On(), "function without room for a jump is", "functions without room for a jump are"), err)
-	return t.probes.Stop()
-}
-
-// addImages records functions of images that have come, and says so.
-func (t *program) addImages(fresh []*patch.Image) {
-	c, err := t.choose(fresh)
-	if err == nil && c.size() == 0 {
-		t.sayRoomless(fresh)
-	}
-	from := c.images()
-	if len(from) == 0 {
-		from = fresh
-	}
-	if t.paused {
-		c.sites, c.probes = nil, nil
-	}
-	names := imageNames(from)
-	n, failed := t.addProbes(c.probes)
-	if failed != nil { // also if the process has ended by now
-		fmt.Fprintf(t.stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", names, failed)
-	}
-	if t.sites != nil && err == nil {
-		more := 0
-		more, err = t.sites.addWith(c.sites, t.undescribed(fresh))
-		n += more
-	}
-	if err != nil && t.p.Check() == nil {
-		fmt.Fprintf(t.stderr, "footfall: the functions of %s, loaded meanwhile, are not traced: %v\n", names, err)
-	}
-	if n > 0 && !t.told(from) {
-		fmt.Fprintf(t.stderr, "footfall: %s loaded: tracing %s\n", names, output.Count(n, "more function", "more functions"))
-	}
 }
 
 // addProbes records functions by uprobes, which may be the first ones.
@@ -552,35 +266,6 @@ func (t *program) recorded() (n int) {
 		n += b.On()
 	}
 	return n
-}
-
-// imageNames are the names of files, for a message.
-func imageNames(images []*patch.Image) string {
-	var names []string
-	for _, i := range images {
-		names = append(names, filepath.Base(i.Path))
-	}
-	return strings.Join(names, ", ")
-}
-
-// told tells whether all of the images have been said to be loaded before, and notes
-// that they have.
-func (t *program) told(images []*patch.Image) bool {
-	all := true
-	for _, i := range images {
-		all = all && t.said[i.Path]
-		t.said[i.Path] = true
-	}
-	return all
-}
-
-// sayRoomless says which images were awaited for nothing.
-func (t *program) sayRoomless(images []*patch.Image) {
-	for _, i := range images {
-		if slices.ContainsFunc(t.selection.take, func(p patch.Pattern) bool { return p.NamesLibrary() != "" && p.In(i.Path) }) && !t.told([]*patch.Image{i}) {
-			fmt.Fprintf(t.stderr, "footfall: %s loaded: it has no function that fits\n", filepath.Base(i.Path))
-		}
-	}
 }
 
 // stop puts everything back.

@@ -298,7 +298,7 @@ func (r *recorder) readOf(t *program) (n int, err error) {
 // thread is one of a program. What has ended before anybody looked has the name of
 // the program. Where several backends see it, it has one name.
 func (r *recorder) thread(t *program, thread proc.Thread) trace.Thread {
-	of := trace.Thread{ID: thread.ID, Name: thread.Name, Program: t.at.program, Exec: t.at.exec}
+	of := trace.Thread{ID: thread.ID, Name: thread.Name, Program: t.threads.program, Exec: t.threads.exec}
 	if of.Name == "" && t.p != nil {
 		of.Name = t.p.Name
 	}
@@ -306,10 +306,10 @@ func (r *recorder) thread(t *program, thread proc.Thread) trace.Thread {
 		of.Process = thread.Process
 	}
 	if t.sites != nil && t.probes != nil {
-		if name, ok := t.names[of.ID]; ok {
+		if name, ok := t.threads.names[of.ID]; ok {
 			of.Name = name
 		} else {
-			t.names[of.ID] = of.Name
+			t.threads.names[of.ID] = of.Name
 		}
 	}
 	return of
