@@ -74,6 +74,9 @@ func (t *program) particular(list []Function) []Function {
 // for a jump.
 func (t *program) chooseProbes(i *patch.Image, room map[uint64]bool, jumps bool) (list []Function) {
 	chosen := t.selection
+	if particular := chosen.particular(); jumps && len(room) > 0 && !particular.named() {
+		return nil // as choose will find; functions are not looked through for nothing
+	}
 	if !i.IsProgram() {
 		if !t.selection.named() && (jumps || len(room) == 0) {
 			return nil

@@ -22,24 +22,31 @@ import (
 type recorder struct {
 	o        *Options
 	settings *settings
-	p        *proc.Process // that was traced first; nil: the kernel, or a program that has not begun
-	programs []*program
 	stderr   io.Writer
 
+	p        *proc.Process // that was traced first; nil: the kernel, or a program that has not begun
+	programs []*program
+	follows  *follows // nil: programs that others become are not followed
+	started  *started // nil: it is not known which programs begin
+
+	// Where events go: with numbers of functions and times of the recording, in order if that is
+	// wanted, to outputs.
 	header    *trace.Header
 	functions *functions
 	time      *recordingTime
+	order     *order   // nil: events are given as they come
 	outputs   *outputs // nil: calls are only counted
 	counts    []countOutput
-	order     *order // nil: events are given as they come
 
+	control
+	ended ended
+}
+
+// control is what changes a recording that runs.
+type control struct {
 	requests chan request    // of --set
 	paused   bool            // by --set: nothing is to be recorded
 	notices  <-chan struct{} // of libraries: a thread waits until look has been called
-	follows  *follows        // nil: programs that others become are not followed
-	started  *started        // nil: it is not known which programs begin
-
-	ended ended
 }
 
 // ended is what is known at the end of programs.
@@ -120,7 +127,7 @@ func (r *recorder) listen() (end func()) {
 	if r.p != nil {
 		sayTracers(r.p, r.stderr)
 	}
-	requests, control, err := serveControl(r.header.PID)
+	requests, socket, err := serveControl(r.header.PID)
 	if err != nil {
 		fmt.Fprintf(r.stderr, "footfall: %v\n", err)
 	}
@@ -132,8 +139,8 @@ func (r *recorder) listen() (end func()) {
 		}
 	}
 	return func() {
-		if control != nil {
-			control.Close()
+		if socket != nil {
+			socket.Close()
 		}
 		r.started.close()
 	}
