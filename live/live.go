@@ -98,10 +98,11 @@ type image struct {
 	// found then.
 	unopened error
 
-	id     int  // of its load
-	broken bool // it could not be read, or is no longer what it was: find it anew
-	doubts int  // how often that was done because of a problem
-	gone   bool // and what is found then is another load
+	id      int  // of its load
+	broken  bool // it could not be read, or is no longer what it was: find it anew
+	doubts  int  // how often that was done because of a problem
+	doubted bool // the problem may be one of the moment
+	gone    bool // and what is found then is another load
 
 	files   *earlierRuns            // that the program would write to, if they are followed
 	counted bool                    // the flag before a dump
@@ -234,13 +235,17 @@ func (p *Process) refresh(all bool) error {
 }
 
 // doubt has an image with a problem be looked at again a few times: it may be
-// that it was just being loaded.
+// that it was just being loaded, or closed, and something else is there. Only what
+// is wrong in the same way each time is a problem of the image.
 func (im *image) doubt(before *image) {
-	if before != nil {
+	var unknown *UnknownVersionError
+	if im.problem == nil || errors.As(im.problem, &unknown) {
+		return
+	}
+	if before != nil && before.problem != nil && before.problem.Error() == im.problem.Error() {
 		im.doubts = before.doubts
 	}
-	var unknown *UnknownVersionError
-	if im.problem != nil && !errors.As(im.problem, &unknown) && im.doubts < tries {
+	if im.doubted = im.doubts < tries; im.doubted {
 		im.doubts++
 		im.broken = true
 	}
@@ -574,7 +579,11 @@ func (p *Process) units() ([]Unit, error) {
 func (p *Process) unitsOf(images []*image, buf []byte) (units []Unit, problems []error) {
 	loads := p.loads(images, buf)
 	for _, im := range images {
-		problems = append(problems, im.problem)
+		if im.doubted {
+			problems = append(problems, &ComesAndGoesError{im.path})
+		} else {
+			problems = append(problems, im.problem)
+		}
 		counts, bad := im.counts(buf, p.proc)
 		for i, u := range im.units {
 			if bad[i] != nil {
