@@ -40,9 +40,9 @@ type Result struct {
 	Excluded report.Excluded
 	Problems []report.Problem // of all steps
 	Stats    gcov.Stats
-	Made     time.Time // when the newest data were written
-	Built    time.Time // when the newest object was compiled; zero: not known
 
+	made    time.Time // see Made; zero: it is that of the files
+	built   func() time.Time
 	options Options
 }
 
@@ -63,7 +63,7 @@ func Gather(paths []string, o Options) (*Result, error) {
 		return nil, err
 	}
 	r := gather(objects, o)
-	r.Made, r.Built = newest(objects), objects.Built()
+	r.built = objects.Built
 	return r, nil
 }
 
@@ -73,7 +73,7 @@ func Objects(objects *report.Objects, o Options) *Result {
 	if objects.LeaveOutRebuilt(r.Problems) {
 		r = gather(objects, o)
 	}
-	r.Made = time.Now()
+	r.made = time.Now()
 	r.Finish()
 	return r
 }

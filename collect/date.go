@@ -7,17 +7,32 @@ import (
 	"footfall/report"
 )
 
+// Made returns when the newest of the data was written, see [Result.NotBefore].
+func (r *Result) Made() time.Time {
+	if r.made.IsZero() {
+		r.made = newest(r.Objects)
+	}
+	return r.made
+}
+
+// NotBefore has the result be as new as another that was combined with it.
+func (r *Result) NotBefore(other *Result) {
+	if r.Made().Before(other.Made()) {
+		r.made = other.made
+	}
+}
+
 // newest returns when the last of the data files and reports was written, or of the
 // notes if there are none.
 func newest(objects *report.Objects) time.Time {
 	var data, notes time.Time
 	for _, name := range objects.Reports {
-		data = later(data, name)
+		data = later(data, input.Modified(name))
 	}
 	for _, u := range objects.Units {
-		notes = later(notes, u.Notes)
+		notes = later(notes, input.Modified(u.Notes))
 		for _, name := range u.Data {
-			data = later(data, name)
+			data = later(data, input.Modified(name))
 		}
 	}
 	if data.IsZero() {
@@ -26,9 +41,9 @@ func newest(objects *report.Objects) time.Time {
 	return data
 }
 
-func later(t time.Time, name string) time.Time {
-	if info, err := input.Stat(name); err == nil && info.ModTime().After(t) {
-		return info.ModTime()
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return t
+	return a
 }

@@ -12,7 +12,7 @@ import (
 
 // Findings are what a report prints.
 func (r *Result) Findings() report.Findings {
-	return report.Findings{Set: r.Set, Excluded: r.Excluded, Made: r.Made, Built: r.Built, Unseen: report.Unseen(r.Problems)}
+	return report.Findings{Set: r.Set, Excluded: r.Excluded, Made: r.Made(), Built: r.built, Unseen: report.Unseen(r.Problems)}
 }
 
 // AllExcluded returns an error if what was excluded is all there was.

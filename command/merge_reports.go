@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -181,7 +180,8 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		if err != nil {
 			return err
 		}
-		merged.Set, merged.Made = report.Intersect(merged.Set, other.Set), latest(merged.Made, other.Made)
+		merged.Set = report.Intersect(merged.Set, other.Set)
+		merged.NotBefore(other)
 	}
 	if len(o.subtract) > 0 {
 		other, err := o.load(p, o.subtract)
@@ -189,7 +189,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 			return err
 		}
 		report.Subtract(merged.Set, other.Set)
-		merged.Made = latest(merged.Made, other.Made)
+		merged.NotBefore(other)
 	}
 	merged.Problems = nil // which have been told
 	merged.Finish()
@@ -239,11 +239,4 @@ func (o *mergeOptions) load(p *printer, paths []string) (*collect.Result, error)
 		fmt.Fprintf(p.Stderr, "footfall: %v\n", r.Excluded)
 	}
 	return r, nil
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -205,6 +206,15 @@ func ReadSource(name string) ([]byte, error) { return ReadFile(name, MostSource)
 func IsFile(name string) bool {
 	info, err := Stat(name)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// Modified returns when a file was changed last, zero if it is not there.
+func Modified(name string) time.Time {
+	info, err := Stat(name)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Stat is os.Stat, in the file system of a process as [Open] is, and with the

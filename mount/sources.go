@@ -1,7 +1,6 @@
 package mount
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,7 +92,7 @@ func (s *sources) of(in gcov.Reading) (string, []origin) {
 	}
 	var inside []origin
 	for _, o := range list {
-		if path := filepath.Join(in.Root, o.path); isRegular(path) {
+		if path := filepath.Join(in.Root, o.path); input.IsFile(path) {
 			o.path = path
 		}
 		inside = append(inside, o)
@@ -147,9 +146,4 @@ func readNotes(name string) *gcov.Notes {
 	}
 	n, _ := gcov.ReadNotes(b) // what stands before damage is good
 	return n
-}
-
-func isRegular(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
 }

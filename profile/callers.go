@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"footfall/output"
 	"io"
 )
 
@@ -63,7 +64,7 @@ func printCallers(w io.Writer, r *Report) error {
 		}
 	}
 	if more > 0 {
-		fmt.Fprintf(w, "\n%s more; --top 0 shows all\n", plural(int64(more), "function"))
+		fmt.Fprintf(w, "\n%s more; --top 0 shows all\n", output.Plural(more, "function"))
 	}
 	return nil
 }

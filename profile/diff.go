@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"footfall/output"
 	"io"
 	"slices"
 	"strings"
@@ -149,7 +150,7 @@ func printDiff(w io.Writer, r *Report) error {
 		return err
 	}
 	if more > 0 {
-		fmt.Fprintf(w, "%s more; --top 0 shows all\n", plural(int64(more), "function"))
+		fmt.Fprintf(w, "%s more; --top 0 shows all\n", output.Plural(more, "function"))
 	}
 	return nil
 }

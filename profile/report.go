@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"footfall/output"
 	"io"
 	"path"
 	"slices"
@@ -115,7 +116,7 @@ func (r *Report) summary() string {
 	if r.Graph.CPU {
 		s := r.Profile.measureName() + " " + r.time(r.Graph.Total)
 		if n := r.samples(); n > 0 {
-			s += fmt.Sprintf(" in %s", plural(n, "sample"))
+			s += fmt.Sprintf(" in %s", output.Plural(int(n), "sample"))
 		}
 		parts = append(parts, s)
 	}
@@ -124,7 +125,7 @@ func (r *Report) summary() string {
 		for _, n := range r.Graph.Nodes {
 			calls += n.Calls
 		}
-		parts = append(parts, plural(calls, "call"))
+		parts = append(parts, output.Plural(int(calls), "call"))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -138,13 +139,6 @@ func (r *Report) samples() int64 {
 		return (r.Graph.Total + p/2) / p
 	}
 	return 0
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // brief is the most time of a profile that is shown in milliseconds.

@@ -53,7 +53,7 @@ func printText(w io.Writer, r *Report) error {
 		return err
 	}
 	if more > 0 {
-		fmt.Fprintf(w, "%s more; --top 0 shows all\n", plural(int64(more), "function"))
+		fmt.Fprintf(w, "%s more; --top 0 shows all\n", output.Plural(more, "function"))
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ type Objects struct {
 // Built returns when the newest notes were written, zero if there are none.
 func (o *Objects) Built() (newest time.Time) {
 	for _, u := range o.Units {
-		if info, err := input.Stat(u.Notes); err == nil && info.ModTime().After(newest) {
-			newest = info.ModTime()
+		if t := input.Modified(u.Notes); t.After(newest) {
+			newest = t
 		}
 	}
 	return newest

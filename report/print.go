@@ -29,10 +29,13 @@ type Printing struct {
 
 // Findings are a set with what is told of it.
 type Findings struct {
-	Set         *coverage.Set
-	Excluded    Excluded
-	Made, Built time.Time // when the newest data and objects were written; zero: not known
-	Unseen      int       // problems that hide code, see [Unseen]
+	Set      *coverage.Set
+	Excluded Excluded
+	Made     time.Time // when the newest data were written; zero: not known
+	// Built tells when the newest object was written, zero or nil: not known. Only outputs
+	// that show sources ask.
+	Built  func() time.Time
+	Unseen int // problems that hide code, see [Unseen]
 }
 
 // ErrMissed is that a threshold was missed; which one has been said.
@@ -105,8 +108,13 @@ func (p *Printing) Print(of Findings) error {
 	if !p.SourceDate.IsZero() {
 		of.Made = p.SourceDate
 	}
-	r := &Report{Set: of.Set, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Built: of.Built, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read}
-	r.Private = slices.ContainsFunc(p.Outputs, Output.ShowsSources) && p.Sources.Private(of.Set)
+	r := &Report{Set: of.Set, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read}
+	if slices.ContainsFunc(p.Outputs, Output.ShowsSources) {
+		r.Private = p.Sources.Private(of.Set)
+		if of.Built != nil {
+			r.Built = of.Built()
+		}
+	}
 	if p.Diff != nil {
 		r.Patch = NewPatch(p.Diff, of.Set, of.Excluded, p.Sources)
 		p.tellPatch(r)

@@ -36,7 +36,7 @@ func (s *Sources) NoteBuilt(path string, notes time.Time) {
 
 // noteReport notes when a report was written. What it tells was compiled before.
 func (s *Sources) noteReport(name string) {
-	if t := modified(name); !t.IsZero() && (s.built.reports.IsZero() || t.Before(s.built.reports)) {
+	if t := input.Modified(name); !t.IsZero() && (s.built.reports.IsZero() || t.Before(s.built.reports)) {
 		s.built.reports = t
 	}
 }
@@ -47,14 +47,14 @@ func (p *places) changedSince(path string) bool {
 	if !ok {
 		built = p.sources.built.reports
 	}
-	return !built.IsZero() && modified(path).After(built) && p.keptSince(built, path)
+	return !built.IsZero() && input.Modified(path).After(built) && p.keptSince(built, path)
 }
 
 // keptSince tells whether the working tree around a source was there at a time:
 // something in it is older.
 func (p *places) keptSince(t time.Time, source string) bool {
 	older := func(name string) bool {
-		m := modified(name)
+		m := input.Modified(name)
 		return !m.IsZero() && m.Before(t)
 	}
 	for dir := filepath.Dir(source); ; dir = filepath.Dir(dir) {
@@ -75,13 +75,4 @@ func (p *places) keptSince(t time.Time, source string) bool {
 		}
 	}
 	return false
-}
-
-// modified returns when a file was changed last, zero if it is not there.
-func modified(name string) time.Time {
-	info, err := input.Stat(name)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
 }
