@@ -11,24 +11,26 @@ import (
 	"footfall/coverage"
 	"footfall/formats/gcov"
 	"footfall/report"
+	"footfall/report/exclude"
+	"footfall/report/source"
 )
 
 // Options say what is collected, and how.
 type Options struct {
 	// Sources say which file a recorded name is, and which are left out.
-	Sources *report.Sources
+	Sources *source.Sources
 	// ReportSources, unless nil, do that for reports, of which nothing is excluded then:
 	// what is merged was decided about when it was made.
-	ReportSources *report.Sources
+	ReportSources *source.Sources
 	// Exclusions are taken out of the set; nil: nothing is.
-	Exclusions *report.Exclusions
+	Exclusions *exclude.Exclusions
 	// ObjectDirs are searched for notes.
 	ObjectDirs []string
 	// Test is the name of the test that data, and what has no name in reports, are of.
 	Test string
-	// Program has the notes of running programs that are looked at again and again; nil:
-	// notes are read for this once.
-	Program *gcov.Program
+	// Cache keeps the notes of running programs that are read repeatedly; nil: notes are
+	// read for this one time.
+	Cache *Cache
 	// Progress is where it is shown how far the work is, if that is a terminal; nil: nowhere.
 	Progress io.Writer
 }
@@ -36,13 +38,12 @@ type Options struct {
 // A Result is a set, and what a reader of it should know.
 type Result struct {
 	Set      *coverage.Set
-	Objects  *report.Objects
-	Excluded report.Excluded
-	Problems []report.Problem // of all steps
+	Objects  *source.Objects
+	Excluded exclude.Excluded
+	Problems []source.Problem // of all steps
 	Stats    gcov.Stats
 
 	made    time.Time // see Made; zero: it is that of the files
-	built   func() time.Time
 	options Options
 }
 
@@ -58,27 +59,31 @@ func Files(paths []string, o Options) (*Result, error) {
 // Gather is Files for what is to be combined with more: it is neither reconciled nor
 // is anything taken out of it, which is for [Result.Finish] to do.
 func Gather(paths []string, o Options) (*Result, error) {
-	objects, err := report.Find(paths, o.ObjectDirs, o.Sources)
+	objects, err := source.Find(paths, o.ObjectDirs, o.Sources)
 	if err != nil {
 		return nil, err
 	}
 	r := gather(objects, o)
-	r.built = objects.Built
 	return r, nil
 }
 
-// Objects collects what was found otherwise: the counters of running programs.
-func Objects(objects *report.Objects, o Options) *Result {
+// Objects collects what was found otherwise: the counters of running programs. With a
+// Program the set is not to be updated.
+func Objects(objects *source.Objects, o Options) *Result {
+	gather, finish := gather, (*Result).Finish
+	if o.Cache != nil {
+		gather, finish = o.Cache.gather, o.Cache.finish
+	}
 	r := gather(objects, o)
 	if objects.LeaveOutRebuilt(r.Problems) {
 		r = gather(objects, o)
 	}
 	r.made = time.Now()
-	r.Finish()
+	finish(r)
 	return r
 }
 
-func gather(objects *report.Objects, o Options) *Result {
+func gather(objects *source.Objects, o Options) *Result {
 	r := &Result{Objects: objects, options: o}
 	var sum coverage.Sum
 	units := newProgress(o.Progress, "units")
@@ -86,11 +91,12 @@ func gather(objects *report.Objects, o Options) *Result {
 	units.end()
 	r.Stats = stats
 	if o.Test != "" {
-		for _, f := range set.Files {
+		set.Update(func(_ int, f *coverage.File) coverage.Update {
 			f.NameTest(o.Test)
-		}
+			return coverage.Changed
+		})
 	}
-	r.Problems = slices.Concat(objects.Problems, report.Collected(found))
+	r.Problems = slices.Concat(objects.Problems, source.Collected(found))
 	if o.ReportSources != nil {
 		r.exclude(set)
 	}
@@ -106,20 +112,12 @@ func gather(objects *report.Objects, o Options) *Result {
 	return r
 }
 
-// NewProgram returns one for [Options.Program].
-func NewProgram(sources *report.Sources) *gcov.Program {
-	return gcov.NewProgram(gcov.CollectOptions{Source: sources.Resolve, Built: sources.NoteBuilt, Owners: &sources.Owners})
-}
-
 // units collects objects with their data or readings.
-func (o *Options) units(objects []gcov.Object, progress func(done, total int)) (*coverage.Set, []gcov.Problem, gcov.Stats) {
-	if o.Program != nil {
-		return o.Program.Collect(objects)
-	}
+func (o *Options) units(objects []gcov.Object, progress func(done, total int)) (*coverage.Set, []gcov.InputProblem, gcov.Stats) {
 	return gcov.Collect(objects, gcov.CollectOptions{Source: o.Sources.Resolve, Progress: progress, Built: o.Sources.NoteBuilt, Owners: &o.Sources.Owners})
 }
 
-func (o *Options) reportSources() *report.Sources {
+func (o *Options) reportSources() *source.Sources {
 	if o.ReportSources != nil {
 		return o.ReportSources
 	}

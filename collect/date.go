@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"footfall/input"
-	"footfall/report"
+	"footfall/report/source"
 )
 
 // Made returns when the newest of the data was written, see [Result.NotBefore].
@@ -24,7 +24,7 @@ func (r *Result) NotBefore(other *Result) {
 
 // newest returns when the last of the data files and reports was written, or of the
 // notes if there are none.
-func newest(objects *report.Objects) time.Time {
+func newest(objects *source.Objects) time.Time {
 	var data, notes time.Time
 	for _, name := range objects.Reports {
 		data = later(data, input.Modified(name))

@@ -1,9 +1,11 @@
+//go:build linux
+
 package collect
 
 import (
 	"fmt"
 
-	"footfall/report"
+	"footfall/report/source"
 )
 
 // This file tells what is wrong with targets: at once, or, of those that are
@@ -59,16 +61,16 @@ func (l *Targets) problem(title string, err error) {
 		l.sayOnce("%s: %v", title, err)
 		return
 	}
-	l.problems = append(l.problems, report.Problem{File: title, Offset: -1, Kind: "objects that cannot be read", Err: err})
+	l.problems = append(l.problems, source.Problem{File: title, Offset: -1, Kind: "objects that cannot be read", Err: err})
 }
 
 // PrintProblems tells what was wrong so far with reading the targets.
 func (l *Targets) PrintProblems() {
-	report.PrintProblems(l.options.Stderr, l.problems, l.options.Verbose)
+	source.PrintProblems(l.options.Stderr, l.problems, l.options.Verbose)
 }
 
 // sayMore says, at later looks, that there are more problems than before.
-func (l *Targets) sayMore(problems []report.Problem, told bool) {
+func (l *Targets) sayMore(problems []source.Problem, told bool) {
 	of := make(map[string]int)
 	for _, p := range problems {
 		of[p.Kind]++

@@ -1,3 +1,5 @@
+//go:build linux
+
 package collect
 
 import (
@@ -10,29 +12,26 @@ import (
 
 	"footfall/formats/gcov"
 	"footfall/output"
-	"footfall/report"
+	"footfall/report/source"
 )
+
+// Prepare finds the notes and sources of snapshots while their programs run. It says nothing,
+// but returns an error if there will be nothing to collect.
+func (l *Targets) Prepare(snapshots []*Snapshot) error {
+	return l.nothing(l.gather(snapshots, io.Discard))
+}
 
 // Collect returns the coverage of snapshots. What a reader of it should know is
 // said if tell is set.
 func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
-	var readings []gcov.Reading
-	for _, s := range snapshots {
-		root := s.root()
-		for _, u := range s.units {
-			readings = append(readings, gcov.Reading{Name: u.Name, Root: root, Counts: u.Counts})
-		}
-	}
 	stderr := l.options.Stderr
 	if !tell {
 		stderr = io.Discard
 	}
-	o := l.options.Options
-	o.Progress = stderr
-	r := Objects(l.finder.Pair(readings), o)
+	r := l.gather(snapshots, stderr)
 	r.Problems = slices.Concat(l.problems, r.Problems)
 	l.problems = nil
-	report.PrintProblems(stderr, r.Problems, l.options.Verbose)
+	source.PrintProblems(stderr, r.Problems, l.options.Verbose)
 	l.sayMore(r.Problems, tell)
 	if err := l.nothing(r); err != nil {
 		return nil, err
@@ -48,12 +47,25 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	return r, nil
 }
 
+func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
+	var readings []gcov.Reading
+	for _, s := range snapshots {
+		root := s.root()
+		for _, u := range s.units {
+			readings = append(readings, gcov.Reading{Name: u.Name, Root: root, Counts: u.Counts})
+		}
+	}
+	o := l.options.Options
+	o.Progress = progress
+	return Objects(l.finder.Pair(readings), o)
+}
+
 // nothing says why there is nothing to report, if there is nothing.
 func (l *Targets) nothing(r *Result) error {
 	if err := r.AllExcluded(); err != nil {
 		return err
 	}
-	if r.Set.Totals().Lines.Total > 0 {
+	if r.Set.HasLines() {
 		return nil
 	}
 	var titles []string
@@ -61,7 +73,7 @@ func (l *Targets) nothing(r *Result) error {
 		titles = append(titles, t.Title)
 	}
 	who := strings.Join(titles, ", ")
-	rebuilt := func(p report.Problem) bool { return errors.Is(p.Err, report.ErrRebuilt) }
+	rebuilt := func(p source.Problem) bool { return errors.Is(p.Err, source.ErrRebuilt) }
 	switch objects := r.Objects; {
 	case len(objects.Units) == 0 && slices.ContainsFunc(objects.Problems, rebuilt):
 		return fmt.Errorf("nothing to report: the notes (.gcno) of %s are of another build: start it again, or name the directory of the old notes with --object-directory", who)
@@ -88,7 +100,7 @@ func (l *Targets) sayImpossible(functions int, snapshots []*Snapshot) {
 		}
 		forked = forked || s.process.Forked()
 		if s.process.Threads() > 1 {
-			u, err := s.process.Updates()
+			u, err := s.process.UpdatesPatiently()
 			torn = torn || err != nil || u.Plain > 0 || u.Atomic == 0
 		}
 	}
@@ -120,7 +132,7 @@ func (l *Targets) advise(snapshots []*Snapshot) {
 		if s.process == nil {
 			continue
 		}
-		u, err := s.process.Updates()
+		u, err := s.process.UpdatesPatiently()
 		if err != nil || u.Held == 0 {
 			continue
 		}

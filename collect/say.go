@@ -8,16 +8,17 @@ import (
 
 	"footfall/output"
 	"footfall/report"
+	"footfall/report/source"
 )
 
 // Findings are what a report prints.
 func (r *Result) Findings() report.Findings {
-	return report.Findings{Set: r.Set, Excluded: r.Excluded, Made: r.Made(), Built: r.built, Unseen: report.Unseen(r.Problems)}
+	return report.Findings{Set: r.Set, Excluded: r.Excluded, Made: r.Made(), Unseen: source.Unseen(r.Problems)}
 }
 
 // AllExcluded returns an error if what was excluded is all there was.
 func (r *Result) AllExcluded() error {
-	if len(r.Set.Files) > 0 || len(r.Excluded.List) == 0 {
+	if r.Set.Len() > 0 || len(r.Excluded.List) == 0 {
 		return nil
 	}
 	return fmt.Errorf("nothing to report: %v, which is all", r.Excluded)
@@ -29,7 +30,7 @@ func (r *Result) Nothing(paths []string) error {
 	if err := r.AllExcluded(); err != nil {
 		return err
 	}
-	if r.Set.Totals().Lines.Total > 0 {
+	if r.Set.HasLines() {
 		return nil
 	}
 	objects, where := r.Objects, strings.Join(paths, ", ")

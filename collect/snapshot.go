@@ -1,3 +1,5 @@
+//go:build linux
+
 package collect
 
 import (
@@ -5,7 +7,8 @@ import (
 	"time"
 
 	"footfall/live"
-	"footfall/proc"
+	"footfall/output"
+	"footfall/process"
 )
 
 // A Snapshot is what the counters of a target were at a moment.
@@ -30,7 +33,7 @@ func (l *Targets) Take(profiles bool) (snapshots []*Snapshot, err error) {
 	for _, t := range l.List {
 		s, err := l.takeOnce(t)
 		if err != nil && len(l.List) > 1 && !errors.Is(err, live.ErrNoCounters) {
-			l.say("left out: %v", err)
+			l.leaveOut(err)
 			continue
 		}
 		if err != nil {
@@ -50,14 +53,14 @@ const beginning = 200 * time.Millisecond
 // takeOnce is take. If the process becomes another program it reads that.
 func (l *Targets) takeOnce(t *Target) (*Snapshot, error) {
 	s, err := l.take(t)
-	for end := time.Now().Add(beginning); errors.Is(err, proc.ErrReplaced) && time.Now().Before(end); {
+	for end := time.Now().Add(beginning); errors.Is(err, process.ErrReplaced) && time.Now().Before(end); {
 		process := t.process
 		for err = t.open(process.PID); errors.Is(err, live.ErrNoCounters) && time.Now().Before(end); err = t.open(process.PID) {
 			time.Sleep(time.Millisecond)
 		}
 		process.Close()
 		if err == nil {
-			err = l.trust(t)
+			err = l.admit(t)
 		}
 		if err == nil {
 			s, err = l.take(t)
@@ -69,10 +72,7 @@ func (l *Targets) takeOnce(t *Target) (*Snapshot, error) {
 // take reads the counters of a target. Units that cannot be used are told; it
 // is an error if none can.
 func (l *Targets) take(t *Target) (*Snapshot, error) {
-	if t.process != nil {
-		t.process.FollowFiles = l.options.Follow
-	}
-	all, err := t.source.Snapshot()
+	all, err := t.counters()
 	if len(all) == 0 && !(t.history != nil && errors.Is(err, live.ErrNoCounters)) {
 		return nil, err
 	}
@@ -93,6 +93,15 @@ func (l *Targets) take(t *Target) (*Snapshot, error) {
 	return t.last, nil
 }
 
+// counters reads them. A process that is stuck must not keep others waiting, nor a
+// signal.
+func (t *Target) counters() ([]live.Unit, error) {
+	if t.process != nil {
+		return t.process.SnapshotPatiently()
+	}
+	return t.source.Snapshot()
+}
+
 // TakeAgain takes a snapshot of each target, or what was read last where there is
 // none now. It is an error if all have ended, or none could be read so far.
 func (l *Targets) TakeAgain() ([]*Snapshot, error) {
@@ -101,14 +110,14 @@ func (l *Targets) TakeAgain() ([]*Snapshot, error) {
 	running := 0
 	for i := 0; i < len(l.List); i++ { // it may become more
 		t := l.List[i]
-		if !t.ended {
-			if err := l.look(t); t.ended {
+		if t.ended == nil {
+			if err := l.look(t); t.ended != nil {
 				ended = append(ended, err)
 			} else if err != nil {
 				failed = append(failed, err)
 			}
 		}
-		if !t.ended {
+		if t.ended == nil {
 			running++
 		}
 		if t.last != nil {
@@ -116,15 +125,33 @@ func (l *Targets) TakeAgain() ([]*Snapshot, error) {
 		}
 	}
 	if running == 0 || len(snapshots) == 0 {
-		return nil, errors.Join(append(ended, failed...)...)
+		for _, t := range l.List { // at an earlier look, too
+			failed = append(failed, t.ended)
+		}
+		return nil, errors.Join(failed...)
 	}
 	for _, err := range ended {
 		l.say("%v: its counts stay as they were read last", err)
 	}
 	for _, err := range failed {
+		var stuck *live.StuckError
+		if errors.As(err, &stuck) {
+			l.sayOnce("%s", output.Printable(err.Error()))
+			continue
+		}
 		l.sayOnce("%v: it is read again at the next tick", err)
 	}
 	return snapshots, nil
+}
+
+// Last returns what was read last of each target.
+func (l *Targets) Last() (snapshots []*Snapshot) {
+	for _, t := range l.List {
+		if t.last != nil {
+			snapshots = append(snapshots, t.last)
+		}
+	}
+	return snapshots
 }
 
 // look reads a target. The counts of one that has ended stay; of one that runs
@@ -134,11 +161,11 @@ func (l *Targets) look(t *Target) error {
 		return l.lookAgain(t)
 	}
 	_, err := l.take(t)
-	replaced := errors.Is(err, proc.ErrReplaced)
-	if !replaced && !errors.Is(err, proc.ErrExited) {
+	replaced := errors.Is(err, process.ErrReplaced)
+	if !replaced && !errors.Is(err, process.ErrExited) {
 		return err
 	}
-	t.ended = true
+	t.ended = err
 	if t.process != nil {
 		t.process.Close()
 	}
@@ -153,7 +180,7 @@ func (l *Targets) look(t *Target) error {
 func (l *Targets) lookAgain(t *Target) error {
 	switch err := t.open(t.pid); {
 	case err == nil:
-		if err := l.trust(t); err != nil {
+		if err := l.admit(t); err != nil {
 			return err
 		}
 		// It has begun since the first look: what cannot be its own is left out.
@@ -165,7 +192,7 @@ func (l *Targets) lookAgain(t *Target) error {
 	case errors.Is(err, live.ErrNoCounters):
 		return nil
 	default:
-		t.ended = true // or may not be looked into
+		t.ended = err // or may not be looked into
 		return err
 	}
 }

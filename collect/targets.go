@@ -1,3 +1,5 @@
+//go:build linux
+
 package collect
 
 import (
@@ -6,14 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"footfall/live"
 	"footfall/output"
-	"footfall/proc"
-	"footfall/report"
+	"footfall/process"
+	"footfall/report/source"
 )
 
 // A Target is something that runs and has counters.
@@ -21,12 +22,12 @@ type Target struct {
 	Title string // "redis-server (pid 4711)"
 
 	pid     int
-	source  counters      // nil: its program has no counters, so far
-	process *live.Process // nil for the kernel
+	source  counters             // nil: its program has no counters, so far
+	process *live.CountedProcess // nil for the kernel
 	base    *live.Baseline
 	history *live.History // nil until it was read once
 	last    *Snapshot     // what was read last
-	ended   bool          // what was read last stays
+	ended   error         // why what was read last stays; nil: it runs
 }
 
 // counters are those of a process or of the kernel.
@@ -69,8 +70,8 @@ type Targets struct {
 
 	options   TargetOptions
 	baselines *live.Baselines
-	finder    *report.Notes
-	problems  []report.Problem // told once
+	finder    *source.NotesFinder
+	problems  []source.Problem // told once
 	advised   bool
 
 	following  bool            // what is wrong is said when it is first seen
@@ -90,18 +91,39 @@ func OpenTargets(args []string, o TargetOptions) (_ *Targets, err error) {
 		}
 	}()
 	if o.Follow {
-		l.options.Program = NewProgram(o.Sources)
+		l.options.Cache = NewCache(o.Sources)
 	}
-	if l.finder, l.problems, err = report.NewNotes(o.ObjectDirs, o.Sources); err != nil {
+	if l.finder, l.problems, err = source.NewNotes(o.ObjectDirs, o.Sources); err != nil {
 		return nil, err
 	}
 	seen := make(map[int]bool)
+	var left []error
 	for _, arg := range args {
-		if err := l.open(arg, seen); err != nil {
+		err := l.open(arg, seen)
+		var stuck *live.StuckError
+		if errors.As(err, &stuck) {
+			left = append(left, err)
+		} else if err != nil {
 			return nil, err
 		}
 	}
+	if len(l.List) == 0 {
+		return nil, errors.Join(left...)
+	}
+	for _, err := range left {
+		l.leaveOut(err)
+	}
 	return l, l.loadBaselines()
+}
+
+// leaveOut tells that one of several cannot be looked at.
+func (l *Targets) leaveOut(err error) {
+	var stuck *live.StuckError
+	if errors.As(err, &stuck) {
+		l.say("%s", output.Printable(err.Error()))
+		return
+	}
+	l.say("left out: %v", err)
 }
 
 // open opens what an argument names. seen are the pids that others have named.
@@ -113,7 +135,11 @@ func (l *Targets) open(arg string, seen map[int]bool) error {
 		}
 		return err
 	}
-	pids, err := pidsOf(arg)
+	selector, err := process.ParseSelector(arg)
+	if err != nil {
+		return err
+	}
+	pids, err := selector.Find()
 	if err != nil {
 		return err
 	}
@@ -131,7 +157,7 @@ func (l *Targets) open(arg string, seen map[int]bool) error {
 		return errors.Join(refused...)
 	}
 	for _, err := range refused {
-		fmt.Fprintf(l.options.Stderr, "footfall: left out: %v\n", err)
+		l.leaveOut(err)
 	}
 	return nil
 }
@@ -151,17 +177,19 @@ func (l *Targets) openProcess(pid int) error {
 		return err
 	}
 	l.List = append(l.List, t)
-	return l.trust(t)
+	return l.admit(t)
 }
 
-// trust has the sources that a program names be read as its user would read them.
-func (l *Targets) trust(t *Target) error {
+// admit takes a program that was opened: the files that it maps are followed if the options
+// say so, and the sources that it names are read as its user would read them.
+func (l *Targets) admit(t *Target) error {
+	t.process.FollowFiles = l.options.Follow
 	user, err := t.process.User()
 	if err != nil {
 		return err
 	}
 	sources := l.options.Sources
-	sources.Owners.Note(user)
+	sources.Owners.NoteProcess(t.pid, user)
 	if root := t.root(); !slices.Contains(sources.Roots, root) {
 		sources.Roots = append(sources.Roots, root)
 	}
@@ -170,8 +198,8 @@ func (l *Targets) trust(t *Target) error {
 
 // open opens the program that the process runs now.
 func (t *Target) open(pid int) error {
-	p, err := live.Open(pid)
-	var kernel *proc.KernelThreadError
+	p, err := live.OpenPatiently(pid)
+	var kernel *process.KernelThreadError
 	if errors.As(err, &kernel) {
 		return fmt.Errorf("%w; the counters of the kernel are shown by: footfall live kernel", err)
 	}
@@ -180,14 +208,6 @@ func (t *Target) open(pid int) error {
 	}
 	*t = Target{Title: fmt.Sprintf("%s (pid %d)", output.Printable(p.Name), pid), pid: pid, source: p, process: p}
 	return nil
-}
-
-// pidsOf returns the processes that an argument names.
-func pidsOf(arg string) ([]int, error) {
-	if pid, err := strconv.Atoi(arg); err == nil {
-		return []int{pid}, nil
-	}
-	return proc.Find(arg)
 }
 
 // loadBaselines finds the resets that were made before.

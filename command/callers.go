@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -24,7 +26,8 @@ is a PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
 
 FUNCTION should begin with room for a jump, as for footfall trace (compile its file
 with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
-root and costs a hundred times as much. The callers need nothing. They are found by
+root and costs a hundred times as much; --way sites does without them. The callers
+need nothing. They are found by
 the tables that exist for exceptions (.eh_frame), so that programs without frame
 pointers work, and by frame pointers where code has no such table. Functions that
 have neither, but room for a jump, are traced meanwhile, as all that may be callers:
@@ -82,9 +85,12 @@ When it has ended, or is interrupted, the program is as before.`,
 	f.IntVar(&o.Depth, "depth", 3, "follow `N` callers, at most 30")
 	f.DurationVar(&o.Duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
 	f.StringArrayVar(&o.Outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
+	f.StringSliceVar(&o.Ways, "way", nil, "count only by these `WAYS`: sites, uprobes (default: for each function the first that serves it)")
 	f.IntVar(&o.Top, "top", 20, "show the `N` most frequent chains as text; 0: all")
 	f.BoolVar(&o.Watch, "watch", false, "show the chains while they are counted, every second")
 	f.BoolVar(&header, "header", false, "write footfall_callers.h, by which functions count their callers themselves")
 	f.IntVar(&o.Buffer, "buffer", 4, "memory for chains of each thread, in `MB`; a power of 2")
+	_ = cmd.RegisterFlagCompletionFunc("way", cobra.FixedCompletions(record.WayNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(record.CallerFormats()))
 	return cmd
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	_ "footfall/command/early" // compiles, where that is all there is to do
-	"footfall/compile"
 	"footfall/output"
 )
 
@@ -61,22 +59,9 @@ func Main(argv []string) int {
 	if calledAsGcov(argv[0]) {
 		return runGcov(argv[0], argv[1:], stdout, stderr)
 	}
-	if orders, err := compile.ReadOrders(argv); err != nil {
-		fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
-		return statusFailed
-	} else if orders != nil {
-		c := choice{only: orders.Only, not: orders.Not}
-		return orders.Assemble(argv[1:], c.selector())
-	}
-	if orders, err := compile.ReadLink(argv); err != nil {
-		fmt.Fprintf(output.Stderr, "footfall: %v\n", err)
-		return statusFailed
-	} else if orders != nil {
-		c := choice{only: orders.Only, not: orders.Not}
-		return orders.Link(argv, c.selector())
-	}
-	if byName := compile.ByName(argv); byName != nil {
-		return run(byName)
+	status, done := asCompiler(&argv)
+	if done {
+		return status
 	}
 	return run(argv)
 }
@@ -113,7 +98,7 @@ func run(argv []string) int {
 		_ = root.Execute()
 		return statusUsage
 	}
-	root.SetArgs(argv[1:])
+	root.SetArgs(withoutConfig(root, argv[1:]))
 	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0

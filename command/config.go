@@ -77,6 +77,19 @@ func hideConfigFlags(cmd *cobra.Command) {
 	}
 }
 
+// withoutConfig takes --no-config from before the name of a command that is another
+// program, which takes no options from a file anyhow and does not know the flag.
+func withoutConfig(root *cobra.Command, args []string) []string {
+	if len(args) < 2 || args[0] != "--no-config" {
+		return args
+	}
+	cmd, _, err := root.Find(args[1:])
+	if err != nil || !cmd.DisableFlagParsing || cmd.Name() == "merge" {
+		return args
+	}
+	return args[1:]
+}
+
 // configurable tells whether cmd takes options from a file: not where footfall
 // is another program, which has its own.
 func configurable(cmd *cobra.Command) bool {
@@ -125,7 +138,7 @@ func loadConfig(cmd *cobra.Command) (*config, error) {
 		if err != nil {
 			return nil, nil // no report without --root then, but other commands work
 		}
-		if name, err = options.Find(here); name == "" || err != nil {
+		if name, err = options.Find(filepath.ToSlash(here)); name == "" || err != nil {
 			return nil, err
 		}
 	}
@@ -254,6 +267,9 @@ func (c *config) errorf(s setting, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", c.name, s.line, fmt.Sprintf(format, args...))
 }
 
+// elsewhere marks commands that do not work on this system.
+const elsewhere = "footfall_elsewhere"
+
 // check finds keys that no command knows and values that are wrong, whichever
 // command runs.
 func (c *config) check() error {
@@ -263,6 +279,9 @@ func (c *config) check() error {
 		var names []string
 		if s.command != "" {
 			of, what = []*cobra.Command{c.command(s.command)}, "option of footfall "+s.command
+			if of[0].Annotations[elsewhere] != "" {
+				continue // what it knows is known where it works
+			}
 			if !configurable(of[0]) {
 				return c.errorf(s, "footfall %s takes no options from a file", s.command)
 			}
@@ -356,12 +375,16 @@ func nearest(word string, names []string) string {
 // apply sets the flags of cmd. Those of its table win over shared ones.
 func (c *config) apply(cmd *cobra.Command) (map[*pflag.Flag]string, error) {
 	given := make(map[string]bool) // on the command line
-	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	asked := false
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		given[f.Name] = true
+		asked = asked || f.Annotations[question] != nil
+	})
 	origins := make(map[*pflag.Flag]string)
 	for _, command := range []string{"", cmd.Name()} {
 		for _, s := range c.settings {
 			f := cmd.LocalFlags().Lookup(s.key)
-			if f == nil || s.command != command || given[s.key] || excludedBy(f, given) {
+			if f == nil || s.command != command || given[s.key] || excludedBy(f, given) || asked && isVerdict[s.key] {
 				continue
 			}
 			if command == "" && !isShared(f) {
@@ -374,6 +397,20 @@ func (c *config) apply(cmd *cobra.Command) (map[*pflag.Flag]string, error) {
 		}
 	}
 	return origins, nil
+}
+
+// question marks flags that ask one thing: what stands in a file for every report is
+// not written and not judged then.
+const question = "footfall_question"
+
+// isVerdict are the options that a question leaves out.
+var isVerdict = map[string]bool{"output": true, "fail-under": true}
+
+// markQuestions marks flags of a command as questions.
+func markQuestions(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		_ = cmd.Flags().SetAnnotation(name, question, []string{"true"})
+	}
 }
 
 // excludedBy tells whether a flag that was given does not go with f.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"footfall/compile"
 	"footfall/compile/instrument"
-	"footfall/hook/patch"
+	"footfall/output"
 	"footfall/profile"
-	"footfall/record"
 	"footfall/report"
-	"footfall/trace"
+	"footfall/report/exclude"
+	"footfall/report/source"
 )
 
 // checkOption says what is wrong with one value of an option of a command that
@@ -72,32 +70,28 @@ func checkNumber(kind, value string) error {
 var optionChecks = map[string]func(value string) error{
 	"max-input": func(value string) error { _, err := parseMaxInput(value); return err },
 	"include": func(v string) error {
-		_, err := report.NewSources(report.SourceOptions{Include: []string{v}})
+		_, err := source.NewSources(source.Options{Include: []string{v}})
 		return err
 	},
 	"exclude": func(v string) error {
-		_, err := report.NewSources(report.SourceOptions{Exclude: []string{v}})
+		_, err := source.NewSources(source.Options{Exclude: []string{v}})
 		return err
 	},
 	"path-map": func(v string) error {
-		_, err := report.NewSources(report.SourceOptions{PathMaps: []string{v}})
+		_, err := source.NewSources(source.Options{PathMaps: []string{v}})
 		return err
 	},
-	"exclude-lines":     exclusionCheck(func(o *report.ExcludeOptions, v string) { o.Lines = []string{v} }),
-	"exclude-branches":  exclusionCheck(func(o *report.ExcludeOptions, v string) { o.Branches = []string{v} }),
-	"exclude-functions": exclusionCheck(func(o *report.ExcludeOptions, v string) { o.Functions = []string{v} }),
-	"marker-prefix":     exclusionCheck(func(o *report.ExcludeOptions, v string) { o.MarkerPrefixes = []string{v} }),
+	"exclude-lines":     exclusionCheck(func(o *exclude.Options, v string) { o.Lines = []string{v} }),
+	"exclude-branches":  exclusionCheck(func(o *exclude.Options, v string) { o.Branches = []string{v} }),
+	"exclude-functions": exclusionCheck(func(o *exclude.Options, v string) { o.Functions = []string{v} }),
+	"marker-prefix":     exclusionCheck(func(o *exclude.Options, v string) { o.MarkerPrefixes = []string{v} }),
 	"fail-under":        eachPart(func(v string) error { _, err := report.ParseThreshold(v); return err }),
 	"fail-over":         eachPart(func(v string) error { _, err := report.ParseLimit(v); return err }),
 	"tests-for":         report.CheckTestsFor,
 	"report output":     checkReportOutput,
 	"live output":       checkReportOutput,
-	"diff output":       func(v string) error { _, err := report.ParseComparisonOutput(v); return err },
+	"diff output":       func(v string) error { return output.Check(v, report.ComparisonFormats()) },
 
-	"live watch": func(v string) error { return (&liveOptions{watch: v}).check([]string{"any"}) },
-	"live reset": func(v string) error { return (&liveOptions{reset: v}).check([]string{"any"}) },
-
-	"cc for": eachPart(func(v string) error { return (&compile.Options{Purposes: []string{v}}).Check() }),
 	"update": func(v string) error { _, err := instrument.ParseUpdate(v); return err },
 	"only":   func(v string) error { return (&choice{only: []string{v}}).check() },
 	"not":    func(v string) error { return (&choice{not: []string{v}}).check() },
@@ -115,23 +109,6 @@ var optionChecks = map[string]func(value string) error{
 	"profile top":       profileCheck(func(o *profileOptions, v string) { o.top = number(v) }),
 	"profile pid":       profileCheck(func(o *profileOptions, v string) { o.pid = cmp.Or(number(v), 1) }), // 0: none
 
-	"trace function":     checkPattern,
-	"trace notrace":      checkPattern,
-	"trace graph-from":   checkPattern,
-	"trace args":         func(v string) error { return record.CheckArguments(v) },
-	"trace way":          record.CheckWay,
-	"trace thread":       func(v string) error { _, err := path.Match(v, ""); return err },
-	"trace output":       checkTraceOutput,
-	"trace buffer":       traceCheck(func(o *record.Options, v string) { o.Buffer = number(v) }),
-	"trace depth":        traceCheck(func(o *record.Options, v string) { o.Depth = number(v) }),
-	"trace duration":     traceCheck(func(o *record.Options, v string) { o.Duration = duration(v) }),
-	"trace min-duration": traceCheck(func(o *record.Options, v string) { o.MinDuration = duration(v) }),
-	"trace sample":       traceCheck(func(o *record.Options, v string) { o.Sample = v }),
-
-	"callers output":   callersCheck(func(o *record.CallersOptions, v string) { o.Outputs = []string{v} }),
-	"callers buffer":   callersCheck(func(o *record.CallersOptions, v string) { o.Buffer = number(v) }),
-	"callers depth":    callersCheck(func(o *record.CallersOptions, v string) { o.Depth = number(v) }),
-	"callers duration": callersCheck(func(o *record.CallersOptions, v string) { o.Duration = duration(v) }),
 }
 
 // eachPart checks what stands between commas.
@@ -146,18 +123,17 @@ func eachPart(check func(string) error) func(string) error {
 	}
 }
 
-func exclusionCheck(set func(*report.ExcludeOptions, string)) func(string) error {
+func exclusionCheck(set func(*exclude.Options, string)) func(string) error {
 	return func(value string) error {
-		var o report.ExcludeOptions
+		var o exclude.Options
 		set(&o, value)
-		_, err := report.NewExclusions(o)
+		_, err := exclude.New(o)
 		return err
 	}
 }
 
 func checkReportOutput(value string) error {
-	_, err := report.ParseOutput(value)
-	return err
+	return output.Check(value, report.Formats())
 }
 
 // profileCheck checks the options of a command that is right but for the one.
@@ -166,39 +142,9 @@ func profileCheck(set func(*profileOptions, string)) func(string) error {
 		o := &profileOptions{pid: 1}
 		o.record.Frequency = profile.MinFrequency
 		set(o, value)
-		_, _, err := o.check(nil, -1)
+		_, _, err := o.check(nil, -1, io.Discard)
 		return err
 	}
-}
-
-func traceCheck(set func(*record.Options, string)) func(string) error {
-	return func(value string) error {
-		o := &record.Options{Buffer: 1}
-		set(o, value)
-		return o.Check()
-	}
-}
-
-func callersCheck(set func(*record.CallersOptions, string)) func(string) error {
-	return func(value string) error {
-		o := &record.CallersOptions{Depth: 1, Buffer: 1}
-		set(o, value)
-		return o.Check()
-	}
-}
-
-func checkPattern(value string) error {
-	_, err := patch.ParsePattern(value)
-	return err
-}
-
-func checkTraceOutput(value string) error {
-	format, _, _ := strings.Cut(value, "=")
-	if format == "raw" || format == "html" || format == "counts" { // not made by package trace
-		return nil
-	}
-	_, err := trace.NewOutput(format, io.Discard, new(trace.Header))
-	return err
 }
 
 // number and duration parse what was checked before.

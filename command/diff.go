@@ -3,12 +3,17 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"footfall/collect"
 	"footfall/coverage"
+	"footfall/output"
 	"footfall/report"
+	"footfall/report/change"
+	"footfall/report/exclude"
+	"footfall/report/source"
 )
 
 func newDiffCommand() *cobra.Command {
@@ -52,7 +57,7 @@ conditions (lost-branches=0, new-functions=0).`,
   # two runs of one program
   footfall diff run1/ run2/
 
-  # fail if anything unchanged is tested no more
+  # fail if any unchanged code lost its coverage
   footfall diff old.json new.json --source-diff changes.patch --fail-over lost=0`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
@@ -76,7 +81,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json=", "markdown="}, cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(report.ComparisonFormats()))
 	_ = cmd.RegisterFlagCompletionFunc("fail-over", cobra.FixedCompletions([]string{"lost=", "new=", "lost-functions=", "new-functions=", "lost-branches=", "new-branches="}, cobra.ShellCompDirectiveNoSpace))
 	return cmd
 }
@@ -84,28 +89,28 @@ conditions (lost-branches=0, new-functions=0).`,
 type diffOptions struct {
 	sourceDiff                    string
 	outputs, failOver, objectDirs []string
-	sources                       report.SourceOptions
+	sources                       source.Options
 	exclude                       excludeOptions
 	exceptionBranches, verbose    bool
 }
 
 func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	outputs, limits, err := o.parse()
+	outputs, limits, err := o.parse(stdout)
 	if err != nil {
 		return usageError(err)
 	}
-	sources, err := report.NewSources(o.sources)
+	sources, err := source.NewSources(o.sources)
 	if err != nil {
 		return usageError(err)
 	}
 	o.exclude.ReadFile = sources.Read
-	exclusions, err := report.NewExclusions(o.exclude.ExcludeOptions)
+	exclusions, err := exclude.New(o.exclude.Options)
 	if err != nil {
 		return usageError(err)
 	}
-	defer collectLate(400)()
-	var changes *report.SourceDiff
+	defer collectLate(400, lateUpTo)()
+	var changes *change.Diff
 	if o.sourceDiff != "" {
 		if changes, err = openDiff(stderr, o.sourceDiff, sources); err != nil {
 			return err
@@ -124,13 +129,15 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 		exclusions.Apply(sets[0], sources.Shown)
 	}
 	excluded, problems := exclusions.Apply(sets[1], sources.Shown)
-	report.PrintProblems(stderr, problems, o.verbose)
+	source.PrintProblems(stderr, problems, o.verbose)
 	if len(excluded.List) > 0 {
 		fmt.Fprintf(stderr, "footfall: %v in NEW\n", excluded)
 	}
-	c := report.Compare(sets[0], sets[1], changes, excluded, sources)
-	c.ExceptionBranches = o.exceptionBranches
-	report.PrintProblems(stderr, c.Problems(), o.verbose)
+	c := &report.ComparisonReport{
+		Comparison: change.Compare(sets[0], sets[1], changes, excluded, sources),
+		Shown:      sources.Shown, ExceptionBranches: o.exceptionBranches,
+	}
+	source.PrintProblems(stderr, c.Problems(), o.verbose)
 	if n := c.Included(); changes == nil && n > 0 {
 		fmt.Fprintf(stderr, "footfall: other lines than before have code in %d sources, which are taken as unchanged: --source-diff tells how they differ\n", n)
 	}
@@ -144,19 +151,9 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	return missed(report.Judge(stderr, limits, unseen, c.Exceeded))
 }
 
-func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []report.Limit, err error) {
-	onStdout := 0
-	for _, s := range o.outputs {
-		out, err := report.ParseComparisonOutput(s)
-		if err != nil {
-			return nil, nil, err
-		}
-		if outputs = append(outputs, out); out.Target == "-" {
-			onStdout++
-		}
-	}
-	if onStdout > 1 {
-		return nil, nil, errors.New("more than one output goes to standard output: give the others a file")
+func (o *diffOptions) parse(stdout io.Writer) (outputs []output.Request, limits []report.Limit, err error) {
+	if outputs, err = output.Parse(o.outputs, report.ComparisonFormats(), output.Stdout{W: stdout}); err != nil {
+		return nil, nil, err
 	}
 	for _, s := range report.CommaSeparated(o.failOver) {
 		l, err := report.ParseLimit(s)
@@ -169,12 +166,12 @@ func (o *diffOptions) parse() (outputs []report.ComparisonOutput, limits []repor
 }
 
 // load reads one of the two reports, and tells how many problems with it hide code.
-func (o *diffOptions) load(cmd *cobra.Command, path string, sources *report.Sources) (*coverage.Set, int, error) {
+func (o *diffOptions) load(cmd *cobra.Command, path string, sources *source.Sources) (*coverage.Set, int, error) {
 	stderr := cmd.ErrOrStderr()
 	r, err := collect.Files([]string{path}, collect.Options{Sources: sources, ObjectDirs: o.objectDirs, Progress: stderr})
 	if err != nil {
 		return nil, 0, err
 	}
-	report.PrintProblems(stderr, r.Problems, o.verbose)
-	return r.Set, report.Unseen(r.Problems), r.Nothing([]string{path})
+	source.PrintProblems(stderr, r.Problems, o.verbose)
+	return r.Set, source.Unseen(r.Problems), r.Nothing([]string{path})
 }

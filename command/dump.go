@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/formats/gcov"
+	"footfall/formats/gcov/tool"
 )
 
 func newDumpCommand() *cobra.Command {
@@ -51,7 +52,7 @@ gcov-dump: always 0.`,
 
 // runDump is gcov-dump as called by the name prog. It returns the exit status.
 func runDump(prog string, args []string, stdout, stderr io.Writer) int {
-	return gcov.RunDump(&gcov.DumpInvocation{Prog: prog, Args: args, Version: namedVersion(prog, "gcov-dump-"), Stdout: stdout, Stderr: stderr})
+	return tool.RunDump(&tool.DumpInvocation{Prog: prog, Args: args, Version: namedVersion(prog, "gcov-dump-"), Stdout: stdout, Stderr: stderr})
 }
 
 // namedVersion is the version behind prefix in the name of a program, 0 for

@@ -7,15 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// lateUpTo is how many bytes of heap may be mostly garbage: beyond, there may not
-// be so much memory, and collecting costs little of what so large a report takes.
-const lateUpTo = 128 << 20
+// These are how many bytes of heap may be mostly garbage: beyond, there may not be so
+// much memory, and collecting costs little of what so large a report takes. As gcov
+// footfall holds one listing after the other, and what it holds is most of the time that
+// of a few objects.
+const (
+	lateUpTo     = 64 << 20
+	lateUpToGcov = 160 << 20
+)
 
-// collectLate has garbage collected late as long as the heap is small, and as
-// usual when it is large; for a command that lives for a moment and holds little
+// collectLate has garbage collected late as long as the heap is small, and early
+// when it is larger than upTo; for a command that lives for a moment and holds little
 // collecting rarely saves a fifth of the time. The function that it returns puts
 // back what was set.
-func collectLate(percent int) (restore func()) {
+func collectLate(percent, upTo int) (restore func()) {
 	before := debug.SetGCPercent(percent)
 	var over atomic.Bool
 	// An object that nothing refers to is finalized at each collection.
@@ -23,7 +28,7 @@ func collectLate(percent int) (restore func()) {
 	var collected func(*sentinel)
 	collected = func(s *sentinel) {
 		if !over.Load() {
-			debug.SetGCPercent(latePercent(percent, liveBytes()))
+			debug.SetGCPercent(latePercent(percent, upTo, liveBytes()))
 			runtime.SetFinalizer(s, collected)
 		}
 	}
@@ -35,13 +40,13 @@ func collectLate(percent int) (restore func()) {
 }
 
 // latePercent is how much a heap may grow until the next collection: by percent,
-// but not beyond lateUpTo unless it is larger than half of that.
-func latePercent(percent int, live uint64) int {
-	const usual = 100
+// but not beyond upTo unless most of that is in use.
+func latePercent(percent, upTo int, live uint64) int {
+	const usual = 60 // little of a large heap is garbage, and there may not be room for as much again
 	if live == 0 {
 		return percent
 	}
-	room := int64(lateUpTo) - int64(live)
+	room := int64(upTo) - int64(live)
 	return int(min(int64(percent), max(usual, room*100/int64(live))))
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/formats/gcov"
+	"footfall/formats/gcov/legacy"
+	"footfall/formats/gcov/listing"
+	"footfall/formats/gcov/llvmcov"
 )
 
 func newGcovCommand() *cobra.Command {
@@ -30,7 +33,7 @@ that program: gcov-12, x86_64-linux-gnu-gcov-12, or llvm-cov-19 with gcov as its
 first argument. So it can be the gcov of lcov, gcovr and other programs.
 
 Options, which are those of the newest version:
-` + strings.TrimRight(gcov.OptionHelp(), "\n"),
+` + strings.TrimRight(listing.OptionHelp(), "\n"),
 		Example: `  # list a source, with branches
   footfall gcov -b hello.c
   less hello.c.gcov
@@ -68,21 +71,21 @@ func isVersionFlag(arg string) bool {
 // runGcov is gcov as called by the name prog. It returns the exit status.
 func runGcov(prog string, args []string, stdout, stderr io.Writer) int {
 	// As a report, it lives for a moment and holds less than gcov does.
-	defer collectLate(400)()
+	defer collectLate(400, lateUpToGcov)()
 	p, args, err := gcovPersonality(prog, args)
 	if err != nil {
 		fmt.Fprintf(stderr, "footfall: %v\n", err)
 		return statusUsage
 	}
-	if p.legacy != gcov.LegacyAny || p.gcc == 0 && !p.clang && gcov.IsLegacy(args) {
-		return gcov.RunLegacy(&gcov.Invocation{Prog: prog, Args: args, Stdout: stdout, Stderr: stderr}, p.legacy)
+	if p.legacy != legacy.Any || p.gcc == 0 && !p.clang && legacy.Claims(args) {
+		return legacy.Run(&legacy.Invocation{Prog: prog, Args: args, Stdout: stdout, Stderr: stderr}, p.legacy)
 	}
 	if p.clang {
-		return gcov.RunLLVM(&gcov.LLVMInvocation{
+		return llvmcov.Run(&llvmcov.Invocation{
 			Prog: strings.TrimSuffix(prog, " gcov") + " gcov", Version: p.llvm, Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
 		})
 	}
-	return gcov.Run(&gcov.Invocation{Prog: prog, Args: args, Version: p.gcc, Stdout: stdout, Stderr: stderr})
+	return listing.Run(&listing.Invocation{Prog: prog, Args: args, Version: p.gcc, Stdout: stdout, Stderr: stderr})
 }
 
 // A personality is the gcov that we are to be: GCC's of some version, 0 for
@@ -92,7 +95,7 @@ type personality struct {
 	clang bool
 	llvm  int // 0: the newest
 	// legacy is a gcov from before GCC 3.4.
-	legacy gcov.LegacyStyle
+	legacy legacy.Style
 }
 
 // gcovPersonality finds it in the name of the program, the arguments or the
@@ -149,7 +152,7 @@ func parsePersonality(name string) (personality, error) {
 		}
 		return personality{clang: true, llvm: n}, nil
 	}
-	if style, ok := gcov.ParseLegacyStyle(name); ok {
+	if style, ok := legacy.ParseStyle(name); ok {
 		return personality{legacy: style}, nil
 	}
 	parts := append(strings.Split(name, "."), "0")

@@ -11,12 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"footfall/compile"
 	"footfall/compile/instrument"
 	"footfall/demangle"
 	"footfall/input"
 	"footfall/output"
-	"footfall/report"
+	"footfall/report/source"
 )
 
 func newInstrumentCommand() *cobra.Command {
@@ -114,7 +113,7 @@ func readGiven(name string) ([]byte, error) {
 }
 
 // file rewrites one file.
-func (o *instrumentOptions) file(name string, update instrument.Update, stdin io.Reader, stdout, stderr io.Writer) error {
+func (o *instrumentOptions) file(name string, update instrument.ProfileUpdate, stdin io.Reader, stdout, stderr io.Writer) error {
 	var src []byte
 	var err error
 	if name == "-" {
@@ -147,9 +146,9 @@ func (o *instrumentOptions) file(name string, update instrument.Update, stdin io
 }
 
 // makeRuntime makes the runtime that writes stats.
-func (o *instrumentOptions) makeRuntime(update instrument.Update) error {
-	threads := map[instrument.Update]int{instrument.Thread: 1}[update]
-	signals := map[instrument.Update]int{instrument.Split: 1}[update]
+func (o *instrumentOptions) makeRuntime(update instrument.ProfileUpdate) error {
+	threads := map[instrument.ProfileUpdate]int{instrument.Thread: 1}[update]
+	signals := map[instrument.ProfileUpdate]int{instrument.Split: 1}[update]
 	if strings.HasSuffix(o.runtime, ".c") {
 		macros := fmt.Sprintf("#define FOOTFALL_STATS_ONLY 1\n#define FOOTFALL_THREADS %d\n#define FOOTFALL_SIGNALS %d\n", threads, signals)
 		return output.WriteBytes(o.runtime, append([]byte(macros), instrument.Runtime()...))
@@ -162,7 +161,7 @@ func (o *instrumentOptions) makeRuntime(update instrument.Update) error {
 		cc = "cc"
 	}
 	words := strings.Fields(cc)
-	return compile.Runtime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads), fmt.Sprintf("-DFOOTFALL_SIGNALS=%d", signals)), o.runtime)
+	return compileRuntime(words[0], append(words[1:], "-DFOOTFALL_STATS_ONLY=1", fmt.Sprintf("-DFOOTFALL_THREADS=%d", threads), fmt.Sprintf("-DFOOTFALL_SIGNALS=%d", signals)), o.runtime)
 }
 
 // A choice says where to count, by --only and --not.
@@ -173,7 +172,7 @@ func (c *choice) check() error {
 		if _, err := path.Match(p, ""); err != nil {
 			return fmt.Errorf("pattern %q: %w", p, err)
 		}
-		if _, err := report.NewSources(report.SourceOptions{Include: []string{p}}); err != nil {
+		if _, err := source.NewSources(source.Options{Include: []string{p}}); err != nil {
 			return err
 		}
 	}
@@ -181,16 +180,16 @@ func (c *choice) check() error {
 }
 
 // sourceMatches tells whether a source's path matches one of the patterns.
-func sourceMatches(patterns []string, source string) bool {
-	if len(patterns) == 0 || source == "" {
+func sourceMatches(patterns []string, path string) bool {
+	if len(patterns) == 0 || path == "" {
 		return false
 	}
-	s, err := report.NewSources(report.SourceOptions{Include: patterns})
+	s, err := source.NewSources(source.Options{Include: patterns})
 	if err != nil {
 		return false
 	}
 	here, _ := os.Getwd()
-	_, ok := s.Resolve(here, source)
+	_, ok := s.Resolve(here, path)
 	return ok
 }
 
@@ -221,7 +220,7 @@ func (c *choice) functions(source string) func(string) bool {
 	}
 	all := len(c.only) == 0 || sourceMatches(c.only, source)
 	return func(symbol string) bool {
-		plain := demangle.Name(symbol, demangle.NoParameters)
+		plain := demangle.Short(symbol)
 		matches := func(p string) bool {
 			a, _ := path.Match(p, symbol)
 			b, _ := path.Match(p, plain)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -12,13 +14,27 @@ import (
 func newLiveCommand() *cobra.Command {
 	var o liveOptions
 	cmd := &cobra.Command{
-		Use:   "live TARGET...",
+		Use:   "live TARGET... [-- COMMAND [ARG...]]",
 		Short: "Show what running programs have covered so far, without stopping them",
 		Long: `Live reads the counters of running programs that were built with gcc --coverage
-or clang --coverage, from outside: a program is not stopped, changed or asked, and
-needs no handler and no exit. A TARGET is a pid, a name, which stands for all
-processes of that name, or kernel, for a kernel built with CONFIG_GCOV_KERNEL.
-Several are added up. --list shows which processes have counters.
+or clang --coverage. It reads from outside: the program is not stopped or changed,
+and needs no signal handler and no exit. Several programs are added up. --list shows
+which processes have counters. A TARGET is one of
+
+  4711           a process
+  4711+          it and its descendants
+  redis-server   all processes of that name; with * ? and [...], as in 'post*'
+  /usr/bin/redis-server
+                 all that run that file; with * ? and [...], too
+  cgroup:NAME    those in a cgroup and below: its path, a part of that, or the
+                 beginning of a container's id
+  unit:NAME      those of a systemd unit; or NAME.service, NAME.slice
+  kernel         a kernel built with CONFIG_GCOV_KERNEL
+
+With a COMMAND after --, footfall runs it and shows what ran in the programs
+meanwhile: functions and their lines, most lines first (--output ran), on standard
+error, since standard output is the COMMAND's. The exit status is that of the
+COMMAND. Work that the programs do for other clients is shown as well.
 
 The report, its outputs and its options are those of footfall report. Notes
 (.gcno) are looked for where the compiler wrote them, in the file system of the
@@ -27,31 +43,34 @@ objects that are linked into the program count.
 
 Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
 
-  --watch        shows coverage grow, on the whole screen: files, functions,
-                 sources, what is hot. Where standard output is no terminal, or
-                 with --output, it writes the outputs again at each tick until
-                 the program ends or footfall is interrupted.
+  --watch        shows coverage grow, on the full screen: files, functions,
+                 sources, what is hot. If standard output is not a terminal, or
+                 with --output, it rewrites the outputs at each tick until the
+                 program ends or footfall is interrupted.
   --dump=DIR     writes data files (.gcda) below DIR, under their recorded names:
                  byte for byte what the program would write now. Counters of
                  source-based coverage (Clang, Rust) become .profraw files.
   --in-place     adds the counts to the data files that the program would write,
-                 as the program does when it ends, which it will do nevertheless
-  --reset        makes counts start from zero: footfall remembers what they were
-                 and subtracts it from then on. The program is not changed, and
-                 no count is lost: what is shown or written by the same command is
-                 exactly what was counted before. --total shows all counts
-                 nevertheless, --reset=off forgets the reset. It is forgotten
-                 when the program ends, or runs another by exec.
-  --hard-reset   stops the program for a moment and sets the counters in its
-                 memory to zero; =NAME only those of an object, such as
-                 src/parse.o. Only where counters are atomic is that exact.
+                 as the program itself does when it ends (and still will)
+  --reset        makes counts start from zero: footfall saves the counters and
+                 subtracts them afterwards. The program is not changed, and no
+                 count is lost: what the same command shows or writes is exactly
+                 what was counted before. --total shows all counts, --reset=off
+                 discards the reset. It is also discarded when the program ends
+                 or calls exec.
+  --hard-reset   stops the program briefly and sets the counters in its memory
+                 to zero; =NAME only those of one object, such as src/parse.o.
+                 This is exact only if the counters are atomic.
 
-Counts are those since the last --reset, if there was one; --since-reset makes
-sure that there was.
+Counts are those since the last --reset, if there was one; --since-reset fails if
+there was none.
 
 The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 		Example: `  # which processes have counters?
   footfall live --list
+
+  # what does this request run in the server?
+  footfall live redis-server -- redis-cli lpush list 1 2 3
 
   # what has the server reached so far? and what from now on?
   footfall live redis-server
@@ -100,10 +119,15 @@ type liveOptions struct {
 	reportOptions
 	list, inPlace, sinceReset, total bool
 	watch, dump, reset, hardReset    string
+	command                          []string // after --
 	interval                         time.Duration
 }
 
 func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
+	args, err := o.cutCommand(cmd, args)
+	if err != nil {
+		return usageError(err)
+	}
 	p, err := o.printer(cmd)
 	if err != nil {
 		return err
@@ -117,14 +141,17 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	if err := o.check(args); err != nil {
 		return usageError(err)
 	}
-	defer collectLate(400)()
+	defer collectLate(400, lateUpTo)()
 	l := &liveReport{printer: p, options: o}
 	if l.Targets, err = collect.OpenTargets(args, o.looking(p)); err != nil {
 		return err
 	}
 	defer l.Close()
-	if o.watch != "" {
+	switch {
+	case o.watch != "":
 		return l.watch(cmd)
+	case o.command != nil:
+		return l.during(o.command)
 	}
 	reset := o.reset != "" || o.hardReset != ""
 	return l.once(!reset && o.dump == "" && !o.inPlace || cmd.Flags().Changed("output"))
@@ -133,14 +160,14 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 // looking are the options for how targets are looked at.
 func (o *liveOptions) looking(p *printer) collect.TargetOptions {
 	return collect.TargetOptions{
-		Options: p.collecting(), Follow: o.watch != "", Total: o.total, SinceReset: o.sinceReset,
+		Options: p.collecting(), Follow: o.watch != "" || o.command != nil, Total: o.total, SinceReset: o.sinceReset,
 		Resets: o.reset != "", Forgets: o.reset == "off" || o.hardReset != "", Verbose: o.verbose, Stderr: p.Stderr,
 	}
 }
 
 func (o *liveOptions) check(args []string) (err error) {
 	if len(args) == 0 {
-		return errors.New("live needs a TARGET: a pid, a name, or kernel; --list shows what there is")
+		return errors.New("live needs a TARGET: a pid, PID+, a name, a path, cgroup:NAME, unit:NAME or kernel; --list shows what there is")
 	}
 	if o.reset != "" && o.reset != "on" && o.reset != "off" {
 		return fmt.Errorf("--reset=%s: --reset or --reset=off", o.reset)

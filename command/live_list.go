@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -11,7 +13,7 @@ import (
 
 	"footfall/live"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A listed is a row of --list.
@@ -22,7 +24,7 @@ type listed struct {
 
 // listLive lists the processes that have counters.
 func listLive(stdout, stderr io.Writer, verbose bool) error {
-	pids, err := proc.List()
+	pids, err := process.List()
 	if err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func listLive(stdout, stderr io.Writer, verbose bool) error {
 		fmt.Fprintf(stderr, "footfall: none of %d processes has counters: build with --coverage\n", len(pids)-len(denied))
 	}
 	if n := len(denied); n > 0 {
-		fmt.Fprintf(stderr, "footfall: %d of %d processes could not be looked into, the first: %v\n", n, len(pids), denied[0])
+		fmt.Fprintf(stderr, "footfall: %d of %d processes could not be read, the first: %v\n", n, len(pids), denied[0])
 		for i := 1; verbose && i < n; i++ {
 			fmt.Fprintf(stderr, "footfall: %v\n", denied[i])
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -15,6 +17,7 @@ import (
 
 	"footfall/collect"
 	"footfall/coverage"
+	"footfall/input"
 	"footfall/live"
 	"footfall/output"
 	"footfall/report"
@@ -76,12 +79,19 @@ func (l *liveReport) save(snapshots []*collect.Snapshot) (string, error) {
 func (l *liveReport) rewrite() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, func() {
+		stop() // a second one ends us in any case
+		input.Hurry()
+	})
 	ticker := time.NewTicker(l.options.interval)
 	defer ticker.Stop()
 	var judged error
+	l.Again = new(report.Again)
 	for first := true; ; first = false {
 		snapshots, err := l.TakeAgain()
 		switch {
+		case ctx.Err() != nil && !first: // who was slow has been left out
+			return judged
 		case err != nil && first:
 			return err
 		case err != nil:

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -17,8 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/hook/uprobe"
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/process"
+	"footfall/process/needs"
+	"footfall/trace"
 )
 
 var update = flag.Bool("update", false, "rewrite expected output in testdata/script and the pages in docs/commands")
@@ -91,7 +94,7 @@ func scriptCondition(name string) (bool, error) {
 		_, err = exec.LookPath("fusermount3")
 		return err == nil, f.Close()
 	case "sampling":
-		s, err := proc.NewSampler(os.Getpid(), proc.SampleOptions{Frequency: 99})
+		s, err := process.NewSampler(os.Getpid(), process.SampleOptions{Frequency: 99})
 		if err != nil {
 			return false, nil
 		}
@@ -100,7 +103,7 @@ func scriptCondition(name string) (bool, error) {
 	case "root":
 		return os.Geteuid() == 0, nil
 	case "uprobes":
-		s, err := uprobe.Open(uprobe.Options{Mode: uprobe.Counts})
+		s, err := uprobe.Open(uprobe.Options{Mode: trace.Counts})
 		if refused := (*uprobe.PermissionError)(nil); errors.As(err, &refused) {
 			return false, nil
 		}
@@ -123,7 +126,7 @@ var mayTrace = sync.OnceValue(func() bool {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	p, err := proc.Open(cmd.Process.Pid)
+	p, err := process.Open(cmd.Process.Pid)
 	if err != nil {
 		return false
 	}

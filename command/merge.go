@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"footfall/formats/gcov"
+	"footfall/formats/gcov/tool"
 )
 
 func newMergeCommand() *cobra.Command {
@@ -20,10 +20,10 @@ if there is no -o. What is written is what gcov-tool writes; with more than two
 directories it is what gcov-tool writes when its result is merged with the next.
 The .gcda files that were in DIR before are removed.
 
-Arcs and averages are added, masks (conditions, paths) united, of times the
-earliest stays, values of profiles are kept as the compiler's run-time library
-keeps them. Functions whose checksums differ, and files that are damaged or of
-another version, are left out, which is said.
+Arcs and averages are added, masks (conditions, paths) combined, the earliest of
+times is kept, and value profiles are merged as by the compiler's run-time library.
+Functions whose checksums differ, and files that are damaged or of another version,
+are left out with a message.
 
   -o, --output DIR       write the result to DIR
   -w, --weight W1,W2     count each directory so many times, at least once
@@ -31,18 +31,18 @@ another version, are left out, which is said.
       --exact            do not count the runs of a file double that is in one
                          directory only, and keep the byte order of the data
 
-Where a PATH or the output is a file, merge unites reports: tracefiles of lcov, JSON
-of gcov, gcovr and footfall, Cobertura, profiles of Go, and directories of data with
-their notes, all mixed. Functions are matched by place and name, decisions by kind,
-names of tests are kept apart, and what one report knows better than another is
-kept: see docs/report.md. Thousands of files take the memory of a few.
+If a PATH or the output is a file, merge merges reports: lcov tracefiles, JSON of
+gcov, gcovr and footfall, Cobertura, Go profiles, and directories of data with their
+notes, in any mix. Functions are matched by place and name, decisions by kind; tests
+are kept apart, and the more detailed report wins: see docs/report.md. Thousands of
+files take the memory of a few.
 
   -o, --output FILE      write FILE, whose name tells the format (.info, .json,
                          .xml, .html, .md, .csv), or FORMAT=FILE as with footfall
                          report, where - is standard output; may be repeated
       --intersect PATH   keep only what is in PATH, too; may be repeated: the union
       --subtract PATH    keep only what is not in PATH; may be repeated
-      --test NAME        what has no name of a test yet is of this one
+      --test NAME        name the test of inputs that have none yet
       --max-input MB     read at most so much of one file, unpacked (4096)
       --config FILE      take the options that stand before all tables of FILE;
                          else merge takes none from a file
@@ -166,11 +166,11 @@ func toolCommand(cmd *cobra.Command) *cobra.Command {
 		if slices.Contains(args, "--help") {
 			return cmd.Help()
 		}
-		inv := &gcov.ToolInvocation{
+		inv := &tool.Invocation{
 			Prog: "footfall", Args: append([]string{cmd.Name()}, args...),
 			Stdin: os.Stdin, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
 		}
-		if status := gcov.RunTool(inv); status != 0 {
+		if status := tool.Run(inv); status != 0 {
 			return &exitError{status: status}
 		}
 		return nil
@@ -180,7 +180,7 @@ func toolCommand(cmd *cobra.Command) *cobra.Command {
 
 // runTool is gcov-tool as called by the name prog. It returns the exit status.
 func runTool(prog string, args []string, stdout, stderr io.Writer) int {
-	return gcov.RunTool(&gcov.ToolInvocation{
+	return tool.Run(&tool.Invocation{
 		Prog: prog, Args: args, Version: namedVersion(prog, "gcov-tool-"), Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
 	})
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/collect"
+	"footfall/output"
 	"footfall/report"
+	"footfall/report/source"
 )
 
 // This file is footfall merge where it is not gcov-tool's: of reports.
@@ -70,14 +72,18 @@ func isReportOutput(o string) bool {
 	if outputBySuffix[filepath.Ext(o)] != "" {
 		return true
 	}
-	_, err := report.ParseOutput(o)
-	return err == nil && strings.Contains(o, "=")
+	return isOutput(o)
+}
+
+// isOutput tells whether text is FORMAT=FILE.
+func isOutput(text string) bool {
+	return strings.Contains(text, "=") && output.Check(text, report.Formats()) == nil
 }
 
 type mergeOptions struct {
 	reportOptions
 	intersect, subtract []string
-	ofData              *report.Sources // of which headers of the system are left out
+	ofData              *source.Sources // of which headers of the system are left out
 }
 
 // newMergeReportsCommand returns the command that merges reports. It is no
@@ -158,7 +164,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		o.exceptionBranches = !slices.ContainsFunc(o.outputs, mixesExceptions)
 	}
 	var err error
-	if o.ofData, err = report.NewSources(o.sources); err != nil {
+	if o.ofData, err = source.NewSources(o.sources); err != nil {
 		return usageError(err)
 	}
 	o.sources.SystemHeaders = true // a report has those that were asked for
@@ -170,7 +176,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		return usageError(errors.New("merge needs reports, or directories with coverage data"))
 	}
 	// What is merged is thrown away file by file: little of it lives.
-	defer collectLate(400)()
+	defer collectLate(400, lateUpTo)()
 	merged, err := o.load(p, paths)
 	if err != nil {
 		return err
@@ -193,14 +199,14 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	merged.Problems = nil // which have been told
 	merged.Finish()
-	report.PrintProblems(p.Stderr, merged.Problems, o.verbose)
+	source.PrintProblems(p.Stderr, merged.Problems, o.verbose)
 	return missed(p.Print(merged.Findings()))
 }
 
 // mixesExceptions tells whether the format of an output does not say which
 // branches are those of exceptions: in it they would count as others.
-func mixesExceptions(output string) bool {
-	format, _, _ := strings.Cut(output, "=")
+func mixesExceptions(out string) bool {
+	format, _, _ := strings.Cut(out, "=")
 	return format != "lcov" && format != "lcov2" && format != "json"
 }
 
@@ -210,7 +216,7 @@ func (o *mergeOptions) name() error {
 		return errors.New("merge of reports needs -o FILE, or -o FORMAT=FILE")
 	}
 	for i, out := range o.outputs {
-		if _, err := report.ParseOutput(out); err == nil && strings.Contains(out, "=") {
+		if isOutput(out) {
 			continue
 		}
 		format := outputBySuffix[filepath.Ext(out)]
@@ -230,7 +236,7 @@ func (o *mergeOptions) load(p *printer, paths []string) (*collect.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	report.PrintProblems(p.Stderr, r.Problems, o.verbose)
+	source.PrintProblems(p.Stderr, r.Problems, o.verbose)
 	if err := r.Nothing(paths); err != nil {
 		return nil, err
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"footfall/input"
 	"footfall/mount"
 	"footfall/output"
 )
@@ -28,9 +31,9 @@ below DIR, an empty directory. Programs built with gcc --coverage or
 clang --coverage are read from outside: they need not end, and nothing in them
 changes.
 
-A TARGET is a process id, the name of a process (all that are called so, also
-those that start later) or kernel; without one, every process with counters that
-this user may look into. New processes and libraries appear by themselves, also
+A TARGET is one of footfall live: a process id, PID+ (with its descendants), a
+name, a path, cgroup:NAME, unit:NAME, all also for processes that start later, or
+kernel; without one, every process with counters that this user may look into. New processes and libraries appear by themselves, also
 where the first counters of a process come with a library. Each process is a
 directory, with the paths that the compiler recorded:
 
@@ -117,7 +120,7 @@ func (o *mountOptions) run(cmd *cobra.Command, dir string, targets []string) err
 	o.mount.Notice = func(text string) { fmt.Fprintf(stderr, "footfall: %s\n", text) }
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	m, err := mount.New(dir, o.mount)
+	m, err := o.mountUnless(signals, dir)
 	if err != nil {
 		return err
 	}
@@ -137,8 +140,31 @@ func (o *mountOptions) run(cmd *cobra.Command, dir string, targets []string) err
 		return nil
 	case <-signals:
 		signal.Reset() // a second one ends us in any case
+		input.Hurry()
 		return m.Unmount()
 	}
+}
+
+// mountUnless mounts, unless a signal comes while processes are looked for, which
+// takes long where some are stuck.
+func (o *mountOptions) mountUnless(signals <-chan os.Signal, dir string) (m *mount.Mount, err error) {
+	mounted := make(chan struct{})
+	go func() {
+		m, err = mount.New(dir, o.mount)
+		close(mounted)
+	}()
+	select {
+	case <-mounted:
+		return m, err
+	case <-signals:
+		signal.Reset()
+		input.Hurry()
+	}
+	<-mounted
+	if err == nil {
+		err = m.Unmount()
+	}
+	return nil, errors.Join(err, mount.ErrInterrupted)
 }
 
 // startDaemon runs footfall again, in the background, and waits until it has

@@ -729,9 +729,10 @@ func (w *patchWorld) check(s patchStyle, base string, changed map[string][]int) 
 		right = false
 		said += "(-want +got)\n" + diff
 	}
+	doubtful := s.within != "" && w.deletesNamesake(s)
 	for threshold, status := range exactThresholds(covered, len(want), unseen) {
 		got, text := w.footfall(s, "report", "--output", "json="+json, "--diff-base", base, "--fail-under", "patch="+threshold)
-		if got != status {
+		if got != status && !(doubtful && got == 3) {
 			right = false
 			said += fmt.Sprintf("patch=%s: status %d, want %d\n%s", threshold, got, status, text)
 		}
@@ -740,6 +741,18 @@ func (w *patchWorld) check(s patchStyle, base string, changed map[string][]int) 
 	if !right {
 		w.t.Errorf("seed %d, commit %d, %s:\n%s\n%s", *patchSeed, w.number, s.name, strings.Join(w.log, "\n"), said)
 	}
+}
+
+// deletesNamesake tells whether a file is deleted of which another one, seen from the top,
+// has the name. A diff relative to a directory does not say where that is: it may be one the
+// wrong way round of the other.
+func (w *patchWorld) deletesNamesake(s patchStyle) bool {
+	for _, name := range strings.Split(w.output(filepath.Join(w.top, s.within), "git", "diff", "--relative", "--no-renames", "--diff-filter=D", "--name-only", "-z", "HEAD~1", "HEAD"), "\x00") {
+		if _, err := os.Stat(filepath.Join(w.top, name)); name != "" && err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // exactThresholds returns the status to expect of thresholds at, just below and

@@ -18,13 +18,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"footfall/input"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
 	"footfall/profile"
-	"footfall/report"
+	"footfall/report/source"
 )
 
 func newProfileCommand() *cobra.Command {
@@ -68,14 +66,14 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   source         the sources with the cost of each line
   gprof          the flat profile and the call graph, as gprof prints them
   html=FILE      one page for any browser: flame graph, table, callers and callees, sources
-  json=FILE      all there is, see docs/profile.md
+  json=FILE      everything, see docs/profile.md
   pprof=FILE     for go tool pprof
   callgrind=FILE for KCachegrind and callgrind_annotate
-  collapsed=FILE a line for each chain of calls, for flamegraph.pl
+  collapsed=FILE a line for each call stack, for flamegraph.pl
   speedscope=FILE for speedscope.app
 
-Call counts are exact, samples are not; time that was not sampled with its callers
-(gmon.out) is shared out among these by their calls, and marked as an estimate.`,
+Call counts are exact, samples are not. Time that was sampled without callers
+(gmon.out) is distributed among them by their calls, and marked as an estimate.`,
 		Example: `  # where does it spend its time?
   footfall profile -- ./prog input.txt
 
@@ -112,13 +110,7 @@ Call counts are exact, samples are not; time that was not sampled with its calle
 	defineMaxInput(f)
 	f.StringArrayVar(&o.pathMaps, "path-map", nil, "`OLD=NEW`: sources that were compiled below OLD are now below NEW; the first that fits counts")
 	shareFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		for _, out := range profile.Outputs {
-			names = append(names, out.Name+map[bool]string{true: "="}[out.File])
-		}
-		return names, cobra.ShellCompDirectiveNoSpace
-	})
+	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(profile.Formats()))
 	return cmd
 }
 
@@ -130,8 +122,7 @@ type profileOptions struct {
 	outputs, functions, pathMaps []string
 	diff                         bool
 
-	sources *report.Sources
-	user    input.User // of --pid
+	sources *source.Sources
 }
 
 // A profileOutput is an output and where it goes: "-" is standard output.
@@ -142,12 +133,12 @@ type profileOutput struct {
 
 func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
-	outputs, sources, err := o.check(args, dash)
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	outputs, sources, err := o.check(args, dash, stdout)
 	if err != nil {
 		return usageError(err)
 	}
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	o.sources = sources
+	o.sources, o.record.Owners = sources, &sources.Owners
 	if o.diff {
 		return o.compare(args, outputs, sources, stdout, stderr)
 	}
@@ -165,9 +156,7 @@ func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 		}
 	case o.pid != 0:
 		title = fmt.Sprintf("process %d", o.pid)
-		if p, err = o.attach(stderr); err == nil {
-			sources.Owners.Note(o.user)
-		}
+		p, err = o.attach(stderr)
 	default:
 		title = strings.Join(args[:min(len(args), 3)], " ")
 		if n := len(args) - 3; n > 0 {
@@ -187,7 +176,7 @@ func (o *profileOptions) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (o *profileOptions) check(args []string, dash int) ([]profileOutput, *report.Sources, error) {
+func (o *profileOptions) check(args []string, dash int, stdout io.Writer) ([]profileOutput, *source.Sources, error) {
 	switch {
 	case o.diff && (o.pid != 0 || dash >= 0 || compared(args) == nil):
 		return nil, nil, errors.New("--diff compares two sources: --diff A B; those of gmon.out come after their program: --diff PROGRAM A B, or --diff PROGRAM A PROGRAM B")
@@ -216,7 +205,7 @@ func (o *profileOptions) check(args []string, dash int) ([]profileOutput, *repor
 	if o.duration > 0 && o.pid == 0 {
 		return nil, nil, errors.New("--duration needs --pid")
 	}
-	outputs, err := o.parseOutputs()
+	outputs, err := o.parseOutputs(output.Stdout{W: stdout, Program: dash >= 0})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -225,55 +214,37 @@ func (o *profileOptions) check(args []string, dash int) ([]profileOutput, *repor
 			return nil, nil, fmt.Errorf("--function %q: %w", g, err)
 		}
 	}
-	sources, err := report.NewSources(report.SourceOptions{PathMaps: o.pathMaps})
+	sources, err := source.NewSources(source.Options{PathMaps: o.pathMaps})
 	return outputs, sources, err
 }
 
-func (o *profileOptions) parseOutputs() ([]profileOutput, error) {
-	var outputs []profileOutput
-	onStdout := 0
-	for _, s := range append(slices.Clone(o.outputs), map[bool][]string{true: {"text"}}[len(o.outputs) == 0]...) {
-		name, target, given := strings.Cut(s, "=")
-		i := slices.IndexFunc(profile.Outputs, func(out profile.Output) bool { return out.Name == name })
-		if i < 0 {
-			var names []string
-			for _, out := range profile.Outputs {
-				names = append(names, out.Name)
-			}
-			return nil, fmt.Errorf("output %q: the formats are %s", s, strings.Join(names, ", "))
-		}
-		out := profileOutput{profile.Outputs[i], target}
-		switch {
-		case !given && out.File, given && target == "":
-			return nil, fmt.Errorf("output %q: say where to, as in %s=FILE", s, name)
-		case !given:
-			out.target = "-"
-		}
-		if out.target == "-" {
-			onStdout++
-		}
-		outputs = append(outputs, out)
+func (o *profileOptions) parseOutputs(stdout output.Stdout) (outputs []profileOutput, err error) {
+	wanted := o.outputs
+	if len(wanted) == 0 {
+		wanted = []string{"text"}
 	}
-	if onStdout > 1 {
-		return nil, errors.New("more than one output goes to standard output: give the others a file")
+	requests, err := output.Parse(wanted, profile.Formats(), stdout)
+	for _, r := range requests {
+		i := slices.IndexFunc(profile.Outputs, func(out profile.Output) bool { return out.Name == r.Format })
+		outputs = append(outputs, profileOutput{profile.Outputs[i], r.File})
 	}
-	return outputs, nil
+	return outputs, err
 }
 
 // show prints the profile in all outputs.
-func (o *profileOptions) show(p *profile.Profile, title string, outputs []profileOutput, sources *report.Sources, stdout, stderr io.Writer) error {
+func (o *profileOptions) show(p *profile.Profile, title string, outputs []profileOutput, sources *source.Sources, stdout, stderr io.Writer) error {
 	for _, note := range p.Notes {
 		fmt.Fprintf(stderr, "footfall: %s\n", note)
 	}
 	if p.NoCallers != "" && slices.ContainsFunc(outputs, func(o profileOutput) bool { return o.Callers }) {
 		fmt.Fprintf(stderr, "footfall: %s\n", p.NoCallers)
 	}
-	r := &profile.Report{Profile: p, Graph: profile.NewGraph(p), Title: title, Top: o.top}
+	r := &profile.View{Profile: p, Graph: profile.NewGraph(p), Title: title, Top: o.top}
 	o.setUp(r, sources)
 	return writeProfile(r, outputs, sources, stdout)
 }
 
-func (o *profileOptions) setUp(r *profile.Report, sources *report.Sources) {
+func (o *profileOptions) setUp(r *profile.View, sources *source.Sources) {
 	if len(o.functions) > 0 {
 		r.Match = func(name string) bool {
 			return slices.ContainsFunc(o.functions, func(g string) bool {
@@ -298,13 +269,13 @@ func (o *profileOptions) setUp(r *profile.Report, sources *report.Sources) {
 
 // writeProfileFile writes a file; with sources that not everybody may read it is for
 // us only.
-func writeProfileFile(r *profile.Report, out profileOutput, sources *report.Sources) error {
+func writeProfileFile(r *profile.View, out profileOutput, sources *source.Sources) error {
 	var b bytes.Buffer
 	if err := r.Print(&b, out.Output); err != nil {
 		return err
 	}
 	if sources.HasReadPrivate() {
-		defer unix.Umask(unix.Umask(0o077))
+		defer output.Secretly()()
 	}
 	return output.Write(out.target, func(w io.Writer) error {
 		_, err := b.WriteTo(w)
@@ -312,7 +283,7 @@ func writeProfileFile(r *profile.Report, out profileOutput, sources *report.Sour
 	})
 }
 
-func writeProfile(r *profile.Report, outputs []profileOutput, sources *report.Sources, stdout io.Writer) error {
+func writeProfile(r *profile.View, outputs []profileOutput, sources *source.Sources, stdout io.Writer) error {
 	var failed []error
 	for _, out := range outputs {
 		if out.target != "-" {
@@ -347,15 +318,12 @@ func (o *profileOptions) runProgram(cmd *cobra.Command, args []string, stdout, s
 	}
 	if err == nil {
 		// The files are there since the program started: it counted nothing before.
-		p, err = profile.AddCounts(p, os.Getenv("FOOTFALL_OUT"), begin)
+		p, err = profile.AddCounts(p, os.Getenv("FOOTFALL_OUT"), begin, o.record.Owners)
 	}
-	var failed *exec.ExitError
-	switch {
-	case errors.As(waitErr, &failed):
-		status := failed.ExitCode()
-		if ws, ok := failed.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			status = 128 + int(ws.Signal())
-			fmt.Fprintf(stderr, "footfall: %s was ended by a signal: %v\n", args[0], ws.Signal())
+	switch status, by, known := output.ProgramStatus(waitErr); {
+	case known:
+		if by != 0 {
+			fmt.Fprintf(stderr, "footfall: %s was ended by a signal: %v\n", args[0], by)
 		}
 		exit = &exitError{status: status}
 	case waitErr != nil:
@@ -375,12 +343,13 @@ func (o *profileOptions) attach(stderr io.Writer) (*profile.Profile, error) {
 	} else if output.Terminal(stderr) != nil {
 		fmt.Fprintf(stderr, "footfall: sampling process %d, Ctrl-C ends it\n", o.pid)
 	}
-	if target, err := proc.Open(o.pid); err == nil { // else sampling will say what is wrong
-		o.user, err = target.User()
+	if target, err := process.Open(o.pid); err == nil { // else sampling will say what is wrong
+		user, err := target.User()
 		target.Close()
 		if err != nil {
 			return nil, err
 		}
+		o.record.Owners.NoteProcess(o.pid, user)
 	}
 	return profile.Record(ctx, o.pid, o.record)
 }
@@ -412,7 +381,7 @@ func compared(args []string) [][]string {
 }
 
 // compare shows the difference of two profiles.
-func (o *profileOptions) compare(args []string, outputs []profileOutput, sources *report.Sources, stdout, stderr io.Writer) error {
+func (o *profileOptions) compare(args []string, outputs []profileOutput, sources *source.Sources, stdout, stderr io.Writer) error {
 	var ps [2]*profile.Profile
 	var titles [2]string
 	for i, names := range compared(args) {

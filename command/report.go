@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"footfall/collect"
+	"footfall/output"
 	"footfall/report"
+	"footfall/report/change"
+	"footfall/report/exclude"
+	"footfall/report/source"
 )
 
 // statusMissed is the exit status when a threshold was missed.
@@ -23,42 +28,46 @@ func newReportCommand() *cobra.Command {
 		Long: `Report searches each PATH (default: the working directory) for the files that
 gcc --coverage and clang --coverage write, .gcno when compiling and .gcda when
 the program ends, merges them and shows which lines, functions, branches and
-conditions ran. A PATH may also be a single .gcno, .gcda or .o file. Every version
-of the compilers is read, without its gcov, also the .bb, .bbg and .da files of GCC
-before 3.4.
+conditions ran. A PATH may also be a single .gcno, .gcda or .o file. Footfall reads
+the files of every compiler version without its gcov, even the .bb, .bbg and .da
+files of GCC before 3.4.
 
-A PATH may also be a report: a tracefile of lcov, JSON of gcov, gcovr or footfall,
-Cobertura's XML, a profile of Go. Its content tells what it is. All become one.
+A PATH may also be a report, recognised by its content: an lcov tracefile, JSON of
+gcov, gcovr or footfall, Cobertura XML, a Go profile. All inputs become one report.
 
 Units that never ran count as not covered. Data files need not lie beside their
-notes: --object-directory names places with more notes, and trees written under
-GCOV_PREFIX or -fprofile-dir are matched by path and by stamp.
+notes: --object-directory adds directories with notes, and trees written under
+GCOV_PREFIX or -fprofile-dir are matched by path and stamp.
 
-Sources are named by the directory in which they were compiled; --path-map says
-where they are now. Headers of the system and of the compiler are left out unless
---system-headers or an --include asks for them. Branches that only an exception
-decides are left out of the branch numbers unless --exception-branches is given.
+Relative names of sources start from the directory of compilation; --path-map maps
+them to where they are now. Headers of the system and of the compiler are left out
+unless --system-headers is given or an --include matches them. Branches that only
+an exception decides do not count unless --exception-branches is given.
 
-A pattern of --include and --exclude is matched with the absolute path and with
-the path from the root: * stays within a directory, ** does not, a pattern
-without a slash fits in any directory, and a plain path fits all below it. What
-is both included and excluded is excluded.
+Patterns of --include and --exclude are matched against the absolute path and the
+path from the root: * stays within a directory, ** does not, a pattern without a
+slash matches in any directory, and a plain directory matches everything below it.
+--exclude wins over --include.
 
-Markers in sources leave code out, those of lcov and gcovr: LCOV_EXCL_LINE,
-LCOV_EXCL_START and _STOP, GCOVR_EXCL_FUNCTION, LCOV_EXCL_BR_LINE and more, see
-docs/report.md. So do --exclude-lines and --exclude-branches, which match the text
-of lines, --exclude-functions, in which * fits any letters, and --exclude-noncode.
---list-excluded shows what is left out, and why.
+The markers of lcov and gcovr exclude code: LCOV_EXCL_LINE, LCOV_EXCL_START and
+_STOP, GCOVR_EXCL_FUNCTION, LCOV_EXCL_BR_LINE and more, see docs/report.md. So do
+--exclude-lines and --exclude-branches, which match the text of lines,
+--exclude-functions, in which * matches any characters, and --exclude-noncode.
+--list-excluded shows what is excluded, and by which rule.
 
---test gives a name to what ran. Tracefiles and JSON keep names of tests, and merging
-keeps them apart: --by-test and --tests-for ask for them.
+--test names the test that ran. Tracefiles and JSON hold names of tests, and merging
+keeps the tests apart: --by-test and --tests-for query them. --tests-for-diff lists
+the tests that a change needs, from coverage of the version before it: those that ran
+a changed function. Its status is 3 if the coverage lacks parts of the change, such
+as new sources: then run all tests.
 
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
   text       a table, the worst file first, and the largest uncalled functions
+  ran        what ran, and nothing else: functions and their lines, most first
   lcov       a tracefile for lcov and genhtml 2.2 and later; lcov2 is for every
              lcov 2, lcov1 for lcov 1 and for services
-  json       all there is, see docs/report.md
+  json       everything, see docs/report.md
   html=DIR   pages for a browser, index.html first; html=FILE.html is all in one page
   gcov=DIR   a listing of each source in DIR, as gcov writes them
   excluded   what is left out, and by which rule
@@ -70,16 +79,16 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   coveralls  JSON for Coveralls
   gcovr      JSON for gcovr 8.7 --add-tracefile; gcovr5 is for 5.1 and 5.2
   csv        a table of the files
-  markdown   a short summary for a comment on a change, or of a job
+  markdown   a short summary for a pull request or a job
   github     annotations of GitHub Actions: the largest parts that never ran
   gitlab     a code quality report of GitLab: all that never ran
-  badge      a picture (SVG) of the part of the lines that is covered
+  badge      an SVG image with the percentage of lines covered
 
---diff-base shows the coverage of changed lines, since a revision of git or by a
-unified diff, and which of them never ran; --fail-under patch=PERCENT is about
-these (patch-branches, patch-functions: theirs).
+--diff-base shows the coverage of changed lines, those since a git revision or in
+a unified diff, and which of them never ran; --fail-under patch=PERCENT is about
+these (patch-branches, patch-functions: about their branches and functions).
 
-What cannot be used is said on standard error and the rest is reported. The exit
+Unusable input is reported on standard error, and the rest is processed. The exit
 status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 		Example: `  # build, run, look
   gcc --coverage -o prog prog.c && ./prog && footfall report
@@ -96,7 +105,7 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
   # is what this branch changed tested?
   footfall report --diff-base origin/main --fail-under patch=90
 
-  # what asserts and dumps do is no concern of tests; what did that leave out?
+  # leave out asserts and dump functions, and list what that excludes
   footfall report --exclude-branches '\bassert\(' --exclude-functions '*dump*'
   footfall report --exclude-branches '\bassert\(' --exclude-functions '*dump*' --list-excluded
 
@@ -106,6 +115,9 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
   # which test runs this line?
   footfall report --test parser --output json=parser.json
   footfall report parser.json lexer.json --tests-for src/parse.c:120
+
+  # which tests does my change need, by what they ran before it?
+  footfall report main.json --tests-for-diff main
 
   # data of a device, objects of the build machine
   GCOV_PREFIX=/var/cov GCOV_PREFIX_STRIP=2 ./prog
@@ -122,10 +134,12 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 type reportOptions struct {
 	objectDirs, outputs, failUnder []string
 	diffBase                       string
-	sources                        report.SourceOptions
+	sources                        source.Options
 	exclude                        excludeOptions
 	exceptionBranches, verbose     bool
-	test, testsFor                 string
+	onlyRan, allowStale            bool
+	order                          string
+	test, testsFor, testsForDiff   string
 	byTest                         bool
 }
 
@@ -142,28 +156,33 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	o.exclude.defineList(f)
 	f.BoolVar(&o.sources.SystemHeaders, "system-headers", false, "report headers of the system and of the compiler too")
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
+	f.BoolVar(&o.onlyRan, "only-ran", false, "leave out files, functions and lines that did not run, in every output")
+	f.StringVar(&o.order, "sort", "", "show files in the `ORDER` missed, ran, lines (the most first) or name (default: the worst part covered first)")
 	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
+	f.BoolVar(&o.allowStale, "allow-stale", false, "do not fail because changed sources were not built since")
 	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
 	f.BoolVar(&o.byTest, "by-test", false, "show what each test ran, and what only it ran (--output tests)")
 	f.StringVar(&o.testsFor, "tests-for", "", "show which tests ran `FILE[:LINE[-LINE]]`")
+	f.StringVar(&o.testsForDiff, "tests-for-diff", "", "list the tests that ran a function which `REV|FILE` changes, a revision of git or a unified diff; status 3: there may be more")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
+	// What did not run is what these are about.
+	cmd.MarkFlagsMutuallyExclusive("only-ran", "fail-under")
+	cmd.MarkFlagsMutuallyExclusive("only-ran", "diff-base")
+	markQuestions(cmd, "by-test", "list-excluded", "tests-for", "tests-for-diff")
 	shareFlags(cmd)
 	wantValues(cmd)
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(suffixed(report.Formats(), "="), cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(report.Formats()))
+	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(report.Orders(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))
 }
 
-// suffixed returns the texts with the suffix.
-func suffixed(texts []string, suffix string) []string {
-	var out []string
-	for _, s := range texts {
-		out = append(out, s+suffix)
-	}
-	return out
+// completeOutputs completes values of --output.
+func completeOutputs(formats []output.Format) cobra.CompletionFunc {
+	return cobra.FixedCompletions(output.Completions(formats), cobra.ShellCompDirectiveNoSpace)
 }
 
 // run is the command: check, collect, print, judge.
@@ -178,12 +197,12 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 
 	// A report lives for a moment and holds little: collecting garbage rarely
 	// saves a fifth of the time.
-	defer collectLate(1600)()
+	defer collectLate(1600, lateUpTo)()
 	r, err := collect.Files(paths, p.collecting())
 	if err != nil {
 		return err
 	}
-	report.PrintProblems(p.Stderr, r.Problems, o.verbose)
+	source.PrintProblems(p.Stderr, r.Problems, o.verbose)
 	if err := r.Nothing(paths); err != nil {
 		return err
 	}
@@ -195,7 +214,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 type printer struct {
 	*reportOptions
 	report.Printing
-	exclusions *report.Exclusions
+	exclusions *exclude.Exclusions
 }
 
 // printer checks the options.
@@ -203,19 +222,29 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 	p := &printer{reportOptions: o}
 	p.Stdout, p.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	p.ExceptionBranches, p.Verbose = o.exceptionBranches, o.verbose
+	p.AllowStale = o.allowStale
+	if p.OnlyRan, p.Order = o.onlyRan, o.order; o.order != "" && !slices.Contains(report.Orders(), o.order) {
+		return nil, usageError(fmt.Errorf("no order %q: there are %s", o.order, strings.Join(report.Orders(), ", ")))
+	}
 	var err error
-	if p.Sources, err = report.NewSources(o.sources); err != nil {
+	if p.Sources, err = source.NewSources(o.sources); err != nil {
 		return nil, usageError(err)
 	}
-	if err := p.ParseRequest(o.outputsWanted(), o.failUnder, o.testsFor, o.diffBase); err != nil {
+	if err := p.ParseRequest(o.outputsWanted(), o.failUnder, o.testsFor, o.diffBase, o.testsForDiff != ""); err != nil {
 		return nil, usageError(err)
 	}
 	o.exclude.ReadFile = p.Sources.Read
-	if p.exclusions, err = report.NewExclusions(o.exclude.ExcludeOptions); err != nil {
+	if o.testsForDiff != "" { // sources have changed since: what they mark now is on other lines
+		o.exclude.NoMarkers, o.exclude.Lines, o.exclude.Branches, o.exclude.NonCode = true, nil, nil, false
+	}
+	if p.exclusions, err = exclude.New(o.exclude.Options); err != nil {
 		return nil, usageError(err)
 	}
 	if o.diffBase != "" {
 		p.Diff, err = openDiff(p.Stderr, o.diffBase, p.Sources)
+	}
+	if err == nil && o.testsForDiff != "" {
+		p.TestsForDiff, err = openDiff(p.Stderr, o.testsForDiff, p.Sources)
 	}
 	return p, err
 }
@@ -224,7 +253,7 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 // the table.
 func (o *reportOptions) outputsWanted() []string {
 	outputs := o.outputs
-	if o.exclude.list || o.byTest || o.testsFor != "" {
+	if o.exclude.list || o.byTest || o.testsFor != "" || o.testsForDiff != "" {
 		outputs = slices.DeleteFunc(slices.Clone(outputs), func(output string) bool { return output == "text" || output == "text=-" })
 	}
 	if o.exclude.list {
@@ -247,17 +276,17 @@ func (p *printer) print(r *collect.Result) error {
 	return missed(p.Print(r.Findings()))
 }
 
-// missed gives the error for missed thresholds its exit status.
+// missed gives errors that have been told, such as of missed thresholds, their exit status.
 func missed(err error) error {
-	if errors.Is(err, report.ErrMissed) {
+	if errors.Is(err, report.ErrMissed) || errors.Is(err, report.ErrUnknownTests) {
 		return &exitError{status: statusMissed}
 	}
 	return err
 }
 
 // openDiff reads the diff that base names.
-func openDiff(stderr io.Writer, base string, sources *report.Sources) (*report.SourceDiff, error) {
-	d, err := report.OpenDiff(base, sources.Root())
+func openDiff(stderr io.Writer, base string, sources *source.Sources) (*change.Diff, error) {
+	d, err := change.OpenDiff(base, sources.Root())
 	if err == nil && d.Warning != "" {
 		fmt.Fprintf(stderr, "footfall: %s\n", d.Warning)
 	}

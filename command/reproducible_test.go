@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"footfall/output"
 	"footfall/report"
 )
 
@@ -32,7 +33,7 @@ func TestReportIsReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		args := []string{"footfall", "report", "--root", dir, "--test", "all", dir}
-		for _, format := range report.Formats() {
+		for _, format := range output.FormatNames(report.Formats()) {
 			// A name that ends so may be another form of the format.
 			for _, ext := range []string{"", ".html"} {
 				args = append(args, "--output", format+"="+filepath.Join(out, format+ext))

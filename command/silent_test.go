@@ -1,10 +1,12 @@
+//go:build linux
+
 package command
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"footfall/proc/needs"
+	"footfall/process/needs"
 	"os"
 	"os/exec"
 	"path/filepath"

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -11,33 +13,33 @@ func newTraceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace TARGET | -- PROGRAM [ARGUMENT...]",
 		Short: "Show the calls of functions in a running program, as they happen",
-		Long: `Trace switches functions of a running program into events: each call is
-recorded with its time, by code that is put into the program from outside, and
-when footfall ends everything is as before. The program is not restarted and
-loads no library. TARGET is a process id or the name of one process, or kernel;
-after --, a program is started and traced from its beginning.
+		Long: `Trace records the calls of functions in a running program, with their times. It
+inserts code into the program from outside, and restores the program when it ends.
+The program is not restarted and loads no library. TARGET is a process id, the name
+of one process, or kernel; a program after -- is started and traced from its
+beginning.
 
-It should be compiled so that its functions begin with room for a jump, which
-costs it little while it is not traced (x86-64; on arm64 2 instead of 5 is enough):
+Compile the program so that its functions begin with room for a jump, which costs
+little while it is not traced (x86-64; on arm64 2 instead of 5 is enough):
 
   gcc -fpatchable-function-entry=5                        or 16,11; clang too,
                                                           or its -fxray-instrument
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
 
-Functions without that room that are named are traced by uprobes of the kernel,
-beside those that have it: as root, and a hundred times as slow. --way sites and
---way uprobes permit one of the two only. The kernel itself is traced by its own
-tracers: as root, -f GLOB or MODULE:GLOB says which functions.
+Named functions without that room are traced by the kernel's uprobes, in the same
+trace: as root, and a hundred times slower. --way sites and --way uprobes permit
+only one of the two. The kernel itself is traced by its own tracers: as root, with
+-f GLOB or MODULE:GLOB.
 
-Entries are recorded; with --exits also exits, so that there are durations. Which
-functions: --function (default: all) and --notrace, which wins. A PATTERN is
+Entries are recorded; with --exits also exits, and so durations. --function chooses
+functions (default: all), --notrace leaves some out. A PATTERN is
 
   GLOB            a name as in C++ or as the linker has it, * and ? are special
   FILE:GLOB       in that source file       LIBRARY:GLOB   in that library
   /EXPRESSION/    a regular expression
 
-Calls are selected in the program itself, before they cost more: --graph-from,
---depth, --min-duration and --sample, all of which switch --exits on.
+--graph-from, --depth, --min-duration and --sample filter calls in the program
+itself, before anything is written. All of them imply --exits.
 
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
 
@@ -46,41 +48,41 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   perfetto    for ui.perfetto.dev           chrome    for chrome://tracing
   pprof       a profile with calls and wall time, for go tool pprof
   html        a page with a flame graph and a table, for any browser
-  collapsed   chains of calls and their time, for flame graphs
+  collapsed   call stacks and their time, for flame graphs
   json        all calls, see docs/tracing.md
   raw         the events; --read makes any other output of them, or of some of
               them: --function, --notrace, --graph-from, --depth, --min-duration
 
-With --count calls are only counted, for a table (counts, the default) or json. Unless
-they have a FILE they go to standard output or, where the program was started by
-footfall and so has that itself, to standard error.
+With --count calls are only counted, for a table (counts, the default) or json. Without
+a FILE they go to standard output, or to standard error if footfall started the program,
+since the two share standard output.
 
-Events that come faster than they are read are dropped, counted and said;
+Events that come faster than they are read are dropped, and their number is reported;
 --flight-recorder keeps the newest ones instead and shows them at the end.
 
-With --args the arguments of a function are recorded with its calls: all that the
-debug information tells of, or those that are named, argN for the Nth integer or
-pointer (1 to 6 are in registers, on arm64 1 to 8), farg1 for floating point:
+--args records the arguments of a function with its calls: all that the debug
+information describes, or the named ones, argN for the Nth integer or pointer (1 to 6
+are in registers, on arm64 1 to 8), farg1 for floating point:
 
   --args open_file --args 'log_line:arg1/d,arg3/s,farg1'
 
 /d and /u are decimal, /x hexadecimal, /p a pointer, /c a character, /s a string
-of which 48 bytes are kept; a number of bits may follow, as in /d64. A pointer to
-nowhere does no harm.
+of which 48 bytes are kept; a number of bits may follow, as in /d64. Invalid
+pointers do no harm.
 
-Children made by fork are traced too, until they become other programs by exec.
-With --follow-exec the programs that the process and its children become are
-traced as well, each from its beginning, with the same functions and filters; a
-program without any is left alone. Libraries that are loaded meanwhile are
-traced from their constructors on.
+Children made by fork are traced too, until they call exec. With --follow-exec
+the programs after exec are traced as well, each from its beginning, with the same
+functions and filters; a program without matching functions is not touched.
+Libraries that are loaded meanwhile are traced from their constructors on.
 
-A trace that runs is changed from another terminal by --set: other functions,
-filters, --off and --on. What is given replaces what was.
+--set changes a running trace from another terminal: other functions, filters,
+--off and --on. The given settings replace the earlier ones.
 
-If footfall is killed the program goes on, slower; --repair restores it, and so
+If footfall is killed the program continues, slower; --repair restores it, and so
 does the next trace of it.`,
 		Example: `  # which functions can be traced?
   footfall trace --list redis-server 'dict*'
+  footfall trace --list ./prog               # of a file, which need not run
 
   # what happens in a second, with durations
   footfall trace redis-server -f 'dict*' -n dictHashKey --exits --duration 1s
@@ -135,7 +137,7 @@ does the next trace of it.`,
 	f.StringSliceVar(&o.Ways, "way", nil, "trace functions only by these `WAYS`: sites, uprobes (default: for each the first that serves it)")
 	f.BoolVar(&o.Newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
 	f.IntVar(&o.Buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
-	f.BoolVar(&o.List, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it")
+	f.BoolVar(&o.List, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it; TARGET may be a FILE, with a / in its name, of a program that need not run")
 	f.BoolVar(&o.Repair, "repair", false, "restore a TARGET whose footfall was killed")
 	f.StringVar(&o.Read, "read", "", "read a `FILE` that was written with --output raw=FILE")
 	f.BoolVar(&o.Set, "set", false, "change a trace that runs: functions, filters, --off, --on")
@@ -161,6 +163,7 @@ does the next trace of it.`,
 	for _, other := range []string{"list", "repair", "read", "set"} {
 		cmd.MarkFlagsMutuallyExclusive("follow-exec", other)
 	}
+	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(record.Formats()))
 	_ = cmd.RegisterFlagCompletionFunc("way", cobra.FixedCompletions(record.WayNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

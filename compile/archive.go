@@ -1,3 +1,5 @@
+//go:build linux
+
 package compile
 
 import (
@@ -126,6 +128,9 @@ func readArchive(name string) ([]member, error) {
 			file = path.Join(path.Dir(name), file)
 		}
 		info, err := os.Stat(file)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s: %w", file, errNotRegular)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -139,7 +144,8 @@ func readArchive(name string) ([]member, error) {
 type closedFile string
 
 func (name closedFile) ReadAt(p []byte, at int64) (int, error) {
-	f, err := os.Open(string(name))
+	// The archive has named it: what it is by now may be a pipe.
+	f, err := openRegular(string(name))
 	if err != nil {
 		return 0, err
 	}

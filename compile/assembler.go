@@ -1,3 +1,5 @@
+//go:build linux
+
 package compile
 
 import (
@@ -22,7 +24,7 @@ const ordersVariable = "FOOTFALL_AS"
 // Orders say what to do before the assembler runs.
 type Orders struct {
 	Assembler string
-	Update    instrument.Update
+	Update    instrument.ProfileUpdate
 	Only, Not []string
 	Sources   []string // of the compiler's command line
 	CPU       string
@@ -140,14 +142,14 @@ func (o *Orders) Assemble(args []string, selected func(unit, function string) bo
 	at := inputOf(args)
 	var src []byte
 	var err error
-	if at < 0 || args[at] == "-" {
+	if at < 0 || args[at] == "-" || args[at] == "/dev/stdin" {
 		src, err = io.ReadAll(os.Stdin)
 		p.input = src
 	} else {
-		src, err = os.ReadFile(args[at])
+		src, err = readRegular(args[at])
 	}
 	if err != nil {
-		return finish(p.run()) // let the assembler say so
+		return finish(p.run()) // let the assembler say so, or read what can be read only once
 	}
 	out, problems, ok := o.rewrite(args, src, selected)
 	if !ok {

@@ -1,7 +1,8 @@
+//go:build linux
+
 package compile
 
 import (
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func expandResponseFiles(args []string, depth int) []string {
 			out = append(out, a)
 			continue
 		}
-		text, err := os.ReadFile(name)
+		text, err := readRegular(name)
 		if err != nil {
 			out = append(out, a)
 			continue

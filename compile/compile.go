@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package compile runs compilers in such a way that what they compile counts its
 // calls, or is prepared for footfall's other commands.
 //
@@ -33,7 +35,7 @@ type Options struct {
 	Purposes []string
 	// Update is how calls are counted; instrument.Thread is for programs that are linked by
 	// Run, too, and in others as exact as Atomic.
-	Update instrument.Update
+	Update instrument.ProfileUpdate
 	// Only and Not are patterns of sources and functions, as they are for the
 	// assembler's step.
 	Only, Not []string

@@ -16,13 +16,11 @@
 // apart by a reader that knows it.
 package coverage
 
-import "slices"
-
-// A Set is the coverage of one or more programs, merged.
-type Set struct {
-	// Files in ascending order of Name, each name once.
-	Files []*File
-}
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
 
 // A File is one source file.
 type File struct {
@@ -71,6 +69,23 @@ func (f *Function) Symbols() []string {
 		}
 	}
 	return list
+}
+
+// LinesOf returns the lines with code of the i-th function of f. Where its end is not
+// known it goes on to the next function.
+func (f *File) LinesOf(i int) []Line {
+	fn := f.Functions[i]
+	end := fn.EndLine
+	if end == 0 && i+1 < len(f.Functions) {
+		end = f.Functions[i+1].StartLine - 1
+	}
+	byNumber := func(l Line, n int32) int { return cmp.Compare(l.Number, n) }
+	from, _ := slices.BinarySearchFunc(f.Lines, fn.StartLine, byNumber)
+	to := len(f.Lines)
+	if end > 0 {
+		to, _ = slices.BinarySearchFunc(f.Lines, end+1, byNumber)
+	}
+	return f.Lines[from:max(from, to)]
 }
 
 // An Instance is a function as the linker knows it: one instantiation of a
@@ -133,6 +148,22 @@ type Branch struct {
 	// that either returns or throws. Such branches are left out of totals
 	// unless asked for.
 	Exception bool
+}
+
+// Decisions yields the branches of each decision of a line.
+func Decisions(branches []Branch) iter.Seq[[]Branch] {
+	return func(yield func([]Branch) bool) {
+		for len(branches) > 0 {
+			n := 1
+			for n < len(branches) && branches[n].Block == branches[0].Block {
+				n++
+			}
+			if !yield(branches[:n]) {
+				return
+			}
+			branches = branches[n:]
+		}
+	}
 }
 
 // A Call is a call on the line.

@@ -32,7 +32,7 @@ import (
 func Merge(sets ...*Set) *Set {
 	var sum Sum
 	for _, s := range sets {
-		for _, f := range s.Files {
+		for _, f := range s.All() {
 			sum.Add(f)
 		}
 	}
@@ -40,44 +40,50 @@ func Merge(sets ...*Set) *Set {
 }
 
 // A Sum is a [Set] to which one file after another is added, by the rules of
-// [Merge]. The zero Sum is empty.
-type Sum struct{ files map[string]*File }
+// [Merge]. The zero Sum is empty. Files that are added up stay as they are: to pack them
+// each time would take longer than to merge them.
+type Sum struct {
+	files  []stored       // in no order
+	number map[string]int // of them, by name
+}
 
 // Add adds f, of which it keeps nothing.
 func (s *Sum) Add(f *File) {
-	if s.files == nil {
-		s.files = make(map[string]*File)
+	i, ok := s.place(f.Name)
+	if !ok {
+		s.files = append(s.files, stored{name: f.Name, file: &File{Name: f.Name}})
 	}
-	into := s.files[f.Name]
-	if into == nil {
-		into = &File{Name: f.Name}
-		s.files[f.Name] = into
+	s.files[i].opened().Merge(f)
+}
+
+// place is the number of the file of that name. If there is none, it is that of the next one.
+func (s *Sum) place(name string) (i int, ok bool) {
+	if s.number == nil {
+		s.number = make(map[string]int)
 	}
-	into.Merge(f)
+	if i, ok = s.number[name]; !ok {
+		i = len(s.files)
+		s.number[name] = i
+	}
+	return i, ok
 }
 
 // Take adds a set that nobody else uses any more.
 func (s *Sum) Take(set *Set) {
-	if s.files == nil {
-		s.files = make(map[string]*File, len(set.Files))
-	}
-	for _, f := range set.Files {
-		if into := s.files[f.Name]; into != nil {
-			into.Merge(f)
+	for _, f := range set.files {
+		if i, ok := s.place(f.name); ok {
+			s.files[i].opened().Merge(f.open())
 		} else {
-			s.files[f.Name] = f
+			s.files = append(s.files, f)
 		}
 	}
 }
 
 // Set returns what has been added up. The sum is empty then.
 func (s *Sum) Set() *Set {
-	set := &Set{}
-	for _, f := range s.files {
-		set.Files = append(set.Files, f)
-	}
-	s.files = nil
-	slices.SortFunc(set.Files, func(a, b *File) int { return cmp.Compare(a.Name, b.Name) })
+	set := &Set{files: s.files}
+	*s = Sum{}
+	set.sort()
 	return set
 }
 
@@ -173,10 +179,10 @@ func uniteSorted[T any](list []T, compare func(a, b T) int, merge func(a, b T) T
 // CompareFunctions orders functions as those of a [File] are. It returns 0 for two
 // that are the same in the source.
 func CompareFunctions(a, b *Function) int {
-	return cmp.Or(
-		cmp.Compare(a.StartLine, b.StartLine),
-		cmp.Compare(a.StartColumn, b.StartColumn),
-		cmp.Compare(a.SourceName(), b.SourceName()))
+	if c := cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.StartColumn, b.StartColumn)); c != 0 {
+		return c // most do not need their names
+	}
+	return cmp.Compare(a.SourceName(), b.SourceName())
 }
 
 // SourceName is what all names of f have in common, and others at its place have not.

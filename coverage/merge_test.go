@@ -21,10 +21,17 @@ func randomSet(r *rand.Rand) *Set {
 			for i := range f.Lines {
 				addLists(r, &f.Lines[i])
 			}
-			s.Files = append(s.Files, f)
+			s.Add(f)
 		}
 	}
 	return s
+}
+
+func files(sets ...*Set) (list [][]*File) {
+	for _, s := range sets {
+		list = append(list, s.Files())
+	}
+	return list
 }
 
 // addLists adds branches of which it is not known how they make decisions.
@@ -120,7 +127,7 @@ func randomLine(r *rand.Rand, number int32) Line {
 // addOrphans adds calls of functions that start nowhere, and takes the counts of
 // some lines.
 func addOrphans(r *rand.Rand, s *Set) {
-	for _, f := range s.Files {
+	for _, f := range s.All() {
 		if r.IntN(2) == 0 {
 			f.Functions = slices.Insert(f.Functions, 0, randomFunction(r, 0, 0, []string{"f"}))
 		}
@@ -150,12 +157,12 @@ func TestMergeIsCommutativeAndAssociative(t *testing.T) {
 			{"a, (b, c)", Merge(a, Merge(b, c))},
 			{"(b, a), (), c", Merge(Merge(b, a), &Set{}, c)},
 		} {
-			if !reflect.DeepEqual(want, other.set) {
-				t.Fatalf("seed %d: a, b, c and %s differ:\n%s", seed, other.name, cmp.Diff(want, other.set))
+			if !reflect.DeepEqual(want.Files(), other.set.Files()) {
+				t.Fatalf("seed %d: a, b, c and %s differ:\n%s", seed, other.name, cmp.Diff(want.Files(), other.set.Files()))
 			}
 		}
-		if !reflect.DeepEqual(copies, []*Set{a, b, c}) {
-			t.Fatalf("seed %d: merging changed its input, or a copy is not one:\n%s", seed, cmp.Diff(copies, []*Set{a, b, c}))
+		if !reflect.DeepEqual(files(copies...), files(a, b, c)) {
+			t.Fatalf("seed %d: merging changed its input, or a copy is not one:\n%s", seed, cmp.Diff(files(copies...), files(a, b, c)))
 		}
 		checkSet(t, want)
 	}
@@ -164,9 +171,9 @@ func TestMergeIsCommutativeAndAssociative(t *testing.T) {
 // checkSet fails where s breaks the promises of the types.
 func checkSet(t *testing.T, s *Set) {
 	t.Helper()
-	for i, f := range s.Files {
-		if i > 0 && s.Files[i-1].Name >= f.Name {
-			t.Errorf("files out of order: %q, %q", s.Files[i-1].Name, f.Name)
+	for i, f := range s.All() {
+		if i > 0 && s.At(i-1).Name >= f.Name {
+			t.Errorf("files out of order: %q, %q", s.At(i-1).Name, f.Name)
 		}
 		for j, fn := range f.Functions {
 			if j > 0 && CompareFunctions(f.Functions[j-1], fn) >= 0 {
@@ -204,9 +211,9 @@ func TestMergeTwiceDoublesCountsAndKeepsTotals(t *testing.T) {
 		if got, want := twice.Totals(), s.Totals(); got != want {
 			t.Fatalf("seed %d: totals changed from %+v to %+v", seed, want, got)
 		}
-		for i, f := range s.Files {
+		for i, f := range s.All() {
 			for j, l := range f.Lines {
-				if got, want := twice.Files[i].Lines[j].Count, addCounts(l.Count, l.Count); got != want {
+				if got, want := twice.At(i).Lines[j].Count, addCounts(l.Count, l.Count); got != want {
 					t.Fatalf("seed %d: %s:%d: count %d, want %d", seed, f.Name, l.Number, got, want)
 				}
 			}
@@ -328,8 +335,8 @@ func TestMergeClampsCounts(t *testing.T) {
 }
 
 func TestTotals(t *testing.T) {
-	s := &Set{Files: []*File{
-		{
+	s := NewSet(
+		&File{
 			Name:      "/a.cc",
 			Functions: []*Function{{StartLine: 1, Count: 2, Instances: []Instance{{Count: 2}, {Count: 0}}}, {StartLine: 9}},
 			Lines: []Line{
@@ -337,8 +344,8 @@ func TestTotals(t *testing.T) {
 				{Number: 2, Calls: []Call{{Count: 1}, {}}, Conditions: []Condition{{Terms: []Term{{True: true}, {}}}}},
 			},
 		},
-		{Name: "/b.cc", Lines: []Line{{Number: 1, Count: 1}}},
-	}}
+		&File{Name: "/b.cc", Lines: []Line{{Number: 1, Count: 1}}},
+	)
 	want := Totals{
 		Lines: Ratio{2, 3}, Functions: Ratio{1, 2}, Branches: Ratio{1, 2}, ExceptionBranches: Ratio{1, 2},
 		Conditions: Ratio{1, 4}, Calls: Ratio{1, 2},

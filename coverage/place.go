@@ -129,7 +129,10 @@ func (s *scopeReader) component() {
 
 // source reads a <source-name>: its length, and the name.
 func (s *scopeReader) source() string {
-	digits := len(s.rest) - len(strings.TrimLeft(s.rest, "0123456789"))
+	digits := 0
+	for isDigit(s.byte(digits)) {
+		digits++
+	}
 	n, err := strconv.Atoi(s.rest[:digits])
 	if err != nil || n <= 0 || n > len(s.rest)-digits {
 		s.fail()

@@ -63,7 +63,7 @@ func TestMacroFunctions(t *testing.T) {
 		{5, [3]string{"_Z3getIiEvT_", "_Z3getIcEvT_", "_Z3getIlEvT_"}, 1},
 	} {
 		merged := set(at(test.column, test.names[0], 1), at(test.column, test.names[1], 0), at(test.column, test.names[2], 1))
-		got := merged.Files[0].Functions
+		got := merged.At(0).Functions
 		if len(got) != test.want || got[0].Count != 2 {
 			t.Errorf("%q at column %d: %d functions, want %d", test.names, test.column, len(got), test.want)
 		}

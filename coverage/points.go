@@ -1,7 +1,6 @@
 package coverage
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -14,8 +13,8 @@ func Intersect(a, b *Set, plain func(string) string) *Set {
 	for _, s := range []*Set{both, a, b} {
 		s.Reconcile(plain)
 	}
-	both.Files = both.keep(a, true)
-	both.Files = both.keep(b, true)
+	both.keep(a, true)
+	both.keep(b, true)
 	return both
 }
 
@@ -24,28 +23,25 @@ func Intersect(a, b *Set, plain func(string) string) *Set {
 func (s *Set) Subtract(other *Set, plain func(string) string) {
 	s.Reconcile(plain)
 	other.Reconcile(plain)
-	s.Files = s.keep(other, false)
+	s.keep(other, false)
 }
 
-// keep returns the files of s with what is in other, or with what is not.
-func (s *Set) keep(other *Set, same bool) (kept []*File) {
-	for _, f := range s.Files {
-		of, found := &File{}, false
-		if i, ok := slices.BinarySearchFunc(other.Files, f.Name, func(f *File, name string) int { return cmp.Compare(f.Name, name) }); ok {
-			of, found = other.Files[i], true
-		}
-		if !found {
-			if !same {
-				kept = append(kept, f)
+// keep leaves in s what is in other, or what is not.
+func (s *Set) keep(other *Set, same bool) {
+	s.Update(func(_ int, f *File) Update {
+		of := other.File(f.Name)
+		switch {
+		case of != nil:
+			f.keep(of, same)
+			if len(f.Lines)+len(f.Functions) == 0 {
+				return Gone
 			}
-			continue
+			return Changed
+		case same:
+			return Gone
 		}
-		f.keep(of, same)
-		if len(f.Lines)+len(f.Functions) > 0 {
-			kept = append(kept, f)
-		}
-	}
-	return kept
+		return Same
+	})
 }
 
 func (f *File) keep(other *File, same bool) {

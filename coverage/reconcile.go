@@ -23,24 +23,35 @@ import (
 //
 // What is of no line, and calls of no function, are left out and returned.
 func (s *Set) Reconcile(plain func(name string) string) (orphans []Orphan) {
-	for _, f := range s.Files {
-		orphans = append(orphans, f.adoptCalls()...)
-		f.reconcileFunctions(plain)
-		uncounted := false
-		for i := range f.Lines {
-			f.Lines[i].reconcileBranches()
-			uncounted = uncounted || f.Lines[i].Uncounted
+	list := make([][]Orphan, s.Len())
+	s.Update(func(i int, f *File) Update {
+		var changed bool
+		if list[i], changed = f.reconcile(plain); changed {
+			return Changed
 		}
-		if uncounted {
-			f.Lines = slices.DeleteFunc(f.Lines, func(l Line) bool {
-				if l.Uncounted {
-					orphans = append(orphans, Orphan{File: f.Name, Line: l.Number})
-				}
-				return l.Uncounted
-			})
-		}
+		return Same
+	})
+	return slices.Concat(list...)
+}
+
+func (f *File) reconcile(plain func(string) string) (orphans []Orphan, changed bool) {
+	n := len(f.Functions)
+	orphans = f.adoptCalls()
+	changed = f.reconcileFunctions(plain) || len(f.Functions) < n
+	uncounted := false
+	for i := range f.Lines {
+		changed = f.Lines[i].reconcileBranches() || changed
+		uncounted = uncounted || f.Lines[i].Uncounted
 	}
-	return orphans
+	if uncounted {
+		f.Lines = slices.DeleteFunc(f.Lines, func(l Line) bool {
+			if l.Uncounted {
+				orphans = append(orphans, Orphan{File: f.Name, Line: l.Number})
+			}
+			return l.Uncounted
+		})
+	}
+	return orphans, changed || uncounted
 }
 
 // An Orphan is what [Set.Reconcile] left out: branches or conditions of a line
@@ -80,7 +91,8 @@ func (f *File) adoptCalls() (orphans []Orphan) {
 	return orphans
 }
 
-func (f *File) reconcileFunctions(plain func(string) string) {
+// reconcileFunctions makes one of functions that are the same, and tells whether there were any.
+func (f *File) reconcileFunctions(plain func(string) string) bool {
 	functions := f.told()
 	var united, told []*Function
 	done := 0
@@ -103,11 +115,12 @@ func (f *File) reconcileFunctions(plain func(string) string) {
 		from = to
 	}
 	if told == nil {
-		return
+		return false
 	}
 	f.Functions = slices.DeleteFunc(append(united, functions[done:]...), func(fn *Function) bool { return fn == nil })
 	slices.SortStableFunc(f.Functions, CompareFunctions)
 	f.Told = told
+	return true
 }
 
 // A union makes one of functions that start on a line and have an instance in
@@ -157,10 +170,10 @@ func (u *union) adopt(into, from int) {
 	u.functions[from] = nil
 }
 
-func (l *Line) reconcileBranches() {
+func (l *Line) reconcileBranches() (changed bool) {
 	decided, lists := cutLists(l.told())
 	if len(lists) == 0 || len(decided) == 0 && !slices.ContainsFunc(lists, func(b Branch) bool { return b.Guessed }) {
-		return
+		return false
 	}
 	branches := slices.Clone(decided)
 	for _, list := range branchDecisions(lists) {
@@ -180,6 +193,7 @@ func (l *Line) reconcileBranches() {
 		told := l.told()
 		l.Told, l.Branches = &told, branches
 	}
+	return true
 }
 
 // counterparts returns the branches that those of a list are, nil if there are

@@ -61,25 +61,25 @@ func TestReconcileOrphans(t *testing.T) {
 		return f
 	}
 	taken := []Branch{{Count: 2, Evaluated: true}}
-	s := Merge(&Set{Files: []*File{{
+	s := Merge(NewSet(&File{
 		Name:      "/a.c",
 		Functions: []*Function{function(0, Instance{Name: "f", Count: 3}), function(0, Instance{Name: "gone", Count: 1})},
 		Lines:     []Line{{Number: 1, Uncounted: true, Branches: taken}, {Number: 2, Uncounted: true, Branches: taken}},
-	}}}, &Set{Files: []*File{{
+	}), NewSet(&File{
 		Name:      "/a.c",
 		Functions: []*Function{function(1, Instance{Name: "f", Count: 1}), function(7, Instance{Name: "f"})},
 		Lines:     []Line{{Number: 1, Count: 2, Exceptional: true}},
-	}}})
+	}))
 	orphans := s.Reconcile(same)
 	if diff := cmp.Diff([]Orphan{{File: "/a.c", Function: "gone"}, {File: "/a.c", Line: 2}}, orphans); diff != "" {
 		t.Errorf("orphans (-want +got)\n%s", diff)
 	}
-	want := &Set{Files: []*File{{
+	want := NewSet(&File{
 		Name:      "/a.c",
 		Functions: []*Function{function(1, Instance{Name: "f", Count: 4}), function(7, Instance{Name: "f"})},
 		Lines:     []Line{{Number: 1, Count: 2, Exceptional: true, Branches: taken}},
-	}}}
-	if diff := cmp.Diff(want, s); diff != "" {
+	})
+	if diff := cmp.Diff(want.Files(), s.Files()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -107,7 +107,7 @@ func TestReconcileFunctions(t *testing.T) {
 		{"names for readers", []*Function{function(1, 0, "PLAIN(_Z1a)"), function(1, 5, "_Z1a")}, "PLAIN(_Z1a) _Z1a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := &Set{Files: []*File{{Name: "/a.cc", Functions: test.have}}}
+			s := NewSet(&File{Name: "/a.cc", Functions: test.have})
 			total := int64(0)
 			for _, f := range test.have {
 				total += f.Count
@@ -119,7 +119,7 @@ func TestReconcileFunctions(t *testing.T) {
 				return name
 			})
 			var got []string
-			for _, f := range s.Files[0].Functions {
+			for _, f := range s.At(0).Functions {
 				var names []string
 				for _, in := range f.Instances {
 					names = append(names, in.Name)
@@ -142,7 +142,7 @@ func TestReconcileIsIdempotentAndKeepsOrder(t *testing.T) {
 		checkSet(t, s)
 		once := Merge(s)
 		s.Reconcile(same)
-		if diff := cmp.Diff(once, Merge(s)); diff != "" {
+		if diff := cmp.Diff(once.Files(), Merge(s).Files()); diff != "" {
 			t.Fatalf("seed %d: (-once +twice)\n%s", seed, diff)
 		}
 	}
@@ -176,8 +176,8 @@ func TestMergeGoesOnAfterReconcile(t *testing.T) {
 			{"a, (b, c)", merge(a, merge(b, c))},
 			{"((a, c)), (b)", merge(merge(merge(a, c)), merge(b))},
 		} {
-			if !reflect.DeepEqual(want, other.set) {
-				t.Fatalf("seed %d: a, b, c and %s differ:\n%s", seed, other.name, cmp.Diff(want, other.set))
+			if !reflect.DeepEqual(want.Files(), other.set.Files()) {
+				t.Fatalf("seed %d: a, b, c and %s differ:\n%s", seed, other.name, cmp.Diff(want.Files(), other.set.Files()))
 			}
 		}
 		checkSet(t, want)
@@ -190,7 +190,7 @@ func TestIntersectAndSubtract(t *testing.T) {
 		a, b := randomSet(r), randomSet(r)
 		points := func(s *Set) map[string]int64 {
 			m := make(map[string]int64)
-			for _, f := range s.Files {
+			for _, f := range s.All() {
 				for _, l := range f.Lines {
 					m[f.Name+":"+string('0'+rune(l.Number))] = l.Count
 				}

@@ -1,5 +1,10 @@
 package coverage
 
+import (
+	"fmt"
+	"strconv"
+)
+
 // A Ratio is how many of a number of things were covered.
 type Ratio struct {
 	Covered, Total int
@@ -12,6 +17,28 @@ func (r Ratio) Percent() float64 {
 		return 0
 	}
 	return 100 * float64(r.Covered) / float64(r.Total)
+}
+
+// Rounded is the covered part as "61.2%", "-" where there is nothing to cover. It rounds
+// down, so that neither 100% nor a threshold seems to be reached when it is not; but what
+// is more than nothing is never 0.0%.
+func (r Ratio) Rounded() string {
+	if r.Total == 0 {
+		return "-"
+	}
+	tenths := int(int64(r.Covered) * 1000 / int64(r.Total))
+	if tenths == 0 && r.Covered > 0 {
+		tenths = 1
+	}
+	return fmt.Sprintf("%d.%d%%", tenths/10, tenths%10)
+}
+
+// Counts is the ratio as "312/510", "" where there is nothing to cover.
+func (r Ratio) Counts() string {
+	if r.Total == 0 {
+		return ""
+	}
+	return strconv.Itoa(r.Covered) + "/" + strconv.Itoa(r.Total)
 }
 
 // Missed returns how many were not covered.
@@ -48,6 +75,24 @@ type Totals struct {
 	Calls Ratio
 }
 
+// AllBranches returns the branches, those that only an exception decides among them if
+// exceptions is set.
+func (t Totals) AllBranches(exceptions bool) Ratio {
+	if exceptions {
+		return t.Branches.Plus(t.ExceptionBranches)
+	}
+	return t.Branches
+}
+
+// Taken counts branches, and those of them that were taken.
+func Taken(branches []Branch) Ratio {
+	var r Ratio
+	for i := range branches {
+		r.count(branches[i].Count > 0)
+	}
+	return r
+}
+
 // Add adds o.
 func (t *Totals) Add(o Totals) {
 	t.Lines = t.Lines.Plus(o.Lines)
@@ -69,10 +114,22 @@ func (t Totals) Minus(o Totals) Totals {
 // Totals sums up all files.
 func (s *Set) Totals() Totals {
 	var t Totals
-	for _, f := range s.Files {
+	for _, f := range s.All() {
 		t.Add(f.Totals())
 	}
 	return t
+}
+
+// HasLines tells whether there is a line that counts.
+func (s *Set) HasLines() bool {
+	for _, f := range s.All() {
+		for i := range f.Lines {
+			if !f.Lines[i].Uncounted {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Totals sums up the file.

@@ -1,7 +1,6 @@
 package demangle
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -10,33 +9,22 @@ import (
 // have in common. A header's template has thousands.
 const mostCompared = 64
 
-// Title is what people call the function that all the symbols, one at least, are instances
-// of: the name that they share without parameters, and how many names there are if several:
-// "Cache<...>::put (3 instances)".
-func Title(symbols []string) string {
-	name, names := common(symbols, NoParameters)
-	if names == 1 {
-		return name
-	}
-	return fmt.Sprintf("%s (%d instances)", name, names)
-}
-
-// Common is the name that all the symbols, one at least, have in common: template arguments in
+// shared is the name that all the symbols, one at least, have in common: template arguments in
 // which they differ are "<...>". Where more differs it is the name of the first.
-func Common(symbols []string, leaveOut Form) string {
+func shared(symbols []string, leaveOut form) string {
 	name, _ := common(symbols, leaveOut)
 	return name
 }
 
 // common also returns how many names there are: the copies of a constructor have one.
-func common(symbols []string, leaveOut Form) (name string, names int) {
-	first := Name(symbols[0], leaveOut)
+func common(symbols []string, leaveOut form) (name string, names int) {
+	first := inForm(symbols[0], leaveOut)
 	if len(symbols) == 1 {
 		return first, 1
 	}
 	list := []string{first}
 	for _, s := range symbols[1:min(len(symbols), mostCompared)] {
-		if n := Name(s, leaveOut); !slices.Contains(list, n) {
+		if n := inForm(s, leaveOut); !slices.Contains(list, n) {
 			list = append(list, n)
 		}
 	}

@@ -21,7 +21,7 @@ func TestTitle(t *testing.T) {
 			t.Errorf("%v: %q, want %q", c.symbols, got, c.want)
 		}
 	}
-	if got, want := Common([]string{"_Z5twiceIdET_S0_", "_Z5twiceIiET_S0_"}, Full), "double twice<double>(double)"; got != want {
+	if got, want := shared([]string{"_Z5twiceIdET_S0_", "_Z5twiceIiET_S0_"}, whole), "double twice<double>(double)"; got != want {
 		t.Errorf("%q, want %q: more than arguments differs", got, want)
 	}
 }

@@ -2,8 +2,8 @@
 // compilers give to linkers: by the Itanium C++ ABI, which all compilers for
 // Unix follow.
 //
-// GNU prints what gcov of a certain GCC prints, also where that is wrong; Name is
-// what footfall shows anywhere else. Symbols of Rust are read by another module.
+// GNU prints what gcov of a certain GCC prints, also where that is wrong; shown.go has
+// the names that footfall shows anywhere else. Symbols of Rust are read by another module.
 package demangle
 
 import (
@@ -13,15 +13,15 @@ import (
 	other "github.com/ianlancetaylor/demangle"
 )
 
-// A Form says what a name leaves out.
-type Form uint8
+// A form says what a name leaves out.
+type form uint8
 
 const (
-	NoParameters        Form = 1 << iota // of the function itself, and what it returns
-	NoTemplateArguments                  // anywhere
-	NoClones                             // " [clone .part.0]", which NoParameters leaves out too
+	noParameters        form = 1 << iota // of the function itself, and what it returns
+	noTemplateArguments                  // anywhere
+	noClones                             // " [clone .part.0]", which noParameters leaves out too
 
-	Full Form = 0
+	whole form = 0
 )
 
 // longestGNU is the longest symbol that GNU's demangler takes.
@@ -39,21 +39,24 @@ const (
 // before 9 are taken for 9.
 func GNU(symbol string, gcc int) string {
 	if legacyRust(symbol, gcc) || gcc >= 11 && strings.HasPrefix(symbol, "_R") {
-		return other.Filter(symbol)
+		if name, ok := byOther(symbol); ok {
+			return name
+		}
+		return symbol
 	}
 	if len(symbol) > longestGNU {
 		return symbol
 	}
-	if name, ok := demangle(symbol, gcc, Full); ok {
+	if name, ok := demangle(symbol, gcc, whole); ok {
 		return name
 	}
 	return symbol
 }
 
-// Name returns the name of a C++ or Rust symbol: as the newest GCC prints it, and
+// inForm returns the name of a C++ or Rust symbol: as the newest GCC prints it, and
 // where that gives up, as another demangler does. What is no such symbol is
 // returned as it is.
-func Name(symbol string, leaveOut Form) string {
+func inForm(symbol string, leaveOut form) string {
 	if !strings.HasPrefix(symbol, "_") {
 		return symbol
 	}
@@ -63,20 +66,36 @@ func Name(symbol string, leaveOut Form) string {
 		}
 	}
 	var options []other.Option
-	if leaveOut&NoParameters != 0 {
+	if leaveOut&noParameters != 0 {
 		options = append(options, other.NoParams)
 	}
-	if leaveOut&NoTemplateArguments != 0 {
+	if leaveOut&noTemplateArguments != 0 {
 		options = append(options, other.NoTemplateParams)
 	}
-	if leaveOut&NoClones != 0 {
+	if leaveOut&noClones != 0 {
 		options = append(options, other.NoClones)
 	}
-	name, err := other.ToString(symbol, options...)
-	if err != nil {
+	name, ok := byOther(symbol, options...)
+	if !ok {
 		return symbol
 	}
 	return strings.ReplaceAll(name, ", >", ">") // an empty pack
+}
+
+// What the other module reads of a symbol, and prints, is limited: parts of it refer to
+// parts before, so that a few hundred bytes can be a name of any length.
+const (
+	longestOther = 1 << 14
+	mostPrinted  = 16 // as a power of two
+)
+
+// byOther returns the name of a symbol that the other module knows.
+func byOther(symbol string, options ...other.Option) (name string, ok bool) {
+	if len(symbol) > longestOther {
+		return "", false
+	}
+	name, err := other.ToString(symbol, append(options, other.MaxLength(mostPrinted))...)
+	return name, err == nil && len(name) < 1<<mostPrinted
 }
 
 // legacyRust tells whether a symbol is one that Rust made from C++'s grammar: its
@@ -104,7 +123,7 @@ type machine struct {
 
 var machines = sync.Pool{New: func() any { return new(machine) }}
 
-func demangle(symbol string, gcc int, leaveOut Form) (string, bool) {
+func demangle(symbol string, gcc int, leaveOut form) (string, bool) {
 	if !strings.HasPrefix(symbol, "_Z") && globals(symbol) == kName {
 		return "", false
 	}
@@ -114,12 +133,12 @@ func demangle(symbol string, gcc int, leaveOut Form) (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	if leaveOut&(NoParameters|NoClones) != 0 {
+	if leaveOut&(noParameters|noClones) != 0 {
 		for n.kind == kClone {
 			n = n.left
 		}
 	}
-	if leaveOut&NoParameters != 0 && n.kind == kTyped {
+	if leaveOut&noParameters != 0 && n.kind == kTyped {
 		n = functionName(n.left)
 	}
 	w := &m.printer
@@ -170,8 +189,8 @@ func LLVM(symbol string, release int) string {
 		return symbol
 	}
 	symbol, suffix, cut := strings.Cut(symbol, ".")
-	name, err := other.ToString(symbol, other.LLVMStyle)
-	if err != nil {
+	name, ok := byOther(symbol, other.LLVMStyle)
+	if !ok {
 		name = symbol
 	} else if unresolvedByName(symbol) {
 		// The other demangler counts the substitutions behind it wrong.
@@ -179,8 +198,8 @@ func LLVM(symbol string, release int) string {
 		if release < 15 {
 			likeGCC = oldLLVM // !(std::is_same<A, B>::value)
 		}
-		if gnu, ok := demangle(symbol, likeGCC, Full); ok {
-			name = gnu
+		if gnu, ok := demangle(symbol, likeGCC, whole); ok {
+			name = strings.ReplaceAll(gnu, "decltype (", "decltype(")
 		}
 	}
 	name = brackets.Replace(brackets.Replace(name))
@@ -189,7 +208,7 @@ func LLVM(symbol string, release int) string {
 	}
 	switch {
 	case !cut:
-	case err != nil:
+	case !ok:
 		name += "." + suffix
 	default:
 		name += " (." + suffix + ")"

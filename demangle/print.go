@@ -21,7 +21,7 @@ type printer struct {
 	last byte // the last character; that of ", " even after that was taken back
 
 	gcc       int
-	leaveOut  Form
+	leaveOut  form
 	failed    bool
 	steps     int
 	depth     int
@@ -110,7 +110,7 @@ func (p *printer) inner(n *node) {
 		p.text(n.text)
 	case kStdName:
 		text := n.text
-		if p.leaveOut&NoTemplateArguments != 0 {
+		if p.leaveOut&noTemplateArguments != 0 {
 			text, _, _ = strings.Cut(text, "<")
 		}
 		p.text(text)
@@ -403,7 +403,7 @@ func (p *printer) template(n *node) {
 // arguments prints them in brackets, with a space where two would be one
 // operator.
 func (p *printer) arguments(n *node) {
-	if p.leaveOut&NoTemplateArguments != 0 {
+	if p.leaveOut&noTemplateArguments != 0 {
 		return
 	}
 	if p.last == '<' {
@@ -934,6 +934,8 @@ func (p *printer) binary(n *node) {
 			p.failed = true
 		}
 		p.operand(x.left)
+	case code == "cl" && p.gcc == oldLLVM:
+		p.node(x)
 	default:
 		p.operand(x)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package input
 
 import (
@@ -124,6 +126,35 @@ func inProcess(name string) (process, inside string, ok bool) {
 // user. The root itself is opened with ours.
 func (u User) OpenBelow(dir, name string) (f *os.File, err error) {
 	return openPatiently(path.Join(dir, name), func(string) (*os.File, error) { return u.openBelow(dir, name) })
+}
+
+// OpenThat is OpenBelow, "" for our own root, of a file that is wanted. Where a
+// process answers for its file system the file itself is asked about, and its copy
+// returned.
+func (u User) OpenThat(dir, name string, wanted func(*os.File) bool) (*os.File, error) {
+	open := func(string) (*os.File, error) {
+		f, err := u.openBelow(dir, name)
+		if err == nil && !wanted(f) {
+			f.Close()
+			return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is another file by now")}
+		}
+		return f, err
+	}
+	if dir == "" && !served.any() {
+		return open(name)
+	}
+	return openPatiently(path.Join(dir, name), open)
+}
+
+// OpenBy is [Open] of a file that is opened in another way than by its name.
+func OpenBy(name string, open func() (*os.File, error)) (*os.File, error) {
+	return openPatiently(name, func(string) (*os.File, error) {
+		f, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return checked(f, name)
+	})
 }
 
 func (u User) openBelow(dir, name string) (f *os.File, err error) {

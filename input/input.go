@@ -24,11 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -39,107 +35,8 @@ const (
 	MostSource = 1 << 28
 )
 
-// Open opens a regular file for reading. Anything else is an error, and nothing
-// waits for whoever is at the other end of it.
-func Open(name string) (*os.File, error) {
-	if process, inside, ok := inProcess(name); ok {
-		return openOf(process, inside, name)
-	}
-	if !served.any() {
-		return open(name)
-	}
-	return openPatiently(name, open)
-}
-
-// openPatiently opens a file, of FUSE a copy.
-func openPatiently(name string, open func(string) (*os.File, error)) (*os.File, error) {
-	return progressing(name, func(progress *atomic.Int64) (*os.File, error) {
-		f, err := open(name)
-		if err != nil {
-			return nil, err
-		}
-		return copied(f, name, progress)
-	})
-}
-
-// open is Open for names in our own file system.
-func open(name string) (*os.File, error) {
-	fd, _, err := openRegular(name)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-// openRegular opens a regular file, and tells of what it has opened.
-func openRegular(name string) (fd int, st unix.Stat_t, err error) {
-	// To open a device can do something, so look first; what is there then may
-	// have changed, so look again.
-	fd = -1
-	if err = retry(func() error { return unix.Stat(name, &st) }); err == nil {
-		err = regular(st.Mode)
-	}
-	if err == nil {
-		err = retry(func() (err error) {
-			fd, err = unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-			return err
-		})
-	}
-	if err == nil {
-		if err = unix.Fstat(fd, &st); err == nil {
-			err = regular(st.Mode)
-		}
-		if err != nil {
-			unix.Close(fd)
-		}
-	}
-	if err != nil {
-		return -1, st, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return fd, st, nil
-}
-
-// checked returns f if it is a regular file.
-func checked(f *os.File, name string) (*os.File, error) {
-	var st unix.Stat_t
-	err := unix.Fstat(int(f.Fd()), &st)
-	if err == nil {
-		err = regular(st.Mode)
-	}
-	if err != nil {
-		f.Close()
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return f, nil
-}
-
 // ErrNotRegular is wrapped by errors about what is no regular file.
 var ErrNotRegular = errors.New("expected a regular file")
-
-func regular(mode uint32) error {
-	kind := "is something else"
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return nil
-	case unix.S_IFDIR:
-		return syscall.EISDIR
-	case unix.S_IFIFO:
-		kind = "is a pipe"
-	case unix.S_IFSOCK:
-		kind = "is a socket"
-	case unix.S_IFCHR, unix.S_IFBLK:
-		kind = "is a device"
-	}
-	return fmt.Errorf("%s, %w", kind, ErrNotRegular)
-}
-
-func retry(call func() error) error {
-	for {
-		if err := call(); err != unix.EINTR {
-			return err
-		}
-	}
-}
 
 // OpenGiven is Open for what a user names on the command line, which may also be
 // a pipe that footfall was given: /dev/stdin, or /dev/fd/N as a shell writes it
@@ -168,6 +65,16 @@ func ReadAll(f *os.File, name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	return readAll(nil, f.Read, name, info.Size(), most)
+}
+
+// readOpen reads an open file, and tells when it was last changed.
+func readOpen(buf []byte, f *os.File, name string, most int64) (b []byte, changed time.Time, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, changed, err
+	}
+	b, err = readAll(buf, f.Read, name, info.Size(), most)
+	return b, info.ModTime(), err
 }
 
 // readAll reads a file of that size, which may have changed, into buf or where
@@ -215,26 +122,4 @@ func Modified(name string) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-// Stat is os.Stat, in the file system of a process as [Open] is, and with the
-// same patience.
-func Stat(name string) (os.FileInfo, error) {
-	if process, inside, ok := inProcess(name); ok {
-		return statOf(process, inside, name)
-	}
-	return guarded(name, func() (os.FileInfo, error) { return os.Stat(name) })
-}
-
-// ReadDir returns the entries of a directory in any order, with the patience of
-// [Open].
-func ReadDir(name string) ([]fs.DirEntry, error) {
-	return guarded(name, func() ([]fs.DirEntry, error) {
-		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return f.ReadDir(-1)
-	})
 }

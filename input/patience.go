@@ -1,3 +1,5 @@
+//go:build linux
+
 package input
 
 import (
@@ -16,6 +18,22 @@ import (
 
 // Patience is how long a file system may take to answer.
 const Patience = 10 * time.Second
+
+// Moment is how long it may take once footfall is to end: those that answer do it
+// within that.
+const Moment = 500 * time.Millisecond
+
+var (
+	hurryOnce sync.Once
+	hurried   = make(chan struct{})
+)
+
+// Hurry says that footfall is to end: from now on nobody is waited for longer than
+// a [Moment], neither by those who wait already.
+func Hurry() { hurryOnce.Do(func() { close(hurried) }) }
+
+// Hurried is closed when footfall is to end.
+func Hurried() <-chan struct{} { return hurried }
 
 // ErrNoAnswer is wrapped by errors about files of a file system that does not
 // answer.
@@ -56,10 +74,14 @@ func progressing[T any](name string, do func(*atomic.Int64) (T, error)) (none T,
 	}()
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
+	hurried := hurried
 	for before := int64(0); ; {
 		select {
 		case a := <-answers:
 			return a.value, a.err
+		case <-hurried:
+			hurried = nil
+			ticker.Reset(Moment)
 		case <-ticker.C:
 			now := progress.Load()
 			if now == before {
@@ -193,14 +215,15 @@ func copied(f *os.File, name string, progress *atomic.Int64) (*os.File, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	c := os.NewFile(uintptr(fd), name)
-	if err = copyStatus(c, f); err == nil {
-		_, err = io.Copy(&counted{c, progress}, io.LimitReader(f, Most()+1))
-	}
+	_, err = io.Copy(&counted{c, progress}, io.LimitReader(f, Most()+1))
 	if err == nil && progress.Load() > Most() {
 		err = &fs.PathError{Op: "read", Path: name, Err: &TooLargeError{Most()}}
 	}
 	if err == nil {
 		_, err = c.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = copyStatus(c, f) // at the end: to write changes the time
 	}
 	if err != nil {
 		c.Close()

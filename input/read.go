@@ -1,3 +1,5 @@
+//go:build linux
+
 package input
 
 import (
@@ -34,12 +36,7 @@ func (o *Owners) readPatiently(buf []byte, name string, most int64) (b []byte, c
 		return nil, changed, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, changed, err
-	}
-	b, err = readAll(buf, f.Read, name, info.Size(), most)
-	return b, info.ModTime(), err
+	return readOpen(buf, f, name, most)
 }
 
 // regularReader reads an open file that had so many bytes. A read that ends there,

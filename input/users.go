@@ -1,9 +1,12 @@
+//go:build linux
+
 package input
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"runtime"
@@ -128,6 +131,18 @@ func (u User) Do(do func() error) error {
 	return <-done
 }
 
+// AsOwner is Do with the rights of the user to whom an open file belongs.
+func AsOwner(f *os.File, do func() error) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	if euid != 0 || st.Uid == 0 {
+		return do()
+	}
+	return Account(int(st.Uid)).Do(do)
+}
+
 func (u User) as(do func() error) error {
 	// Of the whole process Go would set groups; this is of the thread.
 	var groups uintptr
@@ -146,5 +161,22 @@ func (u User) as(do func() error) error {
 	if id, _ := unix.SetfsuidRetUid(-1); id != u.UID {
 		return fmt.Errorf("cannot act as user %d", u.UID)
 	}
+	if u.UID != 0 {
+		if err := powerless(); err != nil {
+			return err
+		}
+	}
 	return do()
+}
+
+// powerless takes all capabilities from the thread. With the user go those that pass
+// by the modes of files; that to look into processes is one by which the links of
+// /proc/PID, such as cwd, lead into directories of others.
+func powerless() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0); errno != 0 {
+		return os.NewSyscallError("capset", errno)
+	}
+	return nil
 }

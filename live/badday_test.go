@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -12,29 +14,29 @@ import (
 	"testing"
 	"time"
 
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/process"
+	"footfall/process/needs"
 )
 
 const nobody = 65534
 
 // letOthersIn lets all users run a file in the directory of the program, if they come
 // as far as the one for temporary files, whose mode is not ours to change.
-func (p *program) letOthersIn(file string) {
-	p.t.Helper()
+func (p *program) letOthersIn(t *testing.T, file string) {
+	t.Helper()
 	temporary := filepath.Clean(os.TempDir())
 	for name := filepath.Join(p.dir, file); name != temporary && name != "/"; name = filepath.Dir(name) {
 		if err := os.Chmod(name, 0o755); err != nil {
-			p.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 	for dir := temporary; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
-			p.t.Fatal(err)
+			t.Fatal(err)
 		}
 		if info.Mode()&0o001 == 0 {
-			p.t.Skipf("needs a directory for temporary files that other users may enter: %s", dir)
+			t.Skipf("needs a directory for temporary files that other users may enter: %s", dir)
 		}
 	}
 }
@@ -42,10 +44,10 @@ func (p *program) letOthersIn(file string) {
 // runAs starts the program again, as another user.
 func (p *program) runAs(t *testing.T, uid uint32) *program {
 	t.Helper()
-	p.letOthersIn("prog")
-	other := &program{t: t, dir: p.dir, cmd: exec.Command("./prog")}
+	p.letOthersIn(t, "prog")
+	other := &program{dir: p.dir, cmd: exec.Command("./prog")}
 	other.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	other.begin()
+	other.begin(t)
 	return other
 }
 
@@ -97,19 +99,19 @@ func TestNoLeaks(t *testing.T) {
 func TestKilled(t *testing.T) {
 	for range 20 {
 		p := started(t, spinner, "-O0")
-		process := opened(t, p)
+		target := opened(t, p)
 		go func() {
 			time.Sleep(2 * time.Millisecond)
 			_ = p.cmd.Process.Kill()
 		}()
 		var err error
-		for end := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(end); {
-			_, err = process.Snapshot()
+		for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); {
+			_, err = target.Snapshot()
 		}
-		if !errors.Is(err, proc.ErrExited) {
+		if !errors.Is(err, process.ErrExited) {
 			t.Fatalf("%v", err)
 		}
-		if _, err := process.HardReset(nil); err == nil {
+		if _, err := target.HardReset(nil); err == nil {
 			t.Fatal("a process that has ended was reset")
 		}
 	}
@@ -127,17 +129,17 @@ int main(int argc, char **argv) {
 }
 `
 	p := started(t, source, "-O0")
-	process := opened(t, p)
-	snapshot(t, process)
+	target := opened(t, p)
+	snapshot(t, target)
 	p.tell("")
-	if _, err := process.Snapshot(); !errors.Is(err, proc.ErrReplaced) {
+	if _, err := target.Snapshot(); !errors.Is(err, process.ErrReplaced) {
 		t.Errorf("after exec: %v", err)
 	}
 	again := opened(t, p)
 	if units := snapshot(t, again); len(units) != 1 {
 		t.Errorf("%d units", len(units))
 	}
-	if process.Key() == again.Key() {
+	if target.Key() == again.Key() {
 		t.Error("both programs have the same baseline")
 	}
 }
@@ -210,12 +212,12 @@ int main(void) {
 		}
 	}
 	p.tell("go on")
-	for _, process := range []*Process{before, process} {
+	for _, process := range []*CountedProcess{before, process} {
 		_, err := process.HardReset(nil)
 		if skipForbidden(t, err); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(10 * time.Second); largest(snapshot(t, process)) == 0; {
+		for end := time.Now().Add(time.Minute); largest(snapshot(t, process)) == 0; {
 			if time.Now().After(end) {
 				t.Fatal("no counts after the reset")
 			}
@@ -255,7 +257,7 @@ int main(void) {
 	}
 	// It runs on.
 	before := largest(snapshot(t, process))
-	for end := time.Now().Add(10 * time.Second); largest(snapshot(t, process)) == before; {
+	for end := time.Now().Add(time.Minute); largest(snapshot(t, process)) == before; {
 		if time.Now().After(end) {
 			t.Fatal("the program stands still")
 		}
@@ -286,7 +288,7 @@ int main(int argc, char **argv) {
 	process := opened(t, started(t, source, "-O0", filepath.Join(dir, "library.so")))
 	seen := make(map[int]int)
 	refused := 0
-	for end := time.Now().Add(20 * time.Second); (seen[1] == 0 || seen[2] == 0 || len(seen) == 0) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); (seen[1] == 0 || seen[2] == 0 || len(seen) == 0) && time.Now().Before(end); {
 		units, err := process.Snapshot()
 		if err != nil && len(units) == 0 {
 			refused++ // it changed in each of three tries
@@ -327,7 +329,7 @@ func TestPermission(t *testing.T) {
 	if err := os.WriteFile(copied, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p.letOthersIn("live.test")
+	p.letOthersIn(t, "live.test")
 	cmd := exec.Command(copied, "-test.run", "^TestPermission$", "-test.v")
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), fmt.Sprintf("FOOTFALL_TEST_PID=%d", p.cmd.Process.Pid))
@@ -357,9 +359,9 @@ func TestChroot(t *testing.T) {
 	}
 	v := variant{flags: "-DSTATIC -static", sources: c}
 	outside := v.start(t, "gcc-12")
-	p := &program{t: t, dir: "/", cmd: exec.Command("/prog")}
+	p := &program{dir: "/", cmd: exec.Command("/prog")}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: outside.dir}
-	p.begin()
+	p.begin(t)
 	process := opened(t, p)
 	p.tell("work")
 	units := snapshot(t, process)

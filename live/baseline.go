@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -14,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A Baseline is what counters were at one time. Counts since then are those of
@@ -89,7 +91,7 @@ func OpenBaselines() (*Baselines, error) {
 }
 
 // Key is the name by which the baseline of a process is kept.
-func (p *Process) Key() string { return baselineKey(p.PID, p.proc.Start) }
+func (p *CountedProcess) Key() string { return baselineKey(p.PID, p.proc.Start) }
 
 // Key is the name by which the baseline of the kernel is kept, or of a copy of
 // its counters.
@@ -106,7 +108,7 @@ func (k *Kernel) Key() string {
 	return "kernel-" + strings.TrimSpace(string(id))
 }
 
-func baselineKey(pid int, id proc.Identity) string {
+func baselineKey(pid int, id process.Identity) string {
 	return fmt.Sprintf("%d-%d-%x", pid, id.Ticks, id.Stack)
 }
 
@@ -119,7 +121,7 @@ func (b *Baselines) tidy() {
 		if err != nil {
 			continue
 		}
-		if id, err := proc.Identify(pid); err != nil || !strings.HasPrefix(e.Name(), baselineKey(pid, id)) {
+		if id, err := process.Identify(pid); err != nil || !strings.HasPrefix(e.Name(), baselineKey(pid, id)) {
 			_ = os.Remove(filepath.Join(b.dir, e.Name()))
 		}
 	}

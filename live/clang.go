@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -8,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/exe"
+	"footfall/binary"
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // Clang's --coverage has no structure in memory as GCC's has. Each object file
@@ -44,7 +46,7 @@ type clangCode struct {
 }
 
 // clangCodeOf takes from an image's file where Clang's units begin.
-func clangCodeOf(f *exe.File, bias uint64) clangCode {
+func clangCodeOf(f *binary.File, bias uint64) clangCode {
 	c := clangCode{machine: f.Machine}
 	if addr, size, ok := f.Section(".init_array"); ok {
 		c.constructors, c.size = addr+bias, size
@@ -59,7 +61,7 @@ func clangCodeOf(f *exe.File, bias uint64) clangCode {
 // clangCodeInMemory is clangCodeOf for an image whose file cannot be opened:
 // the table for the dynamic linker knows the constructors too.
 func clangCodeInMemory(mem io.ReaderAt, start uint64) clangCode {
-	f, err := exe.OpenMapped(mem, start)
+	f, err := binary.OpenMapped(mem, start)
 	if err != nil {
 		return clangCode{}
 	}
@@ -107,7 +109,7 @@ const (
 )
 
 // clang finds the units of Clang in the image.
-func (w *walker) clang(code clangCode, parts proc.Maps) ([]*unit, error) {
+func (w *walker) clang(code clangCode, parts process.Maps) ([]*unit, error) {
 	if !code.runs() {
 		if code.named {
 			return nil, fmt.Errorf("%s: counters of clang --coverage in a program for %v can only be read on amd64 and 386", w.image.path, code.machine)
@@ -142,7 +144,7 @@ func (w *walker) clang(code clangCode, parts proc.Maps) ([]*unit, error) {
 
 // registered returns the function that a constructor registers, 0 if it is
 // none that registers counters.
-func (w *walker) registered(m *machine, constructor uint64, parts proc.Maps) uint64 {
+func (w *walker) registered(m *machine, constructor uint64, parts process.Maps) uint64 {
 	writeout := w.firstCall(m, constructor, parts).args[0]
 	if !isCode(parts, writeout) {
 		return 0
@@ -156,7 +158,7 @@ func (w *walker) registered(m *machine, constructor uint64, parts proc.Maps) uin
 
 // firstCall returns the first call of a function; its target is 0 if there is
 // none soon.
-func (w *walker) firstCall(m *machine, entry uint64, parts proc.Maps) call {
+func (w *walker) firstCall(m *machine, entry uint64, parts process.Maps) call {
 	var first call
 	if !isCode(parts, entry) {
 		return first
@@ -172,7 +174,7 @@ func (w *walker) firstCall(m *machine, entry uint64, parts proc.Maps) call {
 	return first
 }
 
-func isCode(parts proc.Maps, addr uint64) bool {
+func isCode(parts process.Maps, addr uint64) bool {
 	m := parts.At(addr)
 	return m != nil && m.Exec
 }

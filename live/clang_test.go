@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -10,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"footfall/exe"
+	"footfall/binary"
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 var clangVariants = []variant{
@@ -118,7 +120,7 @@ func TestClangUnopened(t *testing.T) {
 	for _, flags := range []string{"-O2", "-no-pie -fno-pie", "-m32 -O1"} {
 		v := variant{flags: flags, sources: []string{"work.c"}, library: true, strip: true}
 		p := v.startClang(t, "clang-14", "--coverage", "__gcov_dump")
-		pr, err := proc.Open(p.cmd.Process.Pid)
+		pr, err := process.Open(p.cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +132,7 @@ func TestClangUnopened(t *testing.T) {
 		found := 0
 		for _, mapped := range pr.Images(maps) {
 			im := &image{path: mapped.Path}
-			if err := im.headOf(mapped, pr); !errors.Is(err, exe.ErrNoSymbols) {
+			if err := im.headOf(mapped, pr); !errors.Is(err, binary.ErrNoSymbols) {
 				t.Fatal(err)
 			}
 			w := &walker{pages: newPages(pr), image: im, order: im.order, pointer: im.pointer, maps: maps, budget: newBudget()}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -40,7 +42,7 @@ func Dump(dir string, units []Unit) (int, error) {
 }
 
 // DumpProfile writes a raw profile into dir.
-func DumpProfile(dir string, p Profile) error {
+func DumpProfile(dir string, p RawProfile) error {
 	if err := output.Directory(dir); err != nil {
 		return err
 	}

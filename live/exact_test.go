@@ -1,17 +1,18 @@
+//go:build linux
+
 package live
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"footfall/process/processtest"
 )
 
 // A variant is a way to build a program.
@@ -112,11 +113,9 @@ func compilers(t *testing.T) []string {
 
 // A program is one that was started by a test, and is ended with it.
 type program struct {
-	t    *testing.T
-	dir  string
-	cmd  *exec.Cmd
-	in   io.Writer
-	said *bufio.Reader
+	*processtest.Program
+	dir string
+	cmd *exec.Cmd
 }
 
 // start builds the variant and starts it. It returns when the program waits.
@@ -188,53 +187,24 @@ func build(t *testing.T, dir, name string, args ...string) {
 	}
 }
 
+// run starts a program of dir, which is ready when it says so.
 func run(t *testing.T, dir, name string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, dir: dir, cmd: exec.Command(name, args...)}
-	p.begin()
+	p := &program{dir: dir, cmd: exec.Command(name, args...)}
+	p.begin(t)
 	return p
 }
 
 // begin starts the program and waits for its first word.
-func (p *program) begin() {
-	t := p.t
+func (p *program) begin(t *testing.T) {
 	t.Helper()
 	p.cmd.Dir = p.dir
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	})
-	p.in, p.said = in, bufio.NewReader(out)
-	p.line("ready")
+	p.Program = processtest.Start(t, p.cmd)
+	p.Expect("ready")
 }
 
 // tell writes a line to the program and waits until it is done.
 func (p *program) tell(what string) {
-	p.t.Helper()
-	if _, err := io.WriteString(p.in, what+"\n"); err != nil {
-		p.t.Fatal(err)
-	}
-	p.line("done")
-}
-
-// line expects a line from the program.
-func (p *program) line(want string) {
-	p.t.Helper()
-	timer := time.AfterFunc(30*time.Second, func() { _ = p.cmd.Process.Kill() })
-	defer timer.Stop()
-	line, err := p.said.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, want) {
-		p.t.Fatalf("the program says %q, %v; expected %q", line, err, want)
-	}
+	fmt.Fprintln(p.In, what)
+	p.Expect("done")
 }

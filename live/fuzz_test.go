@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -7,7 +9,7 @@ import (
 	"testing"
 
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // gccMemory is memory from gccBase on.
@@ -27,7 +29,7 @@ func (m gccMemory) ReadAt(b []byte, addr int64) (int, error) {
 	return n, nil
 }
 
-func (m gccMemory) ReadRanges(ranges []proc.Range) error {
+func (m gccMemory) ReadRanges(ranges []process.MemoryRange) error {
 	for _, r := range ranges {
 		if _, err := m.ReadAt(r.Bytes, int64(r.Addr)); err != nil {
 			return err
@@ -124,7 +126,7 @@ func versionOf(text string) gcov.Version { return gcov.Version(binary.BigEndian.
 // readFake does with memory what a snapshot does.
 func readFake(m gccMemory, first uint64, pointer int) ([]*unit, []*gcov.Counts, error) {
 	im := &image{path: "fake", order: binary.LittleEndian, pointer: pointer}
-	maps := proc.Maps{{Start: gccBase, End: gccBase + uint64(len(m)), Read: true, Write: true, Exec: true}}
+	maps := process.Maps{{Start: gccBase, End: gccBase + uint64(len(m)), Read: true, Write: true, Exec: true}}
 	w := &walker{pages: newPages(m), image: im, order: im.order, pointer: pointer, maps: maps, budget: newBudget()}
 	var err error
 	if first != 0 {
@@ -174,9 +176,9 @@ func FuzzMemory(f *testing.F) {
 		f.Add([]byte(m[:1024]), first, fake.pointer == 4)
 		f.Add([]byte(m[:1024]), uint64(0), fake.pointer == 4)
 	}
-	f.Fuzz(func(t *testing.T, m []byte, first uint64, narrow bool) {
+	f.Fuzz(func(t *testing.T, m []byte, first uint64, is32 bool) {
 		pointer := 8
-		if narrow {
+		if is32 {
 			pointer = 4
 		}
 		if len(m) > 1<<16 {

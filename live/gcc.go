@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -9,7 +11,7 @@ import (
 	"strings"
 
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // GCC makes one gcov_info of each object file, and one gcov_fn_info of each
@@ -79,8 +81,8 @@ type walker struct {
 	*pages
 	image   *image
 	order   binary.ByteOrder
-	pointer int       // bytes of a pointer
-	maps    proc.Maps // pointers must lead into them; nil: they are not checked
+	pointer int          // bytes of a pointer
+	maps    process.Maps // pointers must lead into them; nil: they are not checked
 	budget  *budget
 }
 

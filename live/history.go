@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -92,24 +94,24 @@ func (f *followed) key() historyKey { return keyOf(f.unit) }
 
 func keyOf(u Unit) historyKey { return historyKey{u.Image, u.Name, u.Counts.Stamp} }
 
-// An EventKind is what happened to the counters of a load.
-type EventKind int
+// A CounterEventKind is what happened to the counters of a load.
+type CounterEventKind int
 
 const (
-	WasReset  EventKind = iota // the program has set them to zero; counts fall
-	Reloaded                   // the library was closed and loaded again
-	Closed                     // the library was closed
-	Dumped                     // the program has written its data files
-	Uncertain                  // the same, before the first look or, with a baseline, since that: the counts are too high
+	WasReset  CounterEventKind = iota // the program has set them to zero; counts fall
+	Reloaded                          // the library was closed and loaded again
+	Closed                            // the library was closed
+	Dumped                            // the program has written its data files
+	Uncertain                         // the same, before the first look or, with a baseline, since that: the counts are too high
 )
 
-// An Event is something that a reader of counts should know.
-type Event struct {
-	Kind EventKind
+// A CounterEvent is something that a reader of counts should know.
+type CounterEvent struct {
+	Kind CounterEventKind
 	Load Load
 }
 
-func (e Event) String() string {
+func (e CounterEvent) String() string {
 	switch e.Kind {
 	case WasReset:
 		if e.Load.Path == "" {
@@ -137,26 +139,26 @@ type loadChange struct {
 	load   *Load
 	before *Load // nil: not known
 	units  []pairing
-	change gcov.Change
+	change gcov.ArcChange
 	reset  bool // by the program
 	anew   bool // another load of the library
 }
 
-// Take takes what [Process.Snapshot] has read. Units that are missing are those
+// Take takes what [CountedProcess.Snapshot] has read. Units that are missing are those
 // of libraries that are closed, or could not be read this time. Units whose data
 // files are being written stay as they are. Without units, all libraries with
 // counters are closed.
-func (h *History) Take(units []Unit) []Event {
+func (h *History) Take(units []Unit) []CounterEvent {
 	h.looks++
 	loads := h.pair(units)
 	for _, l := range loads {
 		l.judge()
 	}
 	h.groups(loads)
-	var events []Event
+	var events []CounterEvent
 	for _, l := range loads {
 		for _, kind := range h.use(l) {
-			e := Event{Kind: kind}
+			e := CounterEvent{Kind: kind}
 			if l.load != nil {
 				e.Load = *l.load
 			}
@@ -165,7 +167,7 @@ func (h *History) Take(units []Unit) []Event {
 	}
 	for _, f := range h.all {
 		if l := f.unit.Load; f.look == h.looks-1 && h.looks > 1 && l != nil && !l.Program {
-			events = h.tell(events, Event{Closed, *l})
+			events = h.tell(events, CounterEvent{Closed, *l})
 		}
 	}
 	return events
@@ -173,8 +175,8 @@ func (h *History) Take(units []Unit) []Event {
 
 // tell adds an event: of the loads of a group what concerns all of them once, of
 // the program if it is one of them; what does not make counts fall once in all.
-func (h *History) tell(events []Event, e Event) []Event {
-	i := slices.IndexFunc(events, func(o Event) bool {
+func (h *History) tell(events []CounterEvent, e CounterEvent) []CounterEvent {
+	i := slices.IndexFunc(events, func(o CounterEvent) bool {
 		return o.Kind == e.Kind && o.Load.Group == e.Load.Group && (e.Kind != Closed && e.Kind != Reloaded || o.Load.ID == e.Load.ID)
 	})
 	switch text := e.String(); {
@@ -310,8 +312,8 @@ func (h *History) groups(loads []*loadChange) {
 }
 
 // use takes the units of a load. It returns what is to be told.
-func (h *History) use(l *loadChange) []EventKind {
-	var kinds []EventKind
+func (h *History) use(l *loadChange) []CounterEventKind {
+	var kinds []CounterEventKind
 	now := l.load
 	earlier := now != nil && (now.Earlier || now.Writing)
 	dumped := now != nil && now.Dumped && l.before != nil && !l.before.Dumped

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -93,12 +95,12 @@ func TestDumped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look := func(tell string, want int64, dumped, counted bool, events ...EventKind) {
+		look := func(tell string, want int64, dumped, counted bool, events ...CounterEventKind) {
 			t.Helper()
 			if tell != "" {
 				p.tell(tell)
 			}
-			var got []EventKind
+			var got []CounterEventKind
 			for _, e := range history.Take(snapshot(t, process)) {
 				got = append(got, e.Kind)
 			}

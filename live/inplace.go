@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +27,7 @@ import (
 // skipped: whose data files the program has written itself, since the counts
 // are to be counted, so that they hold what is in these. The error tells of those that
 // could not be written.
-func (p *Process) WriteInPlace(units []Unit) (n, skipped int, err error) {
+func (p *CountedProcess) WriteInPlace(units []Unit) (n, skipped int, err error) {
 	place, err := p.placer()
 	if err != nil {
 		return 0, 0, err
@@ -64,7 +67,7 @@ type placer struct {
 	root, dir string // how to reach its root and working directory
 }
 
-func (p *Process) placer() (*placer, error) {
+func (p *CountedProcess) placer() (*placer, error) {
 	if p.env == nil {
 		env, err := p.proc.Environment()
 		if err != nil {
@@ -162,11 +165,7 @@ func addTo(root *input.Root, name string, counts *gcov.Counts) error {
 		return err
 	}
 	defer f.Close()
-	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.FcntlFlock(f.Fd(), unix.F_SETLKW, &lock)
-	}
-	if err != nil {
+	if err := lockData(f); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	old, err := io.ReadAll(io.LimitReader(f, maxDataFile))
@@ -181,6 +180,31 @@ func addTo(root *input.Root, name string, counts *gcov.Counts) error {
 		return err
 	}
 	return f.Truncate(int64(len(b)))
+}
+
+// lockPatience is how long others may have a data file locked, less in tests: programs
+// do it for a moment, and one that never lets go stops nobody.
+var lockPatience = input.Patience
+
+func lockData(f *os.File) error {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	for end := time.Now().Add(lockPatience); ; {
+		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lock)
+		held := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES)
+		switch {
+		case !held && !errors.Is(err, unix.EINTR):
+			return err
+		case time.Now().After(end):
+			return fmt.Errorf("another process has held it for %v", lockPatience)
+		case !held:
+			continue
+		}
+		select {
+		case <-input.Hurried():
+			return errors.New("another process holds it")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // merged returns counts, added to those of an old data file, if there is one.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import "slices"
@@ -24,7 +26,7 @@ func InventoryOf(units []Unit) Inventory {
 }
 
 // Inventory is that of the process now. Without counters it is empty.
-func (p *Process) Inventory() Inventory {
+func (p *CountedProcess) Inventory() Inventory {
 	units, _ := p.Snapshot()
 	v := InventoryOf(units)
 	profiles, _ := p.Profiles()

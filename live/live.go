@@ -1,12 +1,14 @@
+//go:build linux
+
 // Package live reads the counters that GCC, Clang and Rust put into programs out
 // of running ones, from outside: the program is not stopped, changed or asked.
 //
 // [Open] finds the counters in the program and in each of its libraries: the
 // structures of GCC by the symbol __gcov_root or, in stripped ones, by what they
 // look like; those of clang --coverage by the code that would write them; those
-// of source-based coverage by sections. [Process.Snapshot] reads all counters, mostly with one
+// of source-based coverage by sections. [CountedProcess.Snapshot] reads all counters, mostly with one
 // system call, as [gcov.Counts]: encoded they are byte for byte the .gcda files
-// that the program would write now. [Process.Profiles] reads source-based ones,
+// that the program would write now. [CountedProcess.Profiles] reads source-based ones,
 // as .profraw files. Libraries that come and go between snapshots are noticed.
 //
 // # What a snapshot is
@@ -25,7 +27,7 @@ package live
 
 import (
 	"bytes"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -36,22 +38,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
+	"footfall/binary"
 	"footfall/formats/gcov"
 	"footfall/input"
-	"footfall/proc"
+	"footfall/output"
+	"footfall/process"
 )
 
 // ErrNoCounters is returned for a process without counters.
 var ErrNoCounters = errors.New("no counters of gcc or clang --coverage")
 
 // ErrOnlyProfiles is returned for the units of a process that has no others but
-// source-based counters: see [Process.Profiles]. It is one of ErrNoCounters.
+// source-based counters: see [CountedProcess.Profiles]. It is one of ErrNoCounters.
 var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-generate, Rust): footfall live --dump writes them as .profraw files", ErrNoCounters)
 
-// A Process is a running program whose counters can be read. Its methods must
+// A CountedProcess is a running program whose counters can be read. Its methods must
 // not be called at the same time.
-type Process struct {
+type CountedProcess struct {
 	PID  int
 	Name string
 	// FollowFiles has Snapshot read the data files that the program would write,
@@ -60,7 +63,7 @@ type Process struct {
 	// again and again.
 	FollowFiles bool
 
-	proc   *proc.Process
+	proc   *process.Process
 	text   []byte   // of the memory map, when images were looked for; nil: it changed meanwhile
 	images []*image // all that are mapped, most without counters
 	plan   *plan
@@ -84,7 +87,7 @@ type image struct {
 	start   uint64
 	parts   string // its part of the memory map
 	program bool   // no library
-	order   binary.ByteOrder
+	order   encoding.ByteOrder
 	pointer int    // bytes
 	root    uint64 // address of __gcov_root, 0: not known
 	first   []byte // the pointer there
@@ -114,12 +117,12 @@ type image struct {
 
 // Open finds the counters in a process. It returns ErrNoCounters, wrapped, if
 // there are none.
-func Open(pid int) (*Process, error) {
-	pr, err := proc.Open(pid)
+func Open(pid int) (*CountedProcess, error) {
+	pr, err := process.Open(pid)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{PID: pid, Name: pr.Name, proc: pr}
+	p := &CountedProcess{PID: pid, Name: pr.Name, proc: pr}
 	for range tries + 1 {
 		if err = p.refresh(false); err != nil || !p.broken() {
 			break
@@ -137,33 +140,38 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// Close lets go of the process.
-func (p *Process) Close() error { return p.proc.Close() }
+// Close lets go of the process, unless it is stuck: then somebody still reads it.
+func (p *CountedProcess) Close() error {
+	if p.isStuck() {
+		return nil
+	}
+	return p.proc.Close()
+}
 
 // Root is where the file system of the process is to be found, "" if it is
 // ours.
-func (p *Process) Root() string { return p.proc.Root() }
+func (p *CountedProcess) Root() string { return p.proc.Root() }
 
 // User is whose the process is, as far as files are concerned.
-func (p *Process) User() (input.User, error) { return p.proc.User() }
+func (p *CountedProcess) User() (input.User, error) { return p.proc.User() }
 
 // Threads is the number of threads that the process has now.
-func (p *Process) Threads() int { return p.proc.ThreadCount() }
+func (p *CountedProcess) Threads() int { return p.proc.ThreadCount() }
 
 // Forked tells whether the process was forked by the one that is its parent
 // now, and runs the same program since. Then counters of GCC began from zero
 // in the midst of the functions that had called fork.
-func (p *Process) Forked() bool {
+func (p *CountedProcess) Forked() bool {
 	parent, err := p.proc.Parent()
 	if err != nil || p.proc.Start.Stack == 0 {
 		return false
 	}
-	id, err := proc.Identify(parent)
+	id, err := process.Identify(parent)
 	return err == nil && id.Stack == p.proc.Start.Stack
 }
 
 // empty returns an error if there are no counters.
-func (p *Process) empty() error {
+func (p *CountedProcess) empty() error {
 	var problems []error
 	for _, im := range p.images {
 		if len(im.units) > 0 {
@@ -175,7 +183,7 @@ func (p *Process) empty() error {
 		return err
 	}
 	if p.hasProfiles() {
-		return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrOnlyProfiles)
+		return fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), ErrOnlyProfiles)
 	}
 	for _, im := range p.images {
 		if im.unopened == nil {
@@ -185,19 +193,19 @@ func (p *Process) empty() error {
 		if errors.Is(im.unopened, fs.ErrPermission) {
 			next = "run footfall as root"
 		}
-		return fmt.Errorf("process %d (%s): %w, as far as can be seen: the file %s has been removed or replaced and cannot be opened, by which source-based counters are found: %s", p.PID, p.Name, ErrNoCounters, im.path, next)
+		return fmt.Errorf("process %d (%s): %w, as far as can be seen: the file %s has been removed or replaced and cannot be opened, by which source-based counters are found: %s", p.PID, output.Printable(p.Name), ErrNoCounters, im.path, next)
 	}
-	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, ErrNoCounters)
+	return fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), ErrNoCounters)
 }
 
 // refresh looks at the memory map and finds counters in the images that are
 // new, or in all.
-func (p *Process) refresh(all bool) error {
+func (p *CountedProcess) refresh(all bool) error {
 	text, err := p.proc.MapText()
 	if err == nil && !all && p.plan != nil && bytes.Equal(text, p.text) {
 		return nil
 	}
-	var maps proc.Maps
+	var maps process.Maps
 	if err == nil {
 		maps, text, err = p.proc.Maps()
 	}
@@ -253,7 +261,7 @@ func (im *image) doubt(before *image) {
 
 // found tells whether an image need not be looked at again. unsure: the memory
 // map changed while it was looked at.
-func (im *image) found(mapped *proc.Image, unsure bool) bool {
+func (im *image) found(mapped *process.MappedFile, unsure bool) bool {
 	switch {
 	case im.broken:
 		return false
@@ -264,7 +272,7 @@ func (im *image) found(mapped *proc.Image, unsure bool) bool {
 }
 
 // partsOf is an image's part of the memory map.
-func partsOf(mapped *proc.Image) string {
+func partsOf(mapped *process.MappedFile) string {
 	var b strings.Builder
 	for _, m := range mapped.Parts {
 		fmt.Fprintf(&b, "%x-%x%t%t ", m.Start, m.End, m.Write, m.Exec)
@@ -273,10 +281,10 @@ func partsOf(mapped *proc.Image) string {
 }
 
 // find finds the counters of one image.
-func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *image {
+func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, budget *budget) *image {
 	im := &image{key: mapped.Key(), path: mapped.Path, start: mapped.Start, parts: partsOf(mapped)}
 	roots, err := p.roots(mapped, im)
-	if err != nil && !errors.Is(err, exe.ErrNoSymbols) || im.order == nil {
+	if err != nil && !errors.Is(err, binary.ErrNoSymbols) || im.order == nil {
 		return im // not an ELF file: fonts and archives are mapped too
 	}
 	w := &walker{pages: newPages(p.proc), image: im, order: im.order, pointer: im.pointer, maps: maps, budget: budget}
@@ -315,16 +323,16 @@ func (p *Process) find(mapped *proc.Image, maps proc.Maps, budget *budget) *imag
 	return im
 }
 
-// roots returns the addresses of __gcov_root, or exe.ErrNoSymbols where only a
+// roots returns the addresses of __gcov_root, or binary.ErrNoSymbols where only a
 // scan can tell.
-func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
+func (p *CountedProcess) roots(mapped *process.MappedFile, im *image) ([]uint64, error) {
 	r, err := mapped.Open()
 	if err != nil {
 		im.unopened = err
 		return nil, im.headOf(mapped, p.proc)
 	}
 	defer r.Close()
-	f, err := exe.Open(r)
+	f, err := binary.Open(r)
 	if err != nil {
 		return nil, err
 	}
@@ -332,8 +340,8 @@ func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
 	im.code = clangCodeOf(f, f.Bias(mapped.Start))
 	symbols := func(name string) ([]uint64, error) {
 		values, err := f.Symbols(name)
-		if errors.Is(err, exe.ErrNoSymbols) {
-			values, err = p.separate(f, name)
+		if errors.Is(err, binary.ErrNoSymbols) {
+			values, err = p.separate(f, mapped.Path, name)
 		}
 		return values, err
 	}
@@ -346,51 +354,47 @@ func (p *Process) roots(mapped *proc.Image, im *image) ([]uint64, error) {
 	return values, err
 }
 
-// separate looks into the separate debug file.
-func (p *Process) separate(f *exe.File, name string) ([]uint64, error) {
-	path := exe.DebugPath(f.BuildID())
-	if path == "" {
-		return nil, exe.ErrNoSymbols
+// separate looks into the separate debug file, in the root of the process. A file without
+// build ID has none that is certain to be of its build.
+func (p *CountedProcess) separate(f *binary.File, path, name string) ([]uint64, error) {
+	if f.BuildID() == "" {
+		return nil, binary.ErrNoSymbols
 	}
-	r, err := p.proc.OpenInRoot(path)
-	if err != nil {
-		return nil, exe.ErrNoSymbols
+	debug, r := f.OpenDebug(path, p.proc.OpenInRoot)
+	if debug == nil {
+		return nil, binary.ErrNoSymbols
 	}
 	defer r.Close()
-	debug, err := exe.Open(r)
-	if err != nil {
-		return nil, exe.ErrNoSymbols
-	}
 	return debug.Symbols(name)
 }
 
 // headOf takes from memory what an image's file would tell, where that cannot
 // be opened: the first bytes of an ELF file say class and byte order.
-func (im *image) headOf(mapped *proc.Image, mem io.ReaderAt) error {
+func (im *image) headOf(mapped *process.MappedFile, mem io.ReaderAt) error {
 	var b [6]byte
 	if _, err := mem.ReadAt(b[:], int64(mapped.Start)); err != nil || string(b[:4]) != "\x7fELF" {
 		return errors.New("not an ELF file")
 	}
-	im.pointer, im.order = 8, binary.LittleEndian
+	im.pointer, im.order = 8, encoding.LittleEndian
 	if b[4] == 1 {
 		im.pointer = 4
 	}
 	if b[5] == 2 {
-		im.order = binary.BigEndian
+		im.order = encoding.BigEndian
 	}
 	im.code = clangCodeInMemory(mem, mapped.Start)
-	return exe.ErrNoSymbols
+	return binary.ErrNoSymbols
 }
 
 // Snapshot reads all counters as they are now. Images and units that cannot be
 // used are told in the error, beside the units that can, one that could not be
 // read now as a [*ComesAndGoesError]; without units the error is why there are none:
-// proc.ErrExited, or another program runs.
+// process.ErrExited, or another program runs.
 //
 // While the program writes its data files its counters are not its own: Snapshot
 // then waits for it, a second at most, and the loads tell of it if that was not
 // enough. A library that is just being closed is left out.
-func (p *Process) Snapshot() ([]Unit, error) {
+func (p *CountedProcess) Snapshot() ([]Unit, error) {
 	begin := time.Now()
 	var earlier settledUnits
 	for try := 1; ; try++ {
@@ -464,7 +468,7 @@ const (
 	tryAgain    = 500 * time.Microsecond
 )
 
-func (p *Process) snapshot() ([]Unit, error) {
+func (p *CountedProcess) snapshot() ([]Unit, error) {
 	var err error
 	for range tries {
 		if err = p.proc.Check(); err == nil {
@@ -489,18 +493,18 @@ func (p *Process) snapshot() ([]Unit, error) {
 }
 
 // gone says of which process an error is.
-func (p *Process) gone(err error) error {
-	return fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
+func (p *CountedProcess) gone(err error) error {
+	return fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), err)
 }
 
 // broken tells whether there are images to be found anew.
-func (p *Process) broken() bool {
+func (p *CountedProcess) broken() bool {
 	return slices.ContainsFunc(p.images, func(im *image) bool { return im.broken })
 }
 
 // findBroken marks the images that cannot be read, or are no longer what they
 // were, and sees to it that the next refresh looks at them again.
-func (p *Process) findBroken() {
+func (p *CountedProcess) findBroken() {
 	for _, im := range p.images {
 		p.readAlone(im)
 	}
@@ -508,7 +512,7 @@ func (p *Process) findBroken() {
 
 // readAlone reads the counters of one image. It returns nil for one that is
 // broken.
-func (p *Process) readAlone(im *image) *plan {
+func (p *CountedProcess) readAlone(im *image) *plan {
 	p.plan = nil // places in snapshots are those of this image now
 	pl, err := newPlan([]*image{im}, 0)
 	if err == nil {
@@ -523,7 +527,7 @@ func (p *Process) readAlone(im *image) *plan {
 }
 
 // unitsApart reads one image after the other: some come and go too fast.
-func (p *Process) unitsApart() ([]Unit, error) {
+func (p *CountedProcess) unitsApart() ([]Unit, error) {
 	if err := p.refresh(false); err != nil {
 		return nil, err
 	}
@@ -548,7 +552,7 @@ func (p *Process) unitsApart() ([]Unit, error) {
 }
 
 // read fills the plan's buffer.
-func (p *Process) read() error {
+func (p *CountedProcess) read() error {
 	err := p.proc.ReadRanges(p.plan.ranges)
 	if err != nil {
 		// Two ranges that are near may have a hole between them.
@@ -568,7 +572,7 @@ func (p *Process) read() error {
 }
 
 // units makes units of the plan's buffer.
-func (p *Process) units() ([]Unit, error) {
+func (p *CountedProcess) units() ([]Unit, error) {
 	units, problems := p.unitsOf(p.images, p.plan.buf)
 	if len(units) == 0 {
 		problems = append(problems, p.empty())
@@ -576,7 +580,7 @@ func (p *Process) units() ([]Unit, error) {
 	return units, errors.Join(problems...)
 }
 
-func (p *Process) unitsOf(images []*image, buf []byte) (units []Unit, problems []error) {
+func (p *CountedProcess) unitsOf(images []*image, buf []byte) (units []Unit, problems []error) {
 	loads := p.loads(images, buf)
 	for _, im := range images {
 		if im.doubted {

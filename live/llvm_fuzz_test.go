@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -6,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // fakeMemory is a program that is one piece of memory.
@@ -27,7 +29,7 @@ func (m fakeMemory) ReadAt(b []byte, addr int64) (int, error) {
 	return n, nil
 }
 
-func (m fakeMemory) ReadRanges(ranges []proc.Range) error {
+func (m fakeMemory) ReadRanges(ranges []process.MemoryRange) error {
 	for _, r := range ranges {
 		if _, err := m.ReadAt(r.Bytes, int64(r.Addr)); err != nil {
 			return err
@@ -36,8 +38,8 @@ func (m fakeMemory) ReadRanges(ranges []proc.Range) error {
 	return nil
 }
 
-func (m fakeMemory) maps() proc.Maps {
-	return proc.Maps{{Start: m.start, End: m.start + uint64(len(m.b)), Read: true, Write: true, Exec: true, Inode: 1}}
+func (m fakeMemory) maps() process.Maps {
+	return process.Maps{{Start: m.start, End: m.start + uint64(len(m.b)), Read: true, Write: true, Exec: true, Inode: 1}}
 }
 
 func (m fakeMemory) walker(pointer int) *walker {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -6,7 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A Load is a program or library with counters in the memory of a process, from
@@ -79,7 +81,7 @@ func (im *image) neighbours(root []byte) []uint64 {
 }
 
 // loads describes the loads of images whose roots have just been read, by image.
-func (p *Process) loads(images []*image, buf []byte) map[*image]*Load {
+func (p *CountedProcess) loads(images []*image, buf []byte) map[*image]*Load {
 	byRoot := make(map[uint64]*image)
 	for _, im := range images {
 		if im.root != 0 {
@@ -117,7 +119,7 @@ const maxRootScan = 64 << 20
 // findRoot finds the root of an image without symbols, which lies in .bss: it
 // begins with the address of the unit that no other one leads to, then come
 // flags and two pointers.
-func (w *walker) findRoot(parts proc.Maps) uint64 {
+func (w *walker) findRoot(parts process.Maps) uint64 {
 	im := w.image
 	led := make(map[uint64]bool)
 	for _, u := range im.units {
@@ -174,7 +176,7 @@ func (w *walker) isRoot(b []byte) bool {
 
 // identify gives an image that was found the number of its load: that of the one
 // before at its place, if it is the same that has gone on being loaded.
-func (p *Process) identify(im, before *image) {
+func (p *CountedProcess) identify(im, before *image) {
 	if before != nil && !before.gone && before.isPartOf(im) {
 		im.id, im.files, im.counted = before.id, before.files, before.counted
 		im.waited, im.judged, im.earlier, im.added = before.waited, before.judged, before.earlier, before.added

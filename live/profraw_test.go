@@ -1,8 +1,11 @@
+//go:build linux
+
 package live
 
 import (
 	"bytes"
 	"fmt"
+	"footfall/process/needs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,7 +85,7 @@ func TestContinuous(t *testing.T) {
 // TestRustExact does the same with a program of Rust.
 func TestRustExact(t *testing.T) {
 	if _, err := exec.LookPath("rustc"); err != nil {
-		t.Skipf("needs Rust: %v", err)
+		needs.Skip(t, needs.Rust, err)
 	}
 	for name, flags := range map[string][]string{
 		"debug":             {"-C", "opt-level=0"},

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -7,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"footfall/proc"
+	"footfall/output"
+	"footfall/process"
 )
 
 // A HardReset tells what became of setting counters to zero.
@@ -29,7 +32,7 @@ type HardReset struct {
 //
 // Counters that the compiler keeps in a register during a loop come back when
 // the loop ends; that can be any time later, and is not in the result.
-func (p *Process) HardReset(match func(name string) bool) (*HardReset, error) {
+func (p *CountedProcess) HardReset(match func(name string) bool) (*HardReset, error) {
 	r := resetter{p: p, match: match, result: new(HardReset)}
 	var zeroed time.Time
 	begin := time.Now()
@@ -39,17 +42,17 @@ func (p *Process) HardReset(match func(name string) bool) (*HardReset, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("process %d (%s): %w", p.PID, p.Name, err)
+		return nil, fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), err)
 	}
 	r.result.Paused = time.Since(begin)
 	if err := r.verify(zeroed); err != nil {
-		return nil, fmt.Errorf("process %d (%s): counters were set to zero, but then: %w", p.PID, p.Name, err)
+		return nil, fmt.Errorf("process %d (%s): counters were set to zero, but then: %w", p.PID, output.Printable(p.Name), err)
 	}
 	return r.result, nil
 }
 
 type resetter struct {
-	p      *Process
+	p      *CountedProcess
 	match  func(name string) bool
 	result *HardReset
 	zeroed []zeroed
@@ -81,7 +84,7 @@ func (r *resetter) zero() error {
 			return err
 		}
 	}
-	var ranges []proc.Range
+	var ranges []process.MemoryRange
 	for _, im := range p.images {
 		for _, u := range im.units {
 			if r.match != nil && !r.match(u.name) {
@@ -105,10 +108,10 @@ func (r *resetter) zero() error {
 }
 
 // look reads back what was written.
-func (r *resetter) look(written []proc.Range) error {
-	back := make([]proc.Range, len(written))
+func (r *resetter) look(written []process.MemoryRange) error {
+	back := make([]process.MemoryRange, len(written))
 	for i, w := range written {
-		back[i] = proc.Range{Addr: w.Addr, Bytes: make([]byte, len(w.Bytes))}
+		back[i] = process.MemoryRange{Addr: w.Addr, Bytes: make([]byte, len(w.Bytes))}
 	}
 	if err := r.p.proc.ReadRanges(back); err != nil {
 		return err
@@ -124,8 +127,8 @@ func (r *resetter) look(written []proc.Range) error {
 }
 
 // unit returns what is to be written for the counters of a unit.
-func (r *resetter) unit(im *image, u *unit) ([]proc.Range, error) {
-	var ranges []proc.Range
+func (r *resetter) unit(im *image, u *unit) ([]process.MemoryRange, error) {
+	var ranges []process.MemoryRange
 	for i := range u.funcs {
 		for j := range u.funcs[i].arrays {
 			a := &u.funcs[i].arrays[j]
@@ -136,7 +139,7 @@ func (r *resetter) unit(im *image, u *unit) ([]proc.Range, error) {
 			r.zeroed = append(r.zeroed, zeroed{u, a, before})
 			r.result.Counters += a.length
 			if !isList(u.version, a.kind) {
-				ranges = append(ranges, proc.Range{Addr: a.addr, Bytes: make([]byte, 8*a.length)})
+				ranges = append(ranges, process.MemoryRange{Addr: a.addr, Bytes: make([]byte, 8*a.length)})
 				continue
 			}
 			more, err := r.lists(im, a, before)
@@ -151,12 +154,12 @@ func (r *resetter) unit(im *image, u *unit) ([]proc.Range, error) {
 
 // lists returns the totals of sites and the counts in the nodes of their
 // lists. The lists stay: a thread may be walking on one.
-func (r *resetter) lists(im *image, a *array, sites []byte) ([]proc.Range, error) {
-	var ranges []proc.Range
+func (r *resetter) lists(im *image, a *array, sites []byte) ([]process.MemoryRange, error) {
+	var ranges []process.MemoryRange
 	l := listReader{image: im}
 	node := make([]byte, 16+im.pointer)
 	for at := 0; at+8*siteWords <= len(sites); at += 8 * siteWords {
-		ranges = append(ranges, proc.Range{Addr: a.addr + uint64(at), Bytes: make([]byte, 8)})
+		ranges = append(ranges, process.MemoryRange{Addr: a.addr + uint64(at), Bytes: make([]byte, 8)})
 		next := l.pointer(int64(im.order.Uint64(sites[at+16:])))
 		for n := 0; next != 0; n++ {
 			if n == maxNodes {
@@ -165,7 +168,7 @@ func (r *resetter) lists(im *image, a *array, sites []byte) ([]proc.Range, error
 			if _, err := r.p.proc.ReadAt(node, int64(next)); err != nil {
 				return nil, fmt.Errorf("a list of values: %w", err)
 			}
-			ranges = append(ranges, proc.Range{Addr: next + 8, Bytes: make([]byte, 8)})
+			ranges = append(ranges, process.MemoryRange{Addr: next + 8, Bytes: make([]byte, 8)})
 			next = word(im.order, node[16:], im.pointer)
 		}
 	}

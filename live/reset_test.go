@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -8,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/process"
+	"footfall/process/needs"
 )
 
 // started builds a C program from its source, with gcc-12 --coverage and
@@ -23,7 +25,7 @@ func started(t *testing.T, source, flags string, args ...string) *program {
 }
 
 // opened opens a program's process.
-func opened(t *testing.T, p *program) *Process {
+func opened(t *testing.T, p *program) *CountedProcess {
 	t.Helper()
 	process, err := Open(p.cmd.Process.Pid)
 	if err != nil {
@@ -37,13 +39,13 @@ func opened(t *testing.T, p *program) *Process {
 // is written.
 func skipForbidden(t *testing.T, err error) {
 	t.Helper()
-	var access *proc.AccessError
+	var access *process.AccessError
 	if errors.As(err, &access) {
 		needs.Skip(t, needs.Ptrace, err)
 	}
 }
 
-func snapshot(t *testing.T, p *Process) []Unit {
+func snapshot(t *testing.T, p *CountedProcess) []Unit {
 	t.Helper()
 	units, err := p.Snapshot()
 	if err != nil {
@@ -177,7 +179,7 @@ func TestHardReset(t *testing.T) {
 			}
 			for range n {
 				before := largest(snapshot(t, process))
-				for deadline := time.Now().Add(10 * time.Second); before < enough && time.Now().Before(deadline); before = largest(snapshot(t, process)) {
+				for deadline := time.Now().Add(time.Minute); before < enough && time.Now().Before(deadline); before = largest(snapshot(t, process)) {
 				}
 				r, err := process.HardReset(nil)
 				if skipForbidden(t, err); err != nil {

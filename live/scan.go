@@ -1,10 +1,12 @@
+//go:build linux
+
 package live
 
 import (
 	"errors"
 
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // maxScan is the largest mapping that is searched for structures.
@@ -13,7 +15,7 @@ const maxScan = 256 << 20
 // scan finds the units of an image that has no symbols, by what a gcov_info
 // looks like. It lies in initialized data, so only what comes from the file is
 // searched.
-func (w *walker) scan(parts proc.Maps) ([]*unit, error) {
+func (w *walker) scan(parts process.Maps) ([]*unit, error) {
 	var units []*unit
 	var problems []error
 	for _, m := range parts {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -15,7 +17,7 @@ import (
 
 	"footfall/formats/gcov"
 	"footfall/input"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // While libgcov writes data files it takes them one after the other, in the
@@ -54,7 +56,7 @@ func stampOf(name string) fileStamp {
 func (s fileStamp) when() time.Time { return time.Unix(s.time.Unix()) }
 
 // fileStamps returns those of the files that are written first, by image.
-func (p *Process) fileStamps() map[*image]fileStamp {
+func (p *CountedProcess) fileStamps() map[*image]fileStamp {
 	stamps := make(map[*image]fileStamp)
 	place, err := p.placer()
 	if err != nil {
@@ -85,7 +87,7 @@ func (im *image) writtenFirst() string {
 //
 // The order matters. If a file was locked when the counters were read, it is either
 // locked still or has been written by then.
-func (p *Process) unsettled(units []Unit, before map[*image]fileStamp, began time.Time) []*image {
+func (p *CountedProcess) unsettled(units []Unit, before map[*image]fileStamp, began time.Time) []*image {
 	looks := 1
 	for _, stamp := range before {
 		if time.Since(stamp.when()) < lately {
@@ -124,7 +126,7 @@ func (p *Process) unsettled(units []Unit, before map[*image]fileStamp, began tim
 // of its own and of what its file held. They are not if some counter is less than
 // what the file holds now: then another process has written it, if perhaps not only
 // that.
-func (p *Process) mayHold(im *image, units []Unit) bool {
+func (p *CountedProcess) mayHold(im *image, units []Unit) bool {
 	i := slices.IndexFunc(units, func(u Unit) bool { return u.Name == im.writtenFirst() })
 	place, err := p.placer()
 	if i < 0 || err != nil {
@@ -140,7 +142,7 @@ func (p *Process) mayHold(im *image, units []Unit) bool {
 
 // haveFallen tells whether counters of an image are less than they were a moment ago:
 // the program has written and reset them, or closed the library and opened it again.
-func (p *Process) haveFallen(im *image, before []Unit) bool {
+func (p *CountedProcess) haveFallen(im *image, before []Unit) bool {
 	pl := p.readAlone(im)
 	if pl == nil {
 		return true
@@ -160,7 +162,7 @@ func (p *Process) haveFallen(im *image, before []Unit) bool {
 
 // wait tells whether counters should be read again, because what has written its
 // data files may be gone in a moment.
-func (p *Process) wait(units []Unit, since time.Duration) bool {
+func (p *CountedProcess) wait(units []Unit, since time.Duration) bool {
 	dumped := make(map[int]bool)
 	for _, u := range units {
 		if u.Load.Dumped {
@@ -184,14 +186,14 @@ func (p *Process) wait(units []Unit, since time.Duration) bool {
 
 // flagsNow reads whether images with counters have the flag of a dump: 0 or
 // rootDumped, and -1 where the root is gone.
-func (p *Process) flagsNow() map[*image]int {
+func (p *CountedProcess) flagsNow() map[*image]int {
 	flags := make(map[*image]int)
 	for _, im := range p.images {
 		if im.root == 0 || len(im.units) == 0 {
 			continue
 		}
 		root := make([]byte, im.rootSize())
-		if err := p.proc.ReadRanges([]proc.Range{{Addr: im.root, Bytes: root}}); err != nil || !bytes.HasPrefix(root, im.first) {
+		if err := p.proc.ReadRanges([]process.MemoryRange{{Addr: im.root, Bytes: root}}); err != nil || !bytes.HasPrefix(root, im.first) {
 			flags[im] = -1
 		} else {
 			flags[im] = im.flags(root) & rootDumped
@@ -202,7 +204,7 @@ func (p *Process) flagsNow() map[*image]int {
 
 // writing returns the images of which the process writes a data file now: which
 // it has locked.
-func (p *Process) writing() []*image {
+func (p *CountedProcess) writing() []*image {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return nil
@@ -260,7 +262,7 @@ func writeLocks(locks []byte, pid int) (inodes []uint64) {
 // judge makes the counters of what the program has written its own again, as far
 // as it is known what came from the data files, and has the loads tell where it is
 // not.
-func (p *Process) judge(units []Unit) {
+func (p *CountedProcess) judge(units []Unit) {
 	byLoad := make(map[int][]Unit)
 	for _, u := range units {
 		byLoad[u.Load.ID] = append(byLoad[u.Load.ID], u)
@@ -299,7 +301,7 @@ type earlierRuns struct {
 
 // followFiles reads the data files of an image if they have been written since
 // that was done last.
-func (p *Process) followFiles(im *image) {
+func (p *CountedProcess) followFiles(im *image) {
 	place, err := p.placer()
 	if err != nil {
 		return
@@ -320,7 +322,7 @@ func (p *Process) followFiles(im *image) {
 // of units, if nobody else has written the files since they were read: each has one
 // run more, and lies between what was there and what is in memory. nil: it is not
 // known.
-func (p *Process) added(im *image, units []Unit) map[string]*gcov.Counts {
+func (p *CountedProcess) added(im *image, units []Unit) map[string]*gcov.Counts {
 	place, err := p.placer()
 	if err != nil || im.files == nil {
 		return nil
@@ -358,7 +360,7 @@ func (p *Process) added(im *image, units []Unit) map[string]*gcov.Counts {
 
 // onlyRun tells whether the data files of units that the program has written
 // hold its own run only, so that nothing was added to its counters.
-func (p *Process) onlyRun(units []Unit) bool {
+func (p *CountedProcess) onlyRun(units []Unit) bool {
 	place, err := p.placer()
 	if err != nil {
 		return false
@@ -377,7 +379,7 @@ func (p *Process) onlyRun(units []Unit) bool {
 }
 
 // readData reads a data file, with the rights of the process's user.
-func (p *Process) readData(name string) (*gcov.Counts, error) {
+func (p *CountedProcess) readData(name string) (*gcov.Counts, error) {
 	user, err := p.proc.User()
 	if err != nil {
 		return nil, err

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -10,13 +12,13 @@ import (
 	"slices"
 
 	"footfall/formats/gcov"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A plan says which memory holds the counters of all units, and where in the
 // buffer of a snapshot each part goes.
 type plan struct {
-	ranges []proc.Range // into buf
+	ranges []process.MemoryRange // into buf
 	buf    []byte
 }
 
@@ -75,7 +77,7 @@ func newPlan(images []*image, gap uint64) (*plan, error) {
 	}
 	pl := &plan{buf: make([]byte, total)}
 	for _, s := range spans {
-		pl.ranges = append(pl.ranges, proc.Range{Addr: s.addr, Bytes: pl.buf[s.at : s.at+int(s.end-s.addr)]})
+		pl.ranges = append(pl.ranges, process.MemoryRange{Addr: s.addr, Bytes: pl.buf[s.at : s.at+int(s.end-s.addr)]})
 	}
 	return pl, nil
 }
@@ -256,7 +258,7 @@ func (r *listReader) add(unit int, k *gcov.Counters) {
 	}
 }
 
-// pointer turns a counter into an address. Programs of 32 bits extend its sign.
+// pointer turns a counter into an address. 32-bit programs extend its sign.
 func (r *listReader) pointer(x int64) uint64 {
 	if r.image.pointer == 4 {
 		return uint64(uint32(x))
@@ -291,9 +293,9 @@ func (r *listReader) follow(problems []error) {
 func (r *listReader) step(open []*valueList, problems []error) {
 	size := 16 + r.image.pointer
 	buf := make([]byte, size*len(open))
-	ranges := make([]proc.Range, len(open))
+	ranges := make([]process.MemoryRange, len(open))
 	for i, l := range open {
-		ranges[i] = proc.Range{Addr: l.next, Bytes: buf[i*size : (i+1)*size]}
+		ranges[i] = process.MemoryRange{Addr: l.next, Bytes: buf[i*size : (i+1)*size]}
 	}
 	err := r.mem.ReadRanges(ranges)
 	for i, l := range open {
@@ -332,5 +334,5 @@ func (r *listReader) store() {
 // memory is that of a process; tests have others.
 type memory interface {
 	io.ReaderAt
-	ReadRanges(ranges []proc.Range) error
+	ReadRanges(ranges []process.MemoryRange) error
 }

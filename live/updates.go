@@ -1,13 +1,16 @@
+//go:build linux
+
 package live
 
 import (
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
 
+	"footfall/binary"
 	"footfall/formats/gcov"
 )
 
@@ -28,7 +31,7 @@ type Updates struct {
 const maxText = 256 << 20
 
 // Updates searches the code of all images with counters.
-func (p *Process) Updates() (*Updates, error) {
+func (p *CountedProcess) Updates() (*Updates, error) {
 	maps, _, err := p.proc.Maps()
 	if err != nil {
 		return nil, err
@@ -142,7 +145,7 @@ func (s *updateSearch) text(b []byte, base uint64) {
 			continue
 		}
 		end := at + 4 + immediate
-		addr := base + uint64(end) + uint64(int64(int32(binary.LittleEndian.Uint32(b[at:]))))
+		addr := base + uint64(end) + uint64(int64(int32(encoding.LittleEndian.Uint32(b[at:]))))
 		if addr < low || addr >= high {
 			continue
 		}
@@ -178,7 +181,7 @@ func loops(b []byte) bool {
 		return false
 	}
 	for at := 0; at < len(b); {
-		inst, err := x86asm.Decode(b[at:], 64)
+		inst, err := binary.DecodeAMD64(b[at:])
 		if err != nil {
 			return false
 		}

@@ -1,10 +1,12 @@
+//go:build linux
+
 package live
 
 import (
 	"fmt"
 	"math"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // Value profiles (-fprofile-generate, or asked for by hand): a record says how
@@ -89,11 +91,11 @@ func (p *profile) valueRecords(data []byte) ([]recordValues, error) {
 
 // heads reads where the lists begin.
 func (p *profile) heads(records []recordValues, mem memory) error {
-	var ranges []proc.Range
+	var ranges []process.MemoryRange
 	var lists [][]*siteValues
 	for i := range records {
 		if r := &records[i]; r.table != 0 {
-			ranges = append(ranges, proc.Range{Addr: r.table, Bytes: make([]byte, p.pointer*len(r.lists))})
+			ranges = append(ranges, process.MemoryRange{Addr: r.table, Bytes: make([]byte, p.pointer*len(r.lists))})
 			lists = append(lists, r.lists)
 		}
 	}
@@ -127,9 +129,9 @@ func (p *profile) follow(open []*siteValues, mem memory) error {
 			return errTooMany
 		}
 		b := make([]byte, size*n)
-		ranges := make([]proc.Range, n)
+		ranges := make([]process.MemoryRange, n)
 		for i, s := range open {
-			ranges[i] = proc.Range{Addr: s.next, Bytes: b[i*size : (i+1)*size]}
+			ranges[i] = process.MemoryRange{Addr: s.next, Bytes: b[i*size : (i+1)*size]}
 		}
 		if err := mem.ReadRanges(ranges); err != nil {
 			return fmt.Errorf("lists: %w", err)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package live
 
 import (
@@ -9,7 +11,7 @@ import (
 	"testing"
 
 	"footfall/formats/gcov"
-	"footfall/proc/needs"
+	"footfall/process/needs"
 )
 
 // TestInPlace adds counts to data files, lets the program do the same to the
@@ -50,7 +52,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-func inPlace(t *testing.T, p *Process, units []Unit) {
+func inPlace(t *testing.T, p *CountedProcess, units []Unit) {
 	t.Helper()
 	if n, _, err := p.WriteInPlace(units); err != nil || n != len(units) {
 		t.Fatalf("%d files of %d: %v", n, len(units), err)

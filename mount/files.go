@@ -1,9 +1,12 @@
+//go:build linux
+
 package mount
 
 import (
 	"bytes"
 	"cmp"
 	"context"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -56,14 +59,14 @@ func (r *rootNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) 
 // file returns a file that is about all processes.
 func (r *rootNode) file(s special, by uint32) *file {
 	if s == traceFile {
-		return &file{state: r.m.trace.lookup(by), opened: r.m.trace.open}
+		return &file{state: r.m.trace.lookup(by), opened: r.m.trace.open, of: r.m.everything}
 	}
-	return &file{state: empty, reset: func() {
+	return &file{state: empty, reset: func() bool {
+		all := true
 		for _, p := range r.m.everything() {
-			p.reset(nil)
-			p.trace.forget()
+			all = p.startAgain(nil) && all
 		}
-		r.m.trace.forget()
+		return all
 	}}
 }
 
@@ -132,7 +135,7 @@ func (r *rootNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut
 // A directory is one within that of a process.
 type directory struct {
 	fs.Inode
-	p *process
+	p *target
 	n *node
 }
 
@@ -179,15 +182,23 @@ func (d *directory) child(n *node, by uint32) fs.InodeEmbedder {
 	case n.link != "":
 		return &link{to: n.link}
 	case n.special == traceFile:
-		return &file{state: p.trace.lookup(by), opened: p.trace.open}
+		return &file{state: p.trace.lookup(by), opened: p.trace.open, of: func() []*target { return []*target{p} }}
 	case n.special == resetFile:
-		return &file{state: empty, reset: func() { p.reset(nil); p.trace.forget(); p.m.trace.forget() }}
+		return &file{state: empty, reset: func() bool { return p.startAgain(nil) }}
 	}
 	return &file{
 		state:  p.lookupState(n, by),
 		opened: func() { p.open(n) },
-		reset:  func() { p.reset(n); p.trace.forget(); p.m.trace.forget() },
+		reset:  func() bool { return p.startAgain(n) },
 	}
+}
+
+// startAgain resets, and has tracefiles be made anew.
+func (p *target) startAgain(n *node) bool {
+	done := p.reset(n)
+	p.trace.forget()
+	p.m.trace.forget()
+	return done
 }
 
 func (n *node) mode() uint32 {
@@ -258,8 +269,9 @@ func (s *state) next(content []byte, at time.Time) *state {
 type file struct {
 	fs.Inode
 	state  *state
-	opened func() // tells that somebody reads the state
-	reset  func() // nil: not to be written
+	opened func()           // tells that somebody reads the state
+	reset  func() bool      // nil: not to be written
+	of     func() []*target // that are named in it; nil: it has no names
 }
 
 var (
@@ -302,7 +314,9 @@ func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64)
 	if off != 0 || len(data) > 16 || string(bytes.TrimSpace(data)) != "0" {
 		return 0, syscall.EINVAL
 	}
-	f.reset()
+	if !f.reset() {
+		return 0, syscall.EBUSY
+	}
 	return uint32(len(data)), 0
 }
 
@@ -316,9 +330,38 @@ func (f *file) attributes(attr *fuse.Attr) {
 	if f.reset == nil {
 		attr.Mode &^= 0o222
 	}
+	if f.of != nil {
+		attr.Owner = ownerOf(f.of())
+	}
 	attr.Size = uint64(len(f.state.content))
 	attr.Blocks = (attr.Size + 511) / 512
 	attr.SetTimes(&f.state.at, &f.state.at, &f.state.at)
+}
+
+// nobody is a user who may read what everybody may.
+const nobody = 65534
+
+// ownerOf is to whom a file belongs that has names which processes have chosen: with
+// his rights the sources of these names are read by whoever reads the file. Where
+// they are of several users it is nobody. Root may do what he likes for himself.
+func ownerOf(processes []*target) (o fuse.Owner) {
+	o.Uid, o.Gid = uint32(os.Geteuid()), uint32(os.Getegid())
+	if o.Uid != 0 {
+		return o
+	}
+	for _, p := range processes {
+		if p.user == nil || p.user.UID == 0 {
+			continue
+		}
+		switch its := uint32(p.user.UID); o.Uid {
+		case 0:
+			o.Uid = its
+		case its:
+		default:
+			o.Uid = nobody
+		}
+	}
+	return o
 }
 
 // Setattr accepts that the file is made empty, as shells do before writing, and

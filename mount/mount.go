@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package mount shows the counters of running programs as a tree of files, in
 // the manner of the kernel's own in debugfs:
 //
@@ -48,6 +50,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"footfall/input"
 )
 
 // fileSystem is what the mount table calls us.
@@ -89,6 +93,9 @@ type Mount struct {
 	trace tracefile
 }
 
+// ErrInterrupted is returned by New when footfall is to end.
+var ErrInterrupted = errors.New("interrupted")
+
 // New mounts the tree on dir, an empty directory. What a footfall that crashed
 // has left there is unmounted first.
 func New(dir string, opt Options) (*Mount, error) {
@@ -122,6 +129,9 @@ func (m *Mount) start() error {
 	if err := m.firstScan(); err != nil {
 		return err
 	}
+	if m.ends() {
+		return ErrInterrupted
+	}
 	o := &fs.Options{MountOptions: fuse.MountOptions{
 		FsName:             fileSystem,
 		Name:               fileSystem,
@@ -150,7 +160,7 @@ func (m *Mount) start() error {
 // Processes is how many directories there are.
 func (m *Mount) Processes() int { return len(m.everything()) }
 
-func (m *Mount) everything() []*process {
+func (m *Mount) everything() []*target {
 	all, _ := m.table.processes()
 	return all
 }
@@ -215,9 +225,25 @@ func (m *Mount) watch() {
 		begin := time.Now()
 		m.scan(0)
 		for _, p := range m.everything() {
+			if m.ends() {
+				return
+			}
 			p.keep()
 		}
 		timer.Reset(max(interval, rare*time.Since(begin)))
+	}
+}
+
+// ends tells whether nobody is to be waited for any more: it is unmounted, or
+// footfall is to end.
+func (m *Mount) ends() bool {
+	select {
+	case <-m.stop:
+		return true
+	case <-input.Hurried():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package mount
 
 import (
@@ -21,7 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/formats/gcov"
-	"footfall/proc/needs"
+	"footfall/process/needs"
+	"footfall/process/processtest"
 )
 
 // crashVariable has the test program mount a directory and wait to be killed.
@@ -74,7 +77,7 @@ func mountAt(t *testing.T, dir string, targets ...string) *Mount {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain until %s", what)
 		}
@@ -154,7 +157,7 @@ func TestTools(t *testing.T) {
 	})
 
 	out := t.TempDir()
-	run := func(dir, name string, args ...string) string { return tool(t, dir, name, args...) }
+	run := func(dir, name string, args ...string) string { return processtest.Run(t, dir, name, args...) }
 	gcov := func(objects string) string {
 		// It takes the name of an object, whether it is there or not.
 		s := run(dir, "gcov-12", "-t", "-b", "-c", "-o", filepath.Join(objects, "work.o"), "work.c")
@@ -232,7 +235,7 @@ func TestReset(t *testing.T) {
 		}
 	}
 	for _, reset := range []string{name, process + "/reset", process + "/all.gcda", tree + "/reset", tree + "/all.gcda"} {
-		tool(t, dir, "sh", "-c", `echo 0 > "$0"`, reset)
+		processtest.Run(t, dir, "sh", "-c", `echo 0 > "$0"`, reset)
 		if n := calls(t, name); n != 0 {
 			t.Errorf("after 0 to %s there are %d calls", reset, n)
 		}
@@ -285,7 +288,7 @@ func TestFrozen(t *testing.T) {
 	defer f.Close()
 	p.tell("work", "done")
 	until(t, "the work is seen", func() bool { return calls(t, name) == 1 })
-	p.kill()
+	p.Kill()
 	for at := range before {
 		var b [1]byte
 		if _, err := f.ReadAt(b[:], int64(at)); err != nil || b[0] != before[at] {
@@ -298,14 +301,14 @@ func TestFrozen(t *testing.T) {
 	if len(now) <= len(before) {
 		t.Errorf("%d bytes, then %d", len(before), len(now))
 	}
-	mapped := tool(t, dir, "python3", "-c", `
+	mapped := processtest.Run(t, dir, "python3", "-c", `
 import mmap, sys
 with open(sys.argv[1], "rb") as f:
     print(mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)[:].hex())`, name)
 	if got := strings.TrimSpace(mapped); got != fmt.Sprintf("%x", now) {
 		t.Errorf("mapped: %s\nread: %x", got, now)
 	}
-	tool(t, dir, "cp", name, "copy")
+	processtest.Run(t, dir, "cp", name, "copy")
 	if got := read(t, filepath.Join(dir, "copy")); !bytes.Equal(got, now) {
 		t.Errorf("copied: %x\nread: %x", got, now)
 	}
@@ -350,7 +353,7 @@ func TestMapped(t *testing.T) {
 			}
 			all = append(all, mapping{flags, b, opened})
 		}
-		tool(t, dir, "sh", "-c", `echo 0 > "$0"`, name)
+		processtest.Run(t, dir, "sh", "-c", `echo 0 > "$0"`, name)
 	}
 	for i, m := range all {
 		if !bytes.Equal(m.bytes, m.opened) {
@@ -376,7 +379,7 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		tool(t, dir, "tar", "chf", "copy.tar", tree)
+		processtest.Run(t, dir, "tar", "chf", "copy.tar", tree)
 		time.Sleep(20 * time.Millisecond)
 	}
 	if again, err := os.Stat(name); err != nil || !again.ModTime().Equal(before.ModTime()) {
@@ -401,7 +404,7 @@ func TestCopy(t *testing.T) {
 		}
 	})
 	for i := range 20 {
-		tool(t, dir, "cp", "-r", filepath.Dir(name), fmt.Sprintf("copy%d", i))
+		processtest.Run(t, dir, "cp", "-r", filepath.Dir(name), fmt.Sprintf("copy%d", i))
 	}
 	close(stop)
 	busy.Wait()
@@ -431,7 +434,7 @@ func TestEnd(t *testing.T) {
 			done <- calls(t, name)
 		}()
 	}
-	p.kill()
+	p.Kill()
 	for range cap(done) {
 		if n := <-done; n != 1 {
 			t.Errorf("%d calls, 1 before it was killed", n)
@@ -558,7 +561,7 @@ func TestOwnReset(t *testing.T) {
 	if b := read(t, p.directory(tree)+"/all.info"); bytes.Contains(b, []byte("# footfall")) {
 		t.Errorf("something is said of a program that has only counted:\n%s", b)
 	}
-	tool(t, dir, "sh", "-c", `echo 0 > "$0"`, name)
+	processtest.Run(t, dir, "sh", "-c", `echo 0 > "$0"`, name)
 	p.tell("work", "done")
 	check(1)
 	p.tell("reset", "done")
@@ -728,7 +731,7 @@ func noMore(t *testing.T, before map[string]int) {
 		}
 		return false
 	}
-	for end := time.Now().Add(20 * time.Second); more(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); more(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("open before: %v\nand after: %v", before, now)
 		}
@@ -748,7 +751,7 @@ func TestDescriptors(t *testing.T) {
 			read(t, name)
 			read(t, p.directory(m.Dir())+"/all.info")
 		}
-		p.kill()
+		p.Kill()
 		until(t, "its end is seen", func() bool { return os.Remove(p.directory(m.Dir())) == nil })
 		if before == nil {
 			before = descriptors(t)
@@ -767,7 +770,7 @@ func TestReaderIsKilled(t *testing.T) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", `while :; do cat "$0" > /dev/null; done`, p.directory(tree)+"/all.info")
 	begin := time.Now()
 	_ = cmd.Run()
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -1,25 +1,25 @@
+//go:build linux
+
 package mount
 
 import (
-	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"footfall/process/processtest"
 )
 
 // A program is one of testdata that was built and started by a test; it ends
 // with it.
 type program struct {
-	t    *testing.T
-	dir  string // of sources and objects
-	cmd  *exec.Cmd
-	in   io.Writer
-	said *bufio.Reader
+	*processtest.Program
+	t   *testing.T
+	dir string // of sources and objects
+	cmd *exec.Cmd
 }
 
 // build builds mounttest, a name that no other test uses, the same without
@@ -45,24 +45,9 @@ func build(t *testing.T) string {
 		"--coverage -fPIC -c library.c",
 		"--coverage -shared -o library.so library.o",
 	} {
-		tool(t, dir, "gcc-12", strings.Fields(args)...)
+		processtest.Run(t, dir, "gcc-12", strings.Fields(args)...)
 	}
 	return dir
-}
-
-// tool runs a program and returns what it says on standard output.
-func tool(t *testing.T, dir, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, stderr.String())
-	}
-	return string(out)
 }
 
 // start starts mounttest of a directory, by a name of its own.
@@ -75,27 +60,9 @@ func start(t *testing.T, dir, name string) *program {
 	}
 	p := &program{t: t, dir: dir, cmd: exec.Command("./" + name)}
 	p.cmd.Dir = dir
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	p.in, p.said = in, bufio.NewReader(out)
-	p.line("ready")
+	p.Program = processtest.Start(t, p.cmd)
+	p.Expect("ready")
 	return p
-}
-
-// kill ends the program without letting it write its counters.
-func (p *program) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
 }
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
@@ -108,17 +75,7 @@ func (p *program) directory(tree string) string {
 // tell writes a line to the program and waits until it is done.
 func (p *program) tell(what, answer string) {
 	p.t.Helper()
-	if _, err := io.WriteString(p.in, what+"\n"); err != nil {
-		p.t.Fatal(err)
-	}
-	p.line(answer)
-}
-
-func (p *program) line(want string) {
-	p.t.Helper()
-	timer := time.AfterFunc(30*time.Second, func() { _ = p.cmd.Process.Kill() })
-	defer timer.Stop()
-	if line, err := p.said.ReadString('\n'); err != nil || line != want+"\n" {
-		p.t.Fatalf("the program says %q, %v; expected %q", line, err, want)
+	if got := p.Say("%s", what); got != answer {
+		p.t.Fatalf("the program says %q, expected %q", got, answer)
 	}
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package mount
 
 import (
@@ -9,7 +11,7 @@ import (
 	"footfall/collect"
 	"footfall/formats/gcov"
 	"footfall/input"
-	"footfall/report"
+	"footfall/report/source"
 )
 
 const (
@@ -22,12 +24,12 @@ func notesName(data string) string { return strings.TrimSuffix(data, dataSuffix)
 
 // sources says where notes and sources are.
 type sources struct {
-	options report.SourceOptions
+	options source.Options
 
 	mu       sync.Mutex
-	resolver *report.Sources
-	program  *gcov.Program
-	notes    *report.Notes
+	resolver *source.Sources
+	cache    *collect.Cache
+	notes    *source.NotesFinder
 	known    map[string][]origin // by name of the notes and their stamp
 }
 
@@ -36,24 +38,24 @@ type sources struct {
 type origin struct{ name, path string }
 
 func newSources(objectDirs, pathMaps []string) (*sources, error) {
-	options := report.SourceOptions{Root: "/", PathMaps: pathMaps}
-	resolver, err := report.NewSources(options)
+	options := source.Options{Root: "/", PathMaps: pathMaps}
+	resolver, err := source.NewSources(options)
 	if err != nil {
 		return nil, err
 	}
-	notes, _, err := report.NewNotes(objectDirs, resolver)
-	return &sources{options: options, resolver: resolver, program: collect.NewProgram(resolver), notes: notes, known: make(map[string][]origin)}, err
+	notes, _, err := source.NewNotes(objectDirs, resolver)
+	return &sources{options: options, resolver: resolver, cache: collect.NewCache(resolver), notes: notes, known: make(map[string][]origin)}, err
 }
 
 // readable returns the sources of processes, to be read with the rights of their users.
-func (s *sources) readable(processes []*process) (*report.Sources, error) {
-	of, err := report.NewSources(s.options)
+func (s *sources) readable(processes []*target) (*source.Sources, error) {
+	of, err := source.NewSources(s.options)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range processes {
 		if p.user != nil {
-			of.Owners.Note(*p.user)
+			of.Owners.NoteProcess(p.pid, *p.user)
 		}
 		if !slices.Contains(of.Roots, p.fsRoot) {
 			of.Roots = append(of.Roots, p.fsRoot)
@@ -66,7 +68,7 @@ func (s *sources) readable(processes []*process) (*report.Sources, error) {
 func (s *sources) collect(readings []gcov.Reading, o collect.Options) *collect.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o.Program = s.program
+	o.Cache = s.cache
 	return collect.Objects(s.notes.Pair(readings), o)
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package mount
 
 import (
@@ -14,7 +16,7 @@ import (
 
 	"footfall/live"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // maxEnded is how many processes that have ended are kept; of more the oldest
@@ -24,9 +26,9 @@ const maxEnded = 100
 // A table is the processes that have directories.
 type table struct {
 	mu      sync.Mutex
-	byName  map[string]*process // by the directory's name
-	running map[int]*process    // by pid; some may have ended unnoticed
-	ended   []*process          // in the order of their ends
+	byName  map[string]*target // by the directory's name
+	running map[int]*target    // by pid; some may have ended unnoticed
+	ended   []*target          // in the order of their ends
 
 	scanMu   sync.Mutex // of those below, held while processes are looked for
 	looked   map[int]*look
@@ -38,7 +40,7 @@ type table struct {
 
 // A look is what was found out about a process without counters.
 type look struct {
-	id     proc.Identity
+	id     process.Identity
 	maps   string // its memory map; "": not looked at
 	denied bool   // we may not look into it
 	told   bool   // that it does not let itself be looked into
@@ -47,19 +49,19 @@ type look struct {
 }
 
 func (t *table) init() {
-	t.byName = make(map[string]*process)
-	t.running = make(map[int]*process)
+	t.byName = make(map[string]*target)
+	t.running = make(map[int]*target)
 	t.looked = make(map[int]*look)
 }
 
 // processes returns all by ascending pid, and the names of their directories.
-func (t *table) processes() ([]*process, []string) {
+func (t *table) processes() ([]*target, []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names := slices.SortedFunc(maps.Keys(t.byName), func(a, b string) int {
 		return cmp.Or(cmp.Compare(t.byName[a].pid, t.byName[b].pid), cmp.Compare(a, b))
 	})
-	all := make([]*process, len(names))
+	all := make([]*target, len(names))
 	for i, name := range names {
 		all[i] = t.byName[name]
 	}
@@ -67,7 +69,7 @@ func (t *table) processes() ([]*process, []string) {
 }
 
 // named returns the process of a directory.
-func (t *table) named(name string) *process {
+func (t *table) named(name string) *target {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byName[name]
@@ -83,7 +85,7 @@ func (t *table) isRunning(pid int) bool {
 
 // add gives a process its directory. One that has ended and was called the same
 // gets a number behind its name.
-func (t *table) add(p *process) {
+func (t *table) add(p *target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.byName[p.name]; old != nil {
@@ -113,7 +115,7 @@ func (t *table) retire() {
 }
 
 // remove forgets a process that has ended. It returns false for one that runs.
-func (t *table) remove(p *process) bool {
+func (t *table) remove(p *target) bool {
 	t.retire()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,7 +131,7 @@ func (t *table) remove(p *process) bool {
 func (t *table) forget(i int) {
 	p := t.ended[i]
 	t.ended = slices.Delete(t.ended, i, i+1)
-	maps.DeleteFunc(t.byName, func(_ string, q *process) bool { return p == q })
+	maps.DeleteFunc(t.byName, func(_ string, q *target) bool { return p == q })
 }
 
 // close lets go of all processes.
@@ -142,26 +144,23 @@ func (t *table) close() {
 
 // Targets are which processes are wanted.
 type targets struct {
-	all    bool
-	kernel bool
-	pids   []int
-	names  []string
+	all       bool
+	kernel    bool
+	selectors []process.Selector
 }
 
 func parseTargets(args []string) (targets, error) {
 	t := targets{all: len(args) == 0}
 	for _, arg := range args {
-		pid, err := strconv.Atoi(arg)
-		switch {
-		case arg == "":
-			return t, errors.New("a target is a pid, the name of a process, or kernel: one is empty")
-		case arg == "kernel":
+		if arg == "kernel" {
 			t.kernel = true
-		case err == nil:
-			t.pids = append(t.pids, pid)
-		default:
-			t.names = append(t.names, arg)
+			continue
 		}
+		s, err := process.ParseSelector(arg)
+		if err != nil {
+			return t, err
+		}
+		t.selectors = append(t.selectors, s)
 	}
 	return t, nil
 }
@@ -169,12 +168,11 @@ func parseTargets(args []string) (targets, error) {
 // find returns the pids that are wanted now.
 func (t *targets) find() ([]int, error) {
 	if t.all {
-		return proc.List()
+		return process.List()
 	}
-	pids := slices.Clone(t.pids)
-	for _, name := range t.names {
-		found, err := proc.Find(name)
-		if err == nil {
+	var pids []int
+	for _, s := range t.selectors {
+		if found, err := s.Find(); err == nil {
 			pids = append(pids, found...)
 		}
 	}
@@ -190,14 +188,22 @@ func (m *Mount) firstScan() error {
 		if err != nil {
 			return err
 		}
-		p := newProcess(m, 0, "kernel", "", k)
+		p := newTarget(m, 0, "kernel", "", k)
 		p.keep()
 		m.table.add(p)
 	}
-	for _, pid := range m.targets.pids {
-		switch err := m.adopt(pid); {
+	for _, s := range m.targets.selectors {
+		if s.Follows() {
+			continue
+		}
+		if m.ends() {
+			return nil // New sees it
+		}
+		switch err := m.adopt(s.PID()); {
 		case errors.Is(err, live.ErrNoCounters):
 			m.notice(fmt.Sprintf("%v; it appears when it opens a library that has some", err))
+		case errors.As(err, new(*live.StuckError)) && len(m.targets.selectors) > 1:
+			m.notice(output.Printable(err.Error()))
 		case err != nil:
 			return err
 		}
@@ -206,11 +212,14 @@ func (m *Mount) firstScan() error {
 	if n := m.table.denied(); n > 0 && m.targets.all && os.Geteuid() != 0 {
 		m.notice(fmt.Sprintf("%d of the processes cannot be looked into: run footfall as root for those", n))
 	}
-	for _, name := range m.targets.names {
-		if pids, err := proc.Find(name); err != nil {
+	for _, s := range m.targets.selectors {
+		if !s.Follows() {
+			continue
+		}
+		if pids, err := s.Find(); err != nil {
 			m.notice(fmt.Sprintf("%v so far: it appears when it starts", err))
 		} else if !slices.ContainsFunc(pids, m.table.isRunning) {
-			m.notice(fmt.Sprintf("no process called %q has counters so far", name))
+			m.notice(fmt.Sprintf("no process of %s has counters so far", s))
 		}
 	}
 	return nil
@@ -233,6 +242,9 @@ func (m *Mount) scan(within time.Duration) {
 	}
 	t.retire()
 	for _, pid := range pids {
+		if m.ends() {
+			return
+		}
 		if !t.isRunning(pid) {
 			m.look(pid)
 		}
@@ -273,7 +285,7 @@ func (m *Mount) look(pid int) {
 		l = &look{first: now}
 		m.table.looked[pid] = l
 	}
-	id, err := proc.Identify(pid)
+	id, err := process.Identify(pid)
 	if err != nil || id == l.id && now.Before(l.again) {
 		return
 	}
@@ -292,9 +304,9 @@ func (m *Mount) look(pid int) {
 	switch err := m.adopt(pid); {
 	case err == nil:
 		delete(m.table.looked, pid)
-	case errors.Is(err, live.ErrNoCounters), errors.Is(err, proc.ErrExited), errors.Is(err, proc.ErrReplaced):
+	case errors.Is(err, live.ErrNoCounters), errors.Is(err, process.ErrExited), errors.Is(err, process.ErrReplaced):
 	default:
-		var access *proc.AccessError
+		var access *process.AccessError
 		var stuck *live.StuckError
 		if errors.As(err, &stuck) {
 			if !l.told {
@@ -311,7 +323,7 @@ func (m *Mount) look(pid int) {
 
 // changed tells whether the memory map is another than when it was asked last.
 func (l *look) changed(pid int) bool {
-	pr, err := proc.Open(pid)
+	pr, err := process.Open(pid)
 	if err != nil {
 		return false
 	}
@@ -331,11 +343,11 @@ func (m *Mount) adopt(pid int) error {
 		return err
 	}
 	source.FollowFiles = true
-	p := newProcess(m, pid, directoryName(pid, source.Name), source.Root(), source)
+	p := newTarget(m, pid, directoryName(pid, source.Name), source.Root(), source)
 	p.keep()
 	if len(p.units) == 0 { // it has ended already
 		p.close()
-		return proc.ErrExited
+		return process.ErrExited
 	}
 	m.table.add(p)
 	return nil

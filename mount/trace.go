@@ -1,3 +1,5 @@
+//go:build linux
+
 package mount
 
 import (
@@ -8,7 +10,9 @@ import (
 
 	"footfall/collect"
 	"footfall/formats/gcov"
+	"footfall/output"
 	"footfall/report"
+	"footfall/report/exclude"
 )
 
 // A tracefile is one of lcov, made when it is wanted.
@@ -53,7 +57,7 @@ func (t *tracefile) forget() {
 
 // tracefile makes one of the processes. What is left out is said in comments,
 // which lcov skips.
-func (m *Mount) tracefile(processes []*process) []byte {
+func (m *Mount) tracefile(processes []*target) []byte {
 	var readings []gcov.Reading
 	b := new(bytes.Buffer)
 	for _, p := range processes {
@@ -68,7 +72,7 @@ func (m *Mount) tracefile(processes []*process) []byte {
 		fmt.Fprintf(b, "# footfall: %v\n", err)
 		return b.Bytes()
 	}
-	exclusions, err := report.NewExclusions(report.ExcludeOptions{MarkerPrefixes: report.MarkerPrefixes, ReadFile: sources.Read})
+	exclusions, err := exclude.New(exclude.Options{MarkerPrefixes: exclude.MarkerPrefixes, ReadFile: sources.Read})
 	if err != nil {
 		panic("mount: the usual exclusions are wrong: " + err.Error())
 	}
@@ -80,11 +84,7 @@ func (m *Mount) tracefile(processes []*process) []byte {
 		fmt.Fprintf(b, "# footfall: %v\n", c.Excluded)
 	}
 	r := &report.Report{Set: c.Set, Shown: sources.Shown}
-	out, err := report.ParseOutput("lcov1")
-	if err == nil {
-		_, err = r.Write(out, b)
-	}
-	if err != nil {
+	if _, err := r.Write(output.Request{Format: "lcov1", File: "-"}, b); err != nil {
 		fmt.Fprintf(b, "# footfall: %v\n", err)
 	}
 	return b.Bytes()

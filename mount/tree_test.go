@@ -1,14 +1,20 @@
+//go:build linux
+
 package mount
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"footfall/formats/gcov"
+	"footfall/input"
 	"footfall/live"
+	"footfall/process/needs"
 )
 
 func TestComponents(t *testing.T) {
@@ -50,13 +56,13 @@ func units(names ...string) []live.Unit {
 func version12() gcov.Version { return gcov.Version(0x42323252) } // B22R
 
 // newTree makes a process without a source.
-func newTree(t *testing.T) *process {
+func newTree(t *testing.T) *target {
 	m := &Mount{noticed: make(map[string]bool), opt: Options{Notice: func(text string) { t.Log(text) }}}
 	var err error
 	if m.sources, err = newSources(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	return newProcess(m, 1, "1-x", "", nil)
+	return newTarget(m, 1, "1-x", "", nil)
 }
 
 // paths lists the files of counters, with the sum of their first counters.
@@ -102,6 +108,36 @@ func TestPlace(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// A process whose counters are now what is in it.
+type now []live.Unit
+
+func (n now) Snapshot() ([]live.Unit, error) { return n, nil }
+
+// TestLateSnapshot has somebody read a process after another reader has not waited for
+// its memory: what that one would have got is not true any more.
+func TestLateSnapshot(t *testing.T) {
+	old, new := units("/a/x.gcda@prog"), units("/a/x.gcda@prog")
+	new[0].Counts.Functions[0].Counters[0].Values[0] = 7
+	p := newTree(t)
+	p.source = now(new)
+	p.take(old)
+	count := func() (int64, bool) {
+		readings, events := p.readings()
+		return readings[0].Counts.Functions[0].Counters[0].At(0), slices.Contains(events, tooLate)
+	}
+	p.reply = make(chan reply, 1)
+	if n, told := count(); n != 1 || !told {
+		t.Errorf("while a snapshot is being taken: %d, told %v, want 1, true", n, told)
+	}
+	if p.reset(nil) {
+		t.Error("counters that cannot be read were reset")
+	}
+	p.reply <- reply{units: old}
+	if n, told := count(); n != 7 || told {
+		t.Errorf("after it: %d, told %v, want 7, false", n, told)
 	}
 }
 
@@ -152,6 +188,31 @@ func TestUnescape(t *testing.T) {
 	for s, want := range map[string]string{`/mnt/a\040b`: "/mnt/a b", `/a\134b`: `/a\b`, `/a\04`: `/a\04`, `/a\999`: `/a\999`} {
 		if got := unescape(s); got != want {
 			t.Errorf("unescape(%q) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+// TestOwners: what names sources belongs to the user who has chosen these names.
+func TestOwners(t *testing.T) {
+	if os.Geteuid() != 0 {
+		needs.Skip(t, needs.Root, "programs of other users")
+	}
+	of := func(uid int) *target { return &target{user: &input.User{UID: uid, GID: uid}} }
+	for _, c := range []struct {
+		processes []*target
+		uid       uint32
+	}{
+		{nil, 0},
+		{[]*target{of(0), {}}, 0},
+		{[]*target{of(0), of(4711), of(4711)}, 4711},
+		{[]*target{of(4711), of(0), of(4712)}, nobody},
+		{[]*target{of(4711), of(4712), of(4711)}, nobody},
+	} {
+		f := &file{state: empty, of: func() []*target { return c.processes }}
+		var attr fuse.Attr
+		f.attributes(&attr)
+		if attr.Uid != c.uid {
+			t.Errorf("of %d processes: belongs to %d, want %d", len(c.processes), attr.Uid, c.uid)
 		}
 	}
 }

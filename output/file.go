@@ -5,13 +5,14 @@
 //
 // Footfall often runs as root, and writes into directories that others may write
 // to, such as /tmp. What they put there beforehand must not lead it elsewhere. A
-// [File] is written under a random name in the directory where it is to be, which
+// [PendingFile] is written under a random name in the directory where it is to be, which
 // is made with O_EXCL, and renamed when it is complete: whoever reads sees the old
 // content or the new one, and a report that fails leaves the old one.
 //
 // A link at the end of a name is followed if it is the user's own or root's, as
 // /dev/stdout is. One of another user is an error: with the kernel's setting
-// fs.protected_symlinks it is one in /tmp for every program, here everywhere.
+// fs.protected_symlinks it is one in /tmp for every program, here everywhere. So is
+// a pipe of another user, who would read what is written.
 //
 // # Text
 //
@@ -21,7 +22,6 @@
 package output
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -30,29 +30,29 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
-// A File is a file in the making. It appears at [File.Close], in place of an
+// A PendingFile is a file that is still being written. It appears at [PendingFile.Close], in place of an
 // older one, and nobody may read it who could not read that one. What is no regular file, such as a
 // pipe, is written to as it is.
-type File struct {
+type PendingFile struct {
 	f         *os.File
-	name      string // as the user gave it
-	path      string // where the links lead
-	temporary string // "" if what is written is seen at once
-	err       error  // of the first write that failed
+	name      string   // as the user gave it
+	path      string   // where the links lead, or the name in dir
+	dir       *os.Root // nil: path is as for all
+	temporary string   // "" if what is written is seen at once
+	err       error    // of the first write that failed
 	closed    bool
 }
 
 // Create begins a file. It is to be closed, or discarded.
-func Create(name string) (*File, error) {
-	target, old, err := follow(name)
+func Create(name string) (*PendingFile, error) {
+	target, old, err := follow(slashed(name))
 	if err != nil {
 		return nil, err
 	}
-	f := &File{name: name, path: target}
+	f := &PendingFile{name: name, path: target}
 	switch {
 	case old != nil && !old.Mode().IsRegular():
 		err = f.openOther(old)
@@ -75,22 +75,29 @@ func TemporaryName() string {
 }
 
 // openTemporary makes the file under another name.
-func (f *File) openTemporary(old fs.FileInfo) (err error) {
+func (f *PendingFile) openTemporary(old fs.FileInfo) (err error) {
 	f.temporary = path.Join(path.Dir(f.path), TemporaryName())
-	f.f, err = os.OpenFile(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
+	f.f, err = f.open(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o666)
 	switch {
 	case err == nil && old != nil:
 		err = f.narrow(old.Mode().Perm())
 	case err != nil && old != nil && ours(old) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		// The directory takes no new files; the file itself may be written to.
 		f.temporary = ""
-		f.f, err = os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0)
+		f.f, err = f.open(f.path, os.O_WRONLY|os.O_TRUNC|noFollow, 0)
 	}
 	return err
 }
 
+func (f *PendingFile) open(name string, flags int, mode fs.FileMode) (*os.File, error) {
+	if f.dir != nil {
+		return f.dir.OpenFile(name, flags, mode)
+	}
+	return os.OpenFile(name, flags, mode)
+}
+
 // narrow takes permissions away that are not in mode.
-func (f *File) narrow(mode fs.FileMode) error {
+func (f *PendingFile) narrow(mode fs.FileMode) error {
 	now, err := f.f.Stat()
 	if err != nil || now.Mode().Perm()&^mode == 0 {
 		return err
@@ -99,13 +106,16 @@ func (f *File) narrow(mode fs.FileMode) error {
 }
 
 // Private lets nobody else read the file.
-func (f *File) Private() error { return f.named(f.narrow(0o700)) }
+func (f *PendingFile) Private() error { return f.named(f.narrow(0o700)) }
 
 // openOther opens a pipe, a terminal or a device.
-func (f *File) openOther(old fs.FileInfo) (err error) {
+func (f *PendingFile) openOther(old fs.FileInfo) (err error) {
 	flags := os.O_WRONLY
 	if !isDescriptor(f.path) {
-		flags |= syscall.O_NOFOLLOW
+		if old.Mode().Type() == fs.ModeNamedPipe && !ours(old) {
+			return fmt.Errorf("%s is a pipe of another user (uid %d) and is not written to: remove it, or name another file", f.path, owner(old))
+		}
+		flags |= noFollow
 	}
 	if f.f, err = os.OpenFile(f.path, flags, 0); err != nil {
 		return err
@@ -118,7 +128,7 @@ func (f *File) openOther(old fs.FileInfo) (err error) {
 }
 
 // Write writes to the file.
-func (f *File) Write(b []byte) (int, error) {
+func (f *PendingFile) Write(b []byte) (int, error) {
 	n, err := f.f.Write(b)
 	if err != nil {
 		err = f.named(err)
@@ -129,11 +139,15 @@ func (f *File) Write(b []byte) (int, error) {
 
 // Show puts the file under its name now: what is written to it from here on can
 // be read as it comes.
-func (f *File) Show() error {
+func (f *PendingFile) Show() error {
 	if f.temporary == "" {
 		return nil
 	}
-	if err := os.Rename(f.temporary, f.path); err != nil {
+	rename := os.Rename
+	if f.dir != nil {
+		rename = f.dir.Rename
+	}
+	if err := rename(f.temporary, f.path); err != nil {
 		return f.named(err)
 	}
 	f.temporary = ""
@@ -142,7 +156,7 @@ func (f *File) Show() error {
 
 // Close completes the file. After a write that failed it discards it, and returns
 // that error.
-func (f *File) Close() error {
+func (f *PendingFile) Close() error {
 	if f.closed {
 		return nil
 	}
@@ -160,7 +174,7 @@ func (f *File) Close() error {
 
 // Discard ends the file without putting it under its name; what is there already
 // stays. After Close it does nothing.
-func (f *File) Discard() {
+func (f *PendingFile) Discard() {
 	if !f.closed {
 		f.closed = true
 		f.f.Close()
@@ -168,14 +182,18 @@ func (f *File) Discard() {
 	}
 }
 
-func (f *File) remove() {
-	if f.temporary != "" {
+func (f *PendingFile) remove() {
+	switch {
+	case f.temporary == "":
+	case f.dir != nil:
+		_ = f.dir.Remove(f.temporary)
+	default:
 		_ = os.Remove(f.temporary)
 	}
 }
 
 // named returns an error about the file by the name that its user knows.
-func (f *File) named(err error) error {
+func (f *PendingFile) named(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
 	switch {
@@ -193,15 +211,7 @@ func Write(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Discard()
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Close()
+	return f.fill(write)
 }
 
 // WriteBytes writes a file.
@@ -217,12 +227,16 @@ func WriteBytes(name string, b []byte) error {
 // Directory makes a directory for outputs, with those above it, where it is not
 // there. It is an error if the name is a link of another user.
 func Directory(name string) error {
+	_, err := directory(name)
+	return err
+}
+
+func directory(name string) (target string, err error) {
 	// With a slash at the end the kernel would look behind the link.
-	target, _, err := follow(path.Clean(name))
-	if err != nil {
-		return err
+	if target, _, err = follow(path.Clean(slashed(name))); err != nil {
+		return "", err
 	}
-	return os.MkdirAll(target, 0o777)
+	return target, os.MkdirAll(target, 0o777)
 }
 
 // follow returns where the links at the end of a name lead, and what is there, nil
@@ -249,7 +263,7 @@ func follow(name string) (target string, info fs.FileInfo, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		if !path.IsAbs(to) {
+		if !isAbsolute(to) {
 			to = path.Dir(target) + "/" + to // as the kernel, which does not clean it
 		}
 		target = to
@@ -257,29 +271,8 @@ func follow(name string) (target string, info fs.FileInfo, err error) {
 	return "", nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }
 
-// isDescriptor tells whether a path is that of a descriptor of a process, a link
-// that is more than the name that it shows.
-func isDescriptor(name string) bool {
-	// Not filepath.EvalSymlinks: that package would come before what is to be early.
-	const oPath = 0x200000
-	fd, err := syscall.Open(path.Dir(name), oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer syscall.Close(fd)
-	dir, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-	return err == nil && strings.HasPrefix(dir, "/proc/") && path.Base(dir) == "fd"
-}
-
 // ours tells whether a file is the user's, or root's.
 func ours(info fs.FileInfo) bool {
 	uid := owner(info)
 	return uid == 0 || uid == os.Geteuid()
-}
-
-func owner(info fs.FileInfo) int {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(s.Uid)
-	}
-	return -1
 }

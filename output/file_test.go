@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"footfall/proc/needs"
+	"footfall/process/needs"
 )
 
 func content(t *testing.T, name string) string {
@@ -33,6 +33,20 @@ func files(t *testing.T, dir string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// permitted is what new files may have of permissions.
+func permitted(t *testing.T) os.FileMode {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "new")
+	if err := os.WriteFile(name, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode().Perm()
 }
 
 func TestFileAppearsWhenComplete(t *testing.T) {
@@ -65,7 +79,7 @@ func TestFileAppearsWhenComplete(t *testing.T) {
 	if err := WriteBytes(name, []byte("new")); err != nil {
 		t.Fatal(err)
 	}
-	if info, _ := os.Stat(name); info.Mode().Perm() != 0o640 {
+	if info, _ := os.Stat(name); info.Mode().Perm() != 0o640&permitted(t) {
 		t.Errorf("permissions have become %v", info.Mode())
 	}
 	if got := files(t, dir); len(got) != 1 {
@@ -168,6 +182,14 @@ func TestWhatIsNoFile(t *testing.T) {
 	}
 	if got := <-read; string(got) != "through" {
 		t.Errorf("from the pipe: %q", got)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(pipe, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteBytes(pipe, []byte("theirs")); err == nil || !strings.Contains(err.Error(), "pipe of another user (uid 65534)") {
+			t.Errorf("into a pipe of another user: %v", err)
+		}
 	}
 	if err := WriteBytes(os.DevNull, []byte("x")); err != nil {
 		t.Error(err)

@@ -3,8 +3,6 @@ package output
 import (
 	"io"
 	"os"
-	"syscall"
-	"unsafe"
 )
 
 // Terminal returns the terminal that is behind a writer, nil if there is none.
@@ -20,13 +18,6 @@ func Terminal(w io.Writer) *os.File {
 		return nil
 	}
 	return f
-}
-
-// columns returns the width of a terminal; ok is false if f is none.
-func columns(f *os.File) (n int, ok bool) {
-	var size struct{ rows, columns, width, height uint16 } // struct winsize; x/sys/unix would come before what is to be early, see docs/rationale.md
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
-	return int(size.columns), errno == 0
 }
 
 // Style returns the width of text for w, 0 for any, and whether to use colours:

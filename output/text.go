@@ -3,6 +3,7 @@ package output
 import (
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -44,6 +45,61 @@ func appendEscaped[T string | []byte](b []byte, s T) []byte {
 		b = append(b, '\\', 'x', digits[x>>4], digits[x&15])
 	}
 	return b
+}
+
+// Escape returns a name for a format that cannot carry each character: what it
+// does not carry is written as \x1b. carries is told of each character how many
+// bytes it takes: what is not UTF-8 is utf8.RuneError of one byte. Two names stay
+// two: a backslash that could be taken for such an escape is one, \x5c.
+func Escape(s string, carries func(c rune, size int) bool) string {
+	done := 0
+	var b []byte
+	for i := 0; i < len(s); {
+		c, size := utf8.DecodeRuneInString(s[i:])
+		if !carries(c, size) || c == '\\' && escaped(s[i:]) >= 0 {
+			b = appendEscaped(append(b, s[done:i]...), s[i:i+size])
+			done = i + size
+		}
+		i += size
+	}
+	if b == nil {
+		return s
+	}
+	return string(append(b, s[done:]...))
+}
+
+// Unescape returns the name that [Escape] was given.
+func Unescape(s string) string {
+	var b []byte
+	for {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 {
+			break
+		}
+		b = append(b, s[:i]...)
+		if c := escaped(s[i:]); c >= 0 {
+			b, s = append(b, byte(c)), s[i+len(`\x00`):]
+		} else {
+			b, s = append(b, '\\'), s[i+1:]
+		}
+	}
+	if b == nil {
+		return s
+	}
+	return string(append(b, s...))
+}
+
+// escaped returns the byte that an escape at the beginning of s stands for, -1 if
+// there is none: no format is in want of escapes for letters.
+func escaped(s string) int {
+	if len(s) < len(`\x00`) || s[1] != 'x' || strings.ToLower(s[2:4]) != s[2:4] {
+		return -1
+	}
+	c, err := strconv.ParseUint(s[2:4], 16, 8)
+	if err != nil || c >= ' ' && c < 0x7f && c != '\\' {
+		return -1
+	}
+	return int(c)
 }
 
 // isPlain tells whether all of s is seen, which it nearly always is.

@@ -71,3 +71,42 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestEscapedNamesStayTwo(t *testing.T) {
+	ascii := func(c rune, size int) bool { return c >= ' ' && c < 0x7f }
+	for name, want := range map[string]string{
+		"":                   "",
+		"plain.c":            "plain.c",
+		`C:\dir\xerces.c`:    `C:\dir\xerces.c`,
+		"new\nline":          `new\x0aline`,
+		`new\x0aline`:        `new\x5cx0aline`,
+		`new\x5cx0aline`:     `new\x5cx5cx0aline`,
+		"\\\n":               `\\x0a`,
+		"\\x0\n":             `\x0\x0a`,
+		`\x0A \x41 \x0`:      `\x0A \x41 \x0`,
+		"\xe4 \u00e4 \ufffd": `\xe4 \xc3\xa4 \xef\xbf\xbd`,
+	} {
+		got := Escape(name, ascii)
+		if got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+		if back := Unescape(got); back != name {
+			t.Errorf("%q came back as %q", name, back)
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("\\x\x5c\\x5c\xff")
+	f.Fuzz(func(t *testing.T, name string) {
+		for _, carries := range []func(rune, int) bool{
+			func(c rune, size int) bool { return true },
+			func(c rune, size int) bool { return c != utf8.RuneError || size > 1 },
+			func(c rune, size int) bool { return c != '\n' },
+		} {
+			if back := Unescape(Escape(name, carries)); back != name {
+				t.Errorf("%q came back as %q", name, back)
+			}
+		}
+	})
+}

@@ -15,7 +15,7 @@ const mostEdges = 20
 //	     <-  2.100s  70.0%    1200  main
 //	work     3.000s  60.1%    1800  calls, 1.000s itself   work.c:12
 //	     ->  1.000s  33.3%    3600  helper
-func printCallers(w io.Writer, r *Report) error {
+func printCallers(w io.Writer, r *View) error {
 	nodes, more := r.ranked()
 	g := r.Graph
 	fmt.Fprintf(w, "%s\n", r.summary())
@@ -69,7 +69,7 @@ func printCallers(w io.Writer, r *Report) error {
 	return nil
 }
 
-func (r *Report) edges(t *textTable, n *Node, edges []*Edge, arrow string, other func(*Edge) *Node) {
+func (r *View) edges(t *textTable, n *Node, edges []*Edge, arrow string, other func(*Edge) *Node) {
 	g := r.Graph
 	rest := len(edges) - mostEdges
 	if rest > 0 {

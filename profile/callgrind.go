@@ -21,7 +21,7 @@ import (
 //	cfn=(2) helper
 //	calls=3600 40          number of calls, line of the callee
 //	14 1000000000          line of the call, time of the calls
-func printCallgrind(w io.Writer, r *Report) error {
+func printCallgrind(w io.Writer, r *View) error {
 	c := &callgrind{w: w, files: make(map[string]int), functions: make(map[*Node]int)}
 	g := r.Graph
 	c.printf("# callgrind format\nversion: 1\ncreator: footfall\n")
@@ -99,7 +99,7 @@ func (c *callgrind) function(n *Node) string {
 // for one.
 func (c *callgrind) name(n *Node) string {
 	if n.overloaded {
-		return demangle.Name(n.Func.SystemName, demangle.Full)
+		return demangle.Full(n.Func.SystemName)
 	}
 	return n.Func.Name
 }
@@ -107,7 +107,7 @@ func (c *callgrind) name(n *Node) string {
 type lineTime struct{ line, ns int64 }
 
 // selfLines returns the own times of the lines of each function, by its ID.
-func selfLines(r *Report) map[uint64][]lineTime {
+func selfLines(r *View) map[uint64][]lineTime {
 	lines := make(map[uint64][]lineTime)
 	at := make(map[[2]uint64]int)
 	for _, s := range r.Profile.Sample {

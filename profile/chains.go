@@ -22,7 +22,7 @@ func PrintChains(w io.Writer, title string, inverted bool, p *pprof.Profile) err
 		s.Value = v
 	}
 	pr := &Profile{Profile: own}
-	r := &Report{Profile: pr, Graph: NewGraph(pr), Title: title, measure: p.SampleType[last].Type, inverted: inverted}
+	r := &View{Profile: pr, Graph: NewGraph(pr), Title: title, measure: p.SampleType[last].Type, inverted: inverted}
 	r.Graph.Sampled = true // if all chains are of one function, too
 	b := bufio.NewWriter(w)
 	if err := printHTML(b, r); err != nil {

@@ -13,7 +13,7 @@ import (
 // of events.
 //
 //	main;work;helper 2100000
-func printCollapsed(w io.Writer, r *Report) error {
+func printCollapsed(w io.Writer, r *View) error {
 	stacks, err := r.stacks()
 	if err != nil {
 		return err

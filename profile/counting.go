@@ -1,5 +1,3 @@
-//go:build linux
-
 package profile
 
 import (
@@ -10,51 +8,51 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"footfall/compile/instrument"
-	"footfall/proc"
+	"footfall/input"
+	"footfall/process"
 )
 
 // A counting is the counts file of a running process as it was, as far as there is one.
 type counting struct {
 	name          string
+	owners        *input.Owners
 	before, after []byte
 }
 
 // begin and end read the file. What makes functions of it takes long, and the process goes
 // on counting: that is done later.
-func (c *counting) begin() { c.before, _ = readRegular(c.name) }
-func (c *counting) end()   { c.after, _ = readRegular(c.name) }
+func (c *counting) begin() { c.before, _ = readRegular(c.owners, c.name) }
+func (c *counting) end()   { c.after, _ = readRegular(c.owners, c.name) }
 
-// openRegular opens a file that others may have put there: what is no regular file
-// might keep us waiting.
+// openRegular opens a file that others may have put there, of a limited size.
 func openRegular(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := input.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > mostWhole() {
+	if info, err := f.Stat(); err != nil || info.Size() > mostWhole() {
 		f.Close()
-		return nil, fmt.Errorf("%s is no regular file of up to %d bytes", name, mostWhole())
+		return nil, fmt.Errorf("%s has more than %d bytes", name, mostWhole())
 	}
 	return f, nil
 }
 
-func readRegular(name string) ([]byte, error) {
-	f, err := openRegular(name)
+// readRegular reads such a file, and notes whose it is: it says where programs are.
+func readRegular(owners *input.Owners, name string) ([]byte, error) {
+	f, err := owners.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	return input.ReadAll(f, name, mostWhole())
 }
 
 // countsOf returns a name of the counts file of a running process by which we can
 // open it, if possible when the process has ended, too. Where counters could not be
 // mapped, the usual name is left.
 func countsOf(pid int) string {
-	if p, err := proc.Open(pid); err == nil {
+	if p, err := process.Open(pid); err == nil {
 		defer p.Close()
 		if path := MappedCounts(p); path != "" {
 			if f, err := openRegular(path); err == nil {
@@ -72,7 +70,7 @@ func countsOf(pid int) string {
 // MappedCounts finds the counts file of a process: it has mapped it, whatever its name
 // is and wherever the process has gone since. The path is as the process sees it, ""
 // if there is none.
-func MappedCounts(p *proc.Process) string {
+func MappedCounts(p *process.Process) string {
 	maps, _, _ := p.Maps()
 	for _, m := range maps {
 		if !m.Write || m.Deleted || !strings.HasPrefix(m.Path, "/") {
@@ -101,10 +99,10 @@ func beginsAsCounts(f *os.File) bool {
 // that cannot be read, counts nothing.
 func (c *counting) addTo(p *Profile) (*Profile, error) {
 	all := []*Profile{p}
-	if all = addCounts(all, c.after); len(all) == 1 {
+	if all = addCounts(all, c.after, c.owners); len(all) == 1 {
 		return p, nil
 	}
-	if before, err := decode(c.before); err == nil {
+	if before, err := decode(c.before, c.owners); err == nil {
 		shareSources(p, before)
 		before.Scale(-1)
 		before.Notes = nil
@@ -115,18 +113,18 @@ func (c *counting) addTo(p *Profile) (*Profile, error) {
 
 // AddCounts adds all that the sampled processes have counted in files that are
 // newer than since. pattern is the program's FOOTFALL_OUT, "" if it has none.
-func AddCounts(p *Profile, pattern string, since time.Time) (*Profile, error) {
+func AddCounts(p *Profile, pattern string, since time.Time, owners *input.Owners) (*Profile, error) {
 	all := []*Profile{p}
 	fresh := func(name string) bool {
-		info, err := os.Stat(name)
+		info, err := input.Stat(name)
 		return err == nil && info.Mode().IsRegular() && info.ModTime().After(since)
 	}
 	if pattern != "" && !strings.Contains(pattern, "%p") && fresh(pattern) {
-		all = addCountsOf(all, pattern) // whoever came first has it
+		all = addCountsOf(all, pattern, owners) // whoever came first has it
 	}
 	for _, pid := range p.Processes {
 		for n := 1; fresh(countsName(pattern, pid, n)); n++ {
-			all = addCountsOf(all, countsName(pattern, pid, n))
+			all = addCountsOf(all, countsName(pattern, pid, n), owners)
 		}
 	}
 	return Merge(all)
@@ -149,15 +147,15 @@ func countsName(pattern string, pid, n int) string {
 }
 
 // addCountsOf is addCounts of a file by its name.
-func addCountsOf(all []*Profile, name string) []*Profile {
-	b, _ := readRegular(name)
-	return addCounts(all, b)
+func addCountsOf(all []*Profile, name string, owners *input.Owners) []*Profile {
+	b, _ := readRegular(owners, name)
+	return addCounts(all, b, owners)
 }
 
 // addCounts appends what is in a counts file, nothing if it is none, and has the first
 // profile name functions as that does.
-func addCounts(all []*Profile, b []byte) []*Profile {
-	counts, err := decode(b)
+func addCounts(all []*Profile, b []byte, owners *input.Owners) []*Profile {
+	counts, err := decode(b, owners)
 	if err != nil {
 		return all
 	}

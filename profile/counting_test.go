@@ -6,9 +6,16 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	pprof "github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
+
+	"footfall/compile/instrument"
+	"footfall/input"
+	"footfall/process/needs"
 )
 
 // TestCounting has a process count before, while and after it is sampled: what it
@@ -49,5 +56,52 @@ func TestCounting(t *testing.T) {
 	}
 	if len(got) != 1 || got["f"] != 7 {
 		t.Errorf("calls %v, want 7 of f", got)
+	}
+}
+
+// TestCountsOfAnotherUser has root read counts of another user, whose programs and
+// libraries are what he may not read: they do not tell what is in them.
+func TestCountsOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		needs.Skip(t, needs.Root, "who may read what others may not")
+	}
+	secret := secretProgram(t)
+	id := buildID(secret)
+	if id == "" {
+		t.Fatal("the program has no build ID")
+	}
+	for _, c := range []struct {
+		user  int
+		names bool
+	}{{0, true}, {4711, false}} {
+		owners := new(input.Owners)
+		owners.Note(input.User{UID: c.user, GID: c.user})
+		r := &countsReader{opens: owners.OpenNamed, others: make(map[string]*image)}
+		counted := r.image(&instrument.CountedImage{Path: secret, BuildID: id, PID: 1 << 30})
+		library := r.other(secret)
+		if (len(counted.functions) > 0) != c.names || (len(library.functions) > 0) != c.names {
+			t.Errorf("user %d: %d and %d functions, %q", c.user, len(counted.functions), len(library.functions), r.notes)
+		}
+		counted.close()
+		r.close()
+	}
+}
+
+// TestCountsOfPipes has counts name what is no program: nothing waits for it.
+func TestCountsOfPipes(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "is a pipe", "/dev/full": "is a device"} {
+		p, err := FromCounts(&instrument.CountsFile{Images: []*instrument.CountedImage{{
+			Path: path, PID: 1 << 30, Functions: []*instrument.CountedFunction{{Name: "f", Calls: 1, Image: &instrument.CountedImage{Path: path}}},
+		}}}, new(input.Owners))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
+			t.Errorf("%s: notes are %q, want one about %q", path, p.Notes, want)
+		}
 	}
 }

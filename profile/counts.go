@@ -12,19 +12,24 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"footfall/binary"
 	"footfall/compile/instrument"
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/demangle"
+	"footfall/input"
+	"footfall/process"
 )
 
 // FromCounts turns the counts that instrumented programs keep into a profile.
 //
 // Each call becomes a sample of its callee and its caller. Entries of a function
 // whose callers do not count, such as those of main, have a callee only.
-func FromCounts(c *instrument.CountsFile) (*Profile, error) {
+//
+// Programs and libraries are where the counts say: owners are those who may say so.
+func FromCounts(c *instrument.CountsFile, owners *input.Owners) (*Profile, error) {
 	r := &countsReader{
-		b: newBuilder(), index: c.Index(), images: make(map[*instrument.Image]*image), others: make(map[string]*image),
-		files: make(map[string]*linkedFile), orders: make(map[*instrument.Image][]*linkedFile), uncounteds: make(map[uncountedKey]*pprof.Location),
+		opens: owners.OpenNamed,
+		b:     newBuilder(), index: c.Index(), images: make(map[*instrument.CountedImage]*image), others: make(map[string]*image),
+		files: make(map[string]*linkedFile), orders: make(map[*instrument.CountedImage][]*linkedFile), uncounteds: make(map[uncountedKey]*pprof.Location),
 	}
 	defer r.close()
 	for _, im := range c.Images {
@@ -33,9 +38,9 @@ func FromCounts(c *instrument.CountsFile) (*Profile, error) {
 	// Readers of pprof's format take the first mapping for the program, which lies
 	// lowest in memory.
 	if len(c.Images) > 0 {
-		r.b.mapping(r.images[slices.MinFunc(c.Images, func(a, b *instrument.Image) int { return cmp.Compare(a.Bias, b.Bias) })])
+		r.b.mapping(r.images[slices.MinFunc(c.Images, func(a, b *instrument.CountedImage) int { return cmp.Compare(a.Bias, b.Bias) })])
 	}
-	called := make(map[*instrument.Function]uint64)
+	called := make(map[*instrument.CountedFunction]uint64)
 	for _, im := range c.Images {
 		for _, f := range im.Functions {
 			r.sites(f, called)
@@ -82,21 +87,21 @@ func runs(pid int) bool {
 // increments are exact.
 func losing(c *instrument.CountsFile) (pid, threads int) {
 	for _, im := range c.Images {
-		exact := func(f *instrument.Function) bool {
+		exact := func(f *instrument.CountedFunction) bool {
 			return f.Calls == 0 || f.Update == instrument.Atomic || f.Update == instrument.Thread || f.Update == instrument.Locked ||
 				f.Update == instrument.Single
 		}
-		if !slices.ContainsFunc(im.Functions, func(f *instrument.Function) bool { return !exact(f) }) {
+		if !slices.ContainsFunc(im.Functions, func(f *instrument.CountedFunction) bool { return !exact(f) }) {
 			continue
 		}
-		p, err := proc.Open(im.PID)
+		p, err := process.Open(im.PID)
 		if err != nil {
 			continue
 		}
 		counts := MappedCounts(p) != ""
 		p.Close()
 		if counts {
-			return im.PID, len(proc.ThreadNames(im.PID))
+			return im.PID, len(process.ThreadNames(im.PID))
 		}
 	}
 	return 0, 0
@@ -106,7 +111,7 @@ func losing(c *instrument.CountsFile) (pid, threads int) {
 // has in its counts file.
 func nameStripped(p *Profile, counts *instrument.CountsFile) {
 	type code struct {
-		image *instrument.Image
+		image *instrument.CountedImage
 		addr  uint64
 	}
 	named := make(map[code]*pprof.Function)
@@ -127,7 +132,7 @@ func nameStripped(p *Profile, counts *instrument.CountsFile) {
 			f := named[code{im, fn.Addr}]
 			if f == nil {
 				last++
-				f = &pprof.Function{ID: last, Name: plainName(fn.Name), SystemName: fn.Name, Filename: fn.Unit}
+				f = &pprof.Function{ID: last, Name: demangle.Short(fn.Name), SystemName: fn.Name, Filename: fn.Unit}
 				named[code{im, fn.Addr}] = f
 				p.Function = append(p.Function, f)
 			}
@@ -185,15 +190,16 @@ func outermost(p *Profile) iter.Seq2[string, *pprof.Function] {
 }
 
 type countsReader struct {
+	opens   opener
 	b       *builder
 	index   *instrument.Index
-	images  map[*instrument.Image]*image
+	images  map[*instrument.CountedImage]*image
 	others  map[string]*image // by path; code that does not count
 	further uint64
 	notes   []string
 
 	files      map[string]*linkedFile // by path
-	orders     map[*instrument.Image][]*linkedFile
+	orders     map[*instrument.CountedImage][]*linkedFile
 	uncounteds map[uncountedKey]*pprof.Location
 }
 
@@ -208,9 +214,9 @@ func (r *countsReader) close() {
 
 // image makes names of those in the counts file; lines, and names of what does not count,
 // are those of the image's file if that is still the same.
-func (r *countsReader) image(im *instrument.Image) *image {
+func (r *countsReader) image(im *instrument.CountedImage) *image {
 	i := &image{path: im.Path, buildID: im.BuildID}
-	switch file, err := openCounted(im); {
+	switch file, err := r.openCounted(im); {
 	case im.Path == "" && err != nil:
 		r.note("process %d could not tell the path of its program, as it had no /proc: no lines", im.PID)
 	case errors.Is(err, fs.ErrNotExist):
@@ -225,16 +231,16 @@ func (r *countsReader) image(im *instrument.Image) *image {
 	}
 	i.key = fmt.Sprintf("%s %s", im.Path, im.BuildID)
 	counted := countedFunctions(im)
-	i.functions = slices.DeleteFunc(i.functions, func(f exe.Function) bool { return counted.At(f.Addr) != nil })
+	i.functions = slices.DeleteFunc(i.functions, func(f binary.FunctionSymbol) bool { return counted.At(f.Addr) != nil })
 	i.functions = append(i.functions, counted...)
-	slices.SortFunc(i.functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortFunc(i.functions, func(a, b binary.FunctionSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
 	return i
 }
 
 // openCounted opens the file of an image. A process that lives may see other files
 // than we do, as in a container.
-func openCounted(im *instrument.Image) (*image, error) {
-	i, err := openImage(im.Path)
+func (r *countsReader) openCounted(im *instrument.CountedImage) (*image, error) {
+	i, err := openImageBy(im.Path, true, r.opens)
 	if err == nil && i.buildID == im.BuildID {
 		return i, nil
 	}
@@ -242,7 +248,7 @@ func openCounted(im *instrument.Image) (*image, error) {
 	if im.Path == "" {
 		seen = fmt.Sprintf("/proc/%d/exe", im.PID)
 	}
-	other, otherErr := openImage(seen)
+	other, otherErr := openImageBy(seen, true, r.opens)
 	switch {
 	case otherErr != nil:
 		return i, err
@@ -269,22 +275,22 @@ func (r *countsReader) note(format string, args ...any) {
 
 // countedFunctions returns the functions that an image counts, by ascending
 // address, as its file has it.
-func countedFunctions(im *instrument.Image) exe.Functions {
-	var functions exe.Functions
+func countedFunctions(im *instrument.CountedImage) binary.Functions {
+	var functions binary.Functions
 	for _, f := range im.Functions {
 		for n, code := range f.Code {
 			name := f.Name
 			if n > 0 {
 				name += ".cold"
 			}
-			functions = append(functions, exe.Function{Name: name, Addr: code.Start - im.Bias, Size: code.End - code.Start, Unit: f.Unit, Local: f.Local})
+			functions = append(functions, binary.FunctionSymbol{Name: name, Addr: code.Start - im.Bias, Size: code.End - code.Start, Unit: f.Unit, Local: f.Local})
 		}
 	}
-	slices.SortFunc(functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortFunc(functions, func(a, b binary.FunctionSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
 	return functions
 }
 
-func (r *countsReader) entry(f *instrument.Function) *pprof.Location {
+func (r *countsReader) entry(f *instrument.CountedFunction) *pprof.Location {
 	if len(f.Code) == 0 {
 		return r.b.named(f.Name, f.Image.Path)
 	}
@@ -292,7 +298,7 @@ func (r *countsReader) entry(f *instrument.Function) *pprof.Location {
 }
 
 // sites adds the calls that a function made.
-func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Function]uint64) {
+func (r *countsReader) sites(f *instrument.CountedFunction, called map[*instrument.CountedFunction]uint64) {
 	image := r.images[f.Image]
 	for _, s := range f.Sites {
 		caller := r.b.outer(image, s.Address-f.Image.Bias)
@@ -327,7 +333,7 @@ func (r *countsReader) sites(f *instrument.Function, called map[*instrument.Func
 }
 
 // elsewhere is code that does not count, such as a library's.
-func (r *countsReader) elsewhere(im *instrument.Image, addr uint64) *pprof.Location {
+func (r *countsReader) elsewhere(im *instrument.CountedImage, addr uint64) *pprof.Location {
 	for _, m := range im.Maps {
 		if addr < m.Start || addr >= m.End {
 			continue
@@ -358,7 +364,7 @@ func (r *countsReader) other(path string) *image {
 	i, ok := r.others[path]
 	if !ok {
 		var err error
-		if i, err = openNames(path); err != nil {
+		if i, err = openImageBy(path, false, r.opens); err != nil { // lines take long
 			i = &image{key: path, path: path}
 		}
 		r.others[path] = i

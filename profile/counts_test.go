@@ -19,17 +19,17 @@ func TestNamesInSeveralImages(t *testing.T) {
 		{"the library's", counts{7, 0}, counts{5, 2}},
 		{"each its own", counts{5, 2}, counts{5, 2}},
 	} {
-		image := func(path string, bias, entries, calls uint64) *instrument.Image {
-			im := &instrument.Image{Path: path, PID: 1, Bias: bias}
-			callee := &instrument.Function{Image: im, Name: "_ZN1n4bothEv", Unit: "both.h", Code: []instrument.Range{{Start: bias + 0x10, End: bias + 0x20}}, Calls: entries}
-			caller := &instrument.Function{Image: im, Name: "caller", Unit: path + ".cc", Code: []instrument.Range{{Start: bias + 0x20, End: bias + 0x40}}, Calls: 1,
-				Sites: []instrument.Site{{Address: bias + 0x30, Callee: callee.Name, Count: calls}}}
-			im.Functions = []*instrument.Function{callee, caller}
+		image := func(path string, bias, entries, calls uint64) *instrument.CountedImage {
+			im := &instrument.CountedImage{Path: path, PID: 1, Bias: bias}
+			callee := &instrument.CountedFunction{Image: im, Name: "_ZN1n4bothEv", Unit: "both.h", Code: []instrument.CodeRange{{Start: bias + 0x10, End: bias + 0x20}}, Calls: entries}
+			caller := &instrument.CountedFunction{Image: im, Name: "caller", Unit: path + ".cc", Code: []instrument.CodeRange{{Start: bias + 0x20, End: bias + 0x40}}, Calls: 1,
+				Sites: []instrument.CallSite{{Address: bias + 0x30, Callee: callee.Name, Count: calls}}}
+			im.Functions = []*instrument.CountedFunction{callee, caller}
 			return im
 		}
 		// Libraries begin to count before their program does.
-		p, err := FromCounts(&instrument.CountsFile{Images: []*instrument.Image{
-			image("/nosuch/lib", 0x9000, test.entries.library, test.calls.library), image("/nosuch/prog", 0x1000, test.entries.program, test.calls.program)}})
+		p, err := FromCounts(&instrument.CountsFile{Images: []*instrument.CountedImage{
+			image("/nosuch/lib", 0x9000, test.entries.library, test.calls.library), image("/nosuch/prog", 0x1000, test.entries.program, test.calls.program)}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

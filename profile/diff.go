@@ -13,11 +13,11 @@ import (
 
 // NewDiff compares two profiles of the same measure. The report's own one is their
 // difference.
-func NewDiff(before, after *Profile) (*Report, error) {
+func NewDiff(before, after *Profile) (*View, error) {
 	if err := alike([]*Profile{before, after}); err != nil {
 		return nil, err
 	}
-	r := &Report{Graph: NewGraph(after), Before: NewGraph(before)}
+	r := &View{Graph: NewGraph(after), Before: NewGraph(before)}
 	minus := before.Copy()
 	minus.Scale(-1)
 	p, err := pprof.Merge([]*pprof.Profile{after.Profile, minus})
@@ -47,7 +47,7 @@ func (c change) values(value func(*Node) int64) (before, after int64) {
 
 // changes pairs the functions, by name and source, those in files of one name first: builds
 // may have several. The largest change comes first.
-func (r *Report) changes() []change {
+func (r *View) changes() []change {
 	type key struct{ symbol, file, image string }
 	var all []change
 	shown := func(g *Graph) []*Node {
@@ -100,7 +100,7 @@ func selfOf(n *Node) int64  { return n.Self }
 func callsOf(n *Node) int64 { return n.Calls }
 
 // printDiff writes a table of what changed.
-func printDiff(w io.Writer, r *Report) error {
+func printDiff(w io.Writer, r *View) error {
 	all := r.changes()
 	more := 0
 	if r.Top > 0 && len(all) > r.Top {

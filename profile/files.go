@@ -9,8 +9,8 @@ import (
 	"slices"
 	"syscall"
 
+	"footfall/binary"
 	"footfall/compile/instrument"
-	"footfall/exe"
 	"footfall/formats/perfdata"
 	"footfall/input"
 )
@@ -93,7 +93,7 @@ func (f *Files) add(name string) error {
 		if err != nil {
 			return err
 		}
-		p, err := decode(b)
+		p, err := decode(b, f.owners)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -156,7 +156,7 @@ func readWhole(owners *input.Owners, name string) ([]byte, error) {
 var errUnknownFile = errors.New("no profile: neither a counts file (footfall.PID.counts), nor a gmon.out, nor perf's perf.data, nor a profile of pprof's format, nor a program")
 
 // decode reads a counts file or a profile of pprof's format.
-func decode(b []byte) (*Profile, error) {
+func decode(b []byte, owners *input.Owners) (*Profile, error) {
 	if !IsCounts(b) {
 		p, err := FromPprof(b)
 		if err != nil && !errors.Is(err, errOtherValues) {
@@ -169,14 +169,14 @@ func decode(b []byte) (*Profile, error) {
 		if c == nil || len(c.Images) == 0 {
 			return nil, err
 		}
-		p, convertErr := FromCounts(c)
+		p, convertErr := FromCounts(c, owners)
 		if convertErr != nil {
 			return nil, err
 		}
 		p.Notes = append(p.Notes, fmt.Sprintf("the file is damaged, what comes before is shown: %v", err))
 		return p, nil
 	}
-	return FromCounts(c)
+	return FromCounts(c, owners)
 }
 
 // search looks in the working directory for what the program wrote.
@@ -196,8 +196,8 @@ func (f *Files) search() error {
 		if err != nil {
 			continue
 		}
-		if id == "" || !slices.ContainsFunc(c.Images, func(im *instrument.Image) bool { return im.BuildID == id }) {
-			if slices.ContainsFunc(c.Images, func(im *instrument.Image) bool { return im.Path == path }) {
+		if id == "" || !slices.ContainsFunc(c.Images, func(im *instrument.CountedImage) bool { return im.BuildID == id }) {
+			if slices.ContainsFunc(c.Images, func(im *instrument.CountedImage) bool { return im.Path == path }) {
 				older = name
 			}
 			continue
@@ -233,7 +233,7 @@ func buildID(program string) string {
 		return ""
 	}
 	defer f.Close()
-	e, err := exe.Open(f)
+	e, err := binary.Open(f)
 	if err != nil {
 		return ""
 	}
@@ -259,7 +259,7 @@ func (f *Files) gmon() (*Profile, error) {
 	}
 	size := 0
 	if file, err := input.Open(f.program); err == nil {
-		if e, err := exe.Open(file); err == nil {
+		if e, err := binary.Open(file); err == nil {
 			size = e.PointerSize()
 		}
 		file.Close()
@@ -281,7 +281,7 @@ func (f *Files) gmon() (*Profile, error) {
 			sum = g
 		}
 	}
-	p, err := sum.Profile(f.program)
+	p, err := sum.Profile(f.program, f.owners)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.gmons[0], err)
 	}

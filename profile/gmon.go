@@ -2,14 +2,15 @@ package profile
 
 import (
 	"cmp"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
 	pprof "github.com/google/pprof/profile"
 
-	"footfall/exe"
+	"footfall/binary"
+	"footfall/input"
 )
 
 // A Gmon is what a program that was built with -pg wrote to gmon.out.
@@ -24,7 +25,7 @@ import (
 // records may follow each other. Addresses are those of the program's file,
 // also if it is position independent.
 type Gmon struct {
-	Order      binary.ByteOrder
+	Order      encoding.ByteOrder
 	AddrSize   int
 	Histograms []Histogram // of different ranges
 	Arcs       []GmonArc   // of different ends
@@ -89,9 +90,9 @@ func ReadGmon(b []byte, addrSize int) (*Gmon, error) {
 	if len(b) < gmonHeaderSize {
 		return nil, &FormatError{len(b), errTruncated}
 	}
-	g := &Gmon{Order: binary.LittleEndian}
+	g := &Gmon{Order: encoding.LittleEndian}
 	if b[4] == 0 && b[7] != 0 {
-		g.Order = binary.BigEndian
+		g.Order = encoding.BigEndian
 	}
 	switch v := g.Order.Uint32(b[4:]); v {
 	case gmonVersion:
@@ -109,9 +110,9 @@ func ReadGmon(b []byte, addrSize int) (*Gmon, error) {
 	}
 	err := g.read(b, 8)
 	if err != nil {
-		narrow := &Gmon{Order: g.Order}
-		if narrow.read(b, 4) == nil {
-			return narrow, nil
+		bits32 := &Gmon{Order: g.Order}
+		if bits32.read(b, 4) == nil {
+			return bits32, nil
 		}
 	}
 	return g, err
@@ -122,7 +123,7 @@ func ReadGmon(b []byte, addrSize int) (*Gmon, error) {
 type gmonReader struct {
 	b         []byte
 	off       int
-	order     binary.ByteOrder
+	order     encoding.ByteOrder
 	addrSize  int
 	truncated bool
 }
@@ -280,9 +281,14 @@ func (g *Gmon) addBlocks(blocks []GmonBlock) {
 	}
 }
 
-// Profile gives the counts names, those of the program that wrote them.
-func (g *Gmon) Profile(program string) (*Profile, error) {
-	image, err := openImage(program)
+// Profile gives the counts names, those of the program that wrote them, and owners
+// are those who may say where its debug information is.
+func (g *Gmon) Profile(program string, owners *input.Owners) (*Profile, error) {
+	file, err := input.Open(program)
+	if err != nil {
+		return nil, err
+	}
+	image, err := imageOf(program, file, true, owners.OpenNamed)
 	if err != nil {
 		return nil, err
 	}
@@ -385,7 +391,7 @@ func (i *image) split(from, to uint64) []binPart {
 	var parts []binPart
 	for at := from; at < to; {
 		next := to
-		n, _ := slices.BinarySearchFunc(i.functions, 2*at+2, func(f exe.Function, addr uint64) int {
+		n, _ := slices.BinarySearchFunc(i.functions, 2*at+2, func(f binary.FunctionSymbol, addr uint64) int {
 			return cmp.Compare(f.Addr, addr)
 		})
 		if n < len(i.functions) {

@@ -136,14 +136,14 @@ func TestGmonOfAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Profile(self); err == nil || !strings.Contains(err.Error(), "another kind") {
+	if _, err := g.Profile(self, nil); err == nil || !strings.Contains(err.Error(), "another kind") {
 		t.Errorf("a program of another byte order: %v", err)
 	}
 	g = &Gmon{Order: binary.LittleEndian, AddrSize: 8, Histograms: []Histogram{{1 << 60, 1<<60 + 8, 100, "seconds", []int64{5}}}}
-	if _, err := g.Profile(build(t, "gcc-12", "testdata/calls.c", "testdata/other.c")); err == nil || !strings.Contains(err.Error(), "another build") {
+	if _, err := g.Profile(build(t, "gcc-12", "testdata/calls.c", "testdata/other.c"), nil); err == nil || !strings.Contains(err.Error(), "another build") {
 		t.Errorf("ticks outside of the program: %v", err)
 	}
-	if _, err := g.Profile(filepath.Join("testdata", "calls.c")); err == nil {
+	if _, err := g.Profile(filepath.Join("testdata", "calls.c"), nil); err == nil {
 		t.Error("a source was taken for a program")
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // printGprof writes the flat profile and the call graph as "gprof -b -p -q"
 // does. Both are estimates where callers cost different times: see estimate.
-func printGprof(w io.Writer, r *Report) error {
+func printGprof(w io.Writer, r *View) error {
 	if r.Profile.counts() {
 		return fmt.Errorf("output gprof shows seconds, and this is %s", r.Profile.measured())
 	}
@@ -91,6 +91,18 @@ func (g *gprofPrinter) linkerName(n *Node) string {
 	return cmp.Or(n.Func.SystemName, n.Func.Name)
 }
 
+// compareNames puts functions in the order of gprof: by name, those of one name by address.
+func (g *gprofPrinter) compareNames(a, b *Node) int {
+	return cmp.Or(strings.Compare(g.linkerName(a), g.linkerName(b)), cmp.Compare(g.addr(a), g.addr(b)))
+}
+
+func (g *gprofPrinter) addr(n *Node) uint64 {
+	if f := g.symbols.of(n); f != nil {
+		return f.Addr
+	}
+	return n.addr
+}
+
 func (g *gprofPrinter) name(n *Node) string {
 	const libiberty = 13 // the GCC whose demangler binutils 2.40 has
 	return demangle.GNU(g.linkerName(n), libiberty)
@@ -123,7 +135,7 @@ func (g *gprofPrinter) flat() {
 		}
 	}
 	slices.SortStableFunc(nodes, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(b.est.hist, a.est.hist), cmp.Compare(b.est.external, a.est.external), strings.Compare(g.linkerName(a), g.linkerName(b)))
+		return cmp.Or(cmp.Compare(b.est.hist, a.est.hist), cmp.Compare(b.est.external, a.est.external), g.compareNames(a, b))
 	})
 	unit := gprofUnits[0]
 	if top > 0 {
@@ -190,7 +202,7 @@ func (g *gprofPrinter) number() {
 		return cmp.Or(
 			cmp.Compare(boolean(strings.HasPrefix(x, "_")), boolean(strings.HasPrefix(y, "_"))),
 			cmp.Compare(b.node.est.external, a.node.est.external),
-			strings.Compare(x, y))
+			g.compareNames(a.node, b.node))
 	})
 	for i, e := range g.entries {
 		if e.node != nil {
@@ -357,12 +369,16 @@ func (g *gprofPrinter) index() {
 	for _, n := range g.graph.Nodes {
 		same[g.linkerName(n)]++
 	}
-	type name struct{ number, text, sorted string }
+	type name struct {
+		number, text string
+		node         *Node
+		cycle        *cycle
+	}
 	var names, cycles []name
 	for i, e := range g.entries {
 		number := fmt.Sprintf("[%d]", i+1)
 		if e.node == nil {
-			cycles = append(cycles, name{number, fmt.Sprintf("<cycle %d>", e.cycle.number), fmt.Sprintf("%09d", e.cycle.number)})
+			cycles = append(cycles, name{number, fmt.Sprintf("<cycle %d>", e.cycle.number), nil, e.cycle})
 			continue
 		}
 		if e.node.est.external == 0 && e.node.est.hist == 0 {
@@ -372,10 +388,10 @@ func (g *gprofPrinter) index() {
 		if file := g.file(e.node, same); file != "" {
 			text += " (" + baseName(file) + ")"
 		}
-		names = append(names, name{number, text, g.linkerName(e.node)})
+		names = append(names, name{number, text, e.node, nil})
 	}
-	slices.SortStableFunc(names, func(a, b name) int { return strings.Compare(a.sorted, b.sorted) })
-	slices.SortStableFunc(cycles, func(a, b name) int { return strings.Compare(a.sorted, b.sorted) })
+	slices.SortStableFunc(names, func(a, b name) int { return g.compareNames(a.node, b.node) })
+	slices.SortStableFunc(cycles, func(a, b name) int { return cmp.Compare(a.cycle.number, b.cycle.number) })
 	names = append(names, cycles...)
 	g.printf("Index by function name\n\n")
 	const columns, width, before = 3, 26, 5

@@ -2,7 +2,9 @@ package profile
 
 import (
 	"bytes"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"footfall/binary"
 )
 
 // build compiles programs of testdata.
@@ -49,6 +53,56 @@ func readGmonFile(t *testing.T, name string) *Gmon {
 	return g
 }
 
+// drawTicks replaces the ticks of a gmon.out by drawn ones: where real ones fall is chance, and
+// mostly the same functions have them. Some functions have none, many cost the same.
+func drawTicks(t *testing.T, program, gmon string, dice *rand.Rand) string {
+	t.Helper()
+	b, err := os.ReadFile(gmon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f, err := binary.Open(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions, err := f.Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := readGmonFile(t, gmon)
+	h := g.Histograms[0]
+	const unit = 15 + 1 // its name, and a letter for it
+	bins := b[gmonHeaderSize+1+2*g.AddrSize+4+4+unit:][:2*len(h.Bins)]
+	clear(bins)
+	scale := float64(h.High-h.Low) / float64(len(h.Bins))
+	ran := make(map[uint64]*binary.FunctionSymbol)
+	for _, a := range g.Arcs {
+		if fn := functions.At(a.Self); fn != nil {
+			ran[fn.Addr] = fn
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(ran)) {
+		n := dice.IntN(3)
+		if ran[at].Name == "helper" {
+			n++ // who calls it costs something
+		}
+		for range n {
+			i := int(float64(at+dice.Uint64N(ran[at].Size)-h.Low) / scale)
+			bins[2*i] = byte(1 + dice.IntN(4))
+		}
+	}
+	drawn := filepath.Join(t.TempDir(), "gmon.out")
+	if err := os.WriteFile(drawn, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return drawn
+}
+
 // TestGprofConfirm compares with what gprof prints, to the byte.
 func TestGprofConfirm(t *testing.T) {
 	for _, test := range []struct {
@@ -72,9 +126,13 @@ func TestGprofConfirm(t *testing.T) {
 			t.Parallel()
 			args := strings.Fields(test.args)
 			program := build(t, args[0], append(args[1:], "-pg", "testdata/calls.c", "testdata/other.c")...)
-			files := []string{gmonOf(t, program), gmonOf(t, program)}
-			confirmGprof(t, program, files[:1], test.edit)
-			confirmGprof(t, program, files, test.edit)
+			ran, dice := gmonOf(t, program), rand.New(rand.NewPCG(1, 2))
+			var files []string
+			for range 20 {
+				files = append(files, drawTicks(t, program, ran, dice))
+				confirmGprof(t, program, files[len(files)-1:], test.edit)
+			}
+			confirmGprof(t, program, files[:2], test.edit)
 			sum := exec.Command("gprof", append([]string{"-s", program}, files...)...)
 			sum.Dir = t.TempDir()
 			if out, err := sum.CombinedOutput(); err != nil {
@@ -92,9 +150,12 @@ func TestGprofConfirmCPlusPlus(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			program := build(t, "g++-12", append(strings.Fields(args), "-pg", "-fno-ipa-sra", "-fno-ipa-cp", "-fno-partial-inlining", "testdata/gprof.cc")...)
-			files := []string{gmonOf(t, program), gmonOf(t, program)}
-			confirmGprof(t, program, files[:1], nil)
-			confirmGprof(t, program, files, nil)
+			ran, dice := gmonOf(t, program), rand.New(rand.NewPCG(1, 2))
+			for range 20 {
+				files := []string{drawTicks(t, program, ran, dice), drawTicks(t, program, ran, dice)}
+				confirmGprof(t, program, files[:1], nil)
+				confirmGprof(t, program, files, nil)
+			}
 		})
 	}
 }
@@ -110,7 +171,7 @@ func sameButRounding(a, b string) bool {
 	if strings.HasPrefix(a, "[") {
 		at = 1
 	}
-	if len(fieldsA) <= at || !slices.Equal(slices.Delete(slices.Clone(fieldsA), at, at+1), slices.Delete(slices.Clone(fieldsB), at, at+1)) {
+	if len(fieldsA) <= at || len(fieldsB) <= at || !slices.Equal(slices.Delete(slices.Clone(fieldsA), at, at+1), slices.Delete(slices.Clone(fieldsB), at, at+1)) {
 		return false
 	}
 	x, errX := strconv.ParseFloat(fieldsA[at], 64)
@@ -131,12 +192,12 @@ func confirmGprof(t *testing.T, program string, files []string, edit func(string
 			t.Fatal(err)
 		}
 	}
-	p, err := sum.Profile(program)
+	p, err := sum.Profile(program, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if err := printGprof(&got, &Report{Profile: p, Graph: NewGraph(p)}); err != nil {
+	if err := printGprof(&got, &View{Profile: p, Graph: NewGraph(p)}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := compareGprof(string(want), got.String(), edit); diff != "" {

@@ -8,21 +8,21 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
-	"footfall/exe"
+	"footfall/binary"
 )
 
 // gprofSymbols are the functions of a program as gprof knows them. It numbers all, also those
 // that were never called.
 type gprofSymbols struct {
-	functions exe.Functions
-	own       exe.Functions     // as we know them
+	functions binary.Functions
+	own       binary.Functions  // as we know them
 	files     map[uint64]string // of static functions that ran, by address
 	ticks     map[*pprof.Function]float64
 }
 
 // of returns the one that a function is for gprof, nil if it is none, such as sort.part.0, or
 // if it is not known.
-func (s *gprofSymbols) of(n *Node) *exe.Function {
+func (s *gprofSymbols) of(n *Node) *binary.FunctionSymbol {
 	if s == nil || n.addr == 0 {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (i *image) gprofSymbols(locations []*pprof.Location) *gprofSymbols {
 	s := &gprofSymbols{own: i.functions, files: make(map[uint64]string)}
 	i.names.EachSymbol(func(symbol elf.Symbol, code bool) {
 		if gprofKnows(symbol, code) {
-			s.functions = append(s.functions, exe.Function{Name: symbol.Name, Addr: symbol.Value, Local: elf.ST_BIND(symbol.Info) == elf.STB_LOCAL,
+			s.functions = append(s.functions, binary.FunctionSymbol{Name: symbol.Name, Addr: symbol.Value, Local: elf.ST_BIND(symbol.Info) == elf.STB_LOCAL,
 				Size: uint64(boolean(elf.ST_TYPE(symbol.Info) == elf.STT_FUNC))})
 		}
 	})
@@ -79,8 +79,8 @@ func gprofKnows(s elf.Symbol, code bool) bool {
 // unite keeps one function of each address: a global one, then one of the type of functions
 // (which have a size here), then one with fewer underscores, then the first.
 func (s *gprofSymbols) unite() {
-	better := func(a, b exe.Function) bool {
-		underscores := func(f exe.Function) int {
+	better := func(a, b binary.FunctionSymbol) bool {
+		underscores := func(f binary.FunctionSymbol) int {
 			return min(2, len(f.Name)-len(strings.TrimLeft(f.Name, "_")))
 		}
 		if a.Local != b.Local {
@@ -91,7 +91,7 @@ func (s *gprofSymbols) unite() {
 		}
 		return underscores(a) < underscores(b)
 	}
-	slices.SortStableFunc(s.functions, func(a, b exe.Function) int {
+	slices.SortStableFunc(s.functions, func(a, b binary.FunctionSymbol) int {
 		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(b.Size, a.Size), cmp.Compare(boolean(a.Local), boolean(b.Local)))
 	})
 	n := 0

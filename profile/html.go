@@ -20,7 +20,7 @@ var pageScript []byte
 
 // printHTML writes one page that needs nothing else: the style, the program and
 // the data, the JSON of the profile, are in it.
-func printHTML(w io.Writer, r *Report) error {
+func printHTML(w io.Writer, r *View) error {
 	// Encoding turns <, > and & into escapes, so that the data cannot end the
 	// element that holds it.
 	d := newDocument(r)

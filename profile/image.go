@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
-	"footfall/exe"
+	"footfall/binary"
+	"footfall/binary/unwind"
 	"footfall/input"
 )
 
@@ -21,19 +23,19 @@ type image struct {
 	low, high uint64 // of its code, as the file has it
 	offset    uint64 // of its code in the file
 
-	file      *exe.File
-	names     *exe.File // that functions are of: file, or its debug file
-	functions exe.Functions
-	stripped  bool       // functions are only those that the dynamic linker knows
-	lines     *exe.Lines // nil: none
-	toNext    bool       // functions go on to the next one, as in gprof
-	problem   string     // why names or lines are missing
-	maker     int        // the process that made it at run time
-	gone      bool       // its file, or that build of it, is not here
+	file      *binary.File
+	names     *binary.File // that functions are of: file, or its debug file
+	functions binary.Functions
+	stripped  bool          // functions are only those that the dynamic linker knows
+	lines     *binary.Lines // nil: none
+	toNext    bool          // functions go on to the next one, as in gprof
+	problem   string        // why names or lines are missing
+	maker     int           // the process that made it at run time
+	gone      bool          // its file, or that build of it, is not here
 	open      []io.Closer
 
 	framesLock sync.Mutex
-	frameRules *exe.CallFrames
+	frameRules *unwind.Table
 	framesRead bool
 }
 
@@ -44,17 +46,22 @@ type frame struct {
 }
 
 // openImage opens the program or library at path.
-func openImage(path string) (*image, error) { return openImageFor(path, true) }
+func openImage(path string) (*image, error) { return openImageBy(path, true, input.Open) }
 
-// openNames is openImage without lines, which take long.
-func openNames(path string) (*image, error) { return openImageFor(path, false) }
+// An opener opens files, as [input.Open] does.
+type opener func(name string) (*os.File, error)
 
-func openImageFor(path string, lines bool) (*image, error) {
-	f, err := input.Open(path)
+func openImageBy(path string, lines bool, open opener) (*image, error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	i, err := newImage(path, f, lines)
+	return imageOf(path, f, lines, open)
+}
+
+// imageOf is the image of a file that it closes; open opens what that names.
+func imageOf(path string, f *os.File, lines bool, open opener) (*image, error) {
+	i, err := newImage(path, f, lines, open)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -64,9 +71,9 @@ func openImageFor(path string, lines bool) (*image, error) {
 }
 
 // newImage reads names, and lines if they are needed, from r and, where they have been put
-// into a file apart, from there.
-func newImage(path string, r io.ReaderAt, needLines bool) (*image, error) {
-	f, err := exe.Open(r)
+// into a file apart, from there, which is opened by open.
+func newImage(path string, r io.ReaderAt, needLines bool, open opener) (*image, error) {
+	f, err := binary.Open(r)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +84,7 @@ func newImage(path string, r io.ReaderAt, needLines bool) (*image, error) {
 	}
 	names, lines := f, f
 	if needLines && !f.HasLines() || !f.HasSymbols() {
-		if apart := i.separate(); apart != nil {
+		if apart := i.separate(open); apart != nil {
 			if !f.HasLines() {
 				lines = apart
 			}
@@ -99,7 +106,7 @@ func newImage(path string, r io.ReaderAt, needLines bool) (*image, error) {
 		return i, nil
 	}
 	i.lines, err = lines.Lines()
-	if err != nil && !errors.Is(err, exe.ErrNoLines) {
+	if err != nil && !errors.Is(err, binary.ErrNoLines) {
 		i.problem = fmt.Sprintf("its debug information cannot be read: %v", err)
 	}
 	return i, nil
@@ -107,21 +114,12 @@ func newImage(path string, r io.ReaderAt, needLines bool) (*image, error) {
 
 // separate opens the debug file of the image: by its build ID, or by the name
 // that the image gives for it. nil if there is none.
-func (i *image) separate() *exe.File {
-	for _, p := range i.file.DebugPaths(i.path) {
-		f, err := input.Open(p)
-		if err != nil {
-			continue
-		}
-		e, err := exe.Open(f)
-		if err != nil || e.BuildID() != i.buildID {
-			f.Close() // of another build
-			continue
-		}
+func (i *image) separate(open opener) *binary.File {
+	file, f := i.file.OpenDebug(i.path, open)
+	if file != nil {
 		i.open = append(i.open, f)
-		return e
 	}
-	return nil
+	return file
 }
 
 func (i *image) close() {
@@ -140,6 +138,9 @@ func (i *image) frames(addr uint64) []frame {
 	fn := i.functions.At(addr)
 	if i.toNext {
 		fn = i.functions.Before(addr)
+		if fn != nil && fn.Size > 0 { // what follows it is known to no debug information
+			addr = min(addr, fn.Addr+fn.Size-1)
+		}
 	}
 	outer := frame{functionKey: functionKey{name: unnamed(i.path), image: i.key}}
 	if fn != nil {
@@ -179,7 +180,7 @@ func isELF(b []byte) bool { return len(b) >= 4 && string(b[:4]) == elf.ELFMAG }
 
 // frameRow returns the rules for finding the caller of code, nil if there are none. It
 // may be called from several goroutines.
-func (i *image) frameRow(addr uint64) *exe.FrameRow {
+func (i *image) frameRow(addr uint64) *unwind.Row {
 	i.framesLock.Lock()
 	defer i.framesLock.Unlock()
 	if !i.framesRead && i.file != nil {

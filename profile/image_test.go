@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"footfall/demangle"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,7 @@ func run(t *testing.T, name string, args ...string) {
 func framesOf(t *testing.T, i *image) string {
 	t.Helper()
 	for _, fn := range i.functions {
-		if !strings.HasPrefix(plainName(fn.Name), "shop::Shop::serve") {
+		if !strings.HasPrefix(demangle.Short(fn.Name), "shop::Shop::serve") {
 			continue
 		}
 		for addr := fn.Addr; addr < fn.Addr+fn.Size; addr++ {
@@ -30,7 +31,7 @@ func framesOf(t *testing.T, i *image) string {
 			}
 			var s []string
 			for _, f := range frames {
-				s = append(s, fmt.Sprintf("%s %s:%d from %d", plainName(f.name), filepath.Base(f.file), f.line, f.functionKey.line))
+				s = append(s, fmt.Sprintf("%s %s:%d from %d", demangle.Short(f.name), filepath.Base(f.file), f.line, f.functionKey.line))
 			}
 			return strings.ReplaceAll(strings.Join(s, ", "), " [clone .constprop.0]", "")
 		}

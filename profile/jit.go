@@ -1,5 +1,3 @@
-//go:build linux
-
 package profile
 
 import (
@@ -12,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/input"
+	"footfall/process"
 )
 
 // isMade tells whether what is mapped is no file but code made at run time.
@@ -32,7 +31,7 @@ const stubsName = "footfall stubs"
 
 // isStubs tells whether what is mapped is that, by the name that patch gives it.
 func isStubs(path string) bool {
-	name, ours := strings.CutPrefix(strings.TrimSuffix(path, " (deleted)"), "/memfd:"+proc.MemoryPrefix)
+	name, ours := strings.CutPrefix(strings.TrimSuffix(path, " (deleted)"), "/memfd:"+process.MemoryPrefix)
 	return ours && (name == "code" || name == "returns")
 }
 
@@ -65,25 +64,37 @@ const mostGenerated = 256 << 20
 
 // openGenerated opens the file with the names: as the process sees it, which may be
 // in a container, while it lives, else as we do. Everybody may write to its directory:
-// what is no regular file is left alone.
+// what is no regular file is left alone, of a process that lives also what belongs to
+// another user, and a link leads to what its own user may read.
 func openGenerated(pid int) *os.File {
-	if p, err := proc.Open(pid); err == nil {
-		defer p.Close()
-		if own, err := p.OwnPID(); err == nil {
-			if f, err := p.OpenInRoot(fmt.Sprintf("/tmp/perf-%d.map", own)); err == nil {
+	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
+	p, err := process.Open(pid)
+	if err != nil {
+		f, _ := input.OpenOwned(name)
+		return f
+	}
+	defer p.Close()
+	user, err := p.User()
+	if err != nil {
+		return nil
+	}
+	if own, err := p.OwnPID(); err == nil {
+		if f, err := p.OpenInRoot(fmt.Sprintf("/tmp/perf-%d.map", own)); err == nil {
+			if input.BelongsTo(f, user.UID, 0) {
 				return f
 			}
+			f.Close()
 		}
 	}
-	f, _ := openRegular(fmt.Sprintf("/tmp/perf-%d.map", pid))
+	f, _ := input.OpenOwned(name, user.UID, 0)
 	return f
 }
 
 // generatedFunctions reads lines of START SIZE NAME, in hexadecimal, as
 // tools/perf/Documentation/jit-interface.txt of Linux describes them. Of functions
 // at one place the last one counts: compilers use memory again.
-func generatedFunctions(b []byte) exe.Functions {
-	var functions exe.Functions
+func generatedFunctions(b []byte) binary.Functions {
+	var functions binary.Functions
 	for line := range bytes.Lines(b) {
 		part := strings.SplitN(strings.TrimSpace(string(line)), " ", 3)
 		if len(part) < 3 {
@@ -92,10 +103,10 @@ func generatedFunctions(b []byte) exe.Functions {
 		start, err := strconv.ParseUint(strings.TrimPrefix(part[0], "0x"), 16, 64)
 		size, err2 := strconv.ParseUint(strings.TrimPrefix(part[1], "0x"), 16, 64)
 		if err == nil && err2 == nil && size > 0 {
-			functions = append(functions, exe.Function{Name: part[2], Addr: start, Size: size})
+			functions = append(functions, binary.FunctionSymbol{Name: part[2], Addr: start, Size: size})
 		}
 	}
 	slices.Reverse(functions)
-	slices.SortStableFunc(functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
-	return slices.CompactFunc(functions, func(a, b exe.Function) bool { return a.Addr == b.Addr })
+	slices.SortStableFunc(functions, func(a, b binary.FunctionSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
+	return slices.CompactFunc(functions, func(a, b binary.FunctionSymbol) bool { return a.Addr == b.Addr })
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"footfall/formats/perfdata"
+	"footfall/input"
 )
 
 // TestGenerated names code that was made at run time.
@@ -55,7 +56,7 @@ func FuzzGeneratedFunctions(f *testing.F) {
 
 // TestStubsHaveAName has code of ours in a perf.data file.
 func TestStubsHaveAName(t *testing.T) {
-	h := newHistory([]perfdata.Change{{Kind: perfdata.Mapped, PID: 1, Addr: 0x7000, Len: 0x1000, Path: "/memfd:footfall-code (deleted)"}}, nil)
+	h := newHistory([]perfdata.SidebandEvent{{Kind: perfdata.Mapped, PID: 1, Addr: 0x7000, Len: 0x1000, Path: "/memfd:footfall-code (deleted)"}}, nil, input.Open)
 	p := &perfImages{history: h}
 	defer p.close()
 	i, at := p.find(h.space(1, 0).code, 0x7010)

@@ -55,7 +55,7 @@ type jsonStack struct {
 	Self      int64  `json:"self"`
 }
 
-func newDocument(r *Report) *document {
+func newDocument(r *View) *document {
 	g := r.Graph
 	d := &document{
 		Format: "footfall profile", Version: 1, Title: r.Title, Total: g.Total, Period: r.Profile.Period,
@@ -100,7 +100,7 @@ func newDocument(r *Report) *document {
 	return d
 }
 
-func printJSON(w io.Writer, r *Report) error {
+func printJSON(w io.Writer, r *View) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	e.SetEscapeHTML(false)

@@ -7,8 +7,8 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"footfall/binary"
 	"footfall/compile/instrument"
-	"footfall/exe"
 )
 
 // What counted functions call by name and what does not count itself, such as functions of
@@ -19,20 +19,20 @@ import (
 // A linkedFile is a program or library in which names are looked for.
 type linkedFile struct {
 	image       *image // without a file if it is not here
-	exports     map[string]exe.Function
-	definitions map[string]exe.Function // nil: not read yet
+	exports     map[string]binary.FunctionSymbol
+	definitions map[string]binary.FunctionSymbol // nil: not read yet
 	needed      []string
 	name        string // by which others need it
 }
 
 // uncountedKey is a function that does not count, as an image calls it.
 type uncountedKey struct {
-	image *instrument.Image
+	image *instrument.CountedImage
 	name  string
 }
 
 // uncounted is the function of that name which an image calls.
-func (r *countsReader) uncounted(im *instrument.Image, name string) *pprof.Location {
+func (r *countsReader) uncounted(im *instrument.CountedImage, name string) *pprof.Location {
 	key := uncountedKey{im, name}
 	l := r.uncounteds[key]
 	if l == nil {
@@ -51,7 +51,7 @@ func (r *countsReader) uncounted(im *instrument.Image, name string) *pprof.Locat
 
 // definition returns the function that an image calls by a name, and where it is, nil if
 // that is not known.
-func (r *countsReader) definition(im *instrument.Image, name string) (*image, exe.Function) {
+func (r *countsReader) definition(im *instrument.CountedImage, name string) (*image, binary.FunctionSymbol) {
 	own := r.linked(im.Path, r.images[im])
 	if own.definitions == nil && own.image.file != nil {
 		own.definitions = own.image.file.Definitions()
@@ -89,7 +89,7 @@ func (r *countsReader) linked(path string, i *image) *linkedFile {
 }
 
 // order returns the files of an image's process in the order in which names are looked for.
-func (r *countsReader) order(im *instrument.Image) []*linkedFile {
+func (r *countsReader) order(im *instrument.CountedImage) []*linkedFile {
 	if all, ok := r.orders[im]; ok {
 		return all
 	}

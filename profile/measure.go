@@ -97,7 +97,7 @@ func number(n, total int64) string {
 }
 
 // amount shows what was measured, in seconds if it is time.
-func (r *Report) amount(n int64) string {
+func (r *View) amount(n int64) string {
 	if r.Profile.counts() {
 		return number(n, max(r.Graph.Total, r.beforeTotal()))
 	}
@@ -105,14 +105,14 @@ func (r *Report) amount(n int64) string {
 }
 
 // change is amount with its sign.
-func (r *Report) change(n int64) string {
+func (r *View) change(n int64) string {
 	if n < 0 {
 		return r.amount(n)
 	}
 	return "+" + r.amount(n)
 }
 
-func (r *Report) beforeTotal() int64 {
+func (r *View) beforeTotal() int64 {
 	if r.Before == nil {
 		return 0
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package profile
 
 import (
@@ -14,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	pprof "github.com/google/pprof/profile"
 
-	"footfall/exe"
+	"footfall/binary"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected outputs in testdata")
@@ -77,7 +79,7 @@ func exampleProfile(t *testing.T, fill func(b *builder, program, library *image)
 	t.Helper()
 	program := &image{key: "prog", path: "/usr/bin/prog", low: 0x1000, high: 0x2000, buildID: "aa"}
 	for i, name := range []string{"main", "work", "_ZN3box6helperIiEEvT_", "operator<"} {
-		program.functions = append(program.functions, exe.Function{Name: name, Addr: uint64(0x1100 + i*0x100), Size: 0x100, Unit: "prog.cc"})
+		program.functions = append(program.functions, binary.FunctionSymbol{Name: name, Addr: uint64(0x1100 + i*0x100), Size: 0x100, Unit: "prog.cc"})
 	}
 	library := &image{key: "lib", path: "/usr/lib/libx.so.1", low: 0x9000, high: 0xa000}
 	b := newBuilder()
@@ -101,15 +103,15 @@ func exampleProfile(t *testing.T, fill func(b *builder, program, library *image)
 	return p
 }
 
-func exampleReport(p *Profile) *Report {
-	return &Report{Profile: p, Graph: NewGraph(p), Title: "prog <1>",
+func exampleReport(p *Profile) *View {
+	return &View{Profile: p, Graph: NewGraph(p), Title: "prog <1>",
 		Shown: func(name string) string { return strings.TrimPrefix(name, "/src/") },
 		Open: func(name string) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(strings.Repeat("a line of "+filepath.Base(name)+"\n", 12))), nil
 		}}
 }
 
-func printed(t *testing.T, r *Report, format string) string {
+func printed(t *testing.T, r *View, format string) string {
 	t.Helper()
 	var w bytes.Buffer
 	for _, o := range Outputs {
@@ -340,7 +342,7 @@ func TestOverloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Report{Profile: p, Graph: NewGraph(p)}
+	r := &View{Profile: p, Graph: NewGraph(p)}
 	want := "10 calls\n\ncalls  function\n    4  puts\n    3  box::get\n    2  box::put(char const*)\n    1  box::put(int)\n"
 	if diff := cmp.Diff(want, printed(t, r, "text")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -378,7 +380,7 @@ func TestCallgrindObjects(t *testing.T) {
 	}
 	got := make(map[string]string)
 	object, callee := "", ""
-	for line := range strings.Lines(printed(t, &Report{Profile: p, Graph: NewGraph(p)}, "callgrind")) {
+	for line := range strings.Lines(printed(t, &View{Profile: p, Graph: NewGraph(p)}, "callgrind")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		_, name, first := strings.Cut(value, ") ")
 		switch {

@@ -24,7 +24,7 @@ type jsonLine struct {
 // addSources gives the functions of a page their lines, and the page the texts of
 // these and of those around them, by file and number; those of the most costly files
 // first, as far as there is room.
-func (d *document) addSources(r *Report) {
+func (d *document) addSources(r *View) {
 	if r.Open == nil {
 		return
 	}

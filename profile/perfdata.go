@@ -1,10 +1,8 @@
-//go:build linux
-
 package profile
 
 import (
 	"cmp"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -16,14 +14,15 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
-	"footfall/exe"
+	"footfall/binary/unwind"
 	"footfall/formats/perfdata"
 	"footfall/input"
 )
 
 // A perfReader turns a file of "perf record" into a profile.
 type perfReader struct {
-	file    *perfdata.File
+	file    *perfdata.Recording
+	opens   opener
 	history *history
 	perfEvents
 	images perfImages
@@ -81,7 +80,7 @@ func readPerfData(owners *input.Owners, name, kind string) (*Profile, error) {
 		defer file.Close()
 		f.Add(filepath.Base(part), file, size)
 	}
-	return fromPerfData(f, kind)
+	return fromPerfData(f, kind, owners.OpenNamed)
 }
 
 // perfMember is the file that perf record writes into a directory, if it writes one.
@@ -100,8 +99,9 @@ func openSized(owners *input.Owners, name string) (*os.File, int64, error) {
 	return file, info.Size(), nil
 }
 
-func fromPerfData(f *perfdata.File, kind string) (*Profile, error) {
-	r := &perfReader{file: f}
+// fromPerfData reads what perf wrote; programs and libraries are opened by opens.
+func fromPerfData(f *perfdata.Recording, kind string, opens opener) (*Profile, error) {
+	r := &perfReader{file: f, opens: opens}
 	defer r.close()
 	if err := r.scan(); err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ func fromPerfData(f *perfdata.File, kind string) (*Profile, error) {
 
 // scan finds the code of processes.
 func (r *perfReader) scan() error {
-	var changes []perfdata.Change
-	err := r.file.Scan(func(c perfdata.Change) {
+	var changes []perfdata.SidebandEvent
+	err := r.file.Scan(func(c perfdata.SidebandEvent) {
 		switch c.Kind {
 		case perfdata.Lost:
 			r.lost += int64(c.Count)
@@ -133,7 +133,7 @@ func (r *perfReader) scan() error {
 		return err
 	}
 	r.damage = err
-	r.history = newHistory(changes, r.file.BuildIDs)
+	r.history = newHistory(changes, r.file.BuildIDs, r.opens)
 	return nil
 }
 
@@ -208,7 +208,7 @@ type perfWorker struct {
 func (r *perfReader) newWorker(t *perfTally) *perfWorker {
 	*t = perfTally{chains: make(map[string]*perfChain), others: make(map[string]int64), begin: ^uint64(0)}
 	w := &perfWorker{perfTally: t, reader: r, decoder: r.file.NewDecoder()}
-	w.unwinder = &unwinder{rows: make(map[rowKey]*exe.FrameRow), find: func(addr uint64) (*image, uint64) {
+	w.unwinder = &unwinder{rows: make(map[rowKey]*unwind.Row), find: func(addr uint64) (*image, uint64) {
 		return r.images.find(w.space.code, addr)
 	}}
 	return w
@@ -277,15 +277,15 @@ func (w *perfWorker) unwind(s *perfdata.Sample) []uint64 {
 // count adds the sample to those with the same chain.
 func (w *perfWorker) count(s *perfdata.Sample, user []uint64) {
 	thread := w.reader.history.thread(s.TID, s.Time)
-	k := binary.LittleEndian.AppendUint32(w.key[:0], w.space.id)
-	k = binary.LittleEndian.AppendUint32(k, thread.id)
-	k = binary.LittleEndian.AppendUint32(k, uint32(s.TID))
-	k = binary.LittleEndian.AppendUint32(k, uint32(len(s.Kernel))<<1|map[bool]uint32{true: 1}[s.Guest])
+	k := encoding.LittleEndian.AppendUint32(w.key[:0], w.space.id)
+	k = encoding.LittleEndian.AppendUint32(k, thread.id)
+	k = encoding.LittleEndian.AppendUint32(k, uint32(s.TID))
+	k = encoding.LittleEndian.AppendUint32(k, uint32(len(s.Kernel))<<1|map[bool]uint32{true: 1}[s.Guest])
 	for _, a := range s.Kernel {
-		k = binary.LittleEndian.AppendUint64(k, a)
+		k = encoding.LittleEndian.AppendUint64(k, a)
 	}
 	for _, a := range user {
-		k = binary.LittleEndian.AppendUint64(k, a)
+		k = encoding.LittleEndian.AppendUint64(k, a)
 	}
 	w.key = k
 	c := w.chains[string(k)]
@@ -342,7 +342,7 @@ func (r *perfReader) profile() (*Profile, error) {
 		return nil, err
 	}
 	p.samples = r.samples
-	if !slices.ContainsFunc(r.shown, (*perfdata.Event).Callers) {
+	if !slices.ContainsFunc(r.shown, (*perfdata.SampledEvent).Callers) {
 		p.NoCallers = "perf recorded no callers; perf record --call-graph dwarf does"
 	}
 	return p, nil

@@ -5,7 +5,8 @@ package profile
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
+	encoding "encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,15 +17,17 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	pprof "github.com/google/pprof/profile"
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
+	"footfall/binary"
 	"footfall/formats/perfdata"
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/input"
+	"footfall/process"
+	"footfall/process/needs"
 )
 
 // perfFiles are files of perf, of the program in testdata/perf.
@@ -68,7 +71,7 @@ func perfSamples(t *testing.T, name string, chains bool) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &perfReader{file: f}
+	r := &perfReader{file: f, opens: input.Open}
 	if err := r.scan(); err != nil || r.damage != nil {
 		t.Fatal(err, r.damage)
 	}
@@ -214,7 +217,7 @@ func TestConfirmPerfRecord(t *testing.T) {
 	if _, err := exec.LookPath("perf"); err != nil {
 		needs.Skip(t, needs.Perf, "Debian's package is linux-perf")
 	}
-	if err := proc.MaySample(); err != nil {
+	if err := process.MaySample(); err != nil {
 		needs.Skip(t, needs.Perf, err)
 	}
 	if testing.Short() {
@@ -307,7 +310,7 @@ func TestEventsAreNoTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Report{Profile: p, Graph: NewGraph(p), Title: "cycles"}
+	r := &View{Profile: p, Graph: NewGraph(p), Title: "cycles"}
 	for output, want := range map[string]string{
 		"text":       "cycles 192.000M in 48 samples\n",
 		"callers":    "turn, 192.000M in itself",
@@ -330,7 +333,7 @@ func TestEventsAreNoTime(t *testing.T) {
 	if err != nil || again.measured() != "cycles" || !again.counts() {
 		t.Fatalf("pprof: %v", err)
 	}
-	if a, b := printed(t, r, "collapsed"), printed(t, &Report{Profile: again, Graph: NewGraph(again)}, "collapsed"); a != b {
+	if a, b := printed(t, r, "collapsed"), printed(t, &View{Profile: again, Graph: NewGraph(again)}, "collapsed"); a != b {
 		t.Errorf("again:\n%s", b)
 	}
 	diff, err := NewDiff(p, again)
@@ -369,11 +372,11 @@ func TestOtherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHistory([]perfdata.Change{
+	h := newHistory([]perfdata.SidebandEvent{
 		{Kind: perfdata.Mapped, PID: 1, Addr: 0x1000, Len: 0x1000, Path: program, BuildID: "abcdef"},
 		{Kind: perfdata.Mapped, PID: 1, Addr: 0x3000, Len: 0x1000, Path: "/no/such/program", BuildID: "abcd"},
 		{Kind: perfdata.Mapped, PID: 1, Addr: 0x5000, Len: 0x1000, Offset: 0x1000, Path: program},
-	}, nil)
+	}, nil, input.Open)
 	p := &perfImages{history: h}
 	defer p.close()
 	code := h.space(1, 0).code
@@ -400,10 +403,10 @@ func TestMadeCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(name)
-	h := newHistory([]perfdata.Change{
+	h := newHistory([]perfdata.SidebandEvent{
 		{Kind: perfdata.Mapped, PID: pid, Addr: 0x70001000, Len: 0x1000, Path: "//anon"},
 		{Kind: perfdata.Forked, PID: pid + 1, Parent: pid, Time: 1},
-	}, nil)
+	}, nil, input.Open)
 	p := &perfImages{history: h}
 	defer p.close()
 	for _, process := range []int{pid, pid + 1} {
@@ -419,7 +422,7 @@ func TestMadeCode(t *testing.T) {
 func TestKernelElsewhere(t *testing.T) {
 	all := kernelFunctions()
 	named := func(name string) uint64 {
-		i := slices.IndexFunc(all, func(f exe.Function) bool { return f.Name == name })
+		i := slices.IndexFunc(all, func(f binary.FunctionSymbol) bool { return f.Name == name })
 		if i < 0 {
 			t.Skipf("needs /proc/kallsyms with %s", name)
 		}
@@ -436,11 +439,11 @@ func TestKernelElsewhere(t *testing.T) {
 		shift   uint64
 		want    string
 	}{{release, 0, "kernel_clone"}, {release, 0x1200000, "kernel_clone"}, {release + "x", 0, "[kernel]"}} {
-		p := &perfImages{history: newHistory([]perfdata.Change{
+		p := &perfImages{history: newHistory([]perfdata.SidebandEvent{
 			{Kind: perfdata.Mapped, PID: -1, Addr: 0xffffffffc0000000, Len: 0x1000, Kernel: true, Path: "[a_module]"},
 			{Kind: perfdata.Mapped, PID: -1, Addr: text - c.shift, Len: 1 << 24, Offset: text - c.shift, Kernel: true, Path: "[kernel.kallsyms]_text"},
-		}, nil)}
-		i := p.kernelImage(&perfdata.File{Release: c.release})
+		}, nil, input.Open)}
+		i := p.kernelImage(&perfdata.Recording{Release: c.release})
 		if got := i.frames(p.kernelAddr(fork - c.shift + 4))[0].name; got != c.want {
 			t.Errorf("%s, %#x: %s, want %s", c.release, c.shift, got, c.want)
 		}
@@ -451,7 +454,7 @@ func TestKernelElsewhere(t *testing.T) {
 }
 
 func TestPerfNotes(t *testing.T) {
-	r := &perfReader{file: &perfdata.File{Killed: true}, history: newHistory(nil, nil), lost: 3, throttled: 2, damage: &perfdata.FormatError{Offset: 64, Text: "damaged"}}
+	r := &perfReader{file: &perfdata.Recording{Killed: true}, history: newHistory(nil, nil, input.Open), lost: 3, throttled: 2, damage: &perfdata.FormatError{Offset: 64, Text: "damaged"}}
 	r.images.history = r.history
 	r.perfTally = perfTally{samples: 10, unwound: 9, torn: 1, idle: 4, deferred: 5, damaged: 6, foreign: 7}
 	notes := strings.Join(r.notes(), "\n")
@@ -500,10 +503,10 @@ func TestRegions(t *testing.T) {
 
 // TestHistory follows processes that fork, become other programs, and unmap by mapping.
 func TestHistory(t *testing.T) {
-	change := func(kind perfdata.ChangeKind, pid, parent int, time, addr uint64, path string) perfdata.Change {
-		return perfdata.Change{Kind: kind, PID: pid, TID: pid, Parent: parent, ParentTID: parent, Time: time, Addr: addr, Len: 100, Path: path, Name: path}
+	change := func(kind perfdata.SidebandKind, pid, parent int, time, addr uint64, path string) perfdata.SidebandEvent {
+		return perfdata.SidebandEvent{Kind: kind, PID: pid, TID: pid, Parent: parent, ParentTID: parent, Time: time, Addr: addr, Len: 100, Path: path, Name: path}
 	}
-	h := newHistory([]perfdata.Change{
+	h := newHistory([]perfdata.SidebandEvent{
 		change(perfdata.Forked, 2, 1, 20, 0, ""),
 		change(perfdata.Executed, 2, 0, 30, 0, "new"),
 		change(perfdata.Mapped, 2, 0, 31, 1000, "/new"),
@@ -511,7 +514,7 @@ func TestHistory(t *testing.T) {
 		change(perfdata.Mapped, 1, 0, 10, 1000, "/old"),
 		change(perfdata.Mapped, 1, 0, 25, 1050, "/later"),
 		change(perfdata.Named, 1, 0, 40, 0, "renamed"),
-	}, nil)
+	}, nil, input.Open)
 	for _, c := range []struct {
 		pid        int
 		time, addr uint64
@@ -544,11 +547,11 @@ func FuzzPerfData(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := fromPerfData(file, "")
+		p, err := fromPerfData(file, "", input.Open)
 		if err != nil {
 			return
 		}
-		r := &Report{Profile: p, Graph: NewGraph(p)}
+		r := &View{Profile: p, Graph: NewGraph(p)}
 		for _, o := range []string{"text", "json", "collapsed"} {
 			_ = r.Print(new(bytes.Buffer), Outputs[slices.IndexFunc(Outputs, func(out Output) bool { return out.Name == o })])
 		}
@@ -619,8 +622,8 @@ func TestChooseEvents(t *testing.T) {
 func perfEvent(id uint64, kind uint32, config, flags uint64, name string) []byte {
 	const attribute, word = 112, 8
 	var e []byte
-	u32 := func(v uint32) { e = binary.LittleEndian.AppendUint32(e, v) }
-	u64 := func(v uint64) { e = binary.LittleEndian.AppendUint64(e, v) }
+	u32 := func(v uint32) { e = encoding.LittleEndian.AppendUint32(e, v) }
+	u64 := func(v uint64) { e = encoding.LittleEndian.AppendUint64(e, v) }
 	header := func(kind uint32, size int) {
 		u32(kind)
 		u32(uint32(size+8) << 16)
@@ -640,15 +643,150 @@ func perfEvent(id uint64, kind uint32, config, flags uint64, name string) []byte
 }
 
 // perfPipe is a file of records, scanned.
-func perfPipe(t *testing.T, records []byte) *perfdata.File {
+func perfPipe(t *testing.T, records []byte) *perfdata.Recording {
 	t.Helper()
 	b := append([]byte("PERFILE2\x10\x00\x00\x00\x00\x00\x00\x00"), records...)
 	f, err := perfdata.Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Scan(func(perfdata.Change) {}); err != nil {
+	if err := f.Scan(func(perfdata.SidebandEvent) {}); err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// TestPerfImagesOfOthers has data name what is no program: nothing waits for it,
+// and nothing else is read of it.
+func TestPerfImagesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	pipe, text, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "text"), filepath.Join(dir, "large")
+	err := errors.Join(unix.Mkfifo(pipe, 0o666), os.WriteFile(text, []byte("\x7fELF, but not so"), 0o666), os.WriteFile(large, nil, 0o666), os.Truncate(large, 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "is a pipe", "/dev/full": "is a device", "/dev/tty": "is a device", dir: "is a directory", text: "ELF", large: "bad magic number"} {
+		h := newHistory([]perfdata.SidebandEvent{{Kind: perfdata.Mapped, PID: 1, Addr: 0x1000, Len: 0x1000, Path: path}}, nil, new(input.Owners).OpenNamed)
+		p := &perfImages{history: h}
+		i := p.image(h.file(perfdata.SidebandEvent{Path: path}))
+		if !strings.Contains(i.problem, want) || i.file != nil {
+			t.Errorf("%s: %q, want one about %q", path, i.problem, want)
+		}
+		p.close()
+	}
+}
+
+// TestPerfImagesOfAnotherUser has root read data of another user: they do not
+// tell what is in programs that he may not read.
+func TestPerfImagesOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		needs.Skip(t, needs.Root, "who may read what others may not")
+	}
+	secret := secretProgram(t)
+	for _, c := range []struct {
+		user  int
+		names bool
+	}{{0, true}, {4711, false}} {
+		owners := new(input.Owners)
+		owners.Note(input.User{UID: c.user, GID: c.user})
+		h := newHistory([]perfdata.SidebandEvent{{Kind: perfdata.Mapped, PID: 1, Addr: 0x1000, Len: 0x1000, Path: secret}}, nil, owners.OpenNamed)
+		p := &perfImages{history: h}
+		i := p.image(h.file(perfdata.SidebandEvent{Path: secret}))
+		if (len(i.functions) > 0) != c.names {
+			t.Errorf("user %d: %d functions, %q", c.user, len(i.functions), i.problem)
+		}
+		p.close()
+	}
+}
+
+// TestPerfMapOfAnotherUser has root read data of another user, in which code was made
+// at run time: names of it come from no file that he may not read.
+func TestPerfMapOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		needs.Skip(t, needs.Root, "who may read what others may not")
+	}
+	pid := 1<<22 + os.Getpid() // which no process has
+	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
+	if err := os.WriteFile(name, []byte("1000 10 secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(name)
+	for _, c := range []struct {
+		user  int
+		names bool
+	}{{0, true}, {4711, false}} {
+		owners := new(input.Owners)
+		owners.Note(input.User{UID: c.user, GID: c.user})
+		f := &codeFile{pid: pid, opens: owners.OpenNamed}
+		if i := f.open(); (len(i.functions) > 0) != c.names {
+			t.Errorf("user %d: %d functions", c.user, len(i.functions))
+		}
+	}
+}
+
+// TestNamesOfMadeCode has names of code that a process made at run time, in a directory
+// that is everybody's: a link there gives no more than its user may read, and names are
+// not those of another user's file.
+func TestNamesOfMadeCode(t *testing.T) {
+	if os.Geteuid() != 0 {
+		needs.Skip(t, needs.Root, "who may read what others may not")
+	}
+	const nobody = 65534
+	secret := filepath.Join(t.TempDir(), "secret") // which only root passes
+	if err := os.WriteFile(secret, []byte("1000 10 secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	living := exec.Command("sleep", "100")
+	living.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := living.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { living.Process.Kill(); living.Wait() }()
+	ended := 1<<22 + os.Getpid() // which no process has
+	for _, c := range []struct {
+		what  string
+		pid   int
+		owner int
+		link  bool
+		names bool
+	}{
+		{"his own", living.Process.Pid, nobody, false, true},
+		{"root's", living.Process.Pid, 0, false, true},
+		{"another user's", living.Process.Pid, 4711, false, false},
+		{"his own link", living.Process.Pid, nobody, true, false},
+		{"another user's link", living.Process.Pid, 4711, true, false},
+		{"somebody's", ended, 4711, false, true},
+		{"somebody's link", ended, 4711, true, false},
+		{"root's link", ended, 0, true, true},
+	} {
+		name := fmt.Sprintf("/tmp/perf-%d.map", c.pid)
+		err := os.WriteFile(name, []byte("1000 10 made\n"), 0o600)
+		if c.link {
+			err = errors.Join(os.Remove(name), os.Symlink(secret, name))
+		}
+		if err = errors.Join(err, os.Lchown(name, c.owner, c.owner)); err == nil {
+			i := generated(c.pid)
+			if i.nameGenerated(); (len(i.functions) > 0) != c.names {
+				t.Errorf("%s: %d functions", c.what, len(i.functions))
+			}
+		}
+		if err = errors.Join(err, os.Remove(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// secretProgram is a program that only root may read.
+func secretProgram(t *testing.T) string {
+	b, err := os.ReadFile(perfFiles + "program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Outside of a directory that only root passes.
+	secret := filepath.Join(os.TempDir(), fmt.Sprintf("footfall-secret-%d", os.Getpid()))
+	if err := os.WriteFile(secret, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(secret) })
+	return secret
 }

@@ -13,17 +13,17 @@ import (
 
 // perfEvents are the events of a perf.data file, and which of them are shown.
 type perfEvents struct {
-	shown []*perfdata.Event
-	names map[*perfdata.Event]string
+	shown []*perfdata.SampledEvent
+	names map[*perfdata.SampledEvent]string
 }
 
 // preferred are the events that are shown, if there are several: those of time.
 var preferred = []string{"cpu-clock", "task-clock", "cycles", "cpu-cycles", "ref-cycles", "instructions"}
 
 // choose chooses the events to show: those of a kind or with a name, "" to prefer one.
-func (p *perfEvents) choose(events []*perfdata.Event, kind string) error {
+func (p *perfEvents) choose(events []*perfdata.SampledEvent, kind string) error {
 	var kinds []string
-	byKind := make(map[string][]*perfdata.Event)
+	byKind := make(map[string][]*perfdata.SampledEvent)
 	for _, e := range events {
 		k := e.Kind()
 		if k == "dummy" {
@@ -34,7 +34,7 @@ func (p *perfEvents) choose(events []*perfdata.Event, kind string) error {
 		}
 		byKind[k] = append(byKind[k], e)
 	}
-	p.names = make(map[*perfdata.Event]string)
+	p.names = make(map[*perfdata.SampledEvent]string)
 	for k, all := range byKind {
 		together := apart(all)
 		for _, e := range all {
@@ -74,19 +74,19 @@ func (p *perfEvents) choose(events []*perfdata.Event, kind string) error {
 }
 
 // named returns the events that perf was asked for by that name.
-func named(events []*perfdata.Event, name string) []*perfdata.Event {
-	return slices.DeleteFunc(slices.Clone(events), func(e *perfdata.Event) bool { return e.Name != name })
+func named(events []*perfdata.SampledEvent, name string) []*perfdata.SampledEvent {
+	return slices.DeleteFunc(slices.Clone(events), func(e *perfdata.SampledEvent) bool { return e.Name != name })
 }
 
 // apart returns those of events of a kind that can be added up, as none counts what
 // another one does: of several kinds of cores, or in programs and in the kernel. Those
 // that count most come first.
-func apart(events []*perfdata.Event) []*perfdata.Event {
+func apart(events []*perfdata.SampledEvent) []*perfdata.SampledEvent {
 	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b *perfdata.Event) int {
+	slices.SortStableFunc(events, func(a, b *perfdata.SampledEvent) int {
 		return cmp.Compare(bits.OnesCount(b.Modes()), bits.OnesCount(a.Modes()))
 	})
-	var all []*perfdata.Event
+	var all []*perfdata.SampledEvent
 	for _, e := range events {
 		if !slices.ContainsFunc(all, e.Overlaps) {
 			all = append(all, e)
@@ -97,7 +97,7 @@ func apart(events []*perfdata.Event) []*perfdata.Event {
 
 // name is what --event calls the event: its kind, or its own name where another event of
 // the kind counts the same.
-func (p *perfEvents) name(e *perfdata.Event) string {
+func (p *perfEvents) name(e *perfdata.SampledEvent) string {
 	if name := p.names[e]; name != "" {
 		return name
 	}

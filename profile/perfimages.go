@@ -1,5 +1,3 @@
-//go:build linux
-
 package profile
 
 import (
@@ -13,23 +11,23 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
-	"footfall/exe"
+	"footfall/binary"
 	"footfall/formats/perfdata"
+	"footfall/process"
 )
 
 // A codeFile is a file with code, of a certain build if that is known.
 type codeFile struct {
 	path, id string
 	pid      int // of the process that made the code at run time; 0: it is a file
+	opens    opener
 
 	once  sync.Once
 	image *image
 }
 
 // file returns the one that a change mapped.
-func (h *history) file(c perfdata.Change) *codeFile {
+func (h *history) file(c perfdata.SidebandEvent) *codeFile {
 	path, pid := c.Path, 0
 	switch {
 	case isStubs(path):
@@ -40,7 +38,7 @@ func (h *history) file(c perfdata.Change) *codeFile {
 	key := [2]string{path, cmp.Or(c.BuildID, h.buildIDs[path])}
 	f := h.files[key]
 	if f == nil {
-		f = &codeFile{path: path, id: key[1], pid: pid}
+		f = &codeFile{path: path, id: key[1], pid: pid, opens: h.opens}
 		h.files[key] = f
 	}
 	return f
@@ -93,7 +91,7 @@ func (f *codeFile) open() *image {
 	case f.pid != 0:
 		i := generated(f.pid)
 		i.nameFrom(func(pid int) *os.File {
-			own, _ := openRegular(fmt.Sprintf("/tmp/perf-%d.map", pid))
+			own, _ := f.opens(fmt.Sprintf("/tmp/perf-%d.map", pid))
 			return own // a process that has the number now is another one
 		})
 		return i
@@ -104,7 +102,7 @@ func (f *codeFile) open() *image {
 	}
 	err := error(nil)
 	for _, path := range append([]string{f.path}, f.kept()...) {
-		i, openErr := openRegularImage(path)
+		i, openErr := openImageBy(path, true, f.opens)
 		if openErr == nil && f.id != "" && i.buildID != f.id {
 			i.close()
 			openErr = errOtherBuild
@@ -131,18 +129,6 @@ func (f *codeFile) openVDSO() *image {
 	return &image{problem: "of another kernel"}
 }
 
-// openRegularImage does not wait for what the file names, such as a pipe.
-func openRegularImage(path string) (*image, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	return openImage(path)
-}
-
 // kept are the names that copies of the build may have: perf record keeps what it saw.
 func (f *codeFile) kept() []string {
 	if len(f.id) < 4 {
@@ -164,7 +150,7 @@ func (p *perfImages) unknown() *image {
 }
 
 // kernelImage is the kernel, with names if it is the one that runs here.
-func (p *perfImages) kernelImage(f *perfdata.File) *image {
+func (p *perfImages) kernelImage(f *perfdata.Recording) *image {
 	if p.kernel != nil {
 		return p.kernel
 	}
@@ -172,7 +158,7 @@ func (p *perfImages) kernelImage(f *perfdata.File) *image {
 	if sameKernel(f) {
 		all := kernelFunctions()
 		named := func(name string) int {
-			return slices.IndexFunc(all, func(fn exe.Function) bool { return fn.Name == name })
+			return slices.IndexFunc(all, func(fn binary.FunctionSymbol) bool { return fn.Name == name })
 		}
 		was := p.history.kernel
 		begin, end := named(strings.TrimPrefix(was.Path, kernelMap)), named("_etext")
@@ -188,9 +174,9 @@ func (p *perfImages) kernelImage(f *perfdata.File) *image {
 		}
 	}
 	for _, c := range p.history.made {
-		p.kernel.functions = append(p.kernel.functions, exe.Function{Name: c.Name, Addr: c.Addr, Size: c.Len})
+		p.kernel.functions = append(p.kernel.functions, binary.FunctionSymbol{Name: c.Name, Addr: c.Addr, Size: c.Len})
 	}
-	slices.SortStableFunc(p.kernel.functions, func(a, b exe.Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortStableFunc(p.kernel.functions, func(a, b binary.FunctionSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
 	return p.kernel
 }
 
@@ -204,13 +190,12 @@ func (p *perfImages) kernelAddr(addr uint64) uint64 {
 
 // sameKernel tells whether the kernel that was sampled runs here: by its build ID, else
 // by its release.
-func sameKernel(f *perfdata.File) bool {
+func sameKernel(f *perfdata.Recording) bool {
 	i := slices.IndexFunc(f.BuildIDs, func(id perfdata.BuildID) bool { return id.Kernel && strings.HasPrefix(id.Path, kernelMap) })
 	if b, err := os.ReadFile("/sys/kernel/notes"); err == nil && i >= 0 {
 		return noteID(b) == f.BuildIDs[i].ID
 	}
-	var name unix.Utsname
-	return unix.Uname(&name) == nil && f.Release != "" && unix.ByteSliceToString(name.Release[:]) == f.Release
+	return f.Release != "" && process.KernelRelease() == f.Release
 }
 
 // noteID is the build ID among ELF notes, "" if there is none.

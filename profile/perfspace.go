@@ -13,12 +13,13 @@ import (
 // time of a perf.data file.
 type history struct {
 	files     map[[2]string]*codeFile // by path and build ID
+	opens     opener                  // with whose rights
 	processes map[int][]spaceAt       // by ascending time
 	threads   map[int][]threadAt
-	buildIDs  map[string]string // by path
-	count     uint32            // of spaces and of threads' names
-	kernel    perfdata.Change   // where it is, if it is told
-	made      []perfdata.Change // code that the kernel made
+	buildIDs  map[string]string        // by path
+	count     uint32                   // of spaces and of threads' names
+	kernel    perfdata.SidebandEvent   // where it is, if it is told
+	made      []perfdata.SidebandEvent // code that the kernel made
 }
 
 // A spaceAt is the code of a process from a time on.
@@ -115,16 +116,17 @@ func join(low, high *region) *region {
 const kernelMap = "[kernel.kallsyms]"
 
 // newHistory puts the changes of a file, which are in no order, together.
-func newHistory(changes []perfdata.Change, ids []perfdata.BuildID) *history {
+// Their files are opened by opens.
+func newHistory(changes []perfdata.SidebandEvent, ids []perfdata.BuildID, opens opener) *history {
 	h := &history{
-		files: make(map[[2]string]*codeFile), processes: make(map[int][]spaceAt), threads: make(map[int][]threadAt), buildIDs: make(map[string]string),
+		opens: opens, files: make(map[[2]string]*codeFile), processes: make(map[int][]spaceAt), threads: make(map[int][]threadAt), buildIDs: make(map[string]string),
 	}
 	for _, id := range ids {
 		if !id.Kernel {
 			h.buildIDs[id.Path] = id.ID
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b perfdata.Change) int {
+	slices.SortStableFunc(changes, func(a, b perfdata.SidebandEvent) int {
 		switch {
 		case a.Time < b.Time:
 			return -1
@@ -139,7 +141,7 @@ func newHistory(changes []perfdata.Change, ids []perfdata.BuildID) *history {
 	return h
 }
 
-func (h *history) apply(c perfdata.Change) {
+func (h *history) apply(c perfdata.SidebandEvent) {
 	switch c.Kind {
 	case perfdata.Mapped:
 		if c.Kernel || c.PID == -1 {

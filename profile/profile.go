@@ -4,7 +4,7 @@
 // A profile comes from counts that the program kept ([ReadGmon], counts
 // files), or from samples of it that are taken from outside while it runs
 // ([Record]). Either becomes a [Profile]: call counts, callers and time are all
-// values of chains of calls. A [Report] shows one in several formats, one file
+// values of chains of calls. A [View] shows one in several formats, one file
 // each: text.go, callers.go, source.go, gprof.go, callgrind.go, collapsed.go,
 // speedscope.go, json.go, html.go.
 //
@@ -24,7 +24,6 @@ import (
 	"hash/fnv"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	pprof "github.com/google/pprof/profile"
@@ -163,7 +162,7 @@ func (b *builder) function(f frame) *pprof.Function {
 	fn := b.functions[f.functionKey]
 	if fn == nil {
 		fn = &pprof.Function{
-			ID: uint64(len(b.p.Function) + 1), Name: plainName(f.name), SystemName: f.name,
+			ID: uint64(len(b.p.Function) + 1), Name: demangle.Short(f.name), SystemName: f.name,
 			Filename: f.file, StartLine: int64(f.functionKey.line),
 		}
 		b.functions[f.functionKey] = fn
@@ -172,29 +171,10 @@ func (b *builder) function(f frame) *pprof.Function {
 	return fn
 }
 
-// plainName is what people call the function.
-func plainName(name string) string {
-	return demangle.Name(name, demangle.NoParameters)
-}
-
-// mostName is the longest name that is shown with the arguments of templates.
-const mostName = 60
-
-// shortName is the name for tables: one that is too long loses the arguments of
-// its templates; one that overloaded functions share has the function's arguments.
+// shortName is the name for tables; one that overloaded functions share has the
+// function's arguments.
 func (n *Node) shortName() string {
-	f := n.Func
-	leaveOut := demangle.NoParameters | demangle.NoTemplateArguments
-	switch {
-	case n.overloaded:
-		if s := demangle.Name(f.SystemName, demangle.Full); len(s) <= mostName {
-			return s
-		}
-		leaveOut = demangle.NoTemplateArguments
-	case len(f.Name) <= mostName || !strings.Contains(f.Name, "<"):
-		return f.Name
-	}
-	return demangle.Name(f.SystemName, leaveOut)
+	return demangle.InColumn(n.Func.SystemName, n.Func.Name, n.overloaded)
 }
 
 func (b *builder) mapping(i *image) *pprof.Mapping {

@@ -26,7 +26,7 @@ type lineCost struct {
 
 // lineCosts adds up the lines of the functions that are shown, by file or whatever
 // key makes of a function.
-func lineCosts[K comparable](r *Report, key func(*pprof.Function) K) map[K]map[int64]*lineCost {
+func lineCosts[K comparable](r *View, key func(*pprof.Function) K) map[K]map[int64]*lineCost {
 	type place struct {
 		key  K
 		line int64
@@ -82,7 +82,7 @@ func lineCosts[K comparable](r *Report, key func(*pprof.Function) K) map[K]map[i
 }
 
 // files returns the sources of the functions that are shown, the most costly first.
-func (r *Report) files() []*fileLines {
+func (r *View) files() []*fileLines {
 	var files []*fileLines
 	for name, lines := range lineCosts(r, func(f *pprof.Function) string { return f.Filename }) {
 		f := &fileLines{name: name, lines: lines}
@@ -104,7 +104,7 @@ const around = 3
 
 // printSource writes the sources with what each line costs: its own time, that
 // with what it calls, and calls.
-func printSource(w io.Writer, r *Report) error {
+func printSource(w io.Writer, r *View) error {
 	files := r.files()
 	lines := func(n *Node) bool { return n.Func.StartLine > 0 }
 	if len(files) == 0 && !(r.Before != nil && slices.ContainsFunc(r.Graph.Nodes, lines)) {
@@ -135,7 +135,7 @@ func printSource(w io.Writer, r *Report) error {
 
 // printUnread names sources that are not here and cost little, such as those of
 // the C library.
-func (r *Report) printUnread(w io.Writer, files []*fileLines) error {
+func (r *View) printUnread(w io.Writer, files []*fileLines) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (f *fileLines) changed() bool {
 	return len(f.lines) > 0
 }
 
-func (r *Report) printFile(w io.Writer, f *fileLines, text []string, err error) error {
+func (r *View) printFile(w io.Writer, f *fileLines, text []string, err error) error {
 	fmt.Fprintf(w, "\n%s\n", r.shown(f.name))
 	if err != nil {
 		fmt.Fprintf(w, "  the source cannot be read: %v\n", err)
@@ -231,7 +231,7 @@ func (r *Report) printFile(w io.Writer, f *fileLines, text []string, err error) 
 	})
 }
 
-func (r *Report) lineSeconds(ns int64) string {
+func (r *View) lineSeconds(ns int64) string {
 	switch {
 	case ns == 0:
 		return ""
@@ -241,7 +241,7 @@ func (r *Report) lineSeconds(ns int64) string {
 	return r.time(ns)
 }
 
-func (r *Report) lineCalls(n int64) string {
+func (r *View) lineCalls(n int64) string {
 	if r.Before != nil && n != 0 {
 		return fmt.Sprintf("%+d", n)
 	}
@@ -265,7 +265,7 @@ func (f *fileLines) shownLines(only bool) []int64 {
 }
 
 // text reads the lines of the source, as far as they are needed.
-func (r *Report) text(f *fileLines) ([]string, error) {
+func (r *View) text(f *fileLines) ([]string, error) {
 	if r.Open == nil {
 		return nil, fmt.Errorf("%s: not looked for", f.name)
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 package profile
 
 import (
@@ -10,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/input"
+	"footfall/process"
 )
 
 // A space is the code that a process has mapped.
@@ -27,7 +26,7 @@ type span struct {
 
 // readMaps takes over what is mapped now.
 func (s *space) readMaps() error {
-	p, err := proc.Open(s.pid)
+	p, err := process.Open(s.pid)
 	if err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func (s *space) at(addr uint64) *span {
 // openVDSO opens the code that the kernel gives every process, as it gave it to
 // us.
 func openVDSO() (*image, error) {
-	self, err := proc.Open(os.Getpid())
+	self, err := process.Open(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func openVDSO() (*image, error) {
 			if _, err := self.ReadAt(b, int64(m.Start)); err != nil {
 				return nil, err
 			}
-			return newImage(m.Path, bytes.NewReader(b), true)
+			return newImage(m.Path, bytes.NewReader(b), true, input.Open)
 		}
 	}
 	return &image{problem: "not mapped here"}, nil
@@ -85,12 +84,12 @@ func openVDSO() (*image, error) {
 
 // kernelFunctions reads the names of the kernel's functions; none if they are
 // hidden from us (kernel.kptr_restrict).
-func kernelFunctions() exe.Functions {
+func kernelFunctions() binary.Functions {
 	b, err := os.ReadFile("/proc/kallsyms")
 	if err != nil {
 		return nil
 	}
-	var functions exe.Functions
+	var functions binary.Functions
 	for line := range bytes.Lines(b) {
 		// address type name [module]
 		part := strings.Fields(string(line))
@@ -98,10 +97,10 @@ func kernelFunctions() exe.Functions {
 			continue
 		}
 		if addr, err := strconv.ParseUint(part[0], 16, 64); err == nil && addr != 0 {
-			functions = append(functions, exe.Function{Name: part[2], Addr: addr})
+			functions = append(functions, binary.FunctionSymbol{Name: part[2], Addr: addr})
 		}
 	}
-	slices.SortStableFunc(functions, func(a, b exe.Function) int {
+	slices.SortStableFunc(functions, func(a, b binary.FunctionSymbol) int {
 		if a.Addr < b.Addr {
 			return -1
 		}

@@ -9,7 +9,7 @@ import (
 
 // printSpeedscope writes the format of speedscope.app: a "sampled" profile for
 // each thread, over one table of functions.
-func printSpeedscope(w io.Writer, r *Report) error {
+func printSpeedscope(w io.Writer, r *View) error {
 	stacks, err := r.stacks()
 	if err != nil {
 		return err

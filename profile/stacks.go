@@ -19,7 +19,7 @@ type stack struct {
 var errNoStacks = errors.New("there are no sampled stacks to show: counts of calls are no chains of calls, and a gmon.out has neither; sample with 'footfall profile -- PROGRAM' or --pid")
 
 // stacks returns the samples of time.
-func (r *Report) stacks() ([]stack, error) {
+func (r *View) stacks() ([]stack, error) {
 	var all []stack
 	for _, s := range r.Profile.Sample {
 		cpu := s.Value[cpuIndex]

@@ -11,7 +11,7 @@ import (
 )
 
 // printText writes a table of the functions, the most costly first.
-func printText(w io.Writer, r *Report) error {
+func printText(w io.Writer, r *View) error {
 	if r.Before != nil {
 		return printDiff(w, r)
 	}
@@ -69,7 +69,7 @@ func callCount(n int64) string {
 
 // hot returns a function that colours the i-th row: red for a tenth of the
 // time and more, yellow for a hundredth.
-func (r *Report) hot(nodes []*Node) func(i int) string {
+func (r *View) hot(nodes []*Node) func(i int) string {
 	return func(i int) string {
 		if !r.Color || r.Graph.Total == 0 {
 			return ""

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -9,22 +11,22 @@ import (
 	"strconv"
 	"strings"
 
-	"footfall/exe"
+	"footfall/binary"
 	"footfall/hook/patch"
-	"footfall/proc"
+	"footfall/process/target"
 	"footfall/trace"
 )
 
 // argumentsOf are those of the functions that fit a pattern: --args.
 type argumentsOf struct {
 	text     string
-	pattern  patch.Pattern
+	pattern  target.Pattern
 	explicit []argument // none: as the debug information has them
 }
 
 // An argument is one that --args names.
 type argument struct {
-	patch.Argument
+	trace.Capture
 	name   string
 	format string // "": as the debug information has it
 }
@@ -47,15 +49,15 @@ func parseArguments(text string) (a argumentsOf, err error) {
 			}
 			a.explicit = append(a.explicit, one)
 		}
-		var all []patch.Argument
+		var all []trace.Capture
 		for _, one := range a.explicit {
-			all = append(all, one.Argument)
+			all = append(all, one.Capture)
 		}
 		if err := patch.CheckArguments(all); err != nil {
 			return a, fmt.Errorf("--args %s: %w", text, err)
 		}
 	}
-	a.pattern, err = patch.ParsePattern(pattern)
+	a.pattern, err = target.ParsePattern(pattern)
 	return a, err
 }
 
@@ -76,32 +78,32 @@ func parseArgument(text string) (argument, error) {
 		if format[0] != 'f' {
 			return argument{}, fmt.Errorf("%q: the format of farg is f32 or f64", text)
 		}
-		return argument{patch.Argument{Kind: patch.Float, Index: n - 1}, text[:strings.IndexByte(text+"/", '/')], format}, nil
+		return argument{trace.Capture{Kind: trace.CaptureFloat, Index: n - 1}, text[:strings.IndexByte(text+"/", '/')], format}, nil
 	}
-	kind := patch.Value
+	kind := trace.CaptureWord
 	switch {
 	case format == "s":
-		kind = patch.String
+		kind = trace.CaptureString
 	case format == "d":
 		format = "d32" // an int, which leaves the other half of a register as it is
 	case strings.HasPrefix(format, "f"):
 		return argument{}, fmt.Errorf("%q: arguments in floating point are farg1, farg2", text)
 	}
-	return argument{patch.Argument{Kind: kind, Index: n - 1}, "arg" + m[2], format}, nil
+	return argument{trace.Capture{Kind: kind, Index: n - 1}, "arg" + m[2], format}, nil
 }
 
 // describe gives a site the arguments that are to be recorded, and returns what
 // they are called. declared are the parameters in the debug information, as far
 // as err does not say otherwise; the error says what is not known.
-func (a *argumentsOf) describe(site *patch.Site, declared []exe.Parameter, err error) ([]trace.Argument, error) {
+func (a *argumentsOf) describe(site *patch.EntrySite, declared []binary.Parameter, err error) ([]trace.Argument, error) {
 	if a.explicit == nil {
 		return a.asDeclared(site, declared, err)
 	}
 	var names []trace.Argument
 	for _, one := range a.explicit {
 		t := trace.Argument{Name: one.name, Format: one.format}
-		i := slices.IndexFunc(declared, func(d exe.Parameter) bool {
-			return d.Index == one.Index && (d.Kind == exe.FloatingPoint) == (one.Kind == patch.Float)
+		i := slices.IndexFunc(declared, func(d binary.Parameter) bool {
+			return d.Index == one.Index && (d.Kind == binary.FloatingPoint) == (one.Kind == trace.CaptureFloat)
 		})
 		if i >= 0 {
 			t.Name = declared[i].Name
@@ -116,18 +118,18 @@ func (a *argumentsOf) describe(site *patch.Site, declared []exe.Parameter, err e
 		if t.Format == "" {
 			t.Format = "x"
 		}
-		site.Arguments = append(site.Arguments, one.Argument)
+		site.Arguments = append(site.Arguments, one.Capture)
 		names = append(names, t)
 	}
 	return names, nil
 }
 
 // asDeclared takes all parameters, or as many as there is room for.
-func (a *argumentsOf) asDeclared(site *patch.Site, declared []exe.Parameter, err error) ([]trace.Argument, error) {
+func (a *argumentsOf) asDeclared(site *patch.EntrySite, declared []binary.Parameter, err error) ([]trace.Argument, error) {
 	var names []trace.Argument
 	for _, d := range declared {
 		kind, t := formatOf(d)
-		more := append(slices.Clone(site.Arguments), patch.Argument{Kind: kind, Index: d.Index})
+		more := append(slices.Clone(site.Arguments), trace.Capture{Kind: kind, Index: d.Index})
 		if patch.CheckArguments(more) != nil {
 			err = errors.Join(err, fmt.Errorf("parameter %s: there is no room for it", d.Name))
 			break
@@ -138,35 +140,35 @@ func (a *argumentsOf) asDeclared(site *patch.Site, declared []exe.Parameter, err
 	return names, err
 }
 
-func bitsOf(p exe.Parameter) int {
+func bitsOf(p binary.Parameter) int {
 	switch p.Kind {
-	case exe.Pointer, exe.Text:
+	case binary.Pointer, binary.Text:
 		return 64
-	case exe.Character, exe.Boolean:
+	case binary.Character, binary.Boolean:
 		return 8
 	}
 	return p.Bits
 }
 
 // formatOf says how a parameter is shown.
-func formatOf(p exe.Parameter) (patch.ArgumentKind, trace.Argument) {
+func formatOf(p binary.Parameter) (trace.CaptureKind, trace.Argument) {
 	bits := strconv.Itoa(p.Bits)
-	kind, format := patch.Value, ""
+	kind, format := trace.CaptureWord, ""
 	switch p.Kind {
-	case exe.Integer:
+	case binary.Integer:
 		format = "d" + bits
-	case exe.Unsigned:
+	case binary.Unsigned:
 		format = "u" + bits
-	case exe.Character:
+	case binary.Character:
 		format = "c"
-	case exe.Boolean:
+	case binary.Boolean:
 		format = "b"
-	case exe.Enum:
+	case binary.Enum:
 		format = "e" + bits
-	case exe.FloatingPoint:
-		kind, format = patch.Float, "f"+bits
-	case exe.Text:
-		kind, format = patch.String, "s"
+	case binary.FloatingPoint:
+		kind, format = trace.CaptureFloat, "f"+bits
+	case binary.Text:
+		kind, format = trace.CaptureString, "s"
 	default:
 		format = "p"
 	}
@@ -179,13 +181,13 @@ var changed = regexp.MustCompile(`\.(constprop|isra|part|cold|llvm)\b`)
 
 // describe gives a site the arguments that are to be recorded, and returns what they
 // are called, and whether there are to be any. What is not known of them it says.
-func (s *selection) describe(p *proc.Process, site *patch.Site, stderr io.Writer) (names []trace.Argument, chosen bool) {
+func (s *selection) describe(site *patch.EntrySite, stderr io.Writer) (names []trace.Argument, chosen bool) {
 	for i := range s.arguments {
 		a := &s.arguments[i]
-		if !a.pattern.Matches(p, site) {
+		if !a.pattern.Matches(&site.Entry) {
 			continue
 		}
-		declared, err := site.Parameters(p)
+		declared, err := site.Parameters()
 		if changed.MatchString(site.Function.Name) {
 			declared, err = nil, errors.New("the compiler has changed its parameters")
 		}

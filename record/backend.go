@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
 	"footfall/trace"
 )
 
@@ -21,10 +23,10 @@ type Backend interface {
 	// Way tells which one it is.
 	Way() Way
 	// Add has further functions recorded, and returns how many of them can be.
-	Add([]Function) (int, error)
+	Add([]TracedFunction) (int, error)
 	// Switch has exactly these functions recorded, from one moment on, and returns how many
 	// it has switched on and off for that.
-	Switch([]Function) (on, off int, err error)
+	Switch([]TracedFunction) (on, off int, err error)
 	// On returns how many functions are recorded.
 	On() int
 	// SetFilter changes the filter, with mode Filtered.
@@ -33,11 +35,11 @@ type Backend interface {
 	// Read gives the events that there are, those of each thread in their order, which are
 	// only valid until give returns. Their times are nanoseconds of the recording. With
 	// settings.newest it gives nothing before Stop, with Counts and Chains never anything.
-	Read(give func(proc.Thread, []trace.Event)) (int, error)
+	Read(give func(process.ThreadStatus, []trace.Event)) (int, error)
 	// Counts returns, with mode Counts, how often functions were called, by their numbers.
 	Counts() (map[int32]uint64, error)
 	// Chains returns, with mode Chains, who called, the most frequent first.
-	Chains() ([]Chain, error)
+	Chains() ([]trace.Chain, error)
 
 	// Maintain is to be called now and then, after Read: it makes room for new threads.
 	Maintain() error
@@ -50,12 +52,6 @@ type Backend interface {
 	Children() (recorded, others int)
 	// Close is Stop, and lets go of the program.
 	Close() error
-}
-
-// A Chain is callers that reached a function, and how often.
-type Chain struct {
-	Addresses []uint64 // where they return to, the nearest caller first
-	Count     uint64
 }
 
 // A Way is how functions become events.

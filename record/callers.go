@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -19,8 +21,10 @@ import (
 	"footfall/hook/ftrace"
 	"footfall/hook/patch"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
 	"footfall/profile"
+	"footfall/trace"
 )
 
 // CallersOptions are what footfall callers was asked for.
@@ -30,17 +34,34 @@ type CallersOptions struct {
 	Duration           time.Duration
 	Outputs            []string
 	Watch              bool
+	// Ways are the names of ways into functions that are permitted; none: all.
+	Ways []string
 
 	Stdout, Stderr io.Writer
 }
 
-// callerOutputs are the formats.
-var callerOutputs = map[string]func(*callers, io.Writer) error{
-	"text":      (*callers).printText,
-	"json":      (*callers).printJSON,
-	"html":      (*callers).printHTML,
-	"pprof":     (*callers).printPprof,
-	"collapsed": (*callers).printCollapsed,
+// A callerOutput is a format.
+type callerOutput struct {
+	output.Format
+	print func(*callers, io.Writer) error
+}
+
+// callerOutputs are the known ones.
+var callerOutputs = []callerOutput{
+	{output.Format{Name: "text"}, (*callers).printText},
+	{output.Format{Name: "json"}, (*callers).printJSON},
+	{output.Format{Name: "html", Kind: output.Bytes}, (*callers).printHTML},
+	{output.Format{Name: "pprof", Kind: output.Bytes}, (*callers).printPprof},
+	{output.Format{Name: "collapsed"}, (*callers).printCollapsed},
+}
+
+// CallerFormats are those of chains of callers.
+func CallerFormats() []output.Format {
+	var list []output.Format
+	for _, o := range callerOutputs {
+		list = append(list, o.Format)
+	}
+	return list
 }
 
 // Check tells what of the options makes no sense.
@@ -53,18 +74,20 @@ func (o *CallersOptions) Check() error {
 	case o.Buffer < 1 || o.Buffer > 1024 || o.Buffer&(o.Buffer-1) != 0:
 		return fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.Buffer)
 	}
-	for _, text := range o.Outputs {
-		if format, _, _ := strings.Cut(text, "="); callerOutputs[format] == nil {
-			return fmt.Errorf("unknown output %q: there are text, json, html, pprof and collapsed", format)
-		}
+	if _, err := parseWays(o.Ways); err != nil {
+		return err
 	}
-	return nil
+	_, err := output.Parse(o.Outputs, CallerFormats(), output.Stdout{W: o.Stdout})
+	return err
 }
 
 // Callers counts the callers of a function of a process, or of the kernel.
 func Callers(o *CallersOptions, target, function string) error {
 	if err := o.Check(); err != nil {
 		return output.UsageError(err)
+	}
+	if target == "kernel" && len(o.Ways) > 0 {
+		return output.UsageError(errors.New("the kernel's functions are counted by the kernel's tracers alone: --way is for those of programs"))
 	}
 	if target == "kernel" {
 		return o.countKernel(function)
@@ -81,7 +104,11 @@ func Callers(o *CallersOptions, target, function string) error {
 	if err != nil {
 		return err
 	}
-	t := newProgram(p, s, ways{Sites, Uprobes}, o.settings(), io.Discard)
+	ways, err := parseWays(o.Ways)
+	if err != nil {
+		return err
+	}
+	t := newProgram(p, s, ways, o.settings(), io.Discard)
 	t.chains.followed = true
 	chosen, none := t.find(awaitAll)
 	t.stderr = o.Stderr
@@ -99,7 +126,7 @@ func Callers(o *CallersOptions, target, function string) error {
 
 // settings are those of chains.
 func (o *CallersOptions) settings() *settings {
-	return &settings{mode: Chains, follow: true, buffer: o.Buffer, chainDepth: o.Depth}
+	return &settings{mode: trace.Chains, follow: true, buffer: o.Buffer, chainDepth: o.Depth}
 }
 
 // count counts the callers of the functions that were chosen in a program, until something ends it.
@@ -116,7 +143,7 @@ func (o *CallersOptions) count(t *program, chosen choice, none error, function s
 		c.function = list[0].Name()
 	}
 	if t.sites != nil {
-		c.notices, c.unloaded = t.sites.session.Notices(), newUnloaded(t.sites)
+		c.notices, c.unloaded = t.sites.session.LoadNotifications(), newUnloaded(t.sites)
 		t.gone = c.forget
 	}
 	c.sayFunctions(t, chosen, function, o.Stderr)
@@ -142,7 +169,7 @@ func (c *callers) sayFunctions(t *program, chosen choice, function string, stder
 		many = len(chosen.probes)
 	}
 	for _, f := range chosen.sites {
-		if why, skipped := t.sites.session.Skipped[f.Site]; skipped {
+		if why, skipped := t.sites.session.Skipped[f.EntrySite]; skipped {
 			fmt.Fprintf(stderr, "footfall: %s is not counted: %s\n", f.Name(), why)
 		} else {
 			many++
@@ -156,7 +183,7 @@ func (c *callers) sayFunctions(t *program, chosen choice, function string, stder
 
 // newCallers returns chains, none yet, of callers of a function.
 func (o *CallersOptions) newCallers(function string) *callers {
-	return &callers{function: function, images: func() []*patch.Image { return nil }, top: o.Top, depth: o.Depth, places: make(map[uint64][]place), begin: time.Now()}
+	return &callers{function: function, images: func() []*target.Image { return nil }, top: o.Top, depth: o.Depth, places: make(map[uint64][]place), begin: time.Now()}
 }
 
 // read takes the chains that have been counted so far.
@@ -299,27 +326,32 @@ func (c *callers) show(stdout io.Writer, read func() error) error {
 
 func (o *CallersOptions) write(c *callers) error {
 	var failed []error
-	for _, text := range o.Outputs {
-		format, name, _ := strings.Cut(text, "=")
-		if name == "" || name == "-" {
-			if o.Watch && format == "text" {
-				failed = append(failed, output.Control(o.Stdout, clearScreen)) // in place of the last one
-			}
-			failed = append(failed, callerOutputs[format](c, o.Stdout))
+	requests, err := output.Parse(o.Outputs, CallerFormats(), output.Stdout{W: o.Stdout})
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		i := slices.IndexFunc(callerOutputs, func(out callerOutput) bool { return out.Name == r.Format })
+		print := callerOutputs[i].print
+		if r.File != "-" {
+			failed = append(failed, output.Write(r.File, func(w io.Writer) error { return print(c, w) }))
 			continue
 		}
-		failed = append(failed, output.Write(name, func(w io.Writer) error { return callerOutputs[format](c, w) }))
+		if o.Watch && r.Format == "text" {
+			failed = append(failed, output.Control(o.Stdout, clearScreen)) // in place of the last one
+		}
+		failed = append(failed, print(c, o.Stdout))
 	}
 	return errors.Join(failed...)
 }
 
 // callers are chains that reached a function.
 type callers struct {
-	p        *proc.Process
+	p        *process.Process
 	function string
 	way      string // how callers were found
-	images   func() []*patch.Image
-	chains   []Chain
+	images   func() []*target.Image
+	chains   []trace.Chain
 	places   map[uint64][]place
 	top      int
 	begin    time.Time
@@ -349,7 +381,7 @@ func (c *callers) at(address uint64) []place {
 	key, images := address, c.images
 	if c.unloaded != nil && address >= firstNumber {
 		in := c.unloaded.code[address]
-		address, images = in.address, func() []*patch.Image { return []*patch.Image{in.image} }
+		address, images = in.address, func() []*target.Image { return []*target.Image{in.image} }
 	} else if c.p != nil && c.p.ReturnsFromSignal(address) {
 		c.places[key] = []place{{Function: "(signal)", Address: address}}
 		return c.places[key]
@@ -364,17 +396,17 @@ func (c *callers) at(address uint64) []place {
 		}
 		name := ""
 		if fn, _ := image.Function(address - 1); fn != nil {
-			name = demangle.Name(fn.Name, demangle.Full)
+			name = demangle.Full(fn.Name)
 		} else {
 			name = fmt.Sprintf("%s+%#x", filepath.Base(image.Path), address-image.Start)
 		}
-		frames := image.Frames(c.p, address-1)
+		frames := image.Frames(address - 1)
 		places = []place{{Function: name, Image: image.Path, Address: address}}
 		if len(frames) > 0 {
 			places = places[:0]
 		}
 		for i, f := range frames {
-			at := place{Function: demangle.Name(f.Function, demangle.Full), File: f.File, Line: f.Line, Image: image.Path, Address: address}
+			at := place{Function: demangle.Full(f.Function), File: f.File, Line: f.Line, Image: image.Path, Address: address}
 			if i == len(frames)-1 {
 				at.Function = name
 			}
@@ -387,10 +419,10 @@ func (c *callers) at(address uint64) []place {
 }
 
 // forget is called when images have been unloaded.
-func (c *callers) forget(gone []*patch.Image) {
+func (c *callers) forget(gone []*target.Image) {
 	c.unloaded.take(gone)
 	for address := range c.places {
-		if slices.ContainsFunc(gone, func(i *patch.Image) bool { return i.Contains(address - 1) }) {
+		if slices.ContainsFunc(gone, func(i *target.Image) bool { return i.Contains(address - 1) }) {
 			delete(c.places, address)
 		}
 	}

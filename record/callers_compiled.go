@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,9 +9,12 @@ import (
 
 	"footfall/compile/instrument"
 	"footfall/hook/patch"
+	"footfall/input"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
 	"footfall/profile"
+	"footfall/trace"
 )
 
 // Programs may count callers by themselves: functions with FOOTFALL_CALLERS, and
@@ -18,29 +23,27 @@ import (
 
 // countedTables shows what FOOTFALL_CALLERS counts in the functions that fit;
 // ok is false if there are none.
-func (o *CallersOptions) countedTables(p *proc.Process, function string) (ok bool, err error) {
-	pattern, err := patch.ParsePattern(function)
+func (o *CallersOptions) countedTables(p *process.Process, function string) (ok bool, err error) {
+	pattern, err := target.ParsePattern(function)
 	if err != nil {
 		return true, output.UsageError(err)
 	}
-	modules, _ := patch.OpenModules(p) // some files are not programs
+	modules, _ := target.OpenModules(p) // some files are not programs
 	defer modules.Close()
 	lost := uint64(0)
 	var names []string
-	read := func() ([]Chain, error) {
-		var chains []Chain
+	read := func() ([]trace.Chain, error) {
+		var chains []trace.Chain
 		names, lost = names[:0], 0
 		for _, i := range modules.All() {
-			tables, err := i.CallersTables(p)
+			tables, err := patch.CallersTables(p, i)
 			if err != nil {
 				return nil, err
 			}
 			for _, t := range tables {
 				if pattern.Fits(t.Function, i.Path, "") {
 					names, lost = append(names, t.Function), lost+t.Lost
-					for _, c := range t.Chains {
-						chains = append(chains, Chain(c))
-					}
+					chains = append(chains, t.Chains...)
 				}
 			}
 		}
@@ -61,8 +64,8 @@ func (o *CallersOptions) countedTables(p *proc.Process, function string) (ok boo
 
 // countedCalls shows the calls of the functions that fit which the program, compiled
 // by footfall cc, counts; ok is false if it does not.
-func (o *CallersOptions) countedCalls(p *proc.Process, function string) (ok bool, err error) {
-	pattern, err := patch.ParsePattern(function)
+func (o *CallersOptions) countedCalls(p *process.Process, function string) (ok bool, err error) {
+	pattern, err := target.ParsePattern(function)
 	if err != nil {
 		return true, output.UsageError(err)
 	}
@@ -90,9 +93,9 @@ func (o *CallersOptions) countedCalls(p *proc.Process, function string) (ok bool
 
 // difference fills c with what read gives: all, or with --duration or --watch what
 // is counted from now on.
-func (o *CallersOptions) difference(c *callers, read func() ([]Chain, error)) error {
+func (o *CallersOptions) difference(c *callers, read func() ([]trace.Chain, error)) error {
 	before := make(map[string]uint64)
-	key := func(chain Chain) string { return fmt.Sprint(chain.Addresses) }
+	key := func(chain trace.Chain) string { return fmt.Sprint(chain.Addresses) }
 	update := func() error {
 		all, err := read()
 		if err != nil {
@@ -122,23 +125,23 @@ func (o *CallersOptions) difference(c *callers, read func() ([]Chain, error)) er
 }
 
 // sumChains adds equal chains up, less what was before, the most frequent first.
-func sumChains(all []Chain, key func(Chain) string, before map[string]uint64) []Chain {
+func sumChains(all []trace.Chain, key func(trace.Chain) string, before map[string]uint64) []trace.Chain {
 	at := make(map[string]int)
-	var sums []Chain
+	var sums []trace.Chain
 	for _, chain := range all {
 		k := key(chain)
 		i, ok := at[k]
 		if !ok {
 			i = len(sums)
 			at[k] = i
-			sums = append(sums, Chain{Addresses: chain.Addresses})
+			sums = append(sums, trace.Chain{Addresses: chain.Addresses})
 		}
 		sums[i].Count += chain.Count
 	}
 	for k, i := range at {
 		sums[i].Count -= min(sums[i].Count, before[k])
 	}
-	sums = slices.DeleteFunc(sums, func(c Chain) bool { return c.Count == 0 })
+	sums = slices.DeleteFunc(sums, func(c trace.Chain) bool { return c.Count == 0 })
 	sortChains(sums)
 	return sums
 }
@@ -146,21 +149,21 @@ func sumChains(all []Chain, key func(Chain) string, before map[string]uint64) []
 // An arcReader reads calls out of a counts file. A place of call becomes an address
 // of its own, since counts have no return addresses.
 type arcReader struct {
-	p       *proc.Process
+	p       *process.Process
 	file    string
-	pattern patch.Pattern
+	pattern target.Pattern
 	names   []string // of the functions that fit
 	places  map[uint64][]place
 	keys    map[string]uint64
 }
 
-func (r *arcReader) read() ([]Chain, error) {
+func (r *arcReader) read() ([]trace.Chain, error) {
 	f, err := r.p.OpenInRoot(r.file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f)
+	b, err := io.ReadAll(io.LimitReader(f, input.MostData)) // cut, it is no counts file
 	if err != nil {
 		return nil, err
 	}
@@ -168,11 +171,17 @@ func (r *arcReader) read() ([]Chain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.file, err)
 	}
-	prof, err := profile.FromCounts(counts)
+	user, err := r.p.User()
+	if err != nil {
+		return nil, err
+	}
+	owners := new(input.Owners)
+	owners.NoteProcess(r.p.PID, user)
+	prof, err := profile.FromCounts(counts, owners)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.file, err)
 	}
-	var chains []Chain
+	var chains []trace.Chain
 	for _, s := range prof.Sample {
 		if len(s.Location) == 0 || len(s.Location[0].Line) == 0 {
 			continue
@@ -188,7 +197,7 @@ func (r *arcReader) read() ([]Chain, error) {
 		if !slices.Contains(r.names, called.Name) {
 			r.names = append(r.names, called.Name)
 		}
-		chain := Chain{Count: uint64(max(s.Value[0], 0))}
+		chain := trace.Chain{Count: uint64(max(s.Value[0], 0))}
 		if len(s.Location) > 1 {
 			var at []place
 			for _, l := range s.Location[1].Line {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -8,6 +10,7 @@ import (
 
 	"footfall/hook/ftrace"
 	"footfall/output"
+	"footfall/trace"
 )
 
 // countKernel is footfall callers kernel.
@@ -19,7 +22,7 @@ func (o *CallersOptions) countKernel(function string) (err error) {
 	ctx, cancel := untilSignal()
 	defer cancel()
 	begin := time.Now()
-	k, err := openKernel(Chains, ftrace.Options{Functions: globs, Stacks: true, BufferSize: o.Buffer << 20}, nil, 0)
+	k, err := openKernel(trace.Chains, ftrace.Options{Functions: globs, Stacks: true, BufferSize: o.Buffer << 20}, nil, 0)
 	if err != nil {
 		return err
 	}

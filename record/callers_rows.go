@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -6,19 +8,21 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/exe"
+	"footfall/binary/unwind"
 	"footfall/hook/patch"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // chainRows are what chains are followed by where the kernel does it: .eh_frame and, in code
 // of Go, which has none, frame pointers.
 type chainRows struct {
-	rows     []exe.UnwindRow
+	rows     []unwind.CompactRow
 	pointers map[uint64]bool // addresses of rows that are not of .eh_frame
 }
 
 // newChainRows returns those of images.
-func newChainRows(images []*patch.Image) *chainRows {
+func newChainRows(images []*target.Image) *chainRows {
 	r := &chainRows{pointers: make(map[uint64]bool)}
 	for _, i := range images {
 		rows := i.UnwindRows()
@@ -27,18 +31,18 @@ func newChainRows(images []*patch.Image) *chainRows {
 		}
 		r.rows = append(r.rows, rows...)
 	}
-	slices.SortStableFunc(r.rows, func(a, b exe.UnwindRow) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortStableFunc(r.rows, func(a, b unwind.CompactRow) int { return cmp.Compare(a.Addr, b.Addr) })
 	return r
 }
 
 // throughGo returns rows of an image with frame pointers for the code of Go that they do not
 // describe.
-func (r *chainRows) throughGo(rows []exe.UnwindRow, low, high uint64) []exe.UnwindRow {
-	pointer := func(addr uint64) exe.UnwindRow {
+func (r *chainRows) throughGo(rows []unwind.CompactRow, low, high uint64) []unwind.CompactRow {
+	pointer := func(addr uint64) unwind.CompactRow {
 		r.pointers[addr] = true
-		return exe.UnwindRow{Addr: addr, CFA: 16, FramePointer: -16, Return: -8, FromFramePointer: true, Known: true}
+		return unwind.CompactRow{Addr: addr, CFA: 16, FramePointer: -16, Return: -8, FromFramePointer: true, Known: true}
 	}
-	all := []exe.UnwindRow{pointer(low), {Addr: high, Missing: true}}
+	all := []unwind.CompactRow{pointer(low), {Addr: high, Missing: true}}
 	for _, row := range rows {
 		if row.Missing && low <= row.Addr && row.Addr < high {
 			row = pointer(row.Addr)
@@ -49,8 +53,8 @@ func (r *chainRows) throughGo(rows []exe.UnwindRow, low, high uint64) []exe.Unwi
 }
 
 // at returns the row for an address, nil if there is none.
-func (r *chainRows) at(addr uint64) *exe.UnwindRow {
-	n, _ := slices.BinarySearchFunc(r.rows, addr, func(row exe.UnwindRow, addr uint64) int {
+func (r *chainRows) at(addr uint64) *unwind.CompactRow {
+	n, _ := slices.BinarySearchFunc(r.rows, addr, func(row unwind.CompactRow, addr uint64) int {
 		if row.Addr <= addr {
 			return -1
 		}
@@ -63,7 +67,7 @@ func (r *chainRows) at(addr uint64) *exe.UnwindRow {
 }
 
 // way tells how callers were found.
-func (r *chainRows) way(chains []Chain) (w patch.ChainWay) {
+func (r *chainRows) way(chains []trace.Chain) (w patch.ChainWay) {
 	for _, chain := range chains {
 		for i := range len(chain.Addresses) - 1 {
 			if row := r.at(chain.Addresses[i] - 1); row != nil && r.pointers[row.Addr] {
@@ -86,7 +90,7 @@ func (c *callers) endOf(addresses []uint64) string {
 		return ""
 	}
 	last := addresses[len(addresses)-1] - 1
-	inside := func(i *patch.Image) bool { return i.Contains(last) }
+	inside := func(i *target.Image) bool { return i.Contains(last) }
 	at := slices.IndexFunc(c.images(), inside)
 	if at < 0 {
 		return "code of no file, made while the program runs"

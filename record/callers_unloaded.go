@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -5,6 +7,8 @@ import (
 	"slices"
 
 	"footfall/hook/patch"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // Where a library was, another one may be loaded. So when it has been unloaded, the
@@ -15,7 +19,7 @@ import (
 type unloaded struct {
 	sites   *sites
 	taken   map[string]uint64 // how much of the chains with these addresses
-	chains  map[string]*Chain
+	chains  map[string]*trace.Chain
 	numbers map[codeIn]uint64
 	code    map[uint64]codeIn // by number
 	way     patch.ChainWay
@@ -23,7 +27,7 @@ type unloaded struct {
 
 // A codeIn is an address in a library, while that was loaded.
 type codeIn struct {
-	image   *patch.Image
+	image   *target.Image
 	address uint64
 }
 
@@ -32,15 +36,15 @@ const firstNumber = 1 << 63
 
 func newUnloaded(s *sites) *unloaded {
 	return &unloaded{
-		sites: s, taken: make(map[string]uint64), chains: make(map[string]*Chain),
+		sites: s, taken: make(map[string]uint64), chains: make(map[string]*trace.Chain),
 		numbers: make(map[codeIn]uint64), code: make(map[uint64]codeIn),
 	}
 }
 
 // take takes the chains through images that have been unloaded. It must be called before
 // others can be in their place.
-func (u *unloaded) take(gone []*patch.Image) {
-	for _, chain := range u.sites.chains() {
+func (u *unloaded) take(gone []*target.Image) {
+	for _, chain := range u.sites.session.Chains() {
 		numbered := chain.Addresses
 		for i, address := range chain.Addresses {
 			for _, image := range gone {
@@ -53,7 +57,7 @@ func (u *unloaded) take(gone []*patch.Image) {
 			}
 		}
 		if &numbered[0] != &chain.Addresses[0] {
-			u.way = bothWays(u.way, u.sites.chainWay([]Chain{chain}))
+			u.way = bothWays(u.way, u.sites.chainWay([]trace.Chain{chain}))
 			u.add(numbered, u.rest(chain))
 		}
 	}
@@ -71,13 +75,13 @@ func (u *unloaded) number(in codeIn) uint64 {
 func (u *unloaded) add(addresses []uint64, count uint64) {
 	key := fmt.Sprint(addresses)
 	if u.chains[key] == nil {
-		u.chains[key] = &Chain{Addresses: addresses}
+		u.chains[key] = &trace.Chain{Addresses: addresses}
 	}
 	u.chains[key].Count += count
 }
 
 // rest takes what has been counted of a chain since it was taken the last time.
-func (u *unloaded) rest(chain Chain) uint64 {
+func (u *unloaded) rest(chain trace.Chain) uint64 {
 	key := fmt.Sprint(chain.Addresses)
 	n := chain.Count - u.taken[key]
 	u.taken[key] = chain.Count
@@ -86,13 +90,13 @@ func (u *unloaded) rest(chain Chain) uint64 {
 
 // all returns the chains that are counted now and those that were taken, added up where
 // a library has been loaded to the same place again; and how callers were found.
-func (u *unloaded) all(present []*patch.Image) ([]Chain, patch.ChainWay) {
-	now := u.sites.chains()
+func (u *unloaded) all(present []*target.Image) ([]trace.Chain, patch.ChainWay) {
+	now := u.sites.session.Chains()
 	way := bothWays(u.way, u.sites.chainWay(now))
 	if len(u.chains) == 0 {
 		return now, way
 	}
-	sums := &unloaded{chains: make(map[string]*Chain)}
+	sums := &unloaded{chains: make(map[string]*trace.Chain)}
 	for _, chain := range u.chains {
 		sums.add(chain.Addresses, chain.Count)
 	}
@@ -110,7 +114,7 @@ func (u *unloaded) all(present []*patch.Image) ([]Chain, patch.ChainWay) {
 		}
 		sums.add(addresses, chain.Count)
 	}
-	var chains []Chain
+	var chains []trace.Chain
 	for _, chain := range sums.chains {
 		chains = append(chains, *chain)
 	}

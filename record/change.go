@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/output"
+	"footfall/trace"
 )
 
 // A traceChange is what --set asks for; what is nil stays as it is.
@@ -151,7 +154,7 @@ func (r *recorder) changeFilter(o *Options) error {
 	}
 	mixed := func(t *program) bool { return t.sites != nil && t.probes != nil }
 	switch {
-	case r.settings.mode != Filtered:
+	case r.settings.mode != trace.Filtered:
 		return errNoFilter
 	case set.filters() && slices.ContainsFunc(r.programs, mixed):
 		return fmt.Errorf("of some functions: %w", errFilters)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,19 +9,20 @@ import (
 
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
 )
 
 // A choice is the functions that are selected, by what serves them.
 type choice struct {
-	sites, probes []Function
+	sites, probes []TracedFunction
 	all, unusable int // functions with room, selected or not; entries of their lists without
 }
 
 func (c *choice) size() int { return len(c.sites) + len(c.probes) }
 
 // images are those that the functions are in.
-func (c *choice) images() (all []*patch.Image) {
+func (c *choice) images() (all []*target.Image) {
 	for _, f := range slices.Concat(c.sites, c.probes) {
 		if !slices.Contains(all, f.Image) {
 			all = append(all, f.Image)
@@ -30,10 +33,10 @@ func (c *choice) images() (all []*patch.Image) {
 
 // choose selects functions of images. A function with room for a jump is served by that, if it
 // may be, and others by uprobes.
-func (t *program) choose(images []*patch.Image) (c choice, err error) {
+func (t *program) choose(images []*target.Image) (c choice, err error) {
 	jumps := t.ways.has(Sites) && (t.sites != nil || !t.opened)
 	for _, i := range images {
-		found, unusable, err := i.Sites()
+		found, unusable, err := patch.Sites(i)
 		if err != nil {
 			return c, err
 		}
@@ -41,7 +44,7 @@ func (t *program) choose(images []*patch.Image) (c choice, err error) {
 		room := make(map[uint64]bool)
 		for _, s := range found {
 			room[s.Function.Addr] = true
-			if jumps && t.selection.takes(t.p, s) {
+			if jumps && t.selection.takes(s) {
 				c.sites = append(c.sites, t.described(s))
 			}
 		}
@@ -56,7 +59,7 @@ func (t *program) choose(images []*patch.Image) (c choice, err error) {
 }
 
 // particular leaves out functions that nothing but a pattern for everything fits.
-func (t *program) particular(list []Function) []Function {
+func (t *program) particular(list []TracedFunction) []TracedFunction {
 	some := t.selection.particular()
 	if !some.named() {
 		return nil
@@ -64,15 +67,15 @@ func (t *program) particular(list []Function) []Function {
 	if len(some.take) == len(t.selection.take) {
 		return list
 	}
-	fits := func(f Function, patterns []patch.Pattern) bool {
-		return slices.ContainsFunc(patterns, func(p patch.Pattern) bool { return p.Matches(t.p, f.Site) })
+	fits := func(f TracedFunction, patterns []target.Pattern) bool {
+		return slices.ContainsFunc(patterns, func(p target.Pattern) bool { return p.Matches(&f.Entry) })
 	}
-	return slices.DeleteFunc(list, func(f Function) bool { return !fits(f, some.take) && !fits(f, some.roots) })
+	return slices.DeleteFunc(list, func(f TracedFunction) bool { return !fits(f, some.take) && !fits(f, some.roots) })
 }
 
 // chooseProbes selects functions of an image to be served by uprobes; room has those with room
 // for a jump.
-func (t *program) chooseProbes(i *patch.Image, room map[uint64]bool, jumps bool) (list []Function) {
+func (t *program) chooseProbes(i *target.Image, room map[uint64]bool, jumps bool) (list []TracedFunction) {
 	chosen := t.selection
 	if particular := chosen.particular(); jumps && len(room) > 0 && !particular.named() {
 		return nil // as choose will find; functions are not looked through for nothing
@@ -85,13 +88,13 @@ func (t *program) chooseProbes(i *patch.Image, room map[uint64]bool, jumps bool)
 			return nil
 		}
 	}
-	for _, s := range i.Functions() {
+	for _, s := range patch.Functions(i) {
 		has := room[s.Function.Addr]
 		if has && jumps || !uprobe.IsCalled(s.Function.Name) {
 			continue
 		}
 		// What has room is meant as it is where that is used.
-		if has && t.selection.takes(t.p, s) || (i.IsProgram() || len(chosen.take) > 0) && chosen.takes(t.p, s) {
+		if has && t.selection.takes(s) || (i.IsProgram() || len(chosen.take) > 0) && chosen.takes(s) {
 			list = append(list, t.described(s))
 		}
 	}
@@ -99,14 +102,14 @@ func (t *program) chooseProbes(i *patch.Image, room map[uint64]bool, jumps bool)
 }
 
 // described finds out the arguments of a site.
-func (t *program) described(s *patch.Site) Function {
-	names, _ := t.selection.describe(t.p, s, t.stderr)
-	return Function{s, names}
+func (t *program) described(s *patch.EntrySite) TracedFunction {
+	names, _ := t.selection.describe(s, t.stderr)
+	return TracedFunction{s, names}
 }
 
-// narrow tells whether the program is one of 32 bits.
-func narrow(images *patch.Modules) bool {
-	return slices.ContainsFunc(images.All(), func(i *patch.Image) bool { return i.IsProgram() && i.Narrow() })
+// is32Bit tells whether it is a 32-bit program.
+func is32Bit(images *target.Modules) bool {
+	return slices.ContainsFunc(images.All(), func(i *target.Image) bool { return i.IsProgram() && i.Is32Bit() })
 }
 
 // An await says for what is waited where nothing fits.
@@ -139,9 +142,9 @@ func (t *program) find(await await) (choice, error) {
 		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", t.p.PID, c.all)
 	case c.unusable > 0:
 		err = fmt.Errorf("process %d: its calls of mcount are no nops: compile with -mnop-mcount too", t.p.PID)
-	case narrow(t.images):
-		err = fmt.Errorf("process %d: a program of 32 bits, into which no code can be put", t.p.PID)
-	case errors.Is(t.problem, proc.ErrExited):
+	case is32Bit(t.images):
+		err = fmt.Errorf("process %d: a 32-bit program, into which no code can be put", t.p.PID)
+	case errors.Is(t.problem, process.ErrExited):
 		return c, fmt.Errorf("process %d: it has no memory: a thread of the kernel, or a process that has ended, or whose first thread has", t.p.PID)
 	default:
 		err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", t.p.PID)
@@ -153,27 +156,27 @@ func (t *program) find(await await) (choice, error) {
 }
 
 // waits tells whether libraries are to be awaited where no function fits now.
-func (t *program) waits(c *choice, await await, awaited []patch.Pattern) bool {
+func (t *program) waits(c *choice, await await, awaited []target.Pattern) bool {
 	if await != awaitNothing && len(awaited) > 0 && (c.all > 0 || len(awaited) == len(t.selection.take)) {
 		return true
 	}
-	return await == awaitAll && len(c.probes) == 0 && t.selection.named() && !narrow(t.images) && t.loads()
+	return await == awaitAll && len(c.probes) == 0 && t.selection.named() && !is32Bit(t.images) && t.loads()
 }
 
 // loads tells whether the program loads libraries.
 func (t *program) loads() bool {
-	return slices.ContainsFunc(t.images.All(), (*patch.Image).LoadsLibraries)
+	return slices.ContainsFunc(t.images.All(), (*target.Image).LoadsLibraries)
 }
 
 // awaited returns patterns for libraries that are not loaded.
-func (t *program) awaited() []patch.Pattern {
-	return slices.DeleteFunc(slices.Clone(t.selection.take), func(p patch.Pattern) bool {
-		return p.NamesLibrary() == "" || slices.ContainsFunc(t.images.All(), func(i *patch.Image) bool { return p.In(i.Path) })
+func (t *program) awaited() []target.Pattern {
+	return slices.DeleteFunc(slices.Clone(t.selection.take), func(p target.Pattern) bool {
+		return p.NamesLibrary() == "" || slices.ContainsFunc(t.images.All(), func(i *target.Image) bool { return p.In(i.Path) })
 	})
 }
 
 // sayUnfit says which patterns fit nothing, of --notrace none.
-func (t *program) sayUnfit(c *choice, awaited []patch.Pattern) {
+func (t *program) sayUnfit(c *choice, awaited []target.Pattern) {
 	for _, p := range awaited {
 		fmt.Fprintf(t.stderr, "footfall: %s is not loaded yet\n", p.NamesLibrary())
 	}
@@ -181,12 +184,12 @@ func (t *program) sayUnfit(c *choice, awaited []patch.Pattern) {
 	if t.loads() {
 		yet = " yet"
 	}
-	say := func(flag string, p patch.Pattern) {
-		fits := func(i *patch.Image) bool {
-			sites, _, _ := i.Sites()
-			return slices.ContainsFunc(sites, func(s *patch.Site) bool { return p.Matches(t.p, s) })
+	say := func(flag string, p target.Pattern) {
+		fits := func(i *target.Image) bool {
+			sites, _, _ := patch.Sites(i)
+			return slices.ContainsFunc(sites, func(s *patch.EntrySite) bool { return p.Matches(&s.Entry) })
 		}
-		served := func(f Function) bool { return p.Matches(t.p, f.Site) }
+		served := func(f TracedFunction) bool { return p.Matches(&f.Entry) }
 		if p.NamesLibrary() == "" && !slices.ContainsFunc(c.probes, served) && !slices.ContainsFunc(t.images.All(), fits) {
 			fmt.Fprintf(t.stderr, "footfall: no function that can be traced fits %s '%s'%s\n", flag, p, yet)
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/hook/patch"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // monotonic is the time of the kernel's events.
@@ -42,7 +44,7 @@ func (t *recordingTime) begin() {
 // now is the time of the recording.
 func (t *recordingTime) now() uint64 {
 	if t.sites != nil {
-		return t.sites.Nanos(proc.Ticks())
+		return t.sites.Nanos(process.Ticks())
 	}
 	return monotonic() - t.start
 }
@@ -65,7 +67,7 @@ func (c *kernelClock) look() {
 	var now [2]uint64
 	for range 10 { // without being interrupted
 		begin := monotonic()
-		ticks := proc.Ticks()
+		ticks := process.Ticks()
 		if took := monotonic() - begin; took < least {
 			least, now = took, [2]uint64{begin + took/2, c.sites.Nanos(ticks)}
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -17,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/input"
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A running trace is changed by footfall trace --set, through a socket whose name,
@@ -83,7 +85,7 @@ func tracers(pid int, owner input.User) (all []tracer, err error) {
 }
 
 // sayTracers says, before we trace a process, who else does.
-func sayTracers(p *proc.Process, stderr io.Writer) {
+func sayTracers(p *process.Process, stderr io.Writer) {
 	owner, err := p.User()
 	if err != nil {
 		return
@@ -95,7 +97,7 @@ func sayTracers(p *proc.Process, stderr io.Writer) {
 }
 
 // dialControl connects to the trace of a process, or to that of a footfall.
-func dialControl(p *proc.Process) (*net.UnixConn, error) {
+func dialControl(p *process.Process) (*net.UnixConn, error) {
 	owner, err := p.User()
 	if err != nil {
 		return nil, err

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -11,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/input"
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/process"
+	"footfall/process/needs"
 )
 
 // TestSquattedControl has another user take the name of a trace first: the trace
@@ -48,7 +50,7 @@ func TestSquattedControl(t *testing.T) {
 	defer squat.Close()
 
 	root := input.User{}
-	p, err := proc.Open(pid)
+	p, err := process.Open(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"footfall/output"
 	"footfall/trace"
@@ -78,39 +79,34 @@ func (t *countTable) printJSON(w io.Writer) error {
 type countOutput struct {
 	format string
 	w      io.Writer
-	file   *output.File // nil: none
+	file   *output.PendingFile // nil: none
 }
+
+// CountFormats are those of --count.
+func CountFormats() []output.Format { return []output.Format{{Name: "counts"}, {Name: "json"}} }
 
 // openCounts opens what is to be written in the end. A program that was started for the trace
 // has our standard output as its own: what it writes there must not be mixed with a table.
 func openCounts(o *Options) (list []countOutput, err error) {
-	texts := o.Outputs
-	if !o.Given("output") {
-		texts = []string{"counts"}
+	requests, err := o.requests()
+	if err != nil {
+		return nil, err
 	}
 	shared := o.Stdout
 	if o.launches() {
 		shared = o.Stderr
 	}
-	for _, text := range texts {
-		format, name, _ := strings.Cut(text, "=")
-		switch {
-		case countFormats[format] == nil:
-			err = output.UsageError(fmt.Errorf("--output %s: with --count there are counts and json", format))
-		case name == "-" && o.launches():
-			err = output.UsageError(fmt.Errorf("--output %s=-: standard output is the program's: %s=FILE", format, format))
-		case name == "" || name == "-":
-			list = append(list, countOutput{format: format, w: shared})
-		default:
-			var f *output.File
-			if f, err = output.Create(name); err == nil {
-				list = append(list, countOutput{format, f, f})
-			}
+	for _, r := range requests {
+		if r.File == "-" {
+			list = append(list, countOutput{format: r.Format, w: shared})
+			continue
 		}
+		f, err := output.Create(r.File)
 		if err != nil {
 			discardCounts(list)
 			return nil, err
 		}
+		list = append(list, countOutput{r.Format, f, f})
 	}
 	return list, nil
 }

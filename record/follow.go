@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -11,14 +13,15 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/proc"
+	"footfall/output"
+	"footfall/process"
 	"footfall/trace"
 )
 
 // follows is --follow-exec: which processes there are, and what has become of the
 // programs in them.
 type follows struct {
-	f      *proc.Follower
+	f      *process.Follower
 	ways   ways
 	owners map[int]*program // by process: whose functions are in it
 	execs  map[int]int      // by process: programs that it has become
@@ -30,13 +33,13 @@ type follows struct {
 
 // traceFollowing is footfall trace --follow-exec.
 func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
-	var p *proc.Process
+	var p *process.Process
 	var child *exec.Cmd
-	var f *proc.Follower
+	var f *process.Follower
 	header := new(trace.Header)
 	if o.launches() {
 		child = newChild(o.Program)
-		if f, err = proc.FollowCommand(child); err != nil {
+		if f, err = process.FollowCommand(child); err != nil {
 			return notStarted(o.Program[0], err)
 		}
 		header.PID, header.Program = f.Main(), filepath.Base(o.Program[0])
@@ -45,7 +48,7 @@ func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
 			return err
 		}
 		defer p.Close()
-		if f, err = proc.Follow(p); err != nil {
+		if f, err = process.Follow(p); err != nil {
 			return err
 		}
 		header.PID, header.Program = p.PID, p.Name
@@ -66,7 +69,7 @@ func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
 		if err := r.adopt(p); !errors.Is(err, errNothing) {
 			return err
 		}
-		fmt.Fprintf(r.stderr, "footfall: process %d (%s): no functions that fit and can be traced; programs that it becomes or starts are\n", p.PID, p.Name)
+		fmt.Fprintf(r.stderr, "footfall: process %d (%s): no functions that fit and can be traced; programs that it becomes or starts are\n", p.PID, output.Printable(p.Name))
 		return nil
 	}, func() error { return nil })
 	if child == nil {
@@ -78,7 +81,7 @@ func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
 // adopt records the program of a process, if there is something to record. Uprobes are besides
 // for programs that have functions with room, unless only they are permitted: most programs of
 // a build are of no interest.
-func (r *recorder) adopt(p *proc.Process) error {
+func (r *recorder) adopt(p *process.Process) error {
 	w := r.follows
 	s, err := r.o.selection()
 	if err != nil {
@@ -105,7 +108,7 @@ func (r *recorder) adopt(p *proc.Process) error {
 	}
 	t.threads.live = 1
 	if t.sites != nil {
-		t.sites.session.Notices()
+		t.sites.session.LoadNotifications()
 	}
 	r.programs = append(r.programs, t)
 	w.owners[p.PID] = t
@@ -121,18 +124,18 @@ func (r *recorder) follow() {
 	w := r.follows
 	for _, e := range w.f.Events() {
 		switch e.Kind {
-		case proc.Forked:
+		case process.Forked:
 			w.execs[e.PID] = w.execs[e.Parent]
 			if t := w.owners[e.Parent]; t != nil {
 				w.owners[e.PID] = t
 				t.threads.live++
 			}
-		case proc.Replaced:
+		case process.Replaced:
 			w.execs[e.PID]++
 			r.leave(e.PID)
-		case proc.Began:
+		case process.Began:
 			r.began(&e)
-		case proc.Ended:
+		case process.Ended:
 			w.ended = w.ended || e.PID == r.header.PID
 			r.leave(e.PID)
 			delete(w.execs, e.PID)
@@ -151,7 +154,7 @@ func (r *recorder) lookAtNotices() {
 }
 
 // began traces a program that waits at its beginning, and lets it run.
-func (r *recorder) began(e *proc.FollowEvent) {
+func (r *recorder) began(e *process.FollowEvent) {
 	w := r.follows
 	err := e.Err
 	if e.Unprivileged && !w.said["/"+e.Name] {
@@ -171,7 +174,7 @@ func (r *recorder) began(e *proc.FollowEvent) {
 	if e.Process != nil {
 		e.Process.Close()
 	}
-	if errors.Is(err, errNothing) || errors.Is(err, proc.ErrExited) {
+	if errors.Is(err, errNothing) || errors.Is(err, process.ErrExited) {
 		return
 	}
 	if w.failed[e.Name]++; w.failed[e.Name] == 1 {
@@ -194,7 +197,7 @@ func (r *recorder) leave(pid int) {
 	_, err := r.readOf(t)
 	r.finish(t)
 	if err := errors.Join(err, t.closeEnded()); err != nil {
-		fmt.Fprintf(r.stderr, "footfall: process %d (%s): %v\n", t.p.PID, t.p.Name, err)
+		fmt.Fprintf(r.stderr, "footfall: process %d (%s): %v\n", t.p.PID, output.Printable(t.p.Name), err)
 	}
 	if t.p != r.p {
 		t.p.Close()
@@ -205,7 +208,7 @@ func (r *recorder) leave(pid int) {
 // check tells whether the process that was first has ended.
 func (w *follows) check() error {
 	if w.ended {
-		return proc.ErrExited
+		return process.ErrExited
 	}
 	return nil
 }

@@ -1,16 +1,18 @@
+//go:build linux
+
 package record
 
 import (
 	"fmt"
 
 	"footfall/hook/patch"
-	"footfall/proc"
+	"footfall/process"
 	"footfall/trace"
 )
 
-// A Function is one that is to be recorded.
-type Function struct {
-	*patch.Site
+// A TracedFunction is one that is to be recorded.
+type TracedFunction struct {
+	*patch.EntrySite
 	// Shown are what the arguments of the site are called, and how they are written.
 	Shown []trace.Argument
 }
@@ -24,8 +26,8 @@ type functions struct {
 }
 
 type numbered struct {
-	p    *proc.Process
-	site *patch.Site
+	p    *process.Process
+	site *patch.EntrySite
 }
 
 // A fileSite is a site, wherever its library is loaded.
@@ -39,8 +41,8 @@ func newFunctions(h *trace.Header) *functions {
 	return &functions{header: h, known: make(map[fileSite]int32)}
 }
 
-func siteOf(f Function) fileSite {
-	return fileSite{f.Image.Path, f.Function.Name, f.Site.Site.Addr, fmt.Sprint(f.Shown)}
+func siteOf(f TracedFunction) fileSite {
+	return fileSite{f.Image.Path, f.Function.Name, f.EntrySite.Site.Addr, fmt.Sprint(f.Shown)}
 }
 
 // many is for how many functions at once it takes too long to look for their lines.
@@ -48,17 +50,17 @@ const many = 50_000
 
 // number returns that of a function of a process, which may be new. Of others there are
 // so many that are numbered with it.
-func (t *functions) number(p *proc.Process, f Function, others int) int32 {
+func (t *functions) number(p *process.Process, f TracedFunction, others int) int32 {
 	key := siteOf(f)
 	if number, ok := t.known[key]; ok {
 		return number
 	}
 	shown := trace.Function{Name: f.Name(), Image: f.Image.Path, Arguments: f.Shown}
 	if !t.lineless && others < many {
-		shown.File, shown.Line = f.Source(p)
+		shown.File, shown.Line = f.Source()
 	}
 	number := t.add(shown)
-	t.known[key], t.sites[number] = number, numbered{p, f.Site}
+	t.known[key], t.sites[number] = number, numbered{p, f.EntrySite}
 	return number
 }
 
@@ -71,7 +73,7 @@ func (t *functions) add(f trace.Function) int32 {
 
 // placeNamesakes finds the sources of functions of a process that have a name in common, if
 // some of them were called: of all functions it would take long.
-func (t *functions) placeNamesakes(p *proc.Process, counts []uint64) {
+func (t *functions) placeNamesakes(p *process.Process, counts []uint64) {
 	type named struct{ image, name string }
 	functions, called := make(map[named]int), make(map[named]bool)
 	for i, f := range t.header.Functions {
@@ -82,7 +84,7 @@ func (t *functions) placeNamesakes(p *proc.Process, counts []uint64) {
 	for i, s := range t.sites {
 		f := &t.header.Functions[i]
 		if key := (named{f.Image, f.Name}); s.p == p && s.site != nil && functions[key] > 1 && called[key] && f.File == "" {
-			f.File, f.Line = s.site.Source(p)
+			f.File, f.Line = s.site.Source()
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -8,16 +10,16 @@ import (
 	"slices"
 
 	"footfall/hook/ftrace"
-	"footfall/proc"
+	"footfall/process"
 	"footfall/trace"
 )
 
 // kernel is functions of the kernel, recorded by its own tracers. The kernel chooses them by
 // their names; which there are is known from their events.
 type kernel struct {
-	session   *ftrace.Session
+	session   *ftrace.Tracer
 	options   ftrace.Options
-	mode      Mode
+	mode      trace.Mode
 	symbols   ftrace.Symbols
 	functions *functions
 	from      uint64 // when it began
@@ -31,7 +33,7 @@ type kernel struct {
 
 // A kernelThread is a thread, or what a CPU does when it has none.
 type kernelThread struct {
-	proc.Thread
+	process.ThreadStatus
 	stack []uint32 // what stands for the place on the stack, by depth
 	last  uint32
 	done  []kernelCall // calls that wait for the one around them
@@ -45,7 +47,7 @@ type kernelCall struct {
 
 // openKernel begins to record what happens after from. There are no functions, and no numbers,
 // where chains are counted.
-func openKernel(mode Mode, options ftrace.Options, functions *functions, from uint64) (k *kernel, err error) {
+func openKernel(mode trace.Mode, options ftrace.Options, functions *functions, from uint64) (k *kernel, err error) {
 	k = &kernel{
 		options: options, mode: mode, functions: functions, from: from,
 		numbers: make(map[*ftrace.Symbol]int32), threads: make(map[int]*kernelThread), counts: make(map[int32]uint64),
@@ -59,17 +61,17 @@ func openKernel(mode Mode, options ftrace.Options, functions *functions, from ui
 
 func (k *kernel) Way() Way { return Kernel }
 
-func (k *kernel) Add([]Function) (int, error) { return 0, errNoChange }
+func (k *kernel) Add([]TracedFunction) (int, error) { return 0, errNoChange }
 
-func (k *kernel) Switch([]Function) (on, off int, err error) { return 0, 0, errNoChange }
+func (k *kernel) Switch([]TracedFunction) (on, off int, err error) { return 0, 0, errNoChange }
 
 func (k *kernel) SetFilter(trace.Filter) error { return errNoChange }
 
 // On returns how many functions have been seen.
 func (k *kernel) On() int { return len(k.numbers) }
 
-func (k *kernel) Read(give func(proc.Thread, []trace.Event)) (int, error) {
-	if k.mode == Chains {
+func (k *kernel) Read(give func(process.ThreadStatus, []trace.Event)) (int, error) {
+	if k.mode == trace.Chains {
 		return 0, nil
 	}
 	events, err := k.session.Read(k.stopped)
@@ -78,7 +80,7 @@ func (k *kernel) Read(give func(proc.Thread, []trace.Event)) (int, error) {
 			continue
 		}
 		number := k.number(e.Func)
-		if k.mode == Counts {
+		if k.mode == trace.Counts {
 			if e.Kind == ftrace.Entry {
 				k.counts[number]++
 			}
@@ -90,7 +92,7 @@ func (k *kernel) Read(give func(proc.Thread, []trace.Event)) (int, error) {
 			continue
 		}
 		k.one[0] = trace.Event{Time: e.Time - k.from, Function: uint32(number), Exit: e.Kind == ftrace.Exit, Stack: t.place(e)}
-		give(t.Thread, k.one[:])
+		give(t.ThreadStatus, k.one[:])
 	}
 	if k.stopped {
 		for _, t := range k.threads {
@@ -117,7 +119,7 @@ func (k *kernel) number(addr uint64) int32 {
 }
 
 // thread returns who did something. Idle CPUs have the numbers 0, -1, -2.
-func (k *kernel) thread(e ftrace.Event) *kernelThread {
+func (k *kernel) thread(e ftrace.KernelEvent) *kernelThread {
 	id := e.TID
 	if id == 0 {
 		id = -e.CPU
@@ -126,7 +128,7 @@ func (k *kernel) thread(e ftrace.Event) *kernelThread {
 	if t != nil {
 		return t
 	}
-	t = &kernelThread{Thread: proc.Thread{ID: id, Name: "?"}}
+	t = &kernelThread{ThreadStatus: process.ThreadStatus{ID: id, Name: "?"}}
 	if e.TID == 0 {
 		t.Name = fmt.Sprintf("swapper/%d", e.CPU)
 	} else if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id)); err == nil {
@@ -141,7 +143,7 @@ func (k *kernel) thread(e ftrace.Event) *kernelThread {
 // place returns what stands for a place on the stack: lower for calls that are
 // deeper, and higher for a later call of the same depth, so that one whose exit
 // was lost is known to have ended.
-func (t *kernelThread) place(e ftrace.Event) uint32 {
+func (t *kernelThread) place(e ftrace.KernelEvent) uint32 {
 	const top, step = 0xf0000000, 1 << 20
 	depth := min(max(e.Depth, 0), 1000)
 	for len(t.stack) <= depth {
@@ -156,7 +158,7 @@ func (t *kernelThread) place(e ftrace.Event) uint32 {
 
 // complete takes an exit that had no entry. The one around it comes later, if it
 // is not the outermost: it takes at least as long.
-func (k *kernel) complete(t *kernelThread, e ftrace.Event, number uint32, give func(proc.Thread, []trace.Event)) {
+func (k *kernel) complete(t *kernelThread, e ftrace.KernelEvent, number uint32, give func(process.ThreadStatus, []trace.Event)) {
 	if e.Kind != ftrace.Exit {
 		return
 	}
@@ -168,7 +170,7 @@ func (k *kernel) complete(t *kernelThread, e ftrace.Event, number uint32, give f
 }
 
 // release gives the entries and exits of calls that are complete.
-func (t *kernelThread) release(give func(proc.Thread, []trace.Event)) {
+func (t *kernelThread) release(give func(process.ThreadStatus, []trace.Event)) {
 	slices.SortStableFunc(t.done, func(a, b kernelCall) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.depth, b.depth))
 	})
@@ -186,14 +188,14 @@ func (t *kernelThread) release(give func(proc.Thread, []trace.Event)) {
 			inside--
 		}
 		leave(inside)
-		place := t.place(ftrace.Event{Kind: ftrace.Entry, Depth: len(open)})
+		place := t.place(ftrace.KernelEvent{Kind: ftrace.Entry, Depth: len(open)})
 		events = append(events, trace.Event{Time: c.start, Function: c.function, Stack: place})
 		open = append(open, trace.Event{Time: c.end, Function: c.function, Exit: true, Stack: place})
 	}
 	leave(0)
 	t.done = t.done[:0]
 	if len(events) > 0 {
-		give(t.Thread, events)
+		give(t.ThreadStatus, events)
 	}
 }
 

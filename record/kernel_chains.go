@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -6,17 +8,18 @@ import (
 	"slices"
 
 	"footfall/hook/ftrace"
+	"footfall/trace"
 )
 
 // kernelChains counts chains of callers in the kernel.
 type kernelChains struct {
 	depth   int
-	pending map[int][]ftrace.Event // by CPU: calls whose stack has not come yet
-	counts  map[string]uint64      // by the addresses of a chain
+	pending map[int][]ftrace.KernelEvent // by CPU: calls whose stack has not come yet
+	counts  map[string]uint64            // by the addresses of a chain
 }
 
 func newKernelChains(depth int) *kernelChains {
-	return &kernelChains{depth: depth, pending: make(map[int][]ftrace.Event), counts: make(map[string]uint64)}
+	return &kernelChains{depth: depth, pending: make(map[int][]ftrace.KernelEvent), counts: make(map[string]uint64)}
 }
 
 // mostPending calls on a CPU interrupt each other.
@@ -48,7 +51,7 @@ func (k *kernel) readChains() error {
 
 // countChain counts the chain of a call. The stack begins in the tracer, or at the
 // function itself.
-func (k *kernel) countChain(e ftrace.Event, stack []uint64) {
+func (k *kernel) countChain(e ftrace.KernelEvent, stack []uint64) {
 	function := k.symbols.At(e.Func)
 	for i, addr := range stack {
 		if i < 8 && k.symbols.At(addr) == function {
@@ -66,13 +69,13 @@ func (k *kernel) countChain(e ftrace.Event, stack []uint64) {
 	k.chains.counts[string(key)]++
 }
 
-func (k *kernel) Chains() ([]Chain, error) {
+func (k *kernel) Chains() ([]trace.Chain, error) {
 	if err := k.readChains(); err != nil {
 		return nil, err
 	}
-	var chains []Chain
+	var chains []trace.Chain
 	for key, n := range k.chains.counts {
-		chain := Chain{Count: n}
+		chain := trace.Chain{Count: n}
 		for b := []byte(key); len(b) > 0; b = b[8:] {
 			chain.Addresses = append(chain.Addresses, binary.LittleEndian.Uint64(b))
 		}
@@ -83,8 +86,8 @@ func (k *kernel) Chains() ([]Chain, error) {
 }
 
 // sortChains sorts chains, the most frequent first.
-func sortChains(chains []Chain) {
-	slices.SortFunc(chains, func(a, b Chain) int {
+func sortChains(chains []trace.Chain) {
+	slices.SortFunc(chains, func(a, b trace.Chain) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Addresses, b.Addresses))
 	})
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"footfall/hook/patch"
 	"footfall/output"
+	"footfall/process/target"
 )
 
 // libraries is what is known of those that a program loads while it is recorded.
@@ -17,7 +19,7 @@ type libraries struct {
 	next time.Time       // when they are looked for again
 	// gone is called when images have been unloaded, before others can be in their place; nil: nobody
 	// wants to know.
-	gone func([]*patch.Image)
+	gone func([]*target.Image)
 }
 
 // noticed tells whether a thread waits until look has been called.
@@ -54,8 +56,8 @@ func (t *program) look() error {
 }
 
 // lookForImages returns images that have come, and says which have gone.
-func (t *program) lookForImages() []*patch.Image {
-	var before []*patch.Image
+func (t *program) lookForImages() []*target.Image {
+	var before []*target.Image
 	if t.gone != nil {
 		before = t.images.Present()
 	}
@@ -67,14 +69,14 @@ func (t *program) lookForImages() []*patch.Image {
 	fresh, changed, _ := t.images.Look() // some files are not programs
 	if changed && t.gone != nil {
 		after := t.images.Present()
-		t.gone(slices.DeleteFunc(before, func(i *patch.Image) bool { return slices.Contains(after, i) }))
+		t.gone(slices.DeleteFunc(before, func(i *target.Image) bool { return slices.Contains(after, i) }))
 	}
 	return fresh
 }
 
 // forbidden tells that exits of functions must not be watched any more, since exceptions of
 // images that were loaded could not pass them. Functions with room go on being recorded.
-func (t *program) forbidden(fresh []*patch.Image) error {
+func (t *program) forbidden(fresh []*target.Image) error {
 	if t.probes == nil || t.probes.stopped {
 		return nil
 	}
@@ -87,7 +89,7 @@ func (t *program) forbidden(fresh []*patch.Image) error {
 }
 
 // addImages records functions of images that have come, and says so.
-func (t *program) addImages(fresh []*patch.Image) {
+func (t *program) addImages(fresh []*target.Image) {
 	c, err := t.choose(fresh)
 	if err == nil && c.size() == 0 {
 		t.sayRoomless(fresh)
@@ -106,7 +108,7 @@ func (t *program) addImages(fresh []*patch.Image) {
 	}
 	if t.sites != nil && err == nil {
 		more := 0
-		more, err = t.sites.addWith(c.sites, t.undescribed(fresh))
+		more, err = t.sites.addWith(c.sites, t.noCFI(fresh))
 		n += more
 	}
 	if err != nil && t.p.Check() == nil {
@@ -118,7 +120,7 @@ func (t *program) addImages(fresh []*patch.Image) {
 }
 
 // imageNames are the names of files, for a message.
-func imageNames(images []*patch.Image) string {
+func imageNames(images []*target.Image) string {
 	var names []string
 	for _, i := range images {
 		names = append(names, filepath.Base(i.Path))
@@ -128,7 +130,7 @@ func imageNames(images []*patch.Image) string {
 
 // told tells whether all of the images have been said to be loaded before, and notes
 // that they have.
-func (t *program) told(images []*patch.Image) bool {
+func (t *program) told(images []*target.Image) bool {
 	all := true
 	for _, i := range images {
 		all = all && t.said[i.Path]
@@ -138,9 +140,9 @@ func (t *program) told(images []*patch.Image) bool {
 }
 
 // sayRoomless says which images were awaited for nothing.
-func (t *program) sayRoomless(images []*patch.Image) {
+func (t *program) sayRoomless(images []*target.Image) {
 	for _, i := range images {
-		if slices.ContainsFunc(t.selection.take, func(p patch.Pattern) bool { return p.NamesLibrary() != "" && p.In(i.Path) }) && !t.told([]*patch.Image{i}) {
+		if slices.ContainsFunc(t.selection.take, func(p target.Pattern) bool { return p.NamesLibrary() != "" && p.In(i.Path) }) && !t.told([]*target.Image{i}) {
 			fmt.Fprintf(t.stderr, "footfall: %s loaded: it has no function that fits\n", filepath.Base(i.Path))
 		}
 	}

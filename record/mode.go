@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -8,24 +10,9 @@ import (
 	"footfall/trace"
 )
 
-// A Mode is what is recorded of calls.
-type Mode uint8
-
-// Modes, by what they cost.
-const (
-	Counts   Mode = iota + 1 // how many there are
-	Chains                   // who calls, and how often
-	Entries                  // an event for each entry
-	Exits                    // an event for each entry and exit
-	Filtered                 // the same, of calls that a filter lets pass
-)
-
-// exits tells whether there are events for exits.
-func (m Mode) exits() bool { return m == Exits || m == Filtered }
-
 // settings are how calls are recorded, in all programs and by every way.
 type settings struct {
-	mode       Mode
+	mode       trace.Mode
 	filter     trace.Filter
 	arguments  bool // functions may have some
 	newest     bool // the newest events are kept, and read at the end

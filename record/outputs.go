@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	pprof "github.com/google/pprof/profile"
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ type outputs struct {
 	header  *trace.Header
 	builder *trace.Builder
 	raw     *trace.RawWriter // nil: none
-	files   []*output.File
+	files   []*output.PendingFile
 	screen  *screen // nil: the graph is not shown on a terminal
 	stderr  io.Writer
 	replay  bool // of a recording that is complete
@@ -37,16 +38,20 @@ type outputs struct {
 
 // openOutputs opens outputs; through gives each, unless it is nil, only what of a recording is
 // to be seen. Once ctx has ended a terminal shows no more.
-func openOutputs(ctx context.Context, o *Options, h *trace.Header, through func(trace.Output) trace.Output) (_ *outputs, err error) {
+func openOutputs(ctx context.Context, o *Options, h *trace.Header, through func(trace.CallWriter) trace.CallWriter) (_ *outputs, err error) {
 	all := &outputs{header: h, stderr: o.Stderr, replay: o.Read != "", limit: o.Events, told: len(h.Functions)}
 	defer func() {
 		if err != nil {
 			all.discard()
 		}
 	}()
-	var made []trace.Output
-	for _, text := range o.Outputs {
-		out, err := all.open(ctx, text, o.Stdout)
+	var made []trace.CallWriter
+	requests, err := o.requests()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range requests {
+		out, err := all.open(ctx, r, o.Stdout)
 		if err != nil {
 			return nil, err
 		}
@@ -62,41 +67,65 @@ func openOutputs(ctx context.Context, o *Options, h *trace.Header, through func(
 	return all, nil
 }
 
-// open opens FORMAT[=FILE]. It returns nil for raw, which gets events.
-func (o *outputs) open(ctx context.Context, text string, stdout io.Writer) (_ trace.Output, err error) {
-	format, file, _ := strings.Cut(text, "=")
+// Formats are those of a trace.
+func Formats() []output.Format {
+	return append(trace.Formats(), output.Format{Name: "html", Kind: output.Bytes}, output.Format{Name: "raw", Kind: output.Bytes})
+}
+
+// requests are what --output asks for. A program that was started for the trace has our
+// standard output as its own.
+func (o *Options) requests() ([]output.Request, error) {
+	if o.Count {
+		return o.countRequests()
+	}
+	for _, value := range o.Outputs {
+		if output.Check(value, CountFormats()) == nil && output.Check(value, Formats()) != nil {
+			return nil, output.UsageError(fmt.Errorf("output %q is for --count", value))
+		}
+	}
+	return output.Parse(o.Outputs, Formats(), output.Stdout{W: o.Stdout, Program: o.launches()})
+}
+
+// countRequests are those of --count.
+func (o *Options) countRequests() ([]output.Request, error) {
+	values := o.Outputs
+	if !o.Given("output") {
+		values = []string{"counts"}
+	}
+	requests, err := output.Parse(values, CountFormats(), output.Stdout{W: o.Stdout})
+	if err != nil {
+		return nil, fmt.Errorf("--count: %w", err)
+	}
+	for _, r := range requests {
+		if r.Named && r.OnStdout() && o.launches() {
+			return nil, r.Refuse(output.Programs)
+		}
+	}
+	return requests, nil
+}
+
+// open opens an output. It returns nil for raw, which gets events.
+func (o *outputs) open(ctx context.Context, r output.Request, stdout io.Writer) (_ trace.CallWriter, err error) {
 	w := stdout
-	width, _ := output.Style(stdout)
-	if file != "" && file != "-" {
-		if w, err = o.create(format, file); err != nil {
+	if r.File != "-" {
+		if w, err = o.create(r.Format, r.File); err != nil {
 			return nil, err
 		}
-	} else if width > 0 && slices.Contains([]string{"html", "perfetto", "pprof"}, format) {
-		return nil, output.UsageError(fmt.Errorf("--output %s is not for terminals: %s=FILE", format, format))
-	} else if width > 0 && format == "graph" {
+	} else if output.Width(stdout) > 0 && r.Format == "graph" {
 		o.screen = &screen{w: stdout, ctx: ctx}
 		w = o.screen
 	}
-	o.ordered = o.ordered || format == "graph" || format == "json"
-	switch format {
-	case "counts":
-		return nil, output.UsageError(errors.New("--output counts is for --count"))
+	o.ordered = o.ordered || r.Format == "graph" || r.Format == "json"
+	switch r.Format {
 	case "raw":
-		if w == stdout && file != "-" {
-			return nil, output.UsageError(errors.New("--output raw needs a file: raw=FILE"))
-		}
 		o.raw = trace.NewRawWriter(w, o.header)
 		return nil, nil
 	case "html":
 		page := &htmlPage{w: w, program: o.header.Program}
-		page.Output, _ = trace.NewOutput("pprof", &page.profile, o.header)
+		page.CallWriter = trace.NewOutput("pprof", &page.profile, o.header)
 		return page, nil
 	}
-	out, err := trace.NewOutput(format, w, o.header)
-	if err != nil {
-		return nil, output.UsageError(err)
-	}
-	return out, nil
+	return trace.NewOutput(r.Format, w, o.header), nil
 }
 
 // create begins a file. It appears when it is complete, but of formats that
@@ -178,14 +207,14 @@ func (o *outputs) full() bool { return o.limit > 0 && o.given >= o.limit }
 
 // An htmlPage makes a page of what pprof gets.
 type htmlPage struct {
-	trace.Output
+	trace.CallWriter
 	w       io.Writer
 	program string
 	profile bytes.Buffer
 }
 
-func (h *htmlPage) Close(s trace.Summary) error {
-	if err := h.Output.Close(s); err != nil {
+func (h *htmlPage) Close(s trace.CallSummary) error {
+	if err := h.CallWriter.Close(s); err != nil {
 		return err
 	}
 	p, err := pprof.ParseData(h.profile.Bytes())
@@ -225,7 +254,7 @@ func (o *outputs) close(lost uint64, why func() string, newest bool) error {
 }
 
 // sayMissing says what is not known of calls.
-func (o *outputs) sayMissing(s *trace.Summary) {
+func (o *outputs) sayMissing(s *trace.CallSummary) {
 	if s.Lost > 0 {
 		fmt.Fprintf(o.stderr, "footfall: %d events were dropped: they came faster than they could be read; select fewer functions, use --sample, or a larger --buffer\n", s.Lost)
 	}

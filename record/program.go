@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -8,15 +10,17 @@ import (
 
 	"footfall/hook/patch"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // A program is one whose calls are recorded: in a process, and in children of that made by
 // fork. It finds the functions that are selected, now and in libraries that are loaded later,
 // and gives each to the backend that serves it.
 type program struct {
-	p       *proc.Process // nil: the kernel
-	images  *patch.Modules
+	p       *process.Process // nil: the kernel
+	images  *target.Modules
 	problem error // of images that could not be opened
 	libraries
 
@@ -63,9 +67,9 @@ type selected struct {
 }
 
 // newProgram opens the files of a process.
-func newProgram(p *proc.Process, s selection, ways ways, set *settings, stderr io.Writer) *program {
+func newProgram(p *process.Process, s selection, ways ways, set *settings, stderr io.Writer) *program {
 	t := &program{p: p, ways: ways, settings: set, stderr: stderr, libraries: libraries{said: make(map[string]bool)}, threads: programThreads{names: make(map[int]string)}}
-	t.images, t.problem = patch.OpenModules(p)
+	t.images, t.problem = target.OpenModules(p)
 	t.aim(s)
 	return t
 }
@@ -77,7 +81,7 @@ func (t *program) aim(s selection) { t.selected = selected{selection: s} }
 // takes a while to find out.
 func (t *program) ofLibraries() selection {
 	if t.rest == nil {
-		rest := t.selection.ofLibraries(t.p, t.images.All())
+		rest := t.selection.ofLibraries(t.images.All())
 		t.rest = &rest
 	}
 	return *t.rest
@@ -133,7 +137,7 @@ func (t *program) open(c choice, none error, launched bool) error {
 }
 
 // sayLeftOut says that functions without room are not recorded, where others are.
-func (t *program) sayLeftOut(list []Function, err error) {
+func (t *program) sayLeftOut(list []TracedFunction, err error) {
 	fmt.Fprintf(t.stderr, "footfall: %s not traced, such as %s: %v\n",
 		output.Count(len(list), "function without room for a jump is", "functions without room for a jump are"), list[0].Name(), err)
 }
@@ -149,12 +153,15 @@ func (t *program) joined(none, err error) error {
 	return fmt.Errorf("%w; %w", none, err)
 }
 
+// errNoSymbols is why functions cannot be chosen.
+var errNoSymbols = errors.New("it has no symbols: functions have no names without them, or a separate debug file")
+
 // whyNoProbes says why no function is for uprobes.
 func (t *program) whyNoProbes(launched bool) error {
 	err := errors.New("no function in its symbol tables fits (one that was inlined everywhere is none); libraries that are loaded later are awaited by name: -f 'LIBRARY.so:FUNCTION'")
-	named := func(i *patch.Image) bool { return i.IsProgram() && len(i.Functions()) > 0 }
+	named := func(i *target.Image) bool { return i.IsProgram() && len(i.Functions()) > 0 }
 	if !slices.ContainsFunc(t.images.All(), named) {
-		err = errors.New("it has no symbols: functions have no names without them, or a separate debug file")
+		err = errNoSymbols
 	}
 	if launched {
 		err = fmt.Errorf("%w; --follow-exec traces programs that it starts", err)
@@ -162,34 +169,34 @@ func (t *program) whyNoProbes(launched bool) error {
 	return err
 }
 
-func (t *program) openSites(list []Function) (err error) {
+func (t *program) openSites(list []TracedFunction) (err error) {
 	anchor := uint64(0)
 	if images := t.images.All(); len(list) == 0 && len(images) > 0 {
 		anchor = images[0].Start
 	}
-	t.sites, err = openSites(t, list, anchor, t.undescribed(t.images.All()))
+	t.sites, err = openSites(t, list, anchor, t.noCFI(t.images.All()))
 	return err
 }
 
-func (t *program) openProbes(list []Function) (err error) {
+func (t *program) openProbes(list []TracedFunction) (err error) {
 	if t.settings.filters() && t.sites != nil {
 		return errFilters
 	}
-	if t.settings.mode == Chains {
+	if t.settings.mode == trace.Chains {
 		t.chains.rows = newChainRows(t.images.All())
 	}
 	t.probes, err = openProbes(t, list, t.chains.rows)
 	return err
 }
 
-// undescribed returns the functions of images through which chains can only be
+// noCFI returns the functions of images through which chains can only be
 // followed by tracing them.
-func (t *program) undescribed(images []*patch.Image) (all []patch.Undescribed) {
+func (t *program) noCFI(images []*target.Image) (all []patch.NoCFI) {
 	if !t.chains.followed {
 		return nil
 	}
 	for _, i := range images {
-		found, err := i.Undescribed(t.p)
+		found, err := patch.FindNoCFI(t.p, i)
 		if err != nil {
 			fmt.Fprintf(t.stderr, "footfall: callers in %v\n", err)
 		}
@@ -224,7 +231,7 @@ func (t *program) maintain() error {
 }
 
 // addProbes records functions by uprobes, which may be the first ones.
-func (t *program) addProbes(list []Function) (int, error) {
+func (t *program) addProbes(list []TracedFunction) (int, error) {
 	switch {
 	case len(list) == 0, t.probes != nil && t.probes.stopped:
 		return 0, nil

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -13,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
 	"footfall/trace"
 )
 
@@ -24,7 +26,7 @@ type recorder struct {
 	settings *settings
 	stderr   io.Writer
 
-	p        *proc.Process // that was traced first; nil: the kernel, or a program that has not begun
+	p        *process.Process // that was traced first; nil: the kernel, or a program that has not begun
 	programs []*program
 	follows  *follows // nil: programs that others become are not followed
 	started  *started // nil: it is not known which programs begin
@@ -58,9 +60,9 @@ type ended struct {
 
 // newRecorder returns one that has no programs yet.
 func (o *Options) newRecorder(h *trace.Header, set *settings) *recorder {
-	h.Exits, h.Filter = set.mode.exits(), set.filter
+	h.Exits, h.Filter = set.mode.HasExits(), set.filter
 	r := &recorder{o: o, settings: set, header: h, functions: newFunctions(h), time: new(recordingTime), stderr: o.Stderr}
-	r.functions.lineless = set.mode == Counts
+	r.functions.lineless = set.mode == trace.Counts
 	return r
 }
 
@@ -89,7 +91,7 @@ func (r *recorder) record(open, release func() error) (err error) {
 	}
 	r.time.begin()
 	r.header.Start = r.time.since
-	if r.settings.mode == Counts {
+	if r.settings.mode == trace.Counts {
 		if r.counts, err = openCounts(r.o); err != nil {
 			return err
 		}
@@ -135,7 +137,7 @@ func (r *recorder) listen() (end func()) {
 	if r.follows == nil {
 		r.started = watchStarted(r.header.PID)
 		if s := r.programs[0].sites; s != nil {
-			r.notices = s.session.Notices()
+			r.notices = s.session.LoadNotifications()
 		}
 	}
 	return func() {
@@ -289,7 +291,7 @@ func (r *recorder) settled() uint64 {
 // readOf takes the events of one program.
 func (r *recorder) readOf(t *program) (n int, err error) {
 	for _, b := range t.backends() {
-		more, failed := b.Read(func(thread proc.Thread, events []trace.Event) {
+		more, failed := b.Read(func(thread process.ThreadStatus, events []trace.Event) {
 			switch of := r.thread(t, thread); {
 			case r.order != nil:
 				r.order.add(of, b.Way(), events)
@@ -304,7 +306,7 @@ func (r *recorder) readOf(t *program) (n int, err error) {
 
 // thread is one of a program. What has ended before anybody looked has the name of
 // the program. Where several backends see it, it has one name.
-func (r *recorder) thread(t *program, thread proc.Thread) trace.Thread {
+func (r *recorder) thread(t *program, thread process.ThreadStatus) trace.Thread {
 	of := trace.Thread{ID: thread.ID, Name: thread.Name, Program: t.threads.program, Exec: t.threads.exec}
 	if of.Name == "" && t.p != nil {
 		of.Name = t.p.Name
@@ -336,7 +338,7 @@ func (r *recorder) closePrograms() error {
 
 // finish notes what is known at the end of a program.
 func (r *recorder) finish(t *program) {
-	if r.settings.mode == Counts {
+	if r.settings.mode == trace.Counts {
 		r.addCounts(t)
 	}
 	r.ended.lost.add(t.lost())
@@ -370,7 +372,7 @@ func (r *recorder) end(why string) error {
 	if why != "" && !r.o.launches() {
 		fmt.Fprintf(r.stderr, "footfall: process %d: %s\n", r.p.PID, why)
 	}
-	if r.settings.mode == Counts {
+	if r.settings.mode == trace.Counts {
 		return errors.Join(err, writeCounts(r.counts, newCountTable(r.header, r.ended.counts)))
 	}
 	return errors.Join(err, r.outputs.close(r.ended.lost[dropped], func() string { return whySilent(r.p) }, r.settings.newest))
@@ -379,7 +381,7 @@ func (r *recorder) end(why string) error {
 // sayLost says which calls are missing; of those that came too fast the outputs tell.
 func (r *recorder) sayLost() {
 	lost := r.ended.lost
-	if r.settings.mode == Counts {
+	if r.settings.mode == trace.Counts {
 		lost[uncounted] = lost[dropped]
 	}
 	for i, n := range lost {
@@ -410,7 +412,7 @@ func sayChildren(recorded, others int, stderr io.Writer) {
 }
 
 // whySilent says why a process calls nothing, if that is known.
-func whySilent(p *proc.Process) string {
+func whySilent(p *process.Process) string {
 	if p == nil || !p.Suspended() {
 		return ""
 	}
@@ -420,13 +422,13 @@ func whySilent(p *proc.Process) string {
 // started counts the programs that children have become and that are not followed.
 type started struct {
 	pid     int
-	watcher *proc.Sampler
+	watcher *process.Sampler
 	n       int
 }
 
 // watchStarted returns nil if it is not permitted.
 func watchStarted(pid int) *started {
-	w, err := proc.NewWatcher(pid)
+	w, err := process.NewWatcher(pid)
 	if err != nil || w == nil {
 		return nil
 	}
@@ -438,7 +440,7 @@ func (s *started) look() {
 		return
 	}
 	for _, e := range s.watcher.Read(true) {
-		if e.Kind == proc.EventExec && e.PID != s.pid {
+		if e.Kind == process.EventExec && e.PID != s.pid {
 			s.n++
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -6,9 +8,9 @@ import (
 	"fmt"
 	"slices"
 
-	"footfall/hook/patch"
 	"footfall/input"
 	"footfall/output"
+	"footfall/process/target"
 	"footfall/trace"
 )
 
@@ -123,7 +125,9 @@ func (o *Options) choose(h *trace.Header) (*excerpt, error) {
 }
 
 // of gives an output only the calls that are chosen.
-func (c *excerpt) of(out trace.Output) trace.Output { return trace.Filtered(out, &c.filter, c.root) }
+func (c *excerpt) of(out trace.CallWriter) trace.CallWriter {
+	return trace.WithFilter(out, &c.filter, c.root)
+}
 
 // whyNone says that no function of the recording was chosen, if that is so.
 func (c *excerpt) whyNone() string {
@@ -138,11 +142,11 @@ func (c *excerpt) whyNone() string {
 }
 
 // root tells whether the function of a call is one of --graph-from.
-func (c *excerpt) root(call *trace.Call) bool { return c.fits(c.roots, call.Function) }
+func (c *excerpt) root(call *trace.FunctionCall) bool { return c.fits(c.roots, call.Function) }
 
-func (c *excerpt) fits(patterns []patch.Pattern, function uint32) bool {
+func (c *excerpt) fits(patterns []target.Pattern, function uint32) bool {
 	f := &c.header.Functions[function]
-	return slices.ContainsFunc(patterns, func(p patch.Pattern) bool {
+	return slices.ContainsFunc(patterns, func(p target.Pattern) bool {
 		return p.Fits(f.Name, f.Image, f.File) || p.Fits(trace.ShortName(f.Name), f.Image, f.File)
 	})
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -14,10 +16,7 @@ import (
 func TestPasses(t *testing.T) {
 	h := &trace.Header{PID: 1, Functions: []trace.Function{{Name: "f"}}}
 	var text bytes.Buffer
-	out, err := trace.NewOutput("graph", &text, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := trace.NewOutput("graph", &text, h)
 	all := &outputs{header: h, told: 1, ordered: true, builder: trace.NewBuilder(h, out)}
 	p := newPasses(all, nil)
 	for _, block := range []struct {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -6,20 +8,20 @@ import (
 
 	"footfall/hook/patch"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process/target"
 )
 
 // A selection says which functions are recorded.
 type selection struct {
-	take, leave, roots []patch.Pattern
+	take, leave, roots []target.Pattern
 	arguments          []argumentsOf
 }
 
 // newSelection reads patterns. Its error is one of usage.
 func newSelection(take, leave, roots, arguments []string) (s selection, err error) {
-	parse := func(texts []string) (patterns []patch.Pattern) {
+	parse := func(texts []string) (patterns []target.Pattern) {
 		for _, text := range texts {
-			p, parseErr := patch.ParsePattern(text)
+			p, parseErr := target.ParsePattern(text)
 			err = errors.Join(err, parseErr)
 			patterns = append(patterns, p)
 		}
@@ -47,14 +49,14 @@ func (s *selection) named() bool { return len(s.take)+len(s.roots) > 0 }
 // room for a jump, "everything" is these.
 func (s *selection) particular() selection {
 	some := *s
-	some.take = slices.DeleteFunc(slices.Clone(s.take), func(p patch.Pattern) bool { return p.String() == "*" })
+	some.take = slices.DeleteFunc(slices.Clone(s.take), func(p target.Pattern) bool { return p.String() == "*" })
 	return some
 }
 
 // takes tells whether a function is recorded, and notes whether it is a root.
-func (s *selection) takes(p *proc.Process, site *patch.Site) bool {
-	fits := func(patterns []patch.Pattern) bool {
-		return slices.ContainsFunc(patterns, func(pattern patch.Pattern) bool { return pattern.Matches(p, site) })
+func (s *selection) takes(site *patch.EntrySite) bool {
+	fits := func(patterns []target.Pattern) bool {
+		return slices.ContainsFunc(patterns, func(pattern target.Pattern) bool { return pattern.Matches(&site.Entry) })
 	}
 	if fits(s.leave) {
 		return false
@@ -66,11 +68,11 @@ func (s *selection) takes(p *proc.Process, site *patch.Site) bool {
 // ofLibraries returns what is to be recorded of functions of libraries that have no room for
 // a jump, where the images are all that there are. A pattern is for libraries if it names one,
 // or fits nothing in the program itself.
-func (s *selection) ofLibraries(p *proc.Process, images []*patch.Image) selection {
-	rest := func(patterns []patch.Pattern) []patch.Pattern {
-		return slices.DeleteFunc(slices.Clone(patterns), func(pattern patch.Pattern) bool {
-			return slices.ContainsFunc(images, func(i *patch.Image) bool {
-				return i.IsProgram() && slices.ContainsFunc(i.Functions(), func(s *patch.Site) bool { return pattern.Matches(p, s) })
+func (s *selection) ofLibraries(images []*target.Image) selection {
+	rest := func(patterns []target.Pattern) []target.Pattern {
+		return slices.DeleteFunc(slices.Clone(patterns), func(pattern target.Pattern) bool {
+			return slices.ContainsFunc(images, func(i *target.Image) bool {
+				return i.IsProgram() && slices.ContainsFunc(i.Functions(), pattern.Matches)
 			})
 		})
 	}

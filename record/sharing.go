@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -7,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"footfall/hook/patch"
 	"footfall/hook/uprobe"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
 )
 
 // Uprobes that see children, too, are in all processes that run the file. For the program
@@ -19,17 +21,17 @@ import (
 
 // sharing tells which of the files of a process others run, too.
 type sharing struct {
-	files  map[string]int // by device and inode: other processes that have it, not counting descendants
-	of     map[string]string
-	exits  bool
-	wide   bool            // children are to be recorded
-	narrow map[string]bool // names of files that are watched in the one process only
+	files    map[string]int // by device and inode: other processes that have it, not counting descendants
+	of       map[string]string
+	exits    bool
+	children bool            // children are to be recorded
+	ownOnly  map[string]bool // names of files that are watched in the one process only
 }
 
 // newSharing looks at all processes.
-func newSharing(p *proc.Process, wide, exits bool) *sharing {
-	s := &sharing{files: make(map[string]int), of: make(map[string]string), exits: exits, wide: wide, narrow: make(map[string]bool)}
-	if !wide {
+func newSharing(p *process.Process, children, exits bool) *sharing {
+	s := &sharing{files: make(map[string]int), of: make(map[string]string), exits: exits, children: children, ownOnly: make(map[string]bool)}
+	if !children {
 		return s
 	}
 	own, _, err := p.Maps()
@@ -41,7 +43,7 @@ func newSharing(p *proc.Process, wide, exits bool) *sharing {
 			s.of[m.Path] = fileKey(&m)
 		}
 	}
-	pids, _ := proc.List()
+	pids, _ := process.List()
 	for _, pid := range pids {
 		if pid == p.PID || descends(pid, p.PID) {
 			continue
@@ -53,12 +55,12 @@ func newSharing(p *proc.Process, wide, exits bool) *sharing {
 	return s
 }
 
-func fileKey(m *proc.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
+func fileKey(m *process.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
 
 // executableFiles are those that a process runs, as far as that is permitted to know.
 func executableFiles(pid int) map[string]bool {
 	files := make(map[string]bool)
-	p, err := proc.Open(pid)
+	p, err := process.Open(pid)
 	if err != nil {
 		return files
 	}
@@ -75,7 +77,7 @@ func executableFiles(pid int) map[string]bool {
 // descends tells whether a process is a child of another one, or a child's.
 func descends(pid, from int) bool {
 	for range 64 {
-		p, err := proc.Open(pid)
+		p, err := process.Open(pid)
 		if err != nil {
 			return false
 		}
@@ -92,33 +94,33 @@ func descends(pid, from int) bool {
 }
 
 // others returns how many other processes have the file of an image.
-func (s *sharing) others(i *patch.Image) int { return s.files[s.of[i.Path]] }
+func (s *sharing) others(i *target.Image) int { return s.files[s.of[i.Path]] }
 
 // onlyProcess tells whether functions of an image are to be watched in the one process
 // only. Exits are not watched in others: what is in these may not bear it.
-func (s *sharing) onlyProcess(i *patch.Image) bool {
-	only := !s.wide || s.others(i) > 0 && (s.exits || !i.IsProgram())
-	if only && s.wide {
-		s.narrow[filepath.Base(i.Path)] = true
+func (s *sharing) onlyProcess(i *target.Image) bool {
+	only := !s.children || s.others(i) > 0 && (s.exits || !i.IsProgram())
+	if only && s.children {
+		s.ownOnly[filepath.Base(i.Path)] = true
 	}
 	return only
 }
 
 // say says, at the beginning, what the watching costs others.
-func (s *sharing) say(images []*patch.Image, stderr io.Writer) {
+func (s *sharing) say(images []*target.Image, stderr io.Writer) {
 	for _, i := range images {
-		if n := s.others(i); i.IsProgram() && s.wide && n > 0 && !s.onlyProcess(i) {
+		if n := s.others(i); i.IsProgram() && s.children && n > 0 && !s.onlyProcess(i) {
 			fmt.Fprintf(stderr, "footfall: %s %s, too: slower now, but not recorded; with --follow=false they are left alone, and children not recorded\n",
 				output.Count(n, "other process runs", "other processes run"), filepath.Base(i.Path))
 		}
 	}
 }
 
-// sayNarrow says of which files children were not recorded.
-func (s *sharing) sayNarrow(session *uprobe.Session, stderr io.Writer) {
-	if forked := session.Forked(); forked > 0 && len(s.narrow) > 0 {
+// sayOwnOnly says of which files children were not recorded.
+func (s *sharing) sayOwnOnly(session *uprobe.ProbeSet, stderr io.Writer) {
+	if forked := session.Forked(); forked > 0 && len(s.ownOnly) > 0 {
 		var names []string
-		for name := range s.narrow {
+		for name := range s.ownOnly {
 			names = append(names, name)
 		}
 		slices.Sort(names)

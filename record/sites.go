@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -9,37 +11,38 @@ import (
 
 	"footfall/hook/patch"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
 	"footfall/trace"
 )
 
 // sites are functions with room for a jump, to code in the program that records their calls.
 type sites struct {
-	p         *proc.Process
+	p         *process.Process
 	session   *patch.Session
 	time      *recordingTime
 	functions *functions // nil: they have no numbers
-	shown     map[*patch.Site][]trace.Argument
+	shown     map[*patch.EntrySite][]trace.Argument
 	numbers   []int32 // of functions, by the ids of sites; -1: none
 	converted []trace.Event
 	asked     int // functions that were to be recorded in the beginning
 }
 
-var patchModes = map[Mode]patch.Mode{
-	Counts: patch.Counts, Chains: patch.Chains, Entries: patch.Entries, Exits: patch.Exits, Filtered: patch.Filtered,
-}
-
 // openSites records functions, of which there may be none yet: anchor is an address of code
-// near which there may be some later. The undescribed ones are for chains.
-func openSites(t *program, list []Function, anchor uint64, undescribed []patch.Undescribed) (*sites, error) {
-	s := &sites{p: t.p, time: t.time, functions: t.functions, shown: make(map[*patch.Site][]trace.Argument), asked: len(list)}
+// near which there may be some later. The ones without call-frame information are for chains.
+func openSites(t *program, list []TracedFunction, anchor uint64, noCFI []patch.NoCFI) (*sites, error) {
+	s := &sites{p: t.p, time: t.time, functions: t.functions, shown: make(map[*patch.EntrySite][]trace.Argument), asked: len(list)}
 	set := t.settings
 	options := patch.Options{
-		Mode: patchModes[set.mode], Filter: s.filter(set.filter), RingSize: set.buffer << 20, Newest: set.newest, ChainDepth: set.chainDepth,
-		Undescribed: undescribed, Arguments: set.arguments, Follow: set.follow, Notices: true, Anchor: anchor,
+		Mode: set.mode, Filter: set.filter, RingSize: set.buffer << 20, Newest: set.newest, ChainDepth: set.chainDepth,
+		NoCFI: noCFI, Arguments: set.arguments, Follow: set.follow, NotifyLoads: true, Anchor: anchor,
 	}
-	if len(set.threads) > 0 && set.mode != Chains {
-		options.Threads = func(thread proc.Thread) bool { return set.threads.take(thread.ID, cmp.Or(thread.Name, t.p.Name)) }
+	if s.time != nil { // chains have none
+		options.Clock = s.time.sites
+	}
+	if len(set.threads) > 0 && set.mode != trace.Chains {
+		options.Threads = func(thread process.ThreadStatus) bool {
+			return set.threads.take(thread.ID, cmp.Or(thread.Name, t.p.Name))
+		}
 	}
 	var err error
 	if s.session, err = patch.Open(t.p, s.take(list), options); err != nil {
@@ -51,35 +54,26 @@ func openSites(t *program, list []Function, anchor uint64, undescribed []patch.U
 
 func (s *sites) Way() Way { return Sites }
 
-// filter makes one for the program, which has no nanoseconds.
-func (s *sites) filter(f trace.Filter) patch.Filter {
-	p := patch.Filter{Depth: f.Depth, Period: f.Period, Roots: f.Roots}
-	if f.MinTime > 0 {
-		p.MinTime = s.time.sites.Ticks(time.Duration(f.MinTime))
-	}
-	return p
-}
-
 // take returns the sites of functions, and notes what their arguments are called.
-func (s *sites) take(list []Function) []*patch.Site {
-	var all []*patch.Site
+func (s *sites) take(list []TracedFunction) []*patch.EntrySite {
+	var all []*patch.EntrySite
 	for _, f := range list {
-		s.shown[f.Site] = f.Shown
-		all = append(all, f.Site)
+		s.shown[f.EntrySite] = f.Shown
+		all = append(all, f.EntrySite)
 	}
 	return all
 }
 
-func (s *sites) Add(list []Function) (int, error) { return s.addWith(list, nil) }
+func (s *sites) Add(list []TracedFunction) (int, error) { return s.addWith(list, nil) }
 
-// addWith is Add, with undescribed functions for chains.
-func (s *sites) addWith(list []Function, undescribed []patch.Undescribed) (int, error) {
-	n, err := s.session.Add(s.take(list), undescribed...)
+// addWith is Add, with functions without call-frame information for chains.
+func (s *sites) addWith(list []TracedFunction, noCFI []patch.NoCFI) (int, error) {
+	n, err := s.session.Add(s.take(list), noCFI...)
 	s.number()
 	return n, err
 }
 
-func (s *sites) Switch(list []Function) (on, off int, err error) {
+func (s *sites) Switch(list []TracedFunction) (on, off int, err error) {
 	on, off, err = s.session.Switch(s.take(list))
 	s.number()
 	return on, off, err
@@ -87,7 +81,7 @@ func (s *sites) Switch(list []Function) (on, off int, err error) {
 
 func (s *sites) On() int { return s.session.On() }
 
-func (s *sites) SetFilter(f trace.Filter) error { return s.session.SetFilter(s.filter(f)) }
+func (s *sites) SetFilter(f trace.Filter) error { return s.session.SetFilter(f) }
 
 // number gives numbers to functions that have none, in the order of their addresses.
 func (s *sites) number() {
@@ -106,16 +100,16 @@ func (s *sites) number() {
 		for int(id) >= len(s.numbers) {
 			s.numbers = append(s.numbers, -1)
 		}
-		s.numbers[id] = s.functions.number(s.p, Function{all[id], s.shown[all[id]]}, len(ids))
+		s.numbers[id] = s.functions.number(s.p, TracedFunction{all[id], s.shown[all[id]]}, len(ids))
 	}
 }
 
-func (s *sites) Read(give func(proc.Thread, []trace.Event)) (int, error) {
-	return s.session.Read(func(thread proc.Thread, events []patch.Event) { give(thread, s.convert(events)) }), nil
+func (s *sites) Read(give func(process.ThreadStatus, []trace.Event)) (int, error) {
+	return s.session.Read(func(thread process.ThreadStatus, events []patch.SiteEvent) { give(thread, s.convert(events)) }), nil
 }
 
 // convert returns events with the numbers of functions, until it is called again.
-func (s *sites) convert(events []patch.Event) []trace.Event {
+func (s *sites) convert(events []patch.SiteEvent) []trace.Event {
 	if len(s.converted) < len(events) {
 		s.converted = make([]trace.Event, len(events))
 	}
@@ -160,23 +154,10 @@ func (s *sites) Counts() (map[int32]uint64, error) {
 	return counts, nil
 }
 
-func (s *sites) Chains() ([]Chain, error) { return s.chains(), nil }
-
-func (s *sites) chains() (chains []Chain) {
-	for _, c := range s.session.Chains() {
-		chains = append(chains, Chain(c))
-	}
-	return chains
-}
+func (s *sites) Chains() ([]trace.Chain, error) { return s.session.Chains(), nil }
 
 // chainWay returns how the callers of chains were found.
-func (s *sites) chainWay(chains []Chain) patch.ChainWay {
-	var all []patch.Chain
-	for _, c := range chains {
-		all = append(all, patch.Chain(c))
-	}
-	return s.session.ChainWay(all)
-}
+func (s *sites) chainWay(chains []trace.Chain) patch.ChainWay { return s.session.ChainWay(chains) }
 
 func (s *sites) Maintain() error { return s.session.Recycle() }
 
@@ -204,7 +185,7 @@ func (s *sites) Close() error { return s.session.Close() }
 // there is.
 func (s *sites) say(by string, stderr io.Writer) {
 	skipped := s.session.Skipped
-	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s%s; switching on took %v\n", s.p.PID, s.p.Name,
+	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s%s; switching on took %v\n", s.p.PID, output.Printable(s.p.Name),
 		output.Count(s.asked-len(skipped), "function", "functions"), by, s.session.Stopped.Round(10*time.Microsecond))
 	n := 0
 	for site, why := range skipped {

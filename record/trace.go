@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package record records the calls of functions of running programs, and of the kernel: it
 // selects functions, has them switched into events by the packages of hook/, follows children
 // and what is loaded later, brings events into order, and gives them to the outputs of package
@@ -15,12 +17,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"footfall/hook/patch"
+	"footfall/hook/uprobe"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
 	"footfall/trace"
 )
 
@@ -68,6 +70,9 @@ func Trace(o *Options) error {
 		if _, err := path.Match(wanted, ""); err != nil {
 			return output.UsageError(fmt.Errorf("--thread %q: %w", wanted, err))
 		}
+	}
+	if _, err := o.requests(); err != nil {
+		return err
 	}
 	switch {
 	case o.Read != "" && len(o.Targets)+len(o.Program) > 0:
@@ -117,7 +122,7 @@ func Trace(o *Options) error {
 		return o.trace(p, set, ways, func() error { return nil })
 	}
 	child := newChild(o.Program)
-	p, release, err := proc.Launch(child)
+	p, release, err := process.StartAtEntry(child)
 	if err != nil {
 		return notStarted(o.Program[0], err)
 	}
@@ -155,30 +160,26 @@ func endOf(child *exec.Cmd, err error) error {
 		_ = child.Wait()
 		return err
 	}
-	var exit *exec.ExitError
-	if err := child.Wait(); errors.As(err, &exit) {
-		status := exit.ExitCode()
-		if ended, ok := exit.Sys().(syscall.WaitStatus); ok && ended.Signaled() {
-			status = 128 + int(ended.Signal()) // as shells do
-		}
+	if status, _, known := output.ProgramStatus(child.Wait()); known {
 		return &output.ExitError{Status: cmp.Or(max(status, 0), 1)}
 	}
 	return nil
 }
 
 // openTarget opens the one process that target means.
-func openTarget(target string) (*proc.Process, error) {
-	if pid, err := strconv.Atoi(target); err == nil {
-		return proc.Open(pid)
+func openTarget(target string) (*process.Process, error) {
+	selector, err := process.ParseSelector(target)
+	if err != nil {
+		return nil, err
 	}
-	pids, err := proc.Find(target)
+	pids, err := selector.Find()
 	if err != nil {
 		return nil, err
 	}
 	if len(pids) > 1 {
-		return nil, fmt.Errorf("%d processes are called %q: give the id of one: %s", len(pids), target, strings.Trim(fmt.Sprint(pids), "[]"))
+		return nil, fmt.Errorf("%d processes are %s: give the id of one: %s", len(pids), target, strings.Trim(fmt.Sprint(pids), "[]"))
 	}
-	return proc.Open(pids[0])
+	return process.Open(pids[0])
 }
 
 // repair is --repair.
@@ -192,13 +193,18 @@ func (o *Options) repair(target string) error {
 	if err != nil {
 		return err
 	}
+	left, err := uprobe.Repair(p)
+	if err != nil {
+		return err
+	}
+	n += left
 	fmt.Fprintf(o.Stderr, "footfall: process %d: %s restored\n", p.PID, output.Count(n, "function", "functions"))
 	return nil
 }
 
 // settings makes those of a recording.
 func (o *Options) settings() (*settings, error) {
-	set := &settings{mode: Entries, newest: o.Newest, buffer: o.Buffer, arguments: len(o.Args) > 0, follow: o.Follow, threads: o.Threads}
+	set := &settings{mode: trace.Entries, newest: o.Newest, buffer: o.Buffer, arguments: len(o.Args) > 0, follow: o.Follow, threads: o.Threads}
 	if o.Buffer < 1 || o.Buffer > 1024 || o.Buffer&(o.Buffer-1) != 0 {
 		return nil, fmt.Errorf("--buffer %d: it must be a power of 2 from 1 to 1024", o.Buffer)
 	}
@@ -217,16 +223,16 @@ func (o *Options) settings() (*settings, error) {
 		set.filter.Period = n
 	}
 	if o.Exits {
-		set.mode = Exits
+		set.mode = trace.Exits
 	}
 	if set.filters() || set.arguments && o.Exits {
-		set.mode = Filtered
+		set.mode = trace.Filtered
 	}
 	if o.Count {
-		if set.mode == Filtered {
+		if set.mode == trace.Filtered {
 			return nil, errors.New("--count counts all calls: --graph-from, --depth, --min-duration and --sample do not go with it")
 		}
-		set.mode = Counts
+		set.mode = trace.Counts
 	}
 	return set, nil
 }
@@ -237,14 +243,14 @@ func (o *Options) selection(more ...string) (selection, error) {
 }
 
 // newProgram returns a program of the recording.
-func (r *recorder) newProgram(p *proc.Process, s selection, ways ways, stderr io.Writer) *program {
+func (r *recorder) newProgram(p *process.Process, s selection, ways ways, stderr io.Writer) *program {
 	t := newProgram(p, s, ways, r.settings, stderr)
 	t.functions, t.time = r.functions, r.time
 	return t
 }
 
 // trace records until something ends it; release lets a program go that has been started.
-func (o *Options) trace(p *proc.Process, set *settings, ways ways, release func() error) error {
+func (o *Options) trace(p *process.Process, set *settings, ways ways, release func() error) error {
 	s, err := o.selection()
 	if err != nil {
 		return err
@@ -274,12 +280,12 @@ func (o *Options) traceKernel() error {
 	if err != nil {
 		return err
 	}
-	set := &settings{mode: Entries, newest: o.Newest, threads: o.Threads}
+	set := &settings{mode: trace.Entries, newest: o.Newest, threads: o.Threads}
 	switch {
 	case o.Count:
-		set.mode = Counts
+		set.mode = trace.Counts
 	case options.Exits:
-		set.mode = Exits
+		set.mode = trace.Exits
 	}
 	r := o.newRecorder(&trace.Header{Program: "kernel"}, set)
 	t := &program{settings: set, stderr: o.Stderr}

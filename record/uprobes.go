@@ -1,3 +1,5 @@
+//go:build linux
+
 package record
 
 import (
@@ -13,23 +15,24 @@ import (
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
 	"footfall/output"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
 	"footfall/trace"
 )
 
 // probes are functions that are recorded by the kernel's uprobes, since they have no room for a
 // jump.
 type probes struct {
-	p         *proc.Process
+	p         *process.Process
 	settings  *settings
 	functions *functions // nil: they have no numbers
 	stderr    io.Writer
-	session   *uprobe.Session
+	session   *uprobe.ProbeSet
 	stopped   bool
 	sharing   *sharing
 	clock     kernelClock
 
-	sites   []*patch.Site
+	sites   []*patch.EntrySite
 	list    []uprobe.Probe // of the sites; the index is the ID
 	shown   [][]trace.Argument
 	numbers []int32 // of functions, by their ids
@@ -41,12 +44,8 @@ type probes struct {
 	process map[int]int    // that a thread belongs to
 }
 
-var probeModes = map[Mode]uprobe.Mode{
-	Counts: uprobe.Counts, Chains: uprobe.Chains, Entries: uprobe.Entries, Exits: uprobe.Exits, Filtered: uprobe.Filtered,
-}
-
 // openProbes records functions, and says how many. Rows are for chains.
-func openProbes(t *program, list []Function, rows *chainRows) (_ *probes, err error) {
+func openProbes(t *program, list []TracedFunction, rows *chainRows) (_ *probes, err error) {
 	w := &probes{
 		p: t.p, settings: t.settings, functions: t.functions, stderr: t.stderr, clock: kernelClock{recordingTime: t.time},
 		ids: make(map[fileSite]uint32), on: make(map[uint32]bool), skipped: make(map[uint32]error), names: make(map[int]string), process: make(map[int]int),
@@ -55,7 +54,7 @@ func openProbes(t *program, list []Function, rows *chainRows) (_ *probes, err er
 	if err := w.forbidExits(t.images.All()); err != nil {
 		return nil, err
 	}
-	if narrow(t.images) && (o.Mode == uprobe.Exits || o.Mode == uprobe.Chains || t.settings.arguments) {
+	if is32Bit(t.images) && (o.Mode == trace.Exits || o.Mode == trace.Chains || t.settings.arguments) {
 		return nil, errors.New("the kernel's uprobes can record and count its entries only: no exits, arguments or callers")
 	}
 	w.session, err = uprobe.Open(o)
@@ -67,7 +66,7 @@ func openProbes(t *program, list []Function, rows *chainRows) (_ *probes, err er
 	if err != nil {
 		return nil, err
 	}
-	w.sharing = newSharing(w.p, o.Children, w.settings.mode.exits())
+	w.sharing = newSharing(w.p, o.Children, w.settings.mode.HasExits())
 	if _, err = w.Add(list); err == nil && w.On() == 0 {
 		err = errors.New("the kernel can watch none of these functions")
 	}
@@ -82,13 +81,13 @@ func openProbes(t *program, list []Function, rows *chainRows) (_ *probes, err er
 }
 
 // say says how many functions are recorded, and what that costs.
-func (w *probes) say(images *patch.Modules) {
+func (w *probes) say(images *target.Modules) {
 	faster := ", for 10 to 20 ns compile with -fpatchable-function-entry=5"
-	if narrow(images) {
-		faster = ", as all programs of 32 bits"
+	if is32Bit(images) {
+		faster = ", as all 32-bit programs"
 	}
 	fmt.Fprintf(w.stderr, "footfall: process %d (%s): tracing %s by uprobes of the kernel, slowly: 1 to 10 us a call%s\n",
-		w.p.PID, w.p.Name, output.Count(w.On(), "function", "functions"), faster)
+		w.p.PID, output.Printable(w.p.Name), output.Count(w.On(), "function", "functions"), faster)
 	w.sharing.say(images.Present(), w.stderr)
 }
 
@@ -96,7 +95,7 @@ func (w *probes) say(images *patch.Modules) {
 func (w *probes) options(rows *chainRows) uprobe.Options {
 	set := w.settings
 	u := uprobe.Options{
-		PID: w.p.PID, Mode: probeModes[set.mode], BufferSize: min(set.buffer<<22, 1<<30), // one for all threads
+		PID: w.p.PID, Thread: w.p.LivingThread, Mode: set.mode, BufferSize: min(set.buffer<<22, 1<<30), // one for all threads
 		Filter: set.filter, Newest: set.newest, Arguments: set.arguments, Children: set.follow, ChainDepth: set.chainDepth,
 	}
 	if rows != nil {
@@ -113,8 +112,8 @@ func (w *probes) options(rows *chainRows) uprobe.Options {
 }
 
 // forbidExits tells whether exits must not be watched because of the images.
-func (w *probes) forbidExits(images []*patch.Image) error {
-	if !w.settings.mode.exits() {
+func (w *probes) forbidExits(images []*target.Image) error {
+	if !w.settings.mode.HasExits() {
 		return nil
 	}
 	for _, i := range images {
@@ -123,8 +122,11 @@ func (w *probes) forbidExits(images []*patch.Image) error {
 				return fmt.Errorf("--exits, which filters need too, would break it: there is %s in %s, and %s", s.Function.Name, filepath.Base(i.Path), why)
 			}
 		}
-		if i.Throws(w.p) {
+		if patch.Throws(w.p, i) {
 			return fmt.Errorf("--exits, which filters need too, would break it: %s has exceptions of C++ or panics of Rust, which cannot pass a function whose exit the kernel watches", filepath.Base(i.Path))
+		}
+		if i.File.Imports("_Unwind_RaiseException", "_Unwind_ForcedUnwind") { // C, too, can have exceptions
+			return fmt.Errorf("--exits, which filters need too, would break it: %s unwinds its stack, which cannot be done past a function whose exit the kernel watches", filepath.Base(i.Path))
 		}
 	}
 	return nil
@@ -133,7 +135,7 @@ func (w *probes) forbidExits(images []*patch.Image) error {
 func (w *probes) Way() Way { return Uprobes }
 
 // Add returns, of a file that is loaded again, no functions: they are recorded already.
-func (w *probes) Add(list []Function) (n int, err error) {
+func (w *probes) Add(list []TracedFunction) (n int, err error) {
 	before := len(w.list)
 	for _, id := range w.know(list) {
 		w.on[id] = true
@@ -151,7 +153,7 @@ func (w *probes) Add(list []Function) (n int, err error) {
 	return n, err
 }
 
-func (w *probes) Switch(list []Function) (on, off int, err error) {
+func (w *probes) Switch(list []TracedFunction) (on, off int, err error) {
 	before := w.on
 	w.on = make(map[uint32]bool)
 	for _, id := range w.know(list) {
@@ -179,7 +181,7 @@ func (w *probes) Switch(list []Function) (on, off int, err error) {
 
 // know makes probes of functions, and returns their IDs; of those that are known the ones that
 // they have.
-func (w *probes) know(list []Function) (ids []uint32) {
+func (w *probes) know(list []TracedFunction) (ids []uint32) {
 	before := len(w.list)
 	for _, f := range list {
 		f, arguments := w.inRegisters(f)
@@ -190,7 +192,7 @@ func (w *probes) know(list []Function) (ids []uint32) {
 				break
 			}
 			w.ids[key] = id
-			w.sites, w.shown = append(w.sites, f.Site), append(w.shown, f.Shown)
+			w.sites, w.shown = append(w.sites, f.EntrySite), append(w.shown, f.Shown)
 			w.list = append(w.list, uprobe.Probe{File: f.Image.FileName(), Offset: f.FileOffset(), ID: id, Arguments: arguments, OnlyProcess: w.sharing.onlyProcess(f.Image)})
 		}
 		w.list[id].Root = f.Root
@@ -198,7 +200,7 @@ func (w *probes) know(list []Function) (ids []uint32) {
 	}
 	if w.functions != nil {
 		for id := before; id < len(w.list); id++ {
-			w.numbers = append(w.numbers, w.functions.number(w.p, Function{w.sites[id], w.shown[id]}, len(w.list)))
+			w.numbers = append(w.numbers, w.functions.number(w.p, TracedFunction{w.sites[id], w.shown[id]}, len(w.list)))
 		}
 	}
 	return ids
@@ -206,21 +208,21 @@ func (w *probes) know(list []Function) (ids []uint32) {
 
 // inRegisters returns the arguments of a function that can be read, and the function as
 // having these.
-func (w *probes) inRegisters(f Function) (Function, []uprobe.Argument) {
-	var arguments []uprobe.Argument
+func (w *probes) inRegisters(f TracedFunction) (TracedFunction, []trace.Capture) {
+	var arguments []trace.Capture
 	var shown []trace.Argument
 	for i, a := range f.Arguments {
 		if i >= len(f.Shown) {
 			break // of a selection before
 		}
-		if a.Kind == patch.Float {
+		if a.Kind == trace.CaptureFloat {
 			fmt.Fprintf(w.stderr, "footfall: argument %s of %s is left out: uprobes know none in floating point\n", f.Shown[i].Name, f.Name())
 			continue
 		}
-		arguments = append(arguments, uprobe.Argument{Index: a.Index, String: a.Kind == patch.String})
+		arguments = append(arguments, a)
 		shown = append(shown, f.Shown[i])
 	}
-	return Function{f.Site, shown}, arguments
+	return TracedFunction{f.EntrySite, shown}, arguments
 }
 
 // attach watches probes, and says which it cannot.
@@ -260,13 +262,13 @@ func (w *probes) On() (n int) {
 
 func (w *probes) SetFilter(f trace.Filter) error { return w.session.SetFilter(f) }
 
-func (w *probes) Read(give func(proc.Thread, []trace.Event)) (int, error) {
-	if w.settings.mode == Counts || w.settings.mode == Chains {
+func (w *probes) Read(give func(process.ThreadStatus, []trace.Event)) (int, error) {
+	if w.settings.mode == trace.Counts || w.settings.mode == trace.Chains {
 		return 0, nil
 	}
 	w.clock.look()
 	var converted []trace.Event
-	return w.session.Read(func(events []uprobe.Event) {
+	return w.session.Read(func(events []uprobe.ProbeEvent) {
 		for i := range events {
 			e := &events[i]
 			if int(e.ID) >= len(w.numbers) || e.Time < w.clock.start { // which is 0 where there are two clocks
@@ -282,20 +284,20 @@ func (w *probes) Read(give func(proc.Thread, []trace.Event)) (int, error) {
 }
 
 // thread names the thread of an event. One that has ended before has no name.
-func (w *probes) thread(e *uprobe.Event) proc.Thread {
-	process, known := w.process[e.TID]
+func (w *probes) thread(e *uprobe.ProbeEvent) process.ThreadStatus {
+	pid, known := w.process[e.TID]
 	if !known {
-		process = w.session.ProcessOf(e.TID)
-		w.process[e.TID] = process
+		pid = w.session.ProcessOf(e.TID)
+		w.process[e.TID] = pid
 	}
-	of := proc.Thread{ID: e.TID, Process: process, Name: strings.TrimSpace(e.Name)}
+	of := process.ThreadStatus{ID: e.TID, Process: pid, Name: strings.TrimSpace(e.Name)}
 	if of.Name != "" {
 		return of
 	}
 	if _, ok := w.names[e.TID]; !ok {
 		w.names[e.TID] = ""
-		if process != w.p.PID {
-			w.names[e.TID] = threadName(process, e.TID)
+		if pid != w.p.PID {
+			w.names[e.TID] = threadName(pid, e.TID)
 		}
 		w.lookAtNames()
 	}
@@ -304,8 +306,8 @@ func (w *probes) thread(e *uprobe.Event) proc.Thread {
 }
 
 // threadName is what a thread is called now, "" if it has ended.
-func threadName(process, tid int) string {
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", process, tid))
+func threadName(pid, tid int) string {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	return strings.TrimSuffix(string(name), "\n")
 }
 
@@ -332,17 +334,10 @@ func (w *probes) Counts() (map[int32]uint64, error) {
 	return counts, err
 }
 
-func (w *probes) Chains() ([]Chain, error) {
-	all, err := w.session.Chains()
-	var chains []Chain
-	for _, c := range all {
-		chains = append(chains, Chain(c))
-	}
-	return chains, err
-}
+func (w *probes) Chains() ([]trace.Chain, error) { return w.session.Chains() }
 
 func (w *probes) Maintain() error {
-	if w.settings.mode == Chains || w.stopped {
+	if w.settings.mode == trace.Chains || w.stopped {
 		return nil
 	}
 	if err := w.nameThreads(); err != nil {
@@ -354,7 +349,7 @@ func (w *probes) Maintain() error {
 // nameThreads notes the names of threads, and gives the places of those that have ended to
 // others, where they have places.
 func (w *probes) nameThreads() error {
-	if w.settings.mode == Chains || w.settings.mode != Filtered && !w.settings.newest && len(w.settings.threads) == 0 {
+	if w.settings.mode == trace.Chains || w.settings.mode != trace.Filtered && !w.settings.newest && len(w.settings.threads) == 0 {
 		return nil
 	}
 	there := w.lookAtNames()
@@ -377,7 +372,7 @@ func (w *probes) Stop() error {
 	}
 	err := w.session.Detach()
 	if w.stopped = err == nil; w.stopped {
-		w.sharing.sayNarrow(w.session, w.stderr)
+		w.sharing.sayOwnOnly(w.session, w.stderr)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 // that people tell apart who see no red and green; darker is worse.
 func printBadge(w io.Writer, r *Report) error {
 	lines := r.Set.Totals().Lines
-	value, color := percent(lines), "#4d4d4d"
+	value, color := lines.Rounded(), "#4d4d4d"
 	if lines.Total == 0 {
 		value = "unknown"
 	} else {

@@ -30,8 +30,8 @@ func printTests(w io.Writer, r *Report) error {
 	for _, t := range tests {
 		together += t.adds
 		rows = append(rows, []string{
-			output.Printable(t.name), strconv.Itoa(t.lines), percent(coverage.Ratio{Covered: t.lines, Total: lines}), number(t.only), number(t.adds),
-			percent(coverage.Ratio{Covered: together, Total: lines}),
+			output.Printable(t.name), strconv.Itoa(t.lines), coverage.Ratio{Covered: t.lines, Total: lines}.Rounded(), number(t.only), number(t.adds),
+			coverage.Ratio{Covered: together, Total: lines}.Rounded(),
 		})
 	}
 	var text strings.Builder
@@ -97,7 +97,7 @@ func testsOf(set *coverage.Set) (tests []*testSum, lines int) {
 	counts := make([]int32, lines) // tests of each line
 	sole := make([]*testSum, lines)
 	first := 0 // number of the first line of the file
-	for _, f := range set.Files {
+	for _, f := range set.All() {
 		for _, test := range f.Tests {
 			t := byName[test.Name]
 			if t == nil {
@@ -212,6 +212,15 @@ func CheckTestsFor(where string) error {
 	return err
 }
 
+func hasTests(set *coverage.Set) bool {
+	for _, f := range set.All() {
+		if len(f.Tests) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // PrintTestsFor writes which tests ran FILE, FILE:LINE or FILE:FROM-TO, those
 // that ran most of the lines first. A file may be named by the end of its path.
 func (r *Report) PrintTestsFor(w io.Writer, where string) error {
@@ -219,7 +228,7 @@ func (r *Report) PrintTestsFor(w io.Writer, where string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(r.Set.Files, func(f *coverage.File) bool { return len(f.Tests) > 0 }) {
+	if !hasTests(r.Set) {
 		return errNoTests
 	}
 	f, err := r.fileNamed(p.file)
@@ -313,21 +322,21 @@ func writeTestsFor(w io.Writer, shown string, f *coverage.File, p place, all cov
 
 // fileNamed returns the file of that name, or the only one whose path ends so.
 func (r *Report) fileNamed(name string) (*coverage.File, error) {
-	var found []*coverage.File
+	var found []string
 	clean := filepath.Clean(name)
-	for _, f := range r.Set.Files {
-		if f.Name == clean || r.Shown(f.Name) == clean {
-			return f, nil
+	for _, path := range r.Set.Names() {
+		if path == clean || r.Shown(path) == clean {
+			return r.Set.File(path), nil
 		}
-		if strings.HasSuffix(f.Name, "/"+strings.TrimPrefix(clean, "/")) {
-			found = append(found, f)
+		if strings.HasSuffix(path, "/"+strings.TrimPrefix(clean, "/")) {
+			found = append(found, path)
 		}
 	}
 	switch len(found) {
 	case 0:
 		return nil, fmt.Errorf("%s: no such source in the data", name)
 	case 1:
-		return found[0], nil
+		return r.Set.File(found[0]), nil
 	}
-	return nil, fmt.Errorf("%s may be %s or %s: name more of the path", name, r.Shown(found[0].Name), r.Shown(found[1].Name))
+	return nil, fmt.Errorf("%s may be %s or %s: name more of the path", name, r.Shown(found[0]), r.Shown(found[1]))
 }

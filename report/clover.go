@@ -32,14 +32,14 @@ func printClover(w io.Writer, r *Report) error {
 	x.number(`<coverage clover="footfall" generated="`, r.seconds())
 	x.number("\">\n<project timestamp=\"", r.seconds())
 	x.raw("\">\n")
-	x.metrics(total, metric{"files", len(r.Set.Files)}, metric{"packages", len(folders)})
+	x.metrics(total, metric{"files", r.Set.Len()}, metric{"packages", len(folders)})
 	for _, d := range folders {
 		x.raw("<package")
 		x.attribute("name", ncName(d.name, "root"))
 		x.raw(">\n")
 		x.metrics(d.totals, metric{"files", len(d.files)})
 		for i, f := range d.files {
-			x.file(f, d.base[i], d.each[i])
+			x.file(r.Set.At(f), d.base[i], d.each[i])
 			if err := x.flush(w); err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (x *clover) file(f *coverage.File, base string, t coverage.Totals) {
 		x.number(`<line num="`, int64(l.Number))
 		x.number(`" type="stmt" count="`, max(l.Count, 0))
 		x.raw("\"/>\n")
-		for d := range decisions(x.report.branches(l)) {
+		for d := range coverage.Decisions(x.report.branches(l)) {
 			if len(d) != 2 {
 				continue
 			}

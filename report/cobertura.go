@@ -42,7 +42,7 @@ func printCobertura(w io.Writer, r *Report) error {
 		x.rates(d.totals)
 		x.raw("><classes>\n")
 		for i, f := range d.files {
-			x.class(f, d.base[i], d.each[i])
+			x.class(r.Set.At(f), d.base[i], d.each[i])
 			if err := x.flush(w); err != nil {
 				return err
 			}
@@ -101,20 +101,20 @@ func (x *cobertura) line(l *coverage.Line) {
 		x.raw("\"/>\n")
 		return
 	}
-	all := taken(branches)
+	all := coverage.Taken(branches)
 	x.number(`" branch="true" condition-coverage="`, wholePercent(all))
 	x.number("% (", int64(all.Covered))
 	x.number("/", int64(all.Total))
 	x.raw(`)"><conditions>`)
 	number := int64(0)
-	for d := range decisions(branches) {
+	for d := range coverage.Decisions(branches) {
 		x.number(`<condition number="`, number)
 		if len(d) > 2 {
 			x.raw(`" type="switch`)
 		} else {
 			x.raw(`" type="jump`)
 		}
-		x.number(`" coverage="`, wholePercent(taken(d)))
+		x.number(`" coverage="`, wholePercent(coverage.Taken(d)))
 		x.raw(`%"/>`)
 		number++
 	}

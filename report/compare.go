@@ -2,204 +2,206 @@ package report
 
 import (
 	"cmp"
-	"path/filepath"
-	"slices"
-	"strings"
-
+	"fmt"
 	"footfall/coverage"
+	"footfall/report/change"
+	"slices"
 )
 
-// A Comparison is the coverage of two versions of sources.
-type Comparison struct {
-	// Files are those that one of the versions has, by name.
-	Files   []*coverage.FileComparison
-	Tallies coverage.Tallies
-	Shown   func(path string) string // the name to show for a source
+// A ComparisonReport is a comparison, and how to show it.
+type ComparisonReport struct {
+	*change.Comparison
+	Shown func(path string) string // the name to show for a source
 	// ExceptionBranches counts branches that only an exception decides, as
 	// others.
 	ExceptionBranches bool
-
-	pairs    *pairs
-	problems []Problem
-	doubts   int // see Patch
 }
 
-// Compare compares the coverage of two versions. d tells how the sources
-// differ; nil: they are taken as equal. excluded is what was taken out of new.
-func Compare(old, new *coverage.Set, d *SourceDiff, excluded Excluded, sources *Sources) *Comparison {
-	c := &Comparison{Shown: sources.Shown, pairs: newPairs(old, new)}
-	changes := &placement{}
-	gone := make(map[string]*FileDiff) // deleted ones, by the name of the old version
-	if d != nil {
-		changes = newPlaces(new, excluded, sources).place(d)
-		c.problems, c.doubts = changes.problems, changes.doubts
-		gone = c.deleted(d, changes.base, newPlaces(old, Excluded{}, sources))
-	}
-	compared := make(map[string]bool)
-	for _, f := range new.Files {
-		before, change := f.Name, changes.files[f.Name]
-		if change == nil {
-			change = &FileDiff{}
-		} else if change.Old != change.New {
-			before = changes.before(f.Name, change)
-		}
-		was := c.pairs.old(before)
-		if was != nil {
-			compared[was.Name] = true
-		}
-		c.add(coverage.CompareFiles(was, f, change.Edits))
-	}
-	for _, f := range old.Files {
-		if compared[f.Name] {
+// comparedMetrics are what is compared.
+var comparedMetrics = []struct {
+	name  string
+	total func(*ComparisonReport, coverage.Totals) coverage.Ratio
+	tally func(*ComparisonReport, *coverage.Tallies) coverage.Tally
+}{
+	{
+		"lines",
+		func(_ *ComparisonReport, t coverage.Totals) coverage.Ratio { return t.Lines },
+		func(_ *ComparisonReport, t *coverage.Tallies) coverage.Tally { return t.Lines },
+	},
+	{
+		"functions",
+		func(_ *ComparisonReport, t coverage.Totals) coverage.Ratio { return t.Functions },
+		func(_ *ComparisonReport, t *coverage.Tallies) coverage.Tally { return t.Functions },
+	},
+	{
+		"branches",
+		func(c *ComparisonReport, t coverage.Totals) coverage.Ratio {
+			if c.ExceptionBranches {
+				return t.Branches.Plus(t.ExceptionBranches)
+			}
+			return t.Branches
+		},
+		func(c *ComparisonReport, t *coverage.Tallies) coverage.Tally {
+			if c.ExceptionBranches {
+				return t.Branches.Plus(t.ExceptionBranches)
+			}
+			return t.Branches
+		},
+	},
+	{
+		"conditions",
+		func(_ *ComparisonReport, t coverage.Totals) coverage.Ratio { return t.Conditions },
+		func(_ *ComparisonReport, t *coverage.Tallies) coverage.Tally { return t.Conditions },
+	},
+}
+
+// meanings say what a category is, for a person.
+var meanings = map[coverage.Category]string{
+	coverage.LBC: "lost: unchanged code that ran, and does not now",
+	coverage.UNC: "new code that does not run",
+	coverage.UIC: "unchanged, was no code before; does not run",
+	coverage.UBC: "unchanged, did not run, and does not now",
+	coverage.GBC: "gained: unchanged code that did not run, and does now",
+	coverage.GNC: "new code that runs",
+	coverage.GIC: "unchanged, was no code before; runs",
+	coverage.CBC: "unchanged, ran, and runs",
+	coverage.ECB: "unchanged, ran, is no code now",
+	coverage.EUB: "unchanged, did not run, is no code now",
+	coverage.DCB: "deleted, ran",
+	coverage.DUB: "deleted, did not run",
+}
+
+// A comparedRow is what became of one metric.
+type comparedRow struct {
+	name          string
+	before, after coverage.Ratio
+	change        string // of the percentage
+	tally         coverage.Tally
+}
+
+// rows returns the metrics that there is something of.
+func (c *ComparisonReport) rows(t *coverage.Tallies) []comparedRow {
+	var rows []comparedRow
+	for _, m := range comparedMetrics {
+		tally := m.tally(c, t)
+		r := comparedRow{name: m.name, before: m.total(c, t.Before), after: m.total(c, t.After), change: "-", tally: tally}
+		if tally == (coverage.Tally{}) && m.name != "lines" {
 			continue
 		}
-		change := gone[f.Name]
-		if change == nil {
-			change = &FileDiff{}
-		}
-		c.add(coverage.CompareFiles(f, nil, change.Edits))
-	}
-	slices.SortFunc(c.Files, func(a, b *coverage.FileComparison) int { return cmp.Compare(c.name(a), c.name(b)) })
-	return c
-}
-
-// Problems are changed sources without coverage data, and all that leaves in
-// doubt which lines were changed.
-func (c *Comparison) Problems() []Problem { return c.problems }
-
-// deleted finds the deleted files of the diff, by the names that they have in
-// the old version.
-func (c *Comparison) deleted(d *SourceDiff, b base, old *places) map[string]*FileDiff {
-	gone := make(map[string]*FileDiff)
-	for i := range d.Files {
-		f := &d.Files[i]
-		if f.New != "" {
-			continue
-		}
-		path := b.path(f.Old)
-		for _, name := range old.lookup(b, path) {
-			gone[name] = f
-		}
-		if was := c.pairs.old(path); was != nil {
-			gone[was.Name] = f
-		}
-	}
-	return gone
-}
-
-// before returns the name that a file with another one in the old version had
-// there, in the set that the file is in; "" if it is new.
-func (r *placement) before(name string, f *FileDiff) string {
-	cut := func(s string) string {
-		if rest, ok := below(s, r.from); ok && r.from != "" {
-			return rest
-		}
-		return s
-	}
-	if dir, ok := strings.CutSuffix(name, cut(f.New)); ok && f.Old != "" {
-		return dir + cut(f.Old)
-	}
-	return r.path(f.Old)
-}
-
-func (c *Comparison) add(f *coverage.FileComparison) {
-	c.Files = append(c.Files, f)
-	c.Tallies.Add(f.Tallies)
-}
-
-// name is that of the new version of a file, or what it would be.
-func (c *Comparison) name(f *coverage.FileComparison) string {
-	if f.New != nil {
-		return f.New.Name
-	}
-	return c.pairs.now(f.Old.Name)
-}
-
-// pairs finds the old version of a file by its name, also where the old version
-// lay in another directory.
-type pairs struct {
-	files          map[string]*coverage.File // old ones
-	oldDir, newDir string                    // one stands for the other; equal: nothing does
-}
-
-// newPairs looks for the two directories that bring together most of the files
-// whose names are in one of the sets only.
-func newPairs(old, new *coverage.Set) *pairs {
-	p := &pairs{files: make(map[string]*coverage.File)}
-	inNew := make(map[string]bool)
-	for _, f := range new.Files {
-		inNew[f.Name] = true
-	}
-	byBase := make(map[string][]string) // old names that are not in the new set
-	for _, f := range old.Files {
-		p.files[f.Name] = f
-		if base := filepath.Base(f.Name); !inNew[f.Name] {
-			byBase[base] = append(byBase[base], f.Name)
-		}
-	}
-	votes := make(map[[2]string]int)
-	var best [2]string
-	for _, f := range new.Files {
-		if p.files[f.Name] != nil {
-			continue
-		}
-		was, longest := "", 0
-		for _, candidate := range byBase[filepath.Base(f.Name)] {
-			if n := commonSuffix(candidate, f.Name); n > longest {
-				was, longest = candidate, n
+		if r.before.Total > 0 && r.after.Total > 0 {
+			if r.change = fmt.Sprintf("%+.1f", r.after.Percent()-r.before.Percent()); r.change == "+0.0" || r.change == "-0.0" {
+				r.change = "0.0"
 			}
 		}
-		if was == "" {
-			continue
-		}
-		dirs := [2]string{withoutLast(was, longest), withoutLast(f.Name, longest)}
-		votes[dirs]++
-		if n := cmp.Or(cmp.Compare(votes[dirs], votes[best]), cmp.Compare(best[0], dirs[0])); n > 0 {
-			best = dirs
-		}
+		rows = append(rows, r)
 	}
-	p.oldDir, p.newDir = best[0], best[1]
-	return p
+	return rows
 }
 
-// withoutLast returns a path without its last n components.
-func withoutLast(path string, n int) string {
-	for range n {
-		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
-	}
-	return path
-}
-
-// old returns the file that had the name in the old version, nil if there is
-// none.
-func (p *pairs) old(name string) *coverage.File {
-	if f := p.files[name]; f != nil {
-		return f
-	}
-	if rest, ok := strings.CutPrefix(name, p.newDir+"/"); ok && p.oldDir != p.newDir {
-		return p.files[p.oldDir+"/"+rest]
-	}
-	return nil
-}
-
-// now returns the name that an old file has in the new version, if it was not
-// renamed.
-func (p *pairs) now(name string) string {
-	if rest, ok := strings.CutPrefix(name, p.oldDir+"/"); ok && p.oldDir != p.newDir {
-		return p.newDir + "/" + rest
-	}
-	return name
-}
-
-// Included returns the number of files where an unchanged line has code in one
-// version only.
-func (c *Comparison) Included() int {
-	n := 0
+// changed returns the files in which something is not as it was, the worst
+// first: those that lost most, then those with most new code that does not run.
+func (c *ComparisonReport) changed() []*coverage.FileComparison {
+	var files []*coverage.FileComparison
 	for _, f := range c.Files {
-		l := &f.Tallies.Lines
-		if f.Old != nil && f.New != nil && l[coverage.UIC]+l[coverage.GIC]+l[coverage.EUB]+l[coverage.ECB] > 0 {
-			n++
+		for _, r := range c.rows(&f.Tallies) {
+			r.tally[coverage.CBC], r.tally[coverage.UBC] = 0, 0
+			if r.tally != (coverage.Tally{}) {
+				files = append(files, f)
+				break
+			}
 		}
 	}
-	return n
+	slices.SortStableFunc(files, func(a, b *coverage.FileComparison) int {
+		for _, category := range coverage.Categories() {
+			x, y := a.Tallies.Lines[category], b.Tallies.Lines[category]
+			if category == coverage.GBC || x != y {
+				return cmp.Compare(y, x)
+			}
+		}
+		return 0
+	})
+	return files
+}
+
+// A changeList says where something happened to lines or functions.
+type changeList struct {
+	category  coverage.Category
+	functions bool
+	count     int
+	entries   []changeEntry // the largest first
+}
+
+type changeEntry struct {
+	count int    // lines, or calls
+	what  string // name of a function
+	where string // file:ranges
+}
+
+// lists returns what to tell of lines and functions, the worst first.
+func (c *ComparisonReport) lists() []changeList {
+	var lists []changeList
+	for _, category := range []coverage.Category{coverage.LBC, coverage.UNC, coverage.GBC} {
+		lines, functions := changeList{category: category}, changeList{category: category, functions: true}
+		for _, f := range c.Files {
+			var r lineRanges
+			for _, l := range f.Lines {
+				if l.New != nil {
+					r.add(l.New.Number, l.Category == category)
+				}
+			}
+			if r.count > 0 {
+				lines.add(changeEntry{count: r.count, where: c.Shown(c.Name(f)) + ":" + r.String()}, r.count)
+			}
+			for _, fn := range f.Functions {
+				if fn.Category == category && fn.New != nil {
+					calls := fn.New.Count
+					if category == coverage.LBC {
+						calls = fn.Old.Count
+					}
+					where := fmt.Sprintf("%s:%d", c.Shown(c.Name(f)), fn.New.StartLine)
+					functions.add(changeEntry{count: int(calls), what: title(fn.New), where: where}, 1)
+				}
+			}
+		}
+		lists = append(lists, lines, functions)
+	}
+	lists = slices.DeleteFunc(lists, func(l changeList) bool { return l.count == 0 })
+	for _, l := range lists {
+		slices.SortStableFunc(l.entries, func(a, b changeEntry) int { return cmp.Compare(b.count, a.count) })
+	}
+	return lists
+}
+
+func (l *changeList) add(e changeEntry, n int) {
+	l.count += n
+	l.entries = append(l.entries, e)
+}
+
+// title is what the list is of: "2 functions are called no more".
+func (l *changeList) title() string {
+	one, many := "1 line", fmt.Sprintf("%d lines", l.count)
+	if l.functions {
+		one, many = "1 function", fmt.Sprintf("%d functions", l.count)
+	}
+	verbs := map[coverage.Category][4]string{ // of one line, lines, one function, functions
+		coverage.LBC: {"ran and does not now", "ran and do not now", "was called and is not now", "were called and are not now"},
+		coverage.UNC: {"is new and does not run", "are new and do not run", "is new and not called", "are new and not called"},
+		coverage.GBC: {"did not run and does now", "did not run and do now", "was not called and is now", "were not called and are now"},
+	}[l.category]
+	verb := verbs[:2]
+	if l.functions {
+		verb = verbs[2:]
+	}
+	if l.count == 1 {
+		return one + " " + verb[0]
+	}
+	return many + " " + verb[1]
+}
+
+const mostListed = 20
+
+// shown returns the entries to list, and how many more there are.
+func (l *changeList) shown() ([]changeEntry, int) {
+	n := min(len(l.entries), mostListed)
+	return l.entries[:n], len(l.entries) - n
 }

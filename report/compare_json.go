@@ -43,7 +43,7 @@ type (
 
 // printComparisonJSON writes all files, and of these the lines and functions
 // that are not as they were.
-func printComparisonJSON(w io.Writer, c *Comparison) error {
+func printComparisonJSON(w io.Writer, c *ComparisonReport) error {
 	doc := comparisonJSON{Format: "footfall comparison", Version: 1, Totals: c.talliesJSON(&c.Tallies), Files: []comparedFileJSON{}}
 	for _, f := range c.Files {
 		doc.Files = append(doc.Files, c.fileJSON(f))
@@ -54,7 +54,7 @@ func printComparisonJSON(w io.Writer, c *Comparison) error {
 	return e.Encode(doc)
 }
 
-func (c *Comparison) talliesJSON(t *coverage.Tallies) map[string]tallyJSON {
+func (c *ComparisonReport) talliesJSON(t *coverage.Tallies) map[string]tallyJSON {
 	out := make(map[string]tallyJSON)
 	for _, r := range c.rows(t) {
 		j := tallyJSON{Before: ratioJSON(r.before), After: ratioJSON(r.after), Categories: make(map[string]int)}
@@ -68,10 +68,10 @@ func (c *Comparison) talliesJSON(t *coverage.Tallies) map[string]tallyJSON {
 	return out
 }
 
-func (c *Comparison) fileJSON(f *coverage.FileComparison) comparedFileJSON {
-	j := comparedFileJSON{File: c.Shown(c.name(f)), Totals: c.talliesJSON(&f.Tallies)}
+func (c *ComparisonReport) fileJSON(f *coverage.FileComparison) comparedFileJSON {
+	j := comparedFileJSON{File: c.Shown(c.Name(f)), Totals: c.talliesJSON(&f.Tallies)}
 	if f.Old != nil {
-		if before := c.Shown(c.pairs.now(f.Old.Name)); before != j.File {
+		if before := c.Shown(c.Now(f.Old.Name)); before != j.File {
 			j.OldFile = before
 		}
 	}

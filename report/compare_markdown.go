@@ -9,7 +9,7 @@ import (
 )
 
 // printComparisonMarkdown writes a summary for a comment on a pull request.
-func printComparisonMarkdown(w io.Writer, c *Comparison) error {
+func printComparisonMarkdown(w io.Writer, c *ComparisonReport) error {
 	b := []byte("| coverage | before | after | change | lost | new, not run | gained | new, run |\n|:--|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, r := range c.rows(&c.Tallies) {
 		b = fmt.Appendf(b, "| %s | %s | %s | %s |", r.name, ratioMarkdown(r.before), ratioMarkdown(r.after), r.change)
@@ -40,7 +40,7 @@ func ratioMarkdown(r coverage.Ratio) string {
 	if r.Total == 0 {
 		return "-"
 	}
-	return percent(r) + " " + counts(r)
+	return r.Rounded() + " " + r.Counts()
 }
 
 // codeMarkdown returns s as code, whatever is in it: between more backquotes

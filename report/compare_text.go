@@ -14,12 +14,12 @@ import (
 // printComparison writes what became of coverage: totals, what there is of each
 // category, the files that are not as they were, and which lines and functions
 // were lost or gained.
-func printComparison(w io.Writer, c *Comparison) error {
+func printComparison(w io.Writer, c *ComparisonReport) error {
 	rows := c.rows(&c.Tallies)
 	totals := grid{{"", "before", "", "after", "", "change"}}
 	categories := grid{{"category"}}
 	for _, r := range rows {
-		totals = append(totals, []string{r.name, percent(r.before), counts(r.before), percent(r.after), counts(r.after), r.change})
+		totals = append(totals, []string{r.name, r.before.Rounded(), r.before.Counts(), r.after.Rounded(), r.after.Counts(), r.change})
 		categories[0] = append(categories[0], r.name)
 	}
 	for _, category := range coverage.Categories() {
@@ -45,7 +45,7 @@ func printComparison(w io.Writer, c *Comparison) error {
 const mostChanged = 50
 
 // appendFiles appends a table of the lines of files that are not as they were.
-func (c *Comparison) appendFiles(b []byte) []byte {
+func (c *ComparisonReport) appendFiles(b []byte) []byte {
 	files := c.changed()
 	if len(files) == 0 {
 		return b
@@ -63,7 +63,7 @@ func (c *Comparison) appendFiles(b []byte) []byte {
 	for _, f := range files[:min(len(files), mostChanged)] {
 		lines := f.Tallies.Lines
 		before, after := f.Tallies.Before.Lines, f.Tallies.After.Lines
-		cells := []string{output.Printable(c.Shown(c.name(f))), percent(before), counts(before), percent(after), counts(after)}
+		cells := []string{output.Printable(c.Shown(c.Name(f))), before.Rounded(), before.Counts(), after.Rounded(), after.Counts()}
 		for _, category := range columns {
 			cells = append(cells, strings.TrimPrefix(strconv.Itoa(lines[category]), "0"))
 		}

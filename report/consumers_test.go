@@ -107,8 +107,8 @@ func TestGenhtmlReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := example()
-	r.Set.Files = r.Set.Files[:1]
-	r.Set.Files[0].Name = source
+	r.Set = coverage.NewSet(r.Set.At(0))
+	r.Set.At(0).Name = source
 	for _, format := range []string{"lcov", "lcov1"} {
 		file := filepath.Join(dir, format)
 		written(t, r, format+"="+file)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"footfall/coverage"
+	"footfall/report/source"
 )
 
 // printCoveralls writes the source files of a job of Coveralls' API
@@ -26,7 +27,7 @@ func printCoveralls(w io.Writer, r *Report) error {
 		c.raw(",")
 	}
 	c.raw(`"source_files":[`)
-	for i, f := range r.Set.Files {
+	for i, f := range r.Set.All() {
 		if i > 0 {
 			c.raw(",")
 		}
@@ -50,12 +51,12 @@ type coveralls struct {
 }
 
 func (c *coveralls) file(f *coverage.File) {
-	source, err := c.report.readSource(f.Name)
+	text, err := c.report.readSource(f.Name)
 	if err != nil {
-		err = fmt.Errorf("%w: Coveralls will not show it; --path-map says where sources have moved", withoutPath(err))
-		c.report.problem(newProblem(noSource, f.Name, err))
+		err = fmt.Errorf("%w: Coveralls will not show it; --path-map says where sources have moved", source.WithoutPath(err))
+		c.report.problem(source.NewProblem(source.NoSource, f.Name, err))
 	}
-	digest := md5.Sum(source)
+	digest := md5.Sum(text)
 	c.raw(`{"name":`)
 	c.text(c.report.Shown(f.Name))
 	c.raw(`,"source_digest":"`)
@@ -79,7 +80,7 @@ func (c *coveralls) file(f *coverage.File) {
 	before := `],"branches":[`
 	for i := range f.Lines {
 		l := &f.Lines[i]
-		for d := range decisions(c.report.branches(l)) {
+		for d := range coverage.Decisions(c.report.branches(l)) {
 			for branch, b := range d {
 				c.number(before, int64(l.Number))
 				c.number(",", int64(b.Block))

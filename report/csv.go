@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // printCSV writes a table of the files by RFC 4180, with the columns that
@@ -19,7 +20,7 @@ func printCSV(w io.Writer, r *Report) error {
 		}
 	}
 	c.raw("\r\n")
-	for _, f := range r.Set.Files {
+	for _, f := range r.Set.All() {
 		t := f.Totals()
 		c.text(r.Shown(f.Name))
 		for _, ratio := range []coverage.Ratio{t.Lines, r.branchTotal(t), t.Functions, t.Conditions} {
@@ -40,7 +41,7 @@ type csvWriter struct{ buffer }
 // text appends a field. Spreadsheets compute what begins like a formula, and
 // so the name of a file could run a program; an apostrophe makes it text.
 func (c *csvWriter) text(s string) {
-	s = strings.ToValidUTF8(s, "\ufffd")
+	s = output.UTF8.Escape(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
 		s = "'" + s
 	}

@@ -25,7 +25,7 @@ func printExcluded(w io.Writer, r *Report) error {
 			if e.What == "function" {
 				what = e.What
 			}
-			what += " " + demangle.Name(e.Function, demangle.NoParameters)
+			what += " " + demangle.Short(e.Function)
 		}
 		rows = append(rows, slices.Concat([]string{where, what}, two(e.Lines), two(e.Functions), two(e.Branches), []string{e.Rule}))
 	}
@@ -71,30 +71,4 @@ func writeRows(w *strings.Builder, rows [][]string, right []int) {
 		}
 		w.WriteString("\n")
 	}
-}
-
-// String says how much was left out, as in "12 lines, 1 function excluded".
-func (e Excluded) String() string {
-	t := e.Totals
-	var parts []string
-	for _, m := range []struct {
-		coverage.Ratio
-		one, many string
-	}{
-		{t.Lines, "line", "lines"}, {t.Functions, "function", "functions"},
-		{t.Branches, "branch", "branches"}, {t.ExceptionBranches, "branch of exceptions", "branches of exceptions"}, {t.Conditions, "outcome of conditions", "outcomes of conditions"},
-	} {
-		switch {
-		case m.Total == 0:
-			continue
-		case m.Total == 1:
-			parts = append(parts, "1 "+m.one)
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", m.Total, m.many))
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing is excluded"
-	}
-	return strings.Join(parts, ", ") + " excluded"
 }

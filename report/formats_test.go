@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"footfall/coverage"
+	"footfall/output"
+	"footfall/report/change"
 )
 
 // nastyPaths are allowed by the file system; nothing else can be said for
@@ -52,25 +54,25 @@ func nasty() *Report {
 			Instances: []coverage.Instance{{Name: name, Count: int64(i % 2), Blocks: 3, BlocksExecuted: int32(i % 2)}},
 		})
 	}
+	first := r.Set.At(0)
 	for _, path := range nastyPaths {
-		f := *r.Set.Files[0]
+		f := *first
 		f.Name = path
 		f.Functions = slices.Concat(f.Functions, functions)
 		f.Lines = slices.Clone(f.Lines)
 		for i, fn := range functions {
 			f.Lines = append(f.Lines, coverage.Line{Number: fn.StartLine, Count: int64(i % 2)})
 		}
-		r.Set.Files = append(r.Set.Files, &f)
+		r.Set.Add(&f)
 	}
-	slices.SortFunc(r.Set.Files, func(a, b *coverage.File) int { return strings.Compare(a.Name, b.Name) })
 	return r
 }
 
 // printed are the formats that are one file.
 func printed() (names []string) {
 	for _, f := range formats {
-		if f.print != nil && f.name != "tests" { // which needs names of tests
-			names = append(names, f.name)
+		if f.print != nil && f.Name != "tests" { // which needs names of tests
+			names = append(names, f.Name)
 		}
 	}
 	return names
@@ -491,8 +493,8 @@ func TestBytesAreTheSame(t *testing.T) {
 // named is the example with other names for its first file and function.
 func named(path, function string) *Report {
 	r := example()
-	r.Set.Files[0].Name = path
-	fn := r.Set.Files[0].Functions[1]
+	r.Set.At(0).Name = path
+	fn := r.Set.At(0).Functions[1]
 	fn.Name, fn.Instances[0].Name = function, function
 	return r
 }
@@ -564,12 +566,6 @@ func controls(text string) string {
 
 func TestXMLKeepsNames(t *testing.T) {
 	for _, path := range nastyPaths {
-		want := strings.Map(func(c rune) rune {
-			if c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0xfffe {
-				return 0xfffd
-			}
-			return c
-		}, strings.ToValidUTF8(strings.ReplaceAll(path, "\xff\xfe\xed\xa0\x80", "\ufffd\ufffd\ufffd\ufffd\ufffd"), "\ufffd"))
 		var doc struct {
 			Files []struct {
 				Path string `xml:"path,attr"`
@@ -578,8 +574,8 @@ func TestXMLKeepsNames(t *testing.T) {
 		r := named(path, "f")
 		r.Shown = func(path string) string { return path }
 		decodeXML(t, written(t, r, "sonarqube"), &doc)
-		if got := doc.Files[0].Path; got != want {
-			t.Errorf("%q came back as %q, want %q", path, got, want)
+		if got := output.Unescape(doc.Files[0].Path); got != path {
+			t.Errorf("%q came back as %q", path, got)
 		}
 	}
 }
@@ -639,11 +635,20 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
+// TestMissedOfPatch asks for the changed lines that never ran: 3 to 7 and 9 are new.
+func TestMissedOfPatch(t *testing.T) {
+	f := &coverage.File{Name: "/p/a.c", Lines: []coverage.Line{{Number: 1, Count: 1}, {Number: 3}, {Number: 4}, {Number: 6, Count: 2}, {Number: 7}, {Number: 9}}}
+	p := change.PatchOf(map[string]coverage.Edits{f.Name: {{Old: 3, Deleted: 2, New: 3, Inserted: 5}, {Old: 6, New: 9, Inserted: 1}}})
+	if m := missedOf(p, f); m.count != 4 || m.ranges != "3-4,7-9" {
+		t.Errorf("missed %+v", m)
+	}
+}
+
 // TestHolesOfChangedLines gives a patch that changed one line of two that
 // never ran.
 func TestHolesOfChangedLines(t *testing.T) {
 	r := example()
-	r.Patch = &Patch{files: map[string]*FileDiff{"/p/src/a.cc": {Edits: coverage.Edits{{Old: 7, Deleted: 1, New: 7, Inserted: 1}}}}}
+	r.Patch = change.PatchOf(map[string]coverage.Edits{"/p/src/a.cc": {{Old: 7, Deleted: 1, New: 7, Inserted: 1}}})
 	want := "::warning file=src/a.cc,line=7,endLine=7,title=Not covered::1 line of main never ran\n"
 	if diff := cmp.Diff(want, written(t, r, "github")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -683,7 +688,7 @@ func TestGitLab(t *testing.T) {
 	}
 	// Code moves, findings stay.
 	moved := example()
-	for _, f := range moved.Set.Files {
+	for _, f := range moved.Set.All() {
 		for _, fn := range f.Functions {
 			fn.StartLine += 7
 			fn.EndLine += 7
@@ -711,13 +716,10 @@ func TestCoveralls(t *testing.T) {
 	}
 	r := example()
 	r.Time = time.Unix(1700000000, 0)
-	r.Set.Files[0].Name, r.Set.Files[0].Lines[0].Number = source, 1
-	r.Set.Files[1].Lines = []coverage.Line{{Number: -3, Count: 1}, {Number: 2}, {Number: 1 << 30, Count: 1}}
+	r.Set.At(0).Name, r.Set.At(0).Lines[0].Number = source, 1
+	r.Set.At(1).Lines = []coverage.Line{{Number: -3, Count: 1}, {Number: 2}, {Number: 1 << 30, Count: 1}}
 	r.Shown = filepath.Base
-	o, err := ParseOutput("coveralls")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := requested(t, "coveralls")
 	var b bytes.Buffer
 	problems, err := r.Write(o, &b)
 	if err != nil {

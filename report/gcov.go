@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"footfall/coverage"
 	"footfall/output"
+	"footfall/report/source"
 )
 
 // writeListings writes the sources with their counts into dir, one file for
@@ -18,20 +18,22 @@ import (
 // code, "#####" for code that never ran, "=====" for code that never ran and
 // only an exception leads to; a "*" after it tells that a block on the line
 // never ran. Branches and conditions follow their line.
-func (r *Report) writeListings(dir string) ([]Problem, error) {
-	if err := output.Directory(dir); err != nil {
+func (r *Report) writeListings(dir string) ([]source.Problem, error) {
+	files, err := output.OpenDir(dir)
+	if err != nil {
 		return nil, err
 	}
-	var problems []Problem
-	for _, f := range r.Set.Files {
-		source, err := r.readSource(f.Name)
+	defer files.Close()
+	var problems []source.Problem
+	for _, f := range r.Set.All() {
+		content, err := r.readSource(f.Name)
 		if err != nil {
-			err = fmt.Errorf("%w: its listing has counts only; --path-map says where sources have moved", withoutPath(err))
-			problems = append(problems, newProblem(noSource, f.Name, err))
+			err = fmt.Errorf("%w: its listing has counts only; --path-map says where sources have moved", source.WithoutPath(err))
+			problems = append(problems, source.NewProblem(source.NoSource, f.Name, err))
 		}
 		shown := r.Shown(f.Name)
-		err = output.Write(filepath.Join(dir, listingName(shown)), func(w io.Writer) error {
-			return r.printListing(w, f, shown, source)
+		err = files.Write(listingName(shown), func(w io.Writer) error {
+			return r.printListing(w, f, shown, content)
 		})
 		if err != nil {
 			return problems, err

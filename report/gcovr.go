@@ -31,7 +31,7 @@ func printGcovrJSON(w io.Writer, g gcovrWriter) error {
 	g.raw(`{"gcovr/format_version":`)
 	g.text(g.version)
 	g.raw(`,"files":[`)
-	for i, f := range g.report.Set.Files {
+	for i, f := range g.report.Set.All() {
 		if i > 0 {
 			g.raw(",")
 		}

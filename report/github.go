@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"footfall/output"
 )
 
 // printGitHub writes workflow commands, which GitHub Actions shows beside the
@@ -47,9 +49,12 @@ func printGitHub(w io.Writer, r *Report) error {
 	return err
 }
 
+// inWorkflow has lines too, which have an escape there.
+var inWorkflow output.Charset = func(c rune, size int) bool { return c == '\r' || c == '\n' || output.UTF8Line(c, size) }
+
 // workflowText escapes the text of a workflow command.
 func workflowText(s string) string {
-	return oneLine(strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.ToValidUTF8(s, "\ufffd")))
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(inWorkflow.Escape(s))
 }
 
 // workflowProperty escapes the value of a property.

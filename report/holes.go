@@ -45,7 +45,7 @@ func (h *hole) message() string {
 // patch was given.
 func (r *Report) holes() []*hole {
 	var all []*hole
-	for _, f := range r.Set.Files {
+	for _, f := range r.Set.All() {
 		if r.Patch != nil && !r.Patch.HasFile(f.Name) {
 			continue
 		}
@@ -68,7 +68,7 @@ func (r *Report) fileHoles(f *coverage.File) []*hole {
 			open = nil
 		case l.Count > 0:
 			open = nil
-			if h.branches = taken(r.branches(l)); h.branches.Missed() > 0 {
+			if h.branches = coverage.Taken(r.branches(l)); h.branches.Missed() > 0 {
 				holes = append(holes, &h)
 			}
 		case open != nil && open.function == function:

@@ -29,13 +29,13 @@ func printJaCoCo(w io.Writer, r *Report) error {
 		var inside coverage.Ratio
 		for i, f := range d.files {
 			inside = inside.Plus(oneClass(d.each[i]))
-			x.class(f, d.base[i], d.each[i])
+			x.class(r.Set.At(f), d.base[i], d.each[i])
 			if err := x.flush(w); err != nil {
 				return err
 			}
 		}
 		for i, f := range d.files {
-			x.sourcefile(f, d.base[i], d.each[i])
+			x.sourcefile(r.Set.At(f), d.base[i], d.each[i])
 			if err := x.flush(w); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (x *jacoco) sourcefile(f *coverage.File, base string, t coverage.Totals) {
 		} else {
 			x.raw(`" mi="1" ci="0`)
 		}
-		b := taken(x.report.branches(l))
+		b := coverage.Taken(x.report.branches(l))
 		x.number(`" mb="`, int64(b.Missed()))
 		x.number(`" cb="`, int64(b.Covered))
 		x.raw("\"/>\n")

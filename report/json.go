@@ -2,17 +2,21 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"footfall/coverage"
+	"footfall/output"
+	"footfall/report/change"
+	"footfall/report/exclude"
 )
 
 // printJSON writes the schema of docs/report.md: one object, with each file on
 // a line of its own, so that a reader need not hold it whole. Members that are
 // zero, false or empty are left out where the schema says so.
 func printJSON(w io.Writer, r *Report) error {
-	j := jsonWriter{patch: r.Patch}
+	j := jsonWriter{patch: r.Patch, stale: r.Stale}
 	j.raw(`{"format":"footfall coverage","version":1,"totals":`)
 	j.totals(r.Set.Totals())
 	if r.Patch != nil {
@@ -28,7 +32,7 @@ func printJSON(w io.Writer, r *Report) error {
 		})
 	}
 	j.raw(`,"files":[`)
-	for i, f := range r.Set.Files {
+	for i, f := range r.Set.All() {
 		if i > 0 {
 			j.raw(",")
 		}
@@ -46,7 +50,8 @@ func printJSON(w io.Writer, r *Report) error {
 
 type jsonWriter struct {
 	buffer
-	patch *Patch
+	patch *change.Patch
+	stale []string // see Report.Stale
 }
 
 // nonzero writes a member unless it is 0.
@@ -100,6 +105,9 @@ func (j *jsonWriter) file(f *coverage.File, shown string) {
 	j.text(shown)
 	j.raw(`,"totals":`)
 	j.totals(f.Totals())
+	if _, stale := slices.BinarySearch(j.stale, f.Name); stale {
+		j.raw(`,"stale":true`)
+	}
 	changed := j.patch.HasFile(f.Name)
 	if changed {
 		j.raw(`,"patch_totals":`)
@@ -195,7 +203,7 @@ func (j *jsonWriter) branches(before string, branches []coverage.Branch) {
 	})
 }
 
-func (j *jsonWriter) excluded(e *Exclusion, shown func(string) string) {
+func (j *jsonWriter) excluded(e *exclude.Exclusion, shown func(string) string) {
 	j.raw(`{"file":`)
 	j.text(shown(e.File))
 	j.number(`,"first":`, int64(e.First))
@@ -230,7 +238,9 @@ func (j *jsonWriter) condition(c coverage.Condition) {
 }
 
 // text writes a string. A file name need not be UTF-8, but JSON must.
+// text appends a string. What is not UTF-8 is escaped as in all names.
 func (j *jsonWriter) text(s string) {
+	s = output.UTF8.Escape(s)
 	const hex = "0123456789abcdef"
 	j.buf = append(j.buf, '"')
 	for _, c := range s {

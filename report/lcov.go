@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"footfall/coverage"
@@ -56,29 +57,41 @@ const (
 )
 
 func printTracefile(w io.Writer, t tracefile) error {
-	for _, f := range t.report.Set.Files {
-		t.buf = t.buf[:0]
-		test := onlyTest(f)
-		t.begin(test, f.Name)
-		t.functions(f.Functions)
-		t.branches(f.Lines)
-		if t.dialect != lcov20 {
-			t.conditions(f.Lines)
+	set, kept := t.report.Set, t.report.Again.textsOf(t.dialect)
+	for i := range set.Len() {
+		text, ok := kept.of(set, i)
+		if !ok {
+			t.file(set.At(i))
+			text = t.buf
+			kept.keep(set, i, func() []byte { return slices.Clone(text) }, len(text))
 		}
-		if test != "" {
-			t.lines(f.Lines)
-		} else {
-			t.lines(withoutTests(f))
-		}
-		t.buf = append(t.buf, "end_of_record\n"...)
-		if test == "" {
-			t.tests(f)
-		}
-		if _, err := w.Write(t.buf); err != nil {
+		if _, err := w.Write(text); err != nil {
 			return err
 		}
 	}
+	kept.end(set)
 	return nil
+}
+
+// file fills t.buf with the records of a file.
+func (t *tracefile) file(f *coverage.File) {
+	t.buf = t.buf[:0]
+	test := onlyTest(f)
+	t.begin(test, f.Name)
+	t.functions(f.Functions)
+	t.branches(f.Lines)
+	if t.dialect != lcov20 {
+		t.conditions(f.Lines)
+	}
+	if test != "" {
+		t.lines(f.Lines)
+	} else {
+		t.lines(withoutTests(f))
+	}
+	t.buf = append(t.buf, "end_of_record\n"...)
+	if test == "" {
+		t.tests(f)
+	}
 }
 
 type tracefile struct {
@@ -224,7 +237,7 @@ func (t *tracefile) branches(lines []coverage.Line) {
 		l := &lines[i]
 		shown := t.report.branches(l)
 		for _, b := range shown {
-			total = total.Plus(taken([]coverage.Branch{b}))
+			total = total.Plus(coverage.Taken([]coverage.Branch{b}))
 		}
 		t.lineBranches("BRDA:", l.Number, shown)
 		if told := toldBranches(l); told != nil && len(shown) == len(l.Branches) {

@@ -17,7 +17,7 @@ import (
 func printMarkdown(w io.Writer, r *Report) error {
 	var m markdown
 	total := r.Set.Totals()
-	m.raw("### Coverage: " + percent(total.Lines) + " of lines\n\n")
+	m.raw("### Coverage: " + total.Lines.Rounded() + " of lines\n\n")
 	columns := []mdColumn{{"lines", func(t coverage.Totals) coverage.Ratio { return t.Lines }}}
 	for _, c := range []mdColumn{
 		{"functions", func(t coverage.Totals) coverage.Ratio { return t.Functions }},
@@ -37,6 +37,7 @@ func printMarkdown(w io.Writer, r *Report) error {
 		m.changed(r)
 		m.unknown(r)
 	}
+	m.stale(r)
 	m.files(r, columns)
 	m.uncalled(r)
 	return m.flush(w)
@@ -69,7 +70,7 @@ func (m *markdown) row(name string, t coverage.Totals, columns []mdColumn) {
 	m.raw("| " + name + " |")
 	for _, c := range columns {
 		ratio := c.total(t)
-		m.raw(" " + percent(ratio) + " | " + counts(ratio) + " |")
+		m.raw(" " + ratio.Rounded() + " | " + ratio.Counts() + " |")
 	}
 	m.raw("\n")
 }
@@ -114,10 +115,24 @@ func (m *markdown) unknown(r *Report) {
 	m.more(len(problems), "files")
 }
 
+// stale lists sources that have changed since they were compiled.
+func (m *markdown) stale(r *Report) {
+	if len(r.Stale) == 0 {
+		return
+	}
+	m.raw("\n**Changed since they were compiled: counts may stand beside other lines**\n\n")
+	for _, name := range r.Stale[:min(len(r.Stale), mostMarkdown)] {
+		m.raw("- ")
+		m.code(r.Shown(name))
+		m.raw("\n")
+	}
+	m.more(len(r.Stale), "files")
+}
+
 // files lists those that miss most lines.
 func (m *markdown) files(r *Report, columns []mdColumn) {
 	var rows []row
-	for _, f := range r.Set.Files {
+	for _, f := range r.Set.All() {
 		if t := f.Totals(); t.Lines.Missed() > 0 {
 			rows = append(rows, row{r.Shown(f.Name), t})
 		}

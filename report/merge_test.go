@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"footfall/coverage"
-	"footfall/formats/tracefiles"
 )
 
 // randomTracefile returns a tracefile of two sources as several tools write it:
@@ -104,7 +103,7 @@ func randomNative(t *testing.T, r *rand.Rand) string {
 		}
 		f.Lines = append(f.Lines, l)
 	}
-	return written(t, &Report{Set: &coverage.Set{Files: []*coverage.File{f}}, Shown: func(path string) string { return path }}, "json")
+	return written(t, &Report{Set: coverage.NewSet(f), Shown: func(path string) string { return path }}, "json")
 }
 
 // TestMergeOfFiles merges random reports at once, in another order, and by way
@@ -203,7 +202,7 @@ func TestMergeConfirm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(theirs, ours); diff != "" {
+		if diff := cmp.Diff(theirs.Files(), ours.Files()); diff != "" {
 			t.Fatalf("seed %d: (-lcov +footfall)\n%s", seed, diff)
 		}
 	}
@@ -211,10 +210,9 @@ func TestMergeConfirm(t *testing.T) {
 
 // TestOrphansOfFiles says what no file of several knows the line of.
 func TestOrphansOfFiles(t *testing.T) {
-	set, _ := tracefiles.ReadAll(nil, tracefiles.Options{})
-	set.Files = []*coverage.File{{Name: "/a.c", Lines: []coverage.Line{{Number: 3, Uncounted: true}}}}
+	set := coverage.NewSet(&coverage.File{Name: "/a.c", Lines: []coverage.Line{{Number: 3, Uncounted: true}}})
 	problems := Reconcile(set)
-	if len(problems) != 1 || !strings.HasPrefix(problems[0].String(), "/a.c: branches or conditions of line 3 are left out") || len(set.Files[0].Lines) > 0 {
-		t.Errorf("problems %v, lines %v", problems, set.Files[0].Lines)
+	if len(problems) != 1 || !strings.HasPrefix(problems[0].String(), "/a.c: branches or conditions of line 3 are left out") || len(set.At(0).Lines) > 0 {
+		t.Errorf("problems %v, lines %v", problems, set.At(0).Lines)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"footfall/coverage"
 	"footfall/demangle"
@@ -40,37 +39,23 @@ func signatures(functions []*coverage.Function) []signature {
 }
 
 func newSignature(f *coverage.Function) signature {
-	symbols := f.Symbols()
-	short := demangle.Common(symbols, demangle.NoParameters)
-	if short == f.Name {
-		return signature{name: short}
-	}
-	_, params, same := strings.Cut(demangle.Common(symbols, demangle.Full), short) // a template's return type stands before it
-	if !same {
-		params = "(...)"
-	}
-	return signature{short, params}
+	name, params := demangle.Signature(f.Symbols())
+	return signature{name, params}
 }
 
 // title is the name of a function for people, with the number of its instances if there are several.
 func title(f *coverage.Function) string { return demangle.Title(f.Symbols()) }
 
-// oneLine returns a name for a format of lines that cannot escape: as it is, if it
-// has no character that ends a line or moves the cursor.
-func oneLine(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) {
-		return s
-	}
-	return output.Printable(s)
-}
+// oneLine returns a name for a format of lines that cannot escape.
+func oneLine(s string) string { return output.Line.Escape(s) }
 
 // line is the name to show people for a source.
 func (r *Report) line(path string) string { return output.Printable(r.Shown(path)) }
 
 // A folder is a directory of sources.
 type folder struct {
-	name   string // as shown, "" for the root
-	files  []*coverage.File
+	name   string   // as shown, "" for the root
+	files  []int    // numbers in the set
 	base   []string // the names of the files in it
 	totals coverage.Totals
 	each   []coverage.Totals
@@ -80,7 +65,7 @@ type folder struct {
 func (r *Report) folders() []*folder {
 	var list []*folder
 	byName := make(map[string]*folder)
-	for _, f := range r.Set.Files {
+	for i, f := range r.Set.All() {
 		dir, base := path.Split(r.Shown(f.Name))
 		if len(dir) > 1 {
 			dir = strings.TrimSuffix(dir, "/")
@@ -92,7 +77,7 @@ func (r *Report) folders() []*folder {
 			list = append(list, d)
 		}
 		t := f.Totals()
-		d.files, d.base, d.each = append(d.files, f), append(d.base, base), append(d.each, t)
+		d.files, d.base, d.each = append(d.files, i), append(d.base, base), append(d.each, t)
 		d.totals.Add(t)
 	}
 	slices.SortFunc(list, func(a, b *folder) int { return cmp.Compare(a.name, b.name) })

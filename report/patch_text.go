@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"footfall/coverage"
+	"footfall/report/change"
 )
 
 // patch writes a table of the sources that have changed lines with code, and
@@ -39,8 +39,8 @@ const mostMissed = 20
 func (t *table) missed(r *Report) {
 	var all []missedLines
 	count := 0
-	for _, f := range r.Set.Files {
-		if m := r.Patch.missed(f); m.count > 0 {
+	for _, f := range r.Set.All() {
+		if m := missedOf(r.Patch, f); m.count > 0 {
 			m.file = r.line(f.Name)
 			count += m.count
 			all = append(all, m)
@@ -71,8 +71,8 @@ type missedLines struct {
 	ranges string // "12-15,20"
 }
 
-// missed collects the changed lines of f that never ran.
-func (p *Patch) missed(f *coverage.File) missedLines {
+// missedOf collects the changed lines of f that never ran.
+func missedOf(p *change.Patch, f *coverage.File) missedLines {
 	if !p.HasFile(f.Name) {
 		return missedLines{}
 	}
@@ -82,41 +82,4 @@ func (p *Patch) missed(f *coverage.File) missedLines {
 		r.add(l.Number, l.Count <= 0 && p.Changed(f.Name, l.Number))
 	}
 	return missedLines{count: r.count, ranges: r.String()}
-}
-
-// lineRanges are lines of a source. Those that have nothing but lines without
-// code between them are one range.
-type lineRanges struct {
-	count    int
-	ranges   []string
-	from, to int32 // from is 0 outside of a range
-}
-
-// add says of a line with code whether it is one of them; lines ascend.
-func (r *lineRanges) add(line int32, is bool) {
-	if !is {
-		r.end()
-		return
-	}
-	r.count++
-	if r.to = line; r.from == 0 {
-		r.from = line
-	}
-}
-
-func (r *lineRanges) end() {
-	switch {
-	case r.from == 0:
-	case r.from == r.to:
-		r.ranges = append(r.ranges, strconv.Itoa(int(r.from)))
-	default:
-		r.ranges = append(r.ranges, fmt.Sprintf("%d-%d", r.from, r.to))
-	}
-	r.from = 0
-}
-
-// String returns them as "12-15,20".
-func (r *lineRanges) String() string {
-	r.end()
-	return strings.Join(r.ranges, ",")
 }

@@ -12,30 +12,37 @@ import (
 
 	"footfall/coverage"
 	"footfall/output"
+	"footfall/report/change"
+	"footfall/report/exclude"
+	"footfall/report/source"
 )
 
 // Printing is what is made of a set: outputs, answers, and a verdict.
 type Printing struct {
-	Outputs           []Output
+	Outputs           []output.Request
 	Thresholds        []Threshold
-	Diff              *SourceDiff // nil: not asked for
-	TestsFor          string      // FILE[:LINE[-LINE]], "": not asked for
+	Diff              *change.Diff // nil: not asked for
+	TestsFor          string       // FILE[:LINE[-LINE]], "": not asked for
+	TestsForDiff      *change.Diff // of which the tests are asked for that it needs; nil: not
 	ExceptionBranches bool
+	AllowStale        bool   // changed sources that were not built since are no reason to fail
+	OnlyRan           bool   // leave out what did not run
+	Order             string // see [Orders]
 	Verbose           bool
-	Sources           *Sources
+	Sources           *source.Sources
 	SourceDate        time.Time // to be told in place of when data were written; zero: none
+	Again             *Again    // for sets that keep files of the one before; nil: they do not
 	Stdout, Stderr    io.Writer
+
+	toldStale bool
 }
 
 // Findings are a set with what is told of it.
 type Findings struct {
 	Set      *coverage.Set
-	Excluded Excluded
+	Excluded exclude.Excluded
 	Made     time.Time // when the newest data were written; zero: not known
-	// Built tells when the newest object was written, zero or nil: not known. Only outputs
-	// that show sources ask.
-	Built  func() time.Time
-	Unseen int // problems that hide code, see [Unseen]
+	Unseen   int       // problems that hide code, see [Unseen]
 }
 
 // ErrMissed is that a threshold was missed; which one has been said.
@@ -58,28 +65,18 @@ func SourceDate() (time.Time, error) {
 
 // ParseRequest checks and takes outputs, FORMAT[=FILE], thresholds, METRIC=PERCENT,...,
 // and the question of which tests ran something. base is that of a patch, "" for none.
-func (p *Printing) ParseRequest(outputs, thresholds []string, testsFor, base string) (err error) {
-	onStdout := 0
+// stdoutTaken is that an answer goes to standard output.
+func (p *Printing) ParseRequest(outputs, thresholds []string, testsFor, base string, stdoutTaken bool) (err error) {
 	if p.SourceDate, err = SourceDate(); err != nil {
 		return err
 	}
-	for _, s := range outputs {
-		out, err := ParseOutput(s)
-		if err != nil {
-			return err
-		}
-		if p.Outputs = append(p.Outputs, out); out.Target == "-" {
-			onStdout++
-		}
+	if p.Outputs, err = output.Parse(outputs, Formats(), output.Stdout{W: p.Stdout, Taken: stdoutTaken || testsFor != ""}); err != nil {
+		return err
 	}
 	if p.TestsFor = testsFor; testsFor != "" {
-		onStdout++
 		if err := CheckTestsFor(testsFor); err != nil {
 			return err
 		}
-	}
-	if onStdout > 1 {
-		return errors.New("more than one output goes to standard output: give the others a file")
 	}
 	for _, s := range CommaSeparated(thresholds) {
 		t, err := ParseThreshold(s)
@@ -108,36 +105,72 @@ func (p *Printing) Print(of Findings) error {
 	if !p.SourceDate.IsZero() {
 		of.Made = p.SourceDate
 	}
-	r := &Report{Set: of.Set, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read}
-	if slices.ContainsFunc(p.Outputs, Output.ShowsSources) {
-		r.Private = p.Sources.Private(of.Set)
-		if of.Built != nil {
-			r.Built = of.Built()
-		}
+	var ranOf *RanOf
+	if p.OnlyRan {
+		of.Set, ranOf = onlyRan(of.Set)
 	}
+	r := &Report{Set: of.Set, Order: p.Order, RanOf: ranOf, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read, Again: p.Again}
+	if slices.ContainsFunc(p.Outputs, showsSources) {
+		r.Private = p.Sources.Private(of.Set)
+	}
+	r.Stale = change.Stale(of.Set, p.Sources)
 	if p.Diff != nil {
-		r.Patch = NewPatch(p.Diff, of.Set, of.Excluded, p.Sources)
+		doubted := r.Stale
+		if p.AllowStale {
+			doubted = nil
+		}
+		r.Patch = change.NewPatch(p.Diff, of.Set, of.Excluded, p.Sources, doubted)
 		p.tellPatch(r)
 	}
+	p.tellStale(r)
 	r.Width, r.Color = output.Style(p.Stdout)
+	source.PrintProblems(p.Stderr, r.escapedNames(p.Outputs), p.Verbose)
 	var failed []error
 	for _, out := range p.Outputs {
 		problems, err := r.Write(out, p.Stdout)
-		PrintProblems(p.Stderr, problems, p.Verbose)
+		source.PrintProblems(p.Stderr, problems, p.Verbose)
 		failed = append(failed, err)
 	}
 	if p.TestsFor != "" {
 		failed = append(failed, r.PrintTestsFor(p.Stdout, p.TestsFor))
 	}
+	if p.TestsForDiff != nil {
+		failed = append(failed, p.printTestsForDiff(r, p.TestsForDiff))
+	}
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return Judge(p.Stderr, p.Thresholds, of.Unseen, r.Missed)
+	if err := Judge(p.Stderr, p.Thresholds, of.Unseen, r.Missed); err != nil {
+		return err
+	}
+	if p.Diff != nil && slices.ContainsFunc(r.Patch.Problems(), isStale) {
+		fmt.Fprintln(p.Stderr, "footfall: changed sources were not built since: what of the change is covered is not known; --allow-stale reports it all the same")
+		return ErrMissed
+	}
+	return nil
+}
+
+func isStale(p source.Problem) bool { return p.Kind == change.StaleData }
+
+// tellStale names the sources that have changed since they were compiled, once.
+func (p *Printing) tellStale(r *Report) {
+	if p.toldStale {
+		return
+	}
+	p.toldStale = true
+	var problems []source.Problem
+	for _, name := range r.Stale {
+		problem := source.NewProblem(change.StaleData, name, errors.New("changed since it was compiled: counts may stand beside other lines; build again"))
+		if r.Patch == nil || !slices.ContainsFunc(r.Patch.Problems(), func(p source.Problem) bool { return p.Kind == problem.Kind && p.File == problem.File }) {
+			problems = append(problems, problem)
+		}
+	}
+	source.PrintProblems(p.Stderr, problems, p.Verbose)
 }
 
 // tellPatch says what is not known of a patch.
 func (p *Printing) tellPatch(r *Report) {
-	PrintProblems(p.Stderr, r.Patch.Problems(), p.Verbose)
+	source.PrintProblems(p.Stderr, r.Patch.Problems(), p.Verbose)
 	switch {
 	case !r.Patch.Clear() || r.Patch.Totals(r.Set).Lines.Total > 0:
 	case r.Patch.Empty():

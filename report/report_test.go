@@ -14,59 +14,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"footfall/coverage"
+	"footfall/output"
+	"footfall/report/fixtures"
+	"footfall/report/source"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
 // example is a report with a bit of everything.
 func example() *Report {
-	f := func(line, column, end int32, count int64, instances ...string) *coverage.Function {
-		fn := &coverage.Function{StartLine: line, StartColumn: column, EndLine: end, EndColumn: 1, Name: instances[0], Count: count, Blocks: 4}
-		for i, name := range instances {
-			in := coverage.Instance{Name: name, Blocks: 4}
-			if i == 0 && count > 0 {
-				in.Count, in.BlocksExecuted = count, 3
-				fn.BlocksExecuted = 3
-			}
-			if len(instances) > 1 {
-				last := int32(0)
-				in.Lines = in.Lines.Add(&last, line, in.Count)
-				in.Lines = in.Lines.Add(&last, line+1, 0)
-			}
-			fn.Instances = append(fn.Instances, in)
-		}
-		return fn
-	}
-	set := &coverage.Set{Files: []*coverage.File{
-		{
-			Name:      "/p/src/a.cc",
-			Functions: []*coverage.Function{f(2, 5, 4, 3, "_Z3maxIiET_S0_", "_Z3maxIlET_S0_"), f(6, 5, 9, 0, "main")},
-			Lines: []coverage.Line{
-				{Number: 2, Count: 3},
-				{Number: 3, Count: 3, Unexecuted: true,
-					Branches: []coverage.Branch{
-						{Block: 0, Count: 2, Evaluated: true, Fallthrough: true}, {Block: 0, Evaluated: true},
-						{Block: 1}, {Block: 1},
-						{Block: 2, Count: 1, Evaluated: true, Fallthrough: true, Exception: true}, {Block: 2, Evaluated: true, Throw: true, Exception: true},
-					},
-					Calls:      []coverage.Call{{Count: 1, Returned: 1}},
-					Conditions: []coverage.Condition{{Terms: []coverage.Term{{True: true, False: true}, {True: true}}}},
-				},
-				{Number: 6},
-				{Number: 7, Exceptional: true},
-			},
-		},
-		{Name: "/q/\"odd\".h", Functions: []*coverage.Function{f(1, 0, 0, 1, "inl")}, Lines: []coverage.Line{{Number: 1, Count: 1}}},
-	}}
-	return &Report{Set: set, Shown: func(path string) string { return strings.TrimPrefix(path, "/p/") }}
+	return &Report{Set: fixtures.Set(), Shown: func(path string) string { return strings.TrimPrefix(path, "/p/") }}
 }
 
-func written(t *testing.T, r *Report, output string) string {
+// requested is what --output asks for.
+func requested(t *testing.T, value string) output.Request {
 	t.Helper()
-	o, err := ParseOutput(output)
+	list, err := output.Parse([]string{value}, Formats(), output.Stdout{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return list[0]
+}
+
+func written(t *testing.T, r *Report, value string) string {
+	t.Helper()
+	o := requested(t, value)
 	var b bytes.Buffer
 	if _, err := r.Write(o, &b); err != nil {
 		t.Fatal(err)
@@ -119,7 +91,7 @@ func TestWrite(t *testing.T) {
 
 func TestJSONIsValidAndOneFileALine(t *testing.T) {
 	r := example()
-	r.Set.Files[1].Name = "/q/\x01\xff\\ü"
+	r.Set.At(1).Name = "/q/\x01\xff\\ü"
 	text := written(t, r, "json")
 	var doc struct {
 		Format  string
@@ -129,7 +101,7 @@ func TestJSONIsValidAndOneFileALine(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.Version != 1 || len(doc.Files) != 2 || doc.Files[1].File != "/q/\x01\ufffd\\ü" {
+	if doc.Version != 1 || len(doc.Files) != 2 || doc.Files[1].File != "/q/\x01\\xff\\ü" {
 		t.Errorf("read back: %+v", doc)
 	}
 	lines := strings.Split(text, "\n")
@@ -141,14 +113,14 @@ func TestJSONIsValidAndOneFileALine(t *testing.T) {
 }
 
 func TestLcovNamesAreUnique(t *testing.T) {
-	r := &Report{Shown: func(p string) string { return p }, Set: &coverage.Set{Files: []*coverage.File{{
+	r := &Report{Shown: func(p string) string { return p }, Set: coverage.NewSet(&coverage.File{
 		Name: "/a.c",
 		Functions: []*coverage.Function{
 			{StartLine: 3, Instances: []coverage.Instance{{Name: "f", Count: 1}}},
 			{StartLine: 9, Instances: []coverage.Instance{{Name: "f"}}},
 			{StartLine: 9, StartColumn: 5, Instances: []coverage.Instance{{Name: "f", Count: 2}}},
 		},
-	}}}}
+	})}
 	for format, want := range map[string]string{
 		"lcov":  "TN:\nSF:/a.c\nFNL:0,3\nFNA:0,1,f\nFNL:1,9\nFNA:1,2,f@9\nFNF:2\nFNH:2\nLF:0\nLH:0\nend_of_record\n",
 		"lcov2": "TN:\nSF:/a.c\nFN:3,f\nFN:9,f@9\nFNDA:1,f\nFNDA:2,f@9\nFNF:2\nFNH:2\nLF:0\nLH:0\nend_of_record\n",
@@ -169,13 +141,10 @@ func TestListings(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := example()
-	r.Set.Files[0].Name = source
+	r.Set.At(0).Name = source
 	r.Shown = func(path string) string { return strings.TrimPrefix(path, dir+"/") }
 	out := filepath.Join(dir, "out", "deep")
-	o, err := ParseOutput("gcov=" + out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := requested(t, "gcov="+out)
 	problems, err := r.Write(o, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +209,7 @@ func TestWriteFileReplacesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := example()
-	o, _ := ParseOutput("lcov=" + link)
+	o := requested(t, "lcov="+link)
 	r.Shown = nil // lcov wants none
 	if _, err := r.Write(o, nil); err != nil {
 		t.Fatal(err)
@@ -248,7 +217,7 @@ func TestWriteFileReplacesAtOnce(t *testing.T) {
 	if got, _ := os.ReadFile(name); !bytes.HasPrefix(got, []byte("TN:")) {
 		t.Errorf("%s was not written through the link: %q", name, got)
 	}
-	o, _ = ParseOutput("json=" + name)
+	o = requested(t, "json="+name)
 	defer func() {
 		if recover() == nil {
 			t.Fatal("no panic from a report without names")
@@ -272,14 +241,6 @@ func TestFilesHaveNoColours(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-standard output +file)\n%s", diff)
-	}
-}
-
-func TestParseOutput(t *testing.T) {
-	for _, bad := range []string{"", "html", "lcov=", "gcov", "gcov=-", "gcov=", "=x"} {
-		if _, err := ParseOutput(bad); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
 	}
 }
 
@@ -322,28 +283,15 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-func TestPercentRoundsDown(t *testing.T) {
-	for _, test := range []struct {
-		covered, total int
-		want           string
-	}{
-		{0, 0, "-"}, {0, 1, "0.0%"}, {1, 100000, "0.1%"}, {1, 3, "33.3%"}, {99999, 100000, "99.9%"}, {7, 7, "100.0%"},
-	} {
-		if got := percent(coverage.Ratio{Covered: test.covered, Total: test.total}); got != test.want {
-			t.Errorf("%d of %d: %s, want %s", test.covered, test.total, got, test.want)
-		}
-	}
-}
-
 func TestPrintProblems(t *testing.T) {
-	var problems []Problem
+	var problems []source.Problem
 	for _, f := range []string{"e", "d", "c", "b", "a"} {
-		problems = append(problems, newProblem(noNotes, f, errors.New("no notes")))
+		problems = append(problems, source.NewProblem(source.NoNotes, f, errors.New("no notes")))
 	}
-	problems = append(problems, Problem{File: "x", Offset: 64, Kind: "damaged files", Err: errors.New("cut off")}, Problem{File: "x", Offset: 8, Kind: "damaged files", Err: errors.New("bad")})
+	problems = append(problems, source.Problem{File: "x", Offset: 64, Kind: "damaged files", Err: errors.New("cut off")}, source.Problem{File: "x", Offset: 8, Kind: "damaged files", Err: errors.New("bad")})
 	var few, all bytes.Buffer
-	PrintProblems(&few, problems, false)
-	PrintProblems(&all, problems, true)
+	source.PrintProblems(&few, problems, false)
+	source.PrintProblems(&all, problems, true)
 	want := "footfall: 5 data files without notes (--verbose lists them), the first: a: no notes\n" +
 		"footfall: x: at offset 0x8: bad\nfootfall: x: at offset 0x40: cut off\n"
 	if diff := cmp.Diff(want, few.String()); diff != "" {

@@ -2,6 +2,8 @@ package report
 
 import (
 	"io"
+
+	"footfall/coverage"
 )
 
 // printSonarQube writes SonarQube's generic test coverage, version 1
@@ -10,7 +12,7 @@ import (
 func printSonarQube(w io.Writer, r *Report) error {
 	var x xmlWriter
 	x.raw(xmlHeader + "<coverage version=\"1\">\n")
-	for _, f := range r.Set.Files {
+	for _, f := range r.Set.All() {
 		x.raw("<file")
 		x.attribute("path", r.Shown(f.Name))
 		x.raw(">\n")
@@ -22,7 +24,7 @@ func printSonarQube(w io.Writer, r *Report) error {
 			} else {
 				x.raw(`" covered="false`)
 			}
-			if b := taken(r.branches(l)); b.Total > 0 {
+			if b := coverage.Taken(r.branches(l)); b.Total > 0 {
 				x.number(`" branchesToCover="`, int64(b.Total))
 				x.number(`" coveredBranches="`, int64(b.Covered))
 			}

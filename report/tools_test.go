@@ -10,22 +10,23 @@ import (
 
 	"footfall/coverage"
 	"footfall/formats/gcov"
+	"footfall/report/source"
 )
 
 // own is what footfall says of the data in a directory; sources in it were
 // compiled in directory old.
-func own(t *testing.T, dir, old string) (*coverage.Set, *Sources) {
+func own(t *testing.T, dir, old string) (*coverage.Set, *source.Sources) {
 	t.Helper()
-	sources, err := NewSources(SourceOptions{Root: dir, PathMaps: []string{old + "=" + dir}})
+	sources, err := source.NewSources(source.Options{Root: dir, PathMaps: []string{old + "=" + dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := Find([]string{dir}, nil, sources)
+	objects, err := source.Find([]string{dir}, nil, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set, problems, _ := gcov.Collect(objects.Units, gcov.CollectOptions{Source: sources.Resolve})
-	if len(problems) > 0 || len(set.Files) == 0 {
+	if len(problems) > 0 || set.Len() == 0 {
 		t.Fatal("no coverage", problems)
 	}
 	return set, sources
@@ -37,7 +38,7 @@ type difference map[string]coverage.Totals
 // confirm compares the totals of each source in a report of a tool with ours;
 // where they differ, they must be the ones named. What a format does not tell is
 // zero in both.
-func confirm(t *testing.T, ours *coverage.Set, sources *Sources, name string, known func(*coverage.Totals), named difference) {
+func confirm(t *testing.T, ours *coverage.Set, sources *source.Sources, name string, known func(*coverage.Totals), named difference) {
 	t.Helper()
 	theirs, problems, err := ReadFile(name, sources)
 	if err != nil || len(problems) > 0 {
@@ -48,7 +49,7 @@ func confirm(t *testing.T, ours *coverage.Set, sources *Sources, name string, kn
 		set *coverage.Set
 		to  difference
 	}{{ours, want}, {theirs, got}} {
-		for _, f := range pair.set.Files {
+		for _, f := range pair.set.All() {
 			totals := f.Totals()
 			known(&totals)
 			pair.to[sources.Shown(f.Name)] = totals

@@ -5,6 +5,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/formats/tracefiles"
+	"footfall/report/source"
 )
 
 // ReadFile reads a report that footfall or another tool has written: a
@@ -12,7 +13,7 @@ import (
 // The names of sources are seen from the root where the file does not say, and
 // sources decides which are kept; nil keeps all. The error says why nothing of
 // it can be used.
-func ReadFile(name string, sources *Sources) (*coverage.Set, []Problem, error) {
+func ReadFile(name string, sources *source.Sources) (*coverage.Set, []source.Problem, error) {
 	set, problems, err := tracefiles.Read(name, tracefileOptions(sources))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -22,7 +23,7 @@ func ReadFile(name string, sources *Sources) (*coverage.Set, []Problem, error) {
 
 // ReadOptions say what ReadFiles keeps.
 type ReadOptions struct {
-	Sources *Sources
+	Sources *source.Sources
 	// Test is the name of the test for what has none; "" for none.
 	Test string
 	// Progress is told how many of the files have been read.
@@ -31,12 +32,12 @@ type ReadOptions struct {
 
 // ReadFiles reads reports in parallel, as ReadFile does, and returns them
 // merged, but not reconciled: there may be more to come.
-func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []Problem) {
+func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []source.Problem) {
 	opt := tracefileOptions(o.Sources)
 	opt.Test, opt.Progress = o.Test, o.Progress
 	if o.Sources != nil {
 		for _, name := range names {
-			o.Sources.noteReport(name)
+			o.Sources.NoteReport(name)
 		}
 	}
 	set, problems := tracefiles.ReadAll(names, opt)
@@ -45,7 +46,7 @@ func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []Problem) {
 
 // Reconcile matches what the formats of reports told that know less with what
 // others told, when all have been merged. Problems are what belongs to nothing.
-func Reconcile(set *coverage.Set) []Problem {
+func Reconcile(set *coverage.Set) []source.Problem {
 	return tracefileProblems(tracefiles.Orphans(set.Reconcile(tracefiles.PlainName)))
 }
 
@@ -57,25 +58,25 @@ func Intersect(a, b *coverage.Set) *coverage.Set {
 // Subtract takes from set what other has, too.
 func Subtract(set, other *coverage.Set) { set.Subtract(other, tracefiles.PlainName) }
 
-func tracefileOptions(sources *Sources) (o tracefiles.Options) {
+func tracefileOptions(sources *source.Sources) (o tracefiles.Options) {
 	if sources != nil {
-		o.Source, o.Root, o.Owners = sources.Resolve, sources.root, &sources.Owners
+		o.Source, o.Root, o.Owners = sources.Resolve, sources.Root(), &sources.Owners
 	}
 	return o
 }
 
-func tracefileProblems(problems []tracefiles.Problem) []Problem {
-	var out []Problem
+func tracefileProblems(problems []tracefiles.FileProblem) []source.Problem {
+	var out []source.Problem
 	for _, p := range problems {
 		err := p.Err
 		if p.Line > 0 {
 			err = fmt.Errorf("line %d: %w", p.Line, p.Err)
 		}
-		kind := badRecord
+		kind := source.BadRecord
 		if p.Cut {
-			kind = cutReport
+			kind = source.CutReport
 		}
-		out = append(out, newProblem(kind, p.File, err))
+		out = append(out, source.NewProblem(kind, p.File, err))
 	}
 	return out
 }

@@ -32,9 +32,9 @@ func readBack(t *testing.T, r *Report, format string) *coverage.Set {
 func TestJSONRoundTrip(t *testing.T) {
 	r := example()
 	r.Shown = func(path string) string { return path }
-	r.Set.Files[0].Lines[1].Branches[0].To = 4
-	r.Set.Files[0].Tests = []coverage.Test{{Name: "a, \"b\"", Hits: coverage.AppendHits(nil, r.Set.Files[0].Lines)}}
-	if diff := cmp.Diff(r.Set, readBack(t, r, "json")); diff != "" {
+	r.Set.At(0).Lines[1].Branches[0].To = 4
+	r.Set.At(0).Tests = []coverage.Test{{Name: "a, \"b\"", Hits: coverage.AppendHits(nil, r.Set.At(0).Lines)}}
+	if diff := cmp.Diff(r.Set.Files(), readBack(t, r, "json").Files()); diff != "" {
 		t.Errorf("(-written +read)\n%s", diff)
 	}
 }
@@ -96,7 +96,7 @@ func TestLcovKeepsTests(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.file.Name = "/a.c"
-			r := &Report{Set: &coverage.Set{Files: []*coverage.File{&test.file}}, Shown: func(p string) string { return p }}
+			r := &Report{Set: coverage.NewSet(&test.file), Shown: func(p string) string { return p }}
 			text := written(t, r, "lcov")
 			if diff := cmp.Diff(test.want, text); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -119,7 +119,7 @@ func TestByTest(t *testing.T) {
 				f.Tests = append(f.Tests, coverage.Test{Name: name, Hits: coverage.AppendHits(nil, []coverage.Line{{Number: 7, Count: 1}})})
 			}
 		}
-		set.Files = append(set.Files, f)
+		set.Add(f)
 	}
 	r := &Report{Set: set, Shown: func(p string) string { return p[1:] }}
 	want := `test  lines         only it  adds  together
@@ -170,7 +170,7 @@ func TestByTestIsGreedy(t *testing.T) {
 		}
 		f.Tests = append(f.Tests, coverage.Test{Name: fmt.Sprintf("t%02d", i), Hits: coverage.AppendHits(nil, ran)})
 	}
-	tests, _ := testsOf(&coverage.Set{Files: []*coverage.File{f}})
+	tests, _ := testsOf(coverage.NewSet(f))
 	inOrder(tests)
 	covered := make(bitset, len(tests[0].ran))
 	for i, test := range tests {

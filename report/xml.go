@@ -2,6 +2,8 @@ package report
 
 import (
 	"unicode/utf8"
+
+	"footfall/output"
 )
 
 // An xmlWriter appends XML 1.0.
@@ -26,9 +28,9 @@ func (x *xmlWriter) count(name string, n int64) {
 // text appends character data, for an element or an attribute in double quotes.
 // White space of a name stays what it is, by references, which a parser would
 // otherwise make a blank. What is not UTF-8, or no character of XML 1.0, which
-// has no way to write it at all, becomes U+FFFD.
+// has no way to write it at all, is escaped as in all names.
 func (x *xmlWriter) text(s string) {
-	for _, c := range s {
+	for _, c := range output.XML.Escape(s) {
 		switch {
 		case c == '&':
 			x.raw("&amp;")
@@ -41,8 +43,6 @@ func (x *xmlWriter) text(s string) {
 		case c == '\t' || c == '\n' || c == '\r':
 			x.number("&#", int64(c))
 			x.raw(";")
-		case c < ' ' || c == 0xfffe || c == 0xffff:
-			x.buf = utf8.AppendRune(x.buf, utf8.RuneError)
 		default:
 			x.buf = utf8.AppendRune(x.buf, c)
 		}

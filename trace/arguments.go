@@ -157,7 +157,7 @@ func (a *Argument) word(w uint64) (text, inJSON string) {
 }
 
 // written writes the arguments of a call as source has them, in parentheses.
-func (h *Header) written(c *Call) string {
+func (h *Header) written(c *FunctionCall) string {
 	if len(c.Words) == 0 {
 		return "()"
 	}
@@ -169,7 +169,7 @@ func (h *Header) written(c *Call) string {
 }
 
 // object writes the arguments of a call as a JSON object.
-func (h *Header) object(c *Call) string {
+func (h *Header) object(c *FunctionCall) string {
 	var b strings.Builder
 	for i, v := range h.Functions[c.Function].values(c.Words) {
 		if i > 0 {

@@ -21,7 +21,7 @@ type chrome struct {
 	buffer  []byte
 }
 
-func newChrome(w io.Writer, h *Header) Output {
+func newChrome(w io.Writer, h *Header) CallWriter {
 	return &chrome{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]bool), known: make(processNames)}
 }
 
@@ -81,7 +81,7 @@ func (t *Thread) title() string {
 	return fmt.Sprintf("%s, stack %d", t.Name, t.Stack)
 }
 
-func (c *chrome) Enter(t *Thread, call *Call) {
+func (c *chrome) Enter(t *Thread, call *FunctionCall) {
 	if c.h.Exits {
 		return
 	}
@@ -89,7 +89,7 @@ func (c *chrome) Enter(t *Thread, call *Call) {
 	c.call(append(c.buffer[:0], `{"ph":"i","s":"t",`...), call)
 }
 
-func (c *chrome) Leave(t *Thread, call *Call) {
+func (c *chrome) Leave(t *Thread, call *FunctionCall) {
 	if !c.h.Exits {
 		return
 	}
@@ -98,7 +98,7 @@ func (c *chrome) Leave(t *Thread, call *Call) {
 }
 
 // call writes the event of a call, of which b is the beginning.
-func (c *chrome) call(b []byte, call *Call) {
+func (c *chrome) call(b []byte, call *FunctionCall) {
 	b = micros(append(b, c.track...), call.Start)
 	if c.h.Exits {
 		b = micros(append(b, `,"dur":`...), call.End-call.Start)
@@ -119,7 +119,7 @@ func micros(b []byte, ns uint64) []byte {
 
 func (c *chrome) Flush() error { return nil }
 
-func (c *chrome) Close(s Summary) error {
+func (c *chrome) Close(s CallSummary) error {
 	if !c.begun {
 		c.event(`{"ph":"M","pid":%d,"name":"process_labels","args":{"labels":"no calls"}}`, c.h.PID)
 	}

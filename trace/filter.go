@@ -10,16 +10,16 @@ type Filter struct {
 	Period  uint64 `json:"period,omitempty"`  // of outermost calls one in so many is chosen, at random; 0: all
 }
 
-// Filtered returns an output that gives on what f lets pass, as footfall's code in a program
+// WithFilter returns an output that gives on what f lets pass, as footfall's code in a program
 // does while it records. Whether a call is a root says root.
-func Filtered(out Output, f *Filter, root func(c *Call) bool) Output {
-	return &filtered{Output: out, f: f, root: root, open: make(map[*Thread][]filteredCall)}
+func WithFilter(out CallWriter, f *Filter, root func(c *FunctionCall) bool) CallWriter {
+	return &filtered{CallWriter: out, f: f, root: root, open: make(map[*Thread][]filteredCall)}
 }
 
 type filtered struct {
-	Output
+	CallWriter
 	f    *Filter
-	root func(c *Call) bool
+	root func(c *FunctionCall) bool
 	// recorded: calls that the code in the program has let pass are not asked again.
 	recorded bool
 	open     map[*Thread][]filteredCall
@@ -29,7 +29,7 @@ type filtered struct {
 
 // A filteredCall is one that is open.
 type filteredCall struct {
-	Call
+	FunctionCall
 	passes bool
 	given  bool // the output knows of it
 	muted  bool // it, or one around it, is one of those that Period leaves out
@@ -40,13 +40,13 @@ type filteredCall struct {
 func (b *Builder) filterRecorded() {
 	b.whole = true
 	for i, out := range b.outputs {
-		f := Filtered(out, &b.header.Filter, func(c *Call) bool { return c.root }).(*filtered)
+		f := WithFilter(out, &b.header.Filter, func(c *FunctionCall) bool { return c.root }).(*filtered)
 		f.recorded = true
 		f.calls, f.cut, f.left = b.summary.Calls, b.summary.Cut, b.summary.Left
 		for _, t := range b.threads {
 			for _, s := range append([]*stack{t.stack}, t.others...) {
 				for _, c := range s.open {
-					f.open[&s.Thread] = append(f.open[&s.Thread], filteredCall{Call: c, passes: true, given: true})
+					f.open[&s.Thread] = append(f.open[&s.Thread], filteredCall{FunctionCall: c, passes: true, given: true})
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func (b *Builder) filterRecorded() {
 	}
 }
 
-func (f *filtered) Enter(t *Thread, c *Call) {
+func (f *filtered) Enter(t *Thread, c *FunctionCall) {
 	open := f.open[t][:c.Depth]
 	depth := 0
 	for i := range open {
@@ -62,7 +62,7 @@ func (f *filtered) Enter(t *Thread, c *Call) {
 			depth++
 		}
 	}
-	n := filteredCall{Call: *c}
+	n := filteredCall{FunctionCall: *c}
 	n.Depth, n.inner = depth, 0
 	unasked := f.recorded && !c.whole
 	if unasked {
@@ -87,12 +87,12 @@ func (f *filtered) give(t *Thread, open []filteredCall) {
 		if o := &open[i]; o.passes && !o.given {
 			o.given = true
 			f.calls++
-			f.Output.Enter(t, &o.Call)
+			f.CallWriter.Enter(t, &o.FunctionCall)
 		}
 	}
 }
 
-func (f *filtered) Leave(t *Thread, c *Call) {
+func (f *filtered) Leave(t *Thread, c *FunctionCall) {
 	open := f.open[t][:c.Depth+1]
 	f.open[t] = open[:c.Depth]
 	n := &open[c.Depth]
@@ -115,13 +115,13 @@ func (f *filtered) Leave(t *Thread, c *Call) {
 			break
 		}
 	}
-	f.Output.Leave(t, &n.Call)
+	f.CallWriter.Leave(t, &n.FunctionCall)
 }
 
 // summary is that of what the output knows.
-func (f *filtered) summary(s Summary) Summary {
+func (f *filtered) summary(s CallSummary) CallSummary {
 	s.Calls, s.Cut, s.Left = f.calls, min(f.cut, s.Cut), f.left // without exits none is Cut
 	return s
 }
 
-func (f *filtered) Close(s Summary) error { return f.Output.Close(f.summary(s)) }
+func (f *filtered) Close(s CallSummary) error { return f.CallWriter.Close(f.summary(s)) }

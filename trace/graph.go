@@ -33,8 +33,8 @@ type graph struct {
 // A graphStack is a stack of a thread.
 type graphStack struct {
 	thread *Thread
-	prefix string // of its lines
-	entry  Call   // if waiting: one that may be a leaf
+	prefix string       // of its lines
+	entry  FunctionCall // if waiting: one that may be a leaf
 	waits  bool
 }
 
@@ -51,7 +51,7 @@ var (
 
 const mostIndented = 100
 
-func newGraph(w io.Writer, h *Header) Output {
+func newGraph(w io.Writer, h *Header) CallWriter {
 	return &graph{w: bufio.NewWriterSize(w, 1<<16), h: h, stacks: make(map[*Thread]*graphStack), on: make(map[int]*graphStack), number: make([]byte, 0, 20)}
 }
 
@@ -72,7 +72,7 @@ func (g *graph) stack(t *Thread) *graphStack {
 	return s
 }
 
-func (g *graph) Enter(t *Thread, c *Call) {
+func (g *graph) Enter(t *Thread, c *FunctionCall) {
 	s := g.stack(t)
 	g.goTo(s)
 	g.settle(s)
@@ -84,7 +84,7 @@ func (g *graph) Enter(t *Thread, c *Call) {
 }
 
 // call appends a call as source has it.
-func (g *graph) call(b []byte, c *Call) []byte {
+func (g *graph) call(b []byte, c *FunctionCall) []byte {
 	if len(c.Words) > 0 {
 		return append(b, g.called(c)...)
 	}
@@ -93,7 +93,7 @@ func (g *graph) call(b []byte, c *Call) []byte {
 
 // called writes a call as source does. A name of C++ has its parameters already;
 // arguments take their place.
-func (g *graph) called(c *Call) string {
+func (g *graph) called(c *FunctionCall) string {
 	name := forPeople(g.h.Functions[c.Function].Name)
 	open := parametersAt(name)
 	switch {
@@ -108,7 +108,7 @@ func (g *graph) called(c *Call) string {
 // name returns what a function is called.
 func (g *graph) name(function uint32) *graphName {
 	for i := len(g.names); i < len(g.h.Functions); i++ {
-		g.names = append(g.names, graphName{g.called(&Call{Function: uint32(i)}), ShortName(forPeople(g.h.Functions[i].Name))})
+		g.names = append(g.names, graphName{g.called(&FunctionCall{Function: uint32(i)}), ShortName(forPeople(g.h.Functions[i].Name))})
 	}
 	return &g.names[function]
 }
@@ -174,7 +174,7 @@ func (g *graph) settle(s *graphStack) {
 	}
 }
 
-func (g *graph) Leave(t *Thread, c *Call) {
+func (g *graph) Leave(t *Thread, c *FunctionCall) {
 	if !g.h.Exits {
 		return
 	}
@@ -265,4 +265,4 @@ func (g *graph) span(ns uint64) []byte {
 
 func (g *graph) Flush() error { return g.w.Flush() }
 
-func (g *graph) Close(Summary) error { return g.w.Flush() }
+func (g *graph) Close(CallSummary) error { return g.w.Flush() }

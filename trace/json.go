@@ -22,7 +22,7 @@ type jsonOutput struct {
 	buffer  []byte
 }
 
-func newJSON(w io.Writer, h *Header) Output {
+func newJSON(w io.Writer, h *Header) CallWriter {
 	return &jsonOutput{w: bufio.NewWriterSize(w, 1<<16), h: h, known: make(map[[3]int]bool)}
 }
 
@@ -35,7 +35,7 @@ func (j *jsonOutput) begin() {
 	fmt.Fprintf(j.w, "{\"format\":\"footfall trace 1\",\n\"recording\":%s,\n\"calls\":[", b)
 }
 
-func (j *jsonOutput) Enter(t *Thread, c *Call) {
+func (j *jsonOutput) Enter(t *Thread, c *FunctionCall) {
 	if j.last != t {
 		j.last = t
 		if id := [3]int{t.ID, t.Process, t.Exec}; !j.known[id] {
@@ -48,7 +48,7 @@ func (j *jsonOutput) Enter(t *Thread, c *Call) {
 	}
 }
 
-func (j *jsonOutput) Leave(t *Thread, c *Call) {
+func (j *jsonOutput) Leave(t *Thread, c *FunctionCall) {
 	if !j.h.Exits {
 		return
 	}
@@ -65,7 +65,7 @@ func (j *jsonOutput) Leave(t *Thread, c *Call) {
 }
 
 // call begins a call, which end writes.
-func (j *jsonOutput) call(t *Thread, c *Call) []byte {
+func (j *jsonOutput) call(t *Thread, c *FunctionCall) []byte {
 	if j.calls == 0 {
 		j.begin()
 	} else {
@@ -95,7 +95,7 @@ func (j *jsonOutput) end(call []byte) {
 
 func (j *jsonOutput) Flush() error { return nil }
 
-func (j *jsonOutput) Close(s Summary) error {
+func (j *jsonOutput) Close(s CallSummary) error {
 	if j.calls == 0 {
 		j.begin()
 	}

@@ -32,7 +32,7 @@ const (
 	instant    = 3
 )
 
-func newPerfetto(w io.Writer, h *Header) Output {
+func newPerfetto(w io.Writer, h *Header) CallWriter {
 	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), h: h, threads: make(map[*Thread]uint64), tracks: make(map[int]uint64), known: make(processNames)}
 }
 
@@ -104,7 +104,7 @@ func (p *perfetto) newTrack(t *Thread) uint64 {
 	return uuid
 }
 
-func (p *perfetto) event(t *Thread, kind, time uint64, c *Call) {
+func (p *perfetto) event(t *Thread, kind, time uint64, c *FunctionCall) {
 	event := number(number(p.body[:0], 9, kind), 11, p.track(t))
 	fields := number(p.fields[:0], 8, time)
 	if kind != sliceEnd {
@@ -128,7 +128,7 @@ func (p *perfetto) event(t *Thread, kind, time uint64, c *Call) {
 	p.packet(p.fields)
 }
 
-func (p *perfetto) Enter(t *Thread, c *Call) {
+func (p *perfetto) Enter(t *Thread, c *FunctionCall) {
 	if p.h.Exits {
 		p.event(t, sliceBegin, c.Start, c)
 	} else {
@@ -136,7 +136,7 @@ func (p *perfetto) Enter(t *Thread, c *Call) {
 	}
 }
 
-func (p *perfetto) Leave(t *Thread, c *Call) {
+func (p *perfetto) Leave(t *Thread, c *FunctionCall) {
 	if p.h.Exits {
 		p.event(t, sliceEnd, c.End, c)
 	}
@@ -144,4 +144,4 @@ func (p *perfetto) Leave(t *Thread, c *Call) {
 
 func (p *perfetto) Flush() error { return nil }
 
-func (p *perfetto) Close(Summary) error { return p.w.Flush() }
+func (p *perfetto) Close(CallSummary) error { return p.w.Flush() }

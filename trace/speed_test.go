@@ -25,10 +25,7 @@ func BenchmarkOutputs(b *testing.B) {
 	}
 	measure("raw", NewRawWriter(io.Discard, &header).Add)
 	for _, format := range []string{"stats", "pprof", "perfetto", "chrome", "json", "graph"} {
-		out, err := NewOutput(format, io.Discard, &header)
-		if err != nil {
-			b.Fatal(err)
-		}
+		out := NewOutput(format, io.Discard, &header)
 		measure(format, NewBuilder(&header, out).Add)
 	}
 }

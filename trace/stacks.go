@@ -10,7 +10,7 @@ import "slices"
 // A stack has calls within each other.
 type stack struct {
 	Thread // as outputs see it
-	open   []Call
+	open   []FunctionCall
 	left   uint64 // when the thread went on elsewhere
 }
 

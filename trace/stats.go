@@ -29,7 +29,7 @@ type openCalls struct {
 
 // end takes the innermost one out. It returns what the total of the function gets of it, if
 // it was the outermost one.
-func (o *openCalls) end(c *Call) (total uint64) {
+func (o *openCalls) end(c *FunctionCall) (total uint64) {
 	o.n--
 	if !c.Cut {
 		total = c.End - c.Start
@@ -55,7 +55,7 @@ type functionStats struct {
 	total, self, max uint64
 }
 
-func newStats(w io.Writer, h *Header) Output {
+func newStats(w io.Writer, h *Header) CallWriter {
 	s := &stats{w: w, h: h, open: make(map[*Thread][]openCalls)}
 	s.grow()
 	return s
@@ -81,7 +81,7 @@ func (s *stats) openIn(t *Thread) []openCalls {
 	return open
 }
 
-func (s *stats) Enter(t *Thread, c *Call) {
+func (s *stats) Enter(t *Thread, c *FunctionCall) {
 	if int(c.Function) >= len(s.of) {
 		s.grow()
 	}
@@ -89,7 +89,7 @@ func (s *stats) Enter(t *Thread, c *Call) {
 	s.openIn(t)[c.Function].n++
 }
 
-func (s *stats) Leave(t *Thread, c *Call) {
+func (s *stats) Leave(t *Thread, c *FunctionCall) {
 	f := &s.of[c.Function]
 	f.total += s.openIn(t)[c.Function].end(c)
 	if c.Cut {
@@ -102,7 +102,7 @@ func (s *stats) Leave(t *Thread, c *Call) {
 
 func (s *stats) Flush() error { return nil }
 
-func (s *stats) Close(Summary) error {
+func (s *stats) Close(CallSummary) error {
 	w := bufio.NewWriter(s.w)
 	slices.SortStableFunc(s.of, func(a, b functionStats) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(b.calls, a.calls), cmp.Compare(s.h.Functions[a.function].Name, s.h.Functions[b.function].Name))

@@ -166,8 +166,8 @@ func (p processNames) add(h *Header, t *Thread) (name string, changed bool) {
 	return p[pid].text, true
 }
 
-// A Summary tells, at the end, what is missing.
-type Summary struct {
+// A CallSummary tells, at the end, what is missing.
+type CallSummary struct {
 	Calls     uint64 `json:"calls"`     // entries that were seen
 	Lost      uint64 `json:"lost"`      // events that came faster than they were read
 	Unmatched uint64 `json:"unmatched"` // exits without an entry
@@ -175,8 +175,8 @@ type Summary struct {
 	Left      uint64 `json:"left"`      // calls that longjmp or an exception has ended
 }
 
-// A Call is a call of a function.
-type Call struct {
+// A FunctionCall is a call of a function.
+type FunctionCall struct {
 	Function uint32
 	Depth    int // calls around it
 	Start    uint64
@@ -199,62 +199,66 @@ type Call struct {
 }
 
 // Self is the duration of a call without that of the calls within.
-func (c *Call) Self() uint64 {
+func (c *FunctionCall) Self() uint64 {
 	total := c.End - c.Start
 	return total - min(total, c.inner)
 }
 
-// An Output writes calls. Enter and Leave come in the order of time for each
+// A CallWriter writes calls. Enter and Leave come in the order of time for each
 // thread.
-type Output interface {
-	Enter(t *Thread, c *Call)
-	Leave(t *Thread, c *Call)
+type CallWriter interface {
+	Enter(t *Thread, c *FunctionCall)
+	Leave(t *Thread, c *FunctionCall)
 	// Flush writes what is known so far.
 	Flush() error
 	// Close writes the rest; it does not close the writer.
-	Close(s Summary) error
+	Close(s CallSummary) error
 }
 
-// outputs are the formats.
-var outputs = map[string]func(io.Writer, *Header) Output{
-	"graph":     newGraph,
-	"stats":     newStats,
-	"chrome":    newChrome,
-	"perfetto":  newPerfetto,
-	"pprof":     newPprof,
-	"collapsed": newCollapsed,
-	"json":      newJSON,
+// formats are the known ones. A new one is a row here and a file.
+var formats = []struct {
+	output.Format
+	make func(io.Writer, *Header) CallWriter
+}{
+	{output.Format{Name: "graph"}, newGraph},
+	{output.Format{Name: "stats"}, newStats},
+	{output.Format{Name: "perfetto", Kind: output.Bytes}, newPerfetto},
+	{output.Format{Name: "chrome"}, newChrome},
+	{output.Format{Name: "pprof", Kind: output.Bytes}, newPprof},
+	{output.Format{Name: "collapsed"}, newCollapsed},
+	{output.Format{Name: "json"}, newJSON},
 }
 
-// Formats returns the names of the outputs.
-func Formats() []string {
-	var names []string
-	for name := range outputs {
-		names = append(names, name)
+// Formats are those of outputs.
+func Formats() []output.Format {
+	var list []output.Format
+	for _, f := range formats {
+		list = append(list, f.Format)
 	}
-	slices.Sort(names)
-	return names
+	return list
 }
 
-// NewOutput returns the output of that format.
-func NewOutput(format string, w io.Writer, h *Header) (Output, error) {
-	if newOutput := outputs[format]; newOutput != nil {
-		return newOutput(w, h), nil
+// NewOutput returns the output of a format, one of [Formats].
+func NewOutput(format string, w io.Writer, h *Header) CallWriter {
+	for _, f := range formats {
+		if f.Name == format {
+			return f.make(w, h)
+		}
 	}
-	return nil, fmt.Errorf("unknown output %q: there are %s, html and raw", format, strings.Join(Formats(), ", "))
+	panic("no format " + format)
 }
 
 // A Builder makes calls of events.
 type Builder struct {
 	header  *Header
-	outputs []Output
+	outputs []CallWriter
 	threads map[int]*thread
-	summary Summary
+	summary CallSummary
 	whole   bool // outputs filter calls that the recording has not filtered
 }
 
 // NewBuilder returns one that tells the outputs.
-func NewBuilder(h *Header, outputs ...Output) *Builder {
+func NewBuilder(h *Header, outputs ...CallWriter) *Builder {
 	return &Builder{header: h, outputs: outputs, threads: make(map[int]*thread)}
 }
 
@@ -340,7 +344,7 @@ func (b *Builder) enter(t *thread, e *Event, words []uint64) {
 	if n < cap(t.open) {
 		t.open = t.open[:n+1]
 	} else {
-		t.open = append(t.open, Call{})
+		t.open = append(t.open, FunctionCall{})
 	}
 	c := &t.open[n]
 	c.Function, c.Depth, c.Start, c.End, c.Cut, c.Left, c.inner, c.stack, c.unsure = e.Function, n, t.last, 0, false, false, 0, e.Stack, t.lossy
@@ -504,7 +508,7 @@ func (b *Builder) Flush() error {
 
 // Close ends the calls that are open, and the outputs. lost is the number of
 // events that were dropped.
-func (b *Builder) Close(lost uint64) (Summary, error) {
+func (b *Builder) Close(lost uint64) (CallSummary, error) {
 	b.summary.Lost = lost
 	var ids []int
 	for id := range b.threads {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"footfall/output"
 	"io"
 	"math"
 	"os/exec"
@@ -47,13 +48,10 @@ func script(text string) []Event {
 	return events
 }
 
-func write(t *testing.T, format string, h *Header, events ...[]Event) (string, Summary) {
+func write(t *testing.T, format string, h *Header, events ...[]Event) (string, CallSummary) {
 	t.Helper()
 	var b bytes.Buffer
-	out, err := NewOutput(format, &b, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := NewOutput(format, &b, h)
 	builder := NewBuilder(h, out)
 	for i, e := range events {
 		builder.Add(Thread{ID: i + 1, Name: "thread"}, e)
@@ -70,33 +68,33 @@ func TestNesting(t *testing.T) {
 	for name, test := range map[string]struct {
 		events  string
 		want    string // collapsed
-		summary Summary
+		summary CallSummary
 	}{
-		"calls":                  {"0@90 1@50 /1@50 1@50 2@40 /2@40 /1@50 /0@90", "main 30\nmain;work 30\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
-		"recursion":              {"0@90 0@50 0@40 /0@40 /0@50 /0@90", "main 20\nmain;main 20\nmain;main;main 10\n", Summary{Calls: 3}},
-		"tail calls in a circle": {"0@90 1@50 2@50? 1@50? /1@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4}},
-		"tail call":              {"0@90 1@50 2@50? /1@50 /0@90", "main 20\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
-		"longjmp":                {"0@90 1@50 2@40 1@60 /1@60 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4, Left: 2}},
-		"exception":              {"0@90 1@50 2@40 /0@90", "main 10\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 3, Left: 2}},
-		"longjmp to its caller":  {"0@90 1@50 1@50 /0@90", "main 10\nmain;work 20\n", Summary{Calls: 3, Left: 2}},
-		"longjmp, other call":    {"0@90 1@50 2@50 /2@50 /0@90", "main 20\nmain;work 10\nmain;op:\"<\" 10\n", Summary{Calls: 3, Left: 1}},
-		"tail call left":         {"0@90 1@50 2@50? 1@60 /1@60 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 4, Left: 2}},
-		"no exits at all":        {"0@90? 1@50? 2@50? 1@50? 2@50? 0@90?", "", Summary{Calls: 6, Cut: 6}},
-		"jump":                   {"0@90 1@50 /1@50> 2@50 /2@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
-		"jumps":                  {"0@90 1@50 /1@50> 2@50 1@30 /1@30 /2@50> 0@50 /0@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 30\nmain;work;op:\"<\";main 10\nmain;work;op:\"<\";work 10\n", Summary{Calls: 5}},
-		"jump elsewhere":         {"0@90 1@50 /1@50> 2@40 /2@40 1@50 /1@50> /0@90", "main 40\nmain;work 20\nmain;op:\"<\" 10\n", Summary{Calls: 4}},
-		"jump at the end":        {"1@50 /1@50>", "work 10\n", Summary{Calls: 1}},
-		"no exits there":         {"0@90 1@50? 2@40 /2@40 1@50? /0@90", "main 40\nmain;work;op:\"<\" 10\n", Summary{Calls: 4, Cut: 2}},
-		"dropped exit":           {"0@90 1@50 > 2@40 < 1@60 2@40 /0@90", "main 30\nmain;work 10\nmain;work;op:\"<\" 10\n", Summary{Calls: 5, Cut: 2, Left: 2}},
-		"no entry":               {"/1@50 0@90 /1@80 /0@90 /2@20", "main 20\n", Summary{Calls: 1, Unmatched: 1}},
-		"running":                {"0@90 1@50", "", Summary{Calls: 2, Cut: 2}},
+		"calls":                  {"0@90 1@50 /1@50 1@50 2@40 /2@40 /1@50 /0@90", "main 30\nmain;work 30\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 4}},
+		"recursion":              {"0@90 0@50 0@40 /0@40 /0@50 /0@90", "main 20\nmain;main 20\nmain;main;main 10\n", CallSummary{Calls: 3}},
+		"tail calls in a circle": {"0@90 1@50 2@50? 1@50? /1@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 4}},
+		"tail call":              {"0@90 1@50 2@50? /1@50 /0@90", "main 20\nmain;work 10\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 3}},
+		"longjmp":                {"0@90 1@50 2@40 1@60 /1@60 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 4, Left: 2}},
+		"exception":              {"0@90 1@50 2@40 /0@90", "main 10\nmain;work 10\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 3, Left: 2}},
+		"longjmp to its caller":  {"0@90 1@50 1@50 /0@90", "main 10\nmain;work 20\n", CallSummary{Calls: 3, Left: 2}},
+		"longjmp, other call":    {"0@90 1@50 2@50 /2@50 /0@90", "main 20\nmain;work 10\nmain;op:\"<\" 10\n", CallSummary{Calls: 3, Left: 1}},
+		"tail call left":         {"0@90 1@50 2@50? 1@60 /1@60 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 4, Left: 2}},
+		"no exits at all":        {"0@90? 1@50? 2@50? 1@50? 2@50? 0@90?", "", CallSummary{Calls: 6, Cut: 6}},
+		"jump":                   {"0@90 1@50 /1@50> 2@50 /2@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 3}},
+		"jumps":                  {"0@90 1@50 /1@50> 2@50 1@30 /1@30 /2@50> 0@50 /0@50 /0@90", "main 20\nmain;work 20\nmain;work;op:\"<\" 30\nmain;work;op:\"<\";main 10\nmain;work;op:\"<\";work 10\n", CallSummary{Calls: 5}},
+		"jump elsewhere":         {"0@90 1@50 /1@50> 2@40 /2@40 1@50 /1@50> /0@90", "main 40\nmain;work 20\nmain;op:\"<\" 10\n", CallSummary{Calls: 4}},
+		"jump at the end":        {"1@50 /1@50>", "work 10\n", CallSummary{Calls: 1}},
+		"no exits there":         {"0@90 1@50? 2@40 /2@40 1@50? /0@90", "main 40\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 4, Cut: 2}},
+		"dropped exit":           {"0@90 1@50 > 2@40 < 1@60 2@40 /0@90", "main 30\nmain;work 10\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 5, Cut: 2, Left: 2}},
+		"no entry":               {"/1@50 0@90 /1@80 /0@90 /2@20", "main 20\n", CallSummary{Calls: 1, Unmatched: 1}},
+		"running":                {"0@90 1@50", "", CallSummary{Calls: 2, Cut: 2}},
 		"coroutine": {"0@1000000 1@5000000 2@4999900 0@999900 /0@999900 /2@4999900 /1@5000000 /0@1000000",
-			"main 30\nmain;main 10\nwork 20\nwork;op:\"<\" 10\n", Summary{Calls: 4}},
+			"main 30\nmain;main 10\nwork 20\nwork;op:\"<\" 10\n", CallSummary{Calls: 4}},
 		"neighbours": {"0@9000000 1@5000000 1@5065536 2@4999900 2@5065500 /2@4999900 /2@5065500 /1@5065536 /1@5000000 /0@9000000",
-			"main 20\nwork 50\nwork;op:\"<\" 20\n", Summary{Calls: 5}},
-		"large frame": {"0@1000000 1@900000 2@880000 /2@880000 /1@900000 /0@1000000", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", Summary{Calls: 3}},
-		"handler":     {"0@1000000 1@900000 2@8000000 /2@8000000 /1@900000 /0@1000000", "main 20\nmain;work 20\nop:\"<\" 10\n", Summary{Calls: 3}},
-		"unknown":     {"9@90 /9@90", "", Summary{}},
+			"main 20\nwork 50\nwork;op:\"<\" 20\n", CallSummary{Calls: 5}},
+		"large frame": {"0@1000000 1@900000 2@880000 /2@880000 /1@900000 /0@1000000", "main 20\nmain;work 20\nmain;work;op:\"<\" 10\n", CallSummary{Calls: 3}},
+		"handler":     {"0@1000000 1@900000 2@8000000 /2@8000000 /1@900000 /0@1000000", "main 20\nmain;work 20\nop:\"<\" 10\n", CallSummary{Calls: 3}},
+		"unknown":     {"9@90 /9@90", "", CallSummary{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, s := write(t, "collapsed", &header, script(test.events))
@@ -112,7 +110,7 @@ func TestEntriesOnly(t *testing.T) {
 	h.Exits = false
 	got, s := write(t, "collapsed", &h, script("0@90 1@50 2@40 2@40 1@50 0@95"))
 	want := "main 2\nmain;work 2\nmain;work;op:\"<\" 2\n"
-	if got != want || s != (Summary{Calls: 6}) {
+	if got != want || s != (CallSummary{Calls: 6}) {
 		t.Errorf("got\n%swant\n%s%+v", got, want, s)
 	}
 }
@@ -170,7 +168,7 @@ func TestForPeople(t *testing.T) {
 // TestFilter checks which calls pass.
 func TestFilter(t *testing.T) {
 	const events = "0@90 1@80 2@70 /2@70 1@60 2@50 /2@50 /1@60 /1@80 2@40 /2@40 /0@90"
-	work := func(c *Call) bool { return c.Function == 1 }
+	work := func(c *FunctionCall) bool { return c.Function == 1 }
 	for name, test := range map[string]struct {
 		f    Filter
 		want string
@@ -181,17 +179,17 @@ func TestFilter(t *testing.T) {
 		"time":  {Filter{MinTime: 30}, "main 40\nmain;work 40\nmain;work;work 30\n"},
 	} {
 		var b bytes.Buffer
-		out, _ := NewOutput("collapsed", &b, &header)
+		out := NewOutput("collapsed", &b, &header)
 		text := new(bytes.Buffer)
-		asJSON, _ := NewOutput("json", text, &header)
-		builder := NewBuilder(&header, Filtered(out, &test.f, work), Filtered(asJSON, &test.f, work))
+		asJSON := NewOutput("json", text, &header)
+		builder := NewBuilder(&header, WithFilter(out, &test.f, work), WithFilter(asJSON, &test.f, work))
 		builder.Add(Thread{ID: 1}, script(events))
 		if _, err := builder.Close(0); err != nil || b.String() != test.want {
 			t.Errorf("%s: %v, got\n%swant\n%s", name, err, b.String(), test.want)
 		}
 		var v struct {
 			Calls   []any
-			Summary Summary
+			Summary CallSummary
 		}
 		if err := json.Unmarshal(text.Bytes(), &v); err != nil || v.Summary.Calls != uint64(len(v.Calls)) {
 			t.Errorf("%s: json has %d calls, its summary %d; %v", name, len(v.Calls), v.Summary.Calls, err)
@@ -499,17 +497,14 @@ func FuzzRaw(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var outputs []Output
+		var outputs []CallWriter
 		texts := make(map[string]*bytes.Buffer)
-		for _, format := range Formats() {
+		for _, format := range output.FormatNames(Formats()) {
 			texts[format] = new(bytes.Buffer)
-			out, err := NewOutput(format, texts[format], &r.Header)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := NewOutput(format, texts[format], &r.Header)
 			outputs = append(outputs, out)
-			filtered, _ := NewOutput(format, io.Discard, &r.Header)
-			outputs = append(outputs, Filtered(filtered, &Filter{Roots: true, Depth: 2, MinTime: 15}, func(c *Call) bool { return c.Function == 1 }))
+			filtered := NewOutput(format, io.Discard, &r.Header)
+			outputs = append(outputs, WithFilter(filtered, &Filter{Roots: true, Depth: 2, MinTime: 15}, func(c *FunctionCall) bool { return c.Function == 1 }))
 		}
 		builder := NewBuilder(&r.Header, outputs...)
 		lost, _ := r.Read(builder.Add)

@@ -60,14 +60,14 @@ type tree struct {
 	roots map[string]*node // by the program
 	at    map[*Thread]*openNodes
 	last  *openNodes // that were looked for last
-	print func(*tree, Summary) error
+	print func(*tree, CallSummary) error
 }
 
-func newPprof(w io.Writer, h *Header) Output {
+func newPprof(w io.Writer, h *Header) CallWriter {
 	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread]*openNodes), print: (*tree).printPprof}
 }
 
-func newCollapsed(w io.Writer, h *Header) Output {
+func newCollapsed(w io.Writer, h *Header) CallWriter {
 	return &tree{w: w, h: h, roots: make(map[string]*node), at: make(map[*Thread]*openNodes), print: (*tree).printCollapsed}
 }
 
@@ -98,7 +98,7 @@ func (t *tree) open(th *Thread) *openNodes {
 	return t.last
 }
 
-func (t *tree) Enter(th *Thread, c *Call) {
+func (t *tree) Enter(th *Thread, c *FunctionCall) {
 	open := t.open(th)
 	var from *node
 	if c.Depth > 0 {
@@ -112,7 +112,7 @@ func (t *tree) Enter(th *Thread, c *Call) {
 	open.nodes = append(open.nodes[:c.Depth], n)
 }
 
-func (t *tree) Leave(th *Thread, c *Call) {
+func (t *tree) Leave(th *Thread, c *FunctionCall) {
 	if t.h.Exits && !c.Cut {
 		t.open(th).nodes[c.Depth].self += c.Self()
 	}
@@ -120,12 +120,12 @@ func (t *tree) Leave(th *Thread, c *Call) {
 
 func (t *tree) Flush() error { return nil }
 
-func (t *tree) Close(s Summary) error { return t.print(t, s) }
+func (t *tree) Close(s CallSummary) error { return t.print(t, s) }
 
 // printCollapsed writes a line for each chain, for flame graphs: its time in
 // nanoseconds without that of the calls within or, without exits, its calls. Of
 // several programs a chain begins with the program.
-func (t *tree) printCollapsed(Summary) error {
+func (t *tree) printCollapsed(CallSummary) error {
 	w := bufio.NewWriter(t.w)
 	t.walk(func(n *node, program string) {
 		value := n.self
@@ -149,7 +149,7 @@ func (t *tree) printCollapsed(Summary) error {
 }
 
 // printPprof writes a profile with the values calls and wall.
-func (t *tree) printPprof(s Summary) error {
+func (t *tree) printPprof(s CallSummary) error {
 	p := &pprof.Profile{
 		SampleType: []*pprof.ValueType{{Type: "calls", Unit: "count"}},
 		TimeNanos:  t.h.Start,

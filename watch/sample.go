@@ -27,10 +27,13 @@ type sampler struct {
 	number        int
 	names         map[string]string // of files and functions, as shown
 	sums          sums
+
+	compared  map[string]*compared // by name of the file
+	functions int                  // rows of the last picture
 }
 
 func newSampler(src Source, shown func(string) string) *sampler {
-	return &sampler{source: src, shown: shown, now: time.Now, names: make(map[string]string)}
+	return &sampler{source: src, shown: shown, now: time.Now, names: make(map[string]string), compared: make(map[string]*compared)}
 }
 
 // A sampled is the message that a sampler has done its work.
@@ -176,30 +179,45 @@ func (s *sampler) locked() sampled {
 
 // compare fills in what follows from the sets of p.
 func (s *sampler) compare(p *picture) {
-	var before, start []*coverage.File
-	if p.before != nil {
-		before = p.before.Files
+	p.files = make([]row, 0, p.now.Len())
+	p.functions = make([]row, 0, s.functions)
+	for i, name := range p.now.Names() {
+		c := s.compared[name]
+		still := p.now.Keeps(p.before, i)
+		if c == nil || !c.still || !still {
+			c = s.compareFile(p, p.now.At(i))
+			c.still = still
+			s.compared[name] = c
+		}
+		p.files = append(p.files, c.file)
+		p.functions = append(p.functions, c.functions...)
+		p.totals.Add(c.totals)
+		p.newTick += c.file.newTick
+		p.newStart += c.file.newStart
+		p.runs += c.file.runs
 	}
-	start = p.start.Files
-	p.files = make([]row, 0, len(p.now.Files))
-	for _, f := range p.now.Files {
-		var b, first *coverage.File
-		b, before = matchFile(before, f)
-		first, start = matchFile(start, f)
-		s.sums.add(f, b, first, p.before != nil)
+	s.functions = len(p.functions)
+}
 
-		r := row{key: key{file: f.Name}, name: s.fileName(f.Name)}
-		s.sums.lines(&r, 0, len(f.Lines))
-		totals := f.Totals()
-		r.functions, r.branches = totals.Functions, totals.Branches
-		p.files = append(p.files, r)
-		p.totals.Add(totals)
-		p.newTick += r.newTick
-		p.newStart += r.newStart
-		p.runs += r.runs
+// compared is what comes of a file. If that was the same at the tick before, and is again,
+// so is this; behind a reset there is no tick before.
+type compared struct {
+	still     bool
+	file      row
+	functions []row
+	totals    coverage.Totals
+}
 
-		p.functions = s.compareFunctions(p.functions, f, b, r.name, p.before != nil)
-	}
+func (s *sampler) compareFile(p *picture, f *coverage.File) *compared {
+	b, first := file(p.before, f.Name), p.start.File(f.Name)
+	s.sums.add(f, b, first, p.before != nil)
+
+	c := &compared{totals: f.Totals()}
+	c.file = row{key: key{file: f.Name}, name: s.fileName(f.Name)}
+	s.sums.lines(&c.file, 0, len(f.Lines))
+	c.file.functions, c.file.branches = c.totals.Functions, c.totals.Branches
+	c.functions = s.compareFunctions(make([]row, 0, len(f.Functions)), f, b, c.file.name, p.before != nil)
+	return c
 }
 
 // compareFunctions adds a row for each function of f.
@@ -263,10 +281,6 @@ func match[T any](sorted []*T, e *T, compare func(a, b *T) int) (*T, []*T) {
 		}
 	}
 	return nil, nil
-}
-
-func matchFile(sorted []*coverage.File, f *coverage.File) (*coverage.File, []*coverage.File) {
-	return match(sorted, f, func(a, b *coverage.File) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 func compareFunctions(a, b *coverage.Function) int {
@@ -372,9 +386,5 @@ func file(s *coverage.Set, name string) *coverage.File {
 	if s == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(s.Files, name, func(f *coverage.File, n string) int { return cmp.Compare(f.Name, n) })
-	if !ok {
-		return nil
-	}
-	return s.Files[i]
+	return s.File(name)
 }

@@ -180,7 +180,7 @@ func (s *source) drawTitles(c *canvas, number int) {
 		}
 	}
 	r := coverage.Ratio{Covered: covered, Total: len(s.lines)}
-	summary := fmt.Sprintf("%s %s, %d never ran ", percent(r), counts(r), missed)
+	summary := fmt.Sprintf("%s %s, %d never ran ", r.Rounded(), r.Counts(), missed)
 	c.text(" ")
 	c.style(reverse, "["+fitEnd(s.shown, max(8, c.width-len(summary)-5))+"]")
 	c.text("  ")

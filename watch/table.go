@@ -15,8 +15,10 @@ type table struct {
 	rows    []row // of the picture
 	columns []column
 	sorts   []order
-	sort    int    // index in sorts
-	filter  string // what names must contain
+	sort    int     // index in sorts
+	filter  string  // what names must contain
+	order   []int32 // of rows, those that are shown
+	ordered arrangement
 	shown   []*row
 	cursor  int // index in shown
 	top     int // the first on the screen
@@ -45,7 +47,7 @@ func newFileTable() *table {
 		columns: []column{
 			{"", 10, true, 5, func(c *canvas, _ *picture, r *row, width int) { c.bar(r.lines, width) }},
 			ratioColumn("lines", 1, func(r *row) coverage.Ratio { return r.lines }),
-			{"", 11, false, 8, func(c *canvas, _ *picture, r *row, width int) { c.right(plain, counts(r.lines), width) }},
+			{"", 11, false, 8, func(c *canvas, _ *picture, r *row, width int) { c.right(plain, r.lines.Counts(), width) }},
 			tickColumn,
 			startColumn,
 			ratioColumn("funcs", 7, func(r *row) coverage.Ratio { return r.functions }),
@@ -82,7 +84,7 @@ func newFunctionTable() *table {
 
 func ratioColumn(title string, need int, of func(*row) coverage.Ratio) column {
 	return column{title, len("100.0%"), false, need, func(c *canvas, _ *picture, r *row, width int) {
-		c.right(level(of(r)), percent(of(r)), width)
+		c.right(level(of(r)), of(r).Rounded(), width)
 	}}
 }
 
@@ -171,22 +173,64 @@ func (t *table) update(rows []row) {
 		at = t.shown[t.cursor].key
 	}
 	offset := t.cursor - t.top
-	t.rows = rows
-	t.shown = t.shown[:0:0]
-	wanted := strings.ToLower(t.filter)
-	for i := range rows {
-		r := &rows[i]
-		if wanted == "" || strings.Contains(strings.ToLower(r.name), wanted) || strings.Contains(strings.ToLower(r.place), wanted) {
-			t.shown = append(t.shown, r)
-		}
+	t.order = t.arranged(rows)
+	t.rows, t.ordered = rows, arrangement{t.sort, t.filter}
+	t.shown = make([]*row, len(t.order))
+	for i, n := range t.order {
+		t.shown[i] = &rows[n]
 	}
-	slices.SortFunc(t.shown, t.sorts[t.sort].compare)
 	if at != (key{}) {
 		if i := slices.IndexFunc(t.shown, func(r *row) bool { return r.key == at }); i >= 0 {
 			t.cursor, t.top = i, i-offset
 		}
 	}
 	t.move(0)
+}
+
+// An arrangement says which rows are shown, and how.
+type arrangement struct {
+	sort   int
+	filter string
+}
+
+// arranged returns the numbers of the rows that are to be shown, in order. Most are as they were:
+// these stay in order, and only the others are sorted.
+func (t *table) arranged(rows []row) []int32 {
+	compare := func(a, b int32) int { return t.sorts[t.sort].compare(&rows[a], &rows[b]) }
+	wanted := strings.ToLower(t.filter)
+	var stay, others []int32
+	same := t.ordered == arrangement{t.sort, t.filter} && len(rows) == len(t.rows)
+	if same {
+		stay = make([]int32, 0, len(t.order))
+		for _, n := range t.order {
+			if rows[n] == t.rows[n] {
+				stay = append(stay, n)
+			}
+		}
+	}
+	for i := range rows {
+		if r := &rows[i]; !(same && *r == t.rows[i]) && (wanted == "" || strings.Contains(strings.ToLower(r.name), wanted) || strings.Contains(strings.ToLower(r.place), wanted)) {
+			others = append(others, int32(i))
+		}
+	}
+	slices.SortFunc(others, compare)
+	if len(stay) == 0 {
+		return others
+	}
+	return merged(stay, others, compare)
+}
+
+// merged merges two sorted lists.
+func merged(a, b []int32, compare func(a, b int32) int) []int32 {
+	out := make([]int32, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if compare(a[0], b[0]) <= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
 }
 
 // setFilter shows what contains filter.

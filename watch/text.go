@@ -109,16 +109,6 @@ func level(r coverage.Ratio) style {
 	return bad
 }
 
-// percent rounds down: 100.0% is all.
-func percent(r coverage.Ratio) string {
-	if r.Total == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f%%", math.Floor(r.Percent()*10)/10)
-}
-
-func counts(r coverage.Ratio) string { return fmt.Sprintf("%d/%d", r.Covered, r.Total) }
-
 // human writes a number in at most five columns: 0.5, 999, 1.2k, 345M.
 func human(n float64) string {
 	switch {

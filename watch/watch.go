@@ -36,6 +36,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"footfall/coverage"
+	"footfall/input"
 )
 
 // A Source is where coverage comes from. Its functions are called from another
@@ -87,6 +88,8 @@ func Run(ctx context.Context, src Source, o Options) error {
 func run(ctx context.Context, src Source, o Options, settings ...tea.ProgramOption) error {
 	m := newModel(src, o)
 	defer m.sampler.close()
+	defer input.Hurry() // close waits for who is reading
+	defer context.AfterFunc(ctx, input.Hurry)()
 	first := m.sampler.sample()
 	if first.err != nil {
 		return first.err
@@ -320,8 +323,8 @@ func (m *model) drawTotals(c *canvas) {
 	p := m.picture
 	c.text(" lines ")
 	c.bar(p.totals.Lines, 10)
-	c.style(level(p.totals.Lines), " "+percent(p.totals.Lines))
-	c.text(" " + counts(p.totals.Lines))
+	c.style(level(p.totals.Lines), " "+p.totals.Lines.Rounded())
+	c.text(" " + p.totals.Lines.Counts())
 	if p.newStart > 0 {
 		c.style(good, fmt.Sprintf(" +%d", p.newStart))
 	}
@@ -329,13 +332,13 @@ func (m *model) drawTotals(c *canvas) {
 		name string
 		coverage.Ratio
 	}{{"functions", p.totals.Functions}, {"branches", p.totals.Branches}, {"conditions", p.totals.Conditions}} {
-		name, share := "   "+m.name+" ", percent(m.Ratio)
+		name, share := "   "+m.name+" ", m.Ratio.Rounded()
 		if m.Total == 0 || c.column+len(name)+len(share) > c.width {
 			continue
 		}
 		c.text(name)
 		c.style(level(m.Ratio), share)
-		if n := " " + counts(m.Ratio); c.column+len(n) <= c.width-len("   branches 00.0%") || m.name != "functions" && c.column+len(n) <= c.width {
+		if n := " " + m.Ratio.Counts(); c.column+len(n) <= c.width-len("   branches 00.0%") || m.name != "functions" && c.column+len(n) <= c.width {
 			c.text(n)
 		}
 	}

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
 
 	"footfall/coverage"
 )
@@ -27,7 +30,7 @@ func (c counted) set() *coverage.Set {
 		f.Lines[0].Branches = []coverage.Branch{{Count: counts[0], Evaluated: counts[0] > 0}, {Evaluated: counts[0] > 0}}
 		return f
 	}
-	return &coverage.Set{Files: []*coverage.File{file("/src/idle.c", "idle", c.idle), file("/src/server.c", "_Z5servev", c.server)}}
+	return coverage.NewSet(file("/src/idle.c", "idle", c.idle), file("/src/server.c", "_Z5servev", c.server))
 }
 
 // A script is a program that is watched: what it has counted at each tick.
@@ -208,7 +211,7 @@ func TestHostileNames(t *testing.T) {
 			Title: name,
 			Next: func() (*coverage.Set, error) {
 				set := counted{[]int64{1, 1, 1}, []int64{0, 0}}.set()
-				set.Files[0].Name, set.Files[0].Functions[0].Name = name, name
+				set.At(0).Name, set.At(0).Functions[0].Name = name, name
 				return set, nil
 			},
 			ReadFile: func(string) ([]byte, error) { return []byte(name), nil },
@@ -298,3 +301,67 @@ const screenSource = `
 | line 2: 30 runs, 10/s; branches taken: 30 0
 | ? help  q quit  esc back  n/N uncovered  h hottest  r reset  w write  p pause
 `
+
+// TestComparedAgain compares pictures of sets that keep files with those of the same sets anew,
+// and the order of rows with that of all of them sorted.
+func TestComparedAgain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	var now *coverage.Set
+	s := newSampler(Source{Next: func() (*coverage.Set, error) { return now, nil }, Reset: func() error { return nil }}, strings.ToUpper)
+	clock := time.Unix(0, 0)
+	s.now = func() time.Time { clock = clock.Add(time.Second); return clock }
+	now = new(coverage.Set)
+	tables := []*table{newFileTable(), newFunctionTable()}
+	for step := range 100 {
+		for range rng.IntN(3) {
+			f := &coverage.File{Name: fmt.Sprintf("/%d.c", rng.IntN(8))}
+			for i := range int32(4) {
+				f.Functions = append(f.Functions, &coverage.Function{StartLine: 2*i + 1, EndLine: 2*i + 2, Name: fmt.Sprint("f", i), Count: int64(rng.IntN(step + 1))})
+				f.Lines = append(f.Lines, coverage.Line{Number: 2*i + 1, Count: int64(rng.IntN(step + 1))}, coverage.Line{Number: 2*i + 2, Count: int64(rng.IntN(2))})
+			}
+			now = now.With(nil, f)
+		}
+		anew := newSampler(s.source, s.shown)
+		anew.now = func() time.Time { return clock }
+		if anew.start, anew.before, anew.startAt, anew.beforeAt = copyOf(s.start), copyOf(s.before), s.startAt, s.beforeAt; step%17 == 16 {
+			if anew.start, anew.before = nil, nil; s.reset().err != nil {
+				t.Fatal("no reset")
+			}
+			continue
+		}
+		got, want := s.sample().picture, anew.sample().picture
+		options := cmp.AllowUnexported(row{}, key{})
+		for _, rows := range [][2][]row{{want.files, got.files}, {want.functions, got.functions}} {
+			if diff := cmp.Diff(rows[0], rows[1], options); diff != "" {
+				t.Fatalf("step %d: (-anew +again)\n%s", step, diff)
+			}
+		}
+		if want.totals != got.totals || want.newTick != got.newTick || want.newStart != got.newStart || want.runs != got.runs {
+			t.Fatalf("step %d: got %v, want %v", step, got, want)
+		}
+		for i, rows := range [][]row{got.files, got.functions} {
+			if step%10 == 9 {
+				tables[i].sort = rng.IntN(len(tables[i].sorts))
+				tables[i].filter = []string{"", "2", "f1"}[rng.IntN(3)]
+			}
+			tables[i].update(rows)
+			fresh := table{sorts: tables[i].sorts, sort: tables[i].sort, filter: tables[i].filter}
+			fresh.update(rows)
+			if diff := cmp.Diff(fresh.order, tables[i].order); diff != "" {
+				t.Fatalf("step %d: (-sorted +again)\n%s", step, diff)
+			}
+		}
+	}
+}
+
+// copyOf keeps no file of the set.
+func copyOf(s *coverage.Set) *coverage.Set {
+	if s == nil {
+		return nil
+	}
+	c := new(coverage.Set)
+	for _, f := range s.All() {
+		c.Add(f.Clone())
+	}
+	return c
+}

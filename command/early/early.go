@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package early compiles before the rest of footfall is initialised.
 //
 // A build starts footfall twice for each source, as footfall cc and as the step

@@ -1,3 +1,5 @@
+//go:build linux
+
 package early
 
 import (
@@ -13,7 +15,7 @@ func TestParse(t *testing.T) {
 		words    string
 		args     string // "": left to main
 		purposes string
-		update   instrument.Update
+		update   instrument.ProfileUpdate
 		verbose  bool
 	}{
 		{"-- gcc -c x.c", "gcc -c x.c", "calls", instrument.Thread, false},

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"syscall"
 )
 
 // FileName is the name of the file.
@@ -24,7 +23,7 @@ func Find(dir string) (string, error) {
 	for {
 		name := path.Join(dir, FileName)
 		_, err := os.Stat(name)
-		if info, dirErr := os.Stat(dir); dirErr == nil && info.Mode().Perm()&0o002 != 0 {
+		if info, dirErr := os.Stat(dir); dirErr == nil && isEverybodys(info) {
 			if err == nil {
 				return "", fmt.Errorf("%s lies in a directory in which everybody may write: --config %[1]s takes it nevertheless, --no-config does without", name)
 			}
@@ -52,8 +51,8 @@ func trust(name, dir string) error {
 		if err != nil {
 			return nil // who reads it will say what is wrong
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && !trusted(int(st.Uid)) {
-			return fmt.Errorf("%s belongs to user %d, and options say which files are written: --config %s takes it nevertheless, --no-config does without", look.what, st.Uid, name)
+		if uid, ok := owner(info); ok && !trusted(uid) {
+			return fmt.Errorf("%s belongs to user %d, and options say which files are written: --config %s takes it nevertheless, --no-config does without", look.what, uid, name)
 		}
 	}
 	return nil

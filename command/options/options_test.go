@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"footfall/proc/needs"
+	"footfall/process/needs"
 )
 
 // TestFindOfAnotherUser looks for files that belong to another user, or lie in a

@@ -3,27 +3,28 @@ package instrument
 import "bytes"
 
 var i386 = &cpu{
-	name:     "386",
-	pointer:  "4",
-	frame:    4,
-	pushes:   true,
-	none:     "R_386_NONE",
-	align:    4096,
-	branches: &x86Branches,
-	landing:  x86Landing,
-	branch:   x86Branch,
-	count:    i386Count,
-	indirect: i386Indirect,
-	skipCall: x86SkipCall,
-	alone:    true,
-	miss:     [5]string{Plain: i386Miss(""), Atomic: i386Miss("lock "), Locked: i386Miss("lock ")},
+	name:      "386",
+	pointer:   "4",
+	frame:     4,
+	pushes:    true,
+	none:      "R_386_NONE",
+	align:     4096,
+	branches:  &x86Branches,
+	shortJump: 0xeb,
+	landing:   x86Landing,
+	branch:    x86Branch,
+	count:     i386Count,
+	indirect:  i386Indirect,
+	skipCall:  x86SkipCall,
+	alone:     true,
+	miss:      [5]string{Plain: i386Miss(""), Atomic: i386Miss("lock "), Locked: i386Miss("lock ")},
 }
 
 // i386Count finds its own address, since the code may be position-independent
 // and no register is free: functions of a file pass each other arguments in eax,
 // edx and ecx. The call of the next instruction is what processors know from
 // position-independent code, and do not predict wrongly.
-func i386Count(b []byte, k int, u Update, _ bool) []byte {
+func i386Count(b []byte, k int, u ProfileUpdate, _ bool) []byte {
 	lock := ""
 	if u == Atomic || u == Locked {
 		lock = "lock "
@@ -39,7 +40,7 @@ func i386Count(b []byte, k int, u Update, _ bool) []byte {
 
 // i386Indirect has all counting done by the function, for want of a register.
 // The call itself stays as it was.
-func i386Indirect(b []byte, st statement, br branch, site int, l labels, u Update, _ bool) (code, after []byte, ok bool) {
+func i386Indirect(b []byte, st statement, br branch, site int, l labels, u ProfileUpdate, _ bool) (code, after []byte, ok bool) {
 	if bytes.Contains(br.target, []byte("%esp")) {
 		return b, nil, false // we have pushed
 	}

@@ -3,20 +3,21 @@ package instrument
 import "bytes"
 
 var amd64 = &cpu{
-	name:     "amd64",
-	pointer:  "7",
-	frame:    8,
-	none:     "R_X86_64_NONE",
-	align:    4096,
-	branches: &x86Branches,
-	landing:  x86Landing,
-	branch:   x86Branch,
-	count:    amd64Count,
-	indirect: amd64Indirect,
-	skipCall: x86SkipCall,
-	more:     true,
-	threads:  true,
-	scratch:  true,
+	name:      "amd64",
+	pointer:   "7",
+	frame:     8,
+	none:      "R_X86_64_NONE",
+	align:     4096,
+	branches:  &x86Branches,
+	shortJump: 0xeb,
+	landing:   x86Landing,
+	branch:    x86Branch,
+	count:     amd64Count,
+	indirect:  amd64Indirect,
+	skipCall:  x86SkipCall,
+	more:      true,
+	threads:   true,
+	scratch:   true,
 	miss: [5]string{Plain: amd64Miss("incq\t"), Atomic: amd64Miss("lock incq\t"), Thread: amd64Miss("incq\t%gs:"),
 		Locked: amd64Miss("lock incq\t")},
 }
@@ -30,7 +31,7 @@ var amd64 = &cpu{
 // Split has the CPU find the last count by the address of its load, as it finds other
 // values that are still on their way to memory. An instruction that both reads and writes
 // waits until its last count is in the cache.
-func amd64Count(b []byte, k int, u Update, scratch bool) []byte {
+func amd64Count(b []byte, k int, u ProfileUpdate, scratch bool) []byte {
 	if u == Split && scratch {
 		return appendf(b, "\tmovq\t.Lfc+%d(%%rip), %%r11\n\tleaq\t1(%%r11), %%r11\n\tmovq\t%%r11, .Lfc+%d(%%rip)\n", 8*k, 8*k)
 	}
@@ -55,7 +56,7 @@ func amd64Count(b []byte, k int, u Update, scratch bool) []byte {
 // the counts for that: they are a file's, and others may write there. A target that is in a register
 // stays there, as GCC may keep something in r11 across a call by register of a function
 // that it knows. (The address of such a one is never in memory: GCC makes it anew.)
-func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u Update, scratch bool) (code, after []byte, ok bool) {
+func amd64Indirect(b []byte, st statement, br branch, site int, l labels, u ProfileUpdate, scratch bool) (code, after []byte, ok bool) {
 	target, called := br.target, br.target
 	register := amd64Register(target)
 	if !register {
@@ -111,7 +112,7 @@ func amd64Register(operand []byte) bool {
 
 // missName is that of the function that indirect calls use: objects of several
 // update modes may be linked.
-func missName(u Update) string { return "__footfall_indirect_" + u.outOfLine().String() }
+func missName(u ProfileUpdate) string { return "__footfall_indirect_" + u.outOfLine().String() }
 
 // amd64Miss is given rax, the site, rdx, the unit's table of further targets or
 // 0, and r11, the target. It keeps all registers but rax and rdx. A target that is

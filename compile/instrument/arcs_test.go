@@ -1,3 +1,5 @@
+//go:build linux
+
 package instrument
 
 import (
@@ -54,10 +56,10 @@ int main(void) { first(); second(); public(3); kept(); kept(); return 0; }
 	run(t, dir, []string{"FOOTFALL_OUT=" + program + ".counts", "FOOTFALL_STATS=" + dir + "/stats"}, program)
 
 	c := readCounts(t, program+".counts")
-	calls, got := make(map[*Function]uint64), make(map[string]uint64)
+	calls, got := make(map[*CountedFunction]uint64), make(map[string]uint64)
 	for _, a := range c.Arcs() {
 		if a.Callee == nil {
-			a.Callee = &Function{Name: a.Name + "?"} // that does not count
+			a.Callee = &CountedFunction{Name: a.Name + "?"} // that does not count
 		}
 		calls[a.Callee] += a.Count
 		got[a.Caller.Name+">"+a.Callee.Name] += a.Count

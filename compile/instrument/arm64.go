@@ -58,7 +58,7 @@ func arm64Branch(st statement) branch {
 
 // arm64Count uses x16 and x17, which the linker may use between a call and its
 // function too. (GCC assumes otherwise with -fipa-ra, see docs/instrument.md.)
-func arm64Count(b []byte, k int, u Update, _ bool) []byte {
+func arm64Count(b []byte, k int, u ProfileUpdate, _ bool) []byte {
 	if u == Atomic {
 		return appendf(b, `	adrp	x16, .Lfc+%d
 	add	x16, x16, :lo12:.Lfc+%d
@@ -77,7 +77,7 @@ func arm64Count(b []byte, k int, u Update, _ bool) []byte {
 `, 8*k, 8*k, 8*k)
 }
 
-func arm64Indirect(b []byte, st statement, br branch, site int, l labels, u Update, _ bool) (code, after []byte, ok bool) {
+func arm64Indirect(b []byte, st statement, br branch, site int, l labels, u ProfileUpdate, _ bool) (code, after []byte, ok bool) {
 	target := string(br.target)
 	if target == "x16" || target == "x17" || target == "x30" {
 		return b, nil, false

@@ -15,11 +15,11 @@ import (
 // or library) of a process at the moment when the file was read. The process may
 // run on.
 type CountsFile struct {
-	Images []*Image
+	Images []*CountedImage
 }
 
-// An Image is an executable or shared library in a process.
-type Image struct {
+// A CountedImage is an executable or shared library in a process.
+type CountedImage struct {
 	Path     string // "" if not known
 	BuildID  string // hexadecimal, "" if the image has none
 	PID      int
@@ -30,28 +30,28 @@ type Image struct {
 	Bias     uint64 // addresses here less those in the image's file
 	// Unmapped means that counts are not live: they are zero until the process exits.
 	Unmapped  bool
-	Maps      []Mapping // code of the process when the image was started
-	Functions []*Function
+	Maps      []CodeMapping // code of the process when the image was started
+	Functions []*CountedFunction
 }
 
-// A Mapping is code of a file, mapped to memory.
-type Mapping struct {
+// A CodeMapping is code of a file, mapped to memory.
+type CodeMapping struct {
 	Start, End, Offset uint64
 	Path               string
 }
 
-// A Function is one that counts its calls. Addresses are those in memory; less
+// A CountedFunction is one that counts its calls. Addresses are those in memory; less
 // the image's Bias they are those in its file.
-type Function struct {
-	Image   *Image
+type CountedFunction struct {
+	Image   *CountedImage
 	Name    string // the symbol
 	Aliases []Alias
 	Unit    string // the source file, as the compiler recorded it
 	Local   bool   // static: other units may have one of the same name
-	Update  Update
-	Code    []Range // the first begins with the entry
+	Update  ProfileUpdate
+	Code    []CodeRange // the first begins with the entry
 	Calls   uint64
-	Sites   []Site
+	Sites   []CallSite
 
 	weak  bool   // the linker prefers one that is not
 	names uint64 // address of the unit's names: units of several directories may have one name
@@ -65,23 +65,23 @@ type Alias struct {
 	weak bool
 }
 
-// A Range is code from Start up to End.
-type Range struct{ Start, End uint64 }
+// A CodeRange is code from Start up to End.
+type CodeRange struct{ Start, End uint64 }
 
-// A Site is a place in a function that calls.
-type Site struct {
+// A CallSite is a place in a function that calls.
+type CallSite struct {
 	Address  uint64 // of the call instruction
 	Tail     bool   // a jump in place of call and return
 	Indirect bool
 	Callee   string // symbol of the callee of a direct call
 	Local    bool   // the callee is a static function of the same unit
 	Count    uint64 // of a direct call
-	Targets  []Target
+	Targets  []Callee
 	Further  uint64 // calls of an indirect site to targets for which there was no room
 }
 
-// A Target is what an indirect call called.
-type Target struct {
+// A Callee is what an indirect call called.
+type Callee struct {
 	Address uint64
 	Count   uint64
 }
@@ -203,7 +203,7 @@ type part struct {
 	base int // of b in the file
 	area [3]area
 	maps []byte
-	more map[uint64]map[uint64][]Target // by address of a unit's table and of the site
+	more map[uint64]map[uint64][]Callee // by address of a unit's table and of the site
 	own  bool                           // the counters are no longer those of the file
 }
 
@@ -270,8 +270,8 @@ func (p *part) piece(length, offset int) ([]byte, error) {
 	return p.b[at : at+n], nil
 }
 
-func (p *part) image() (*Image, error) {
-	im := &Image{
+func (p *part) image() (*CountedImage, error) {
+	im := &CountedImage{
 		PID: int(p.word(32)), Parent: int(p.word(36)), Process: p.long(40), Started: time.Unix(0, int64(p.long(48))),
 		WordSize: int(p.word(24)), Unmapped: p.word(28)&partUnmapped != 0, Bias: p.long(56),
 	}
@@ -288,8 +288,8 @@ func (p *part) image() (*Image, error) {
 		name  string
 		local bool
 	}
-	whole := make(map[key]*Function)
-	var parts []*Function
+	whole := make(map[key]*CountedFunction)
+	var parts []*CountedFunction
 	var partKeys []key
 	table := p.area[tableArea].b
 	for at := 0; at < len(table); {
@@ -321,7 +321,7 @@ func (p *part) image() (*Image, error) {
 }
 
 // block reads the block at offset at of the table.
-func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, err error) {
+func (p *part) block(at int) (f *CountedFunction, size int, names uint64, isPart bool, err error) {
 	table := p.area[tableArea]
 	base := table.offset + at
 	if len(table.b)-at < blockHead {
@@ -349,9 +349,9 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 	if n := p.word(base + 40); n > 0 {
 		r.readMore(near(36), n, base+36)
 	}
-	f = &Function{
-		Name: r.name(base + 24), Unit: r.text(0, base+16), Local: flags&flagLocal != 0, Update: Update(flags & 15), weak: flags&flagWeak != 0,
-		Code: []Range{{code, code + uint64(p.word(base+20))}},
+	f = &CountedFunction{
+		Name: r.name(base + 24), Unit: r.text(0, base+16), Local: flags&flagLocal != 0, Update: ProfileUpdate(flags & 15), weak: flags&flagWeak != 0,
+		Code: []CodeRange{{code, code + uint64(p.word(base+20))}},
 	}
 	isPart = flags&flagPart != 0
 	if !isPart {
@@ -374,7 +374,7 @@ func (p *part) block(at int) (f *Function, size int, names uint64, isPart bool, 
 type blockReader struct {
 	p              *part
 	names, counter uint64
-	more           map[uint64][]Target // by address of the site
+	more           map[uint64][]Callee // by address of the site
 	err            error
 }
 
@@ -419,15 +419,15 @@ func (r *blockReader) readMore(address uint64, n uint32, field int) {
 		r.fail(field, "further targets outside of the counters")
 		return
 	}
-	r.more = make(map[uint64][]Target)
+	r.more = make(map[uint64][]Callee)
 	for b := a.b[at : at+16*uint64(n)]; len(b) > 0; b = b[16:] {
 		if key := binary.LittleEndian.Uint64(b); key != 0 {
 			site := address + key>>48*8
-			r.more[site] = append(r.more[site], Target{key & (1<<48 - 1), binary.LittleEndian.Uint64(b[8:])})
+			r.more[site] = append(r.more[site], Callee{key & (1<<48 - 1), binary.LittleEndian.Uint64(b[8:])})
 		}
 	}
 	if p.more == nil {
-		p.more = make(map[uint64]map[uint64][]Target)
+		p.more = make(map[uint64]map[uint64][]Callee)
 	}
 	p.more[address] = r.more
 }
@@ -438,9 +438,9 @@ func (r *blockReader) fail(field int, msg string) {
 	}
 }
 
-func (r *blockReader) site(field int, code uint64) Site {
+func (r *blockReader) site(field int, code uint64) CallSite {
 	kind, counter := r.p.word(field), r.p.word(field+4)
-	s := Site{Address: code + uint64(int64(int32(r.p.word(field+8)))), Local: kind&callLocal != 0}
+	s := CallSite{Address: code + uint64(int64(int32(r.p.word(field+8)))), Local: kind&callLocal != 0}
 	switch k := callKind(kind & 0xff); k {
 	case callDirect, callTail:
 		s.Tail = k == callTail
@@ -449,7 +449,7 @@ func (r *blockReader) site(field int, code uint64) Site {
 	case callIndirect, callIndirectTail:
 		s.Indirect, s.Tail = true, k == callIndirectTail
 		for i := uint32(0); i < indirectWords-1; i += 2 {
-			if t := (Target{r.count(counter+i, field+4), r.count(counter+i+1, field+4)}); t.Address != 0 {
+			if t := (Callee{r.count(counter+i, field+4), r.count(counter+i+1, field+4)}); t.Address != 0 {
 				s.Targets = append(s.Targets, t)
 			}
 		}
@@ -462,15 +462,15 @@ func (r *blockReader) site(field int, code uint64) Site {
 }
 
 // readMaps takes the code out of the text of /proc/PID/maps.
-func readMaps(text string) []Mapping {
-	var list []Mapping
+func readMaps(text string) []CodeMapping {
+	var list []CodeMapping
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) < 6 || !strings.Contains(f[1], "x") {
 			continue
 		}
 		from, to, _ := strings.Cut(f[0], "-")
-		var m Mapping
+		var m CodeMapping
 		var errs [3]error
 		m.Start, errs[0] = strconv.ParseUint(from, 16, 64)
 		m.End, errs[1] = strconv.ParseUint(to, 16, 64)

@@ -21,12 +21,15 @@ type cpu struct {
 
 	// count appends the increment of counter k. It changes flags only, and with scratch
 	// r11 on amd64.
-	count func(b []byte, k int, u Update, scratch bool) []byte
+	count func(b []byte, k int, u ProfileUpdate, scratch bool) []byte
 
 	// indirect appends an indirect call that counts its target at site, the
 	// first of nine counters, and returns the statements that must follow the
 	// function, if any. ok is false where the call has no room for counting.
-	indirect func(b []byte, st statement, br branch, site int, l labels, u Update, scratch bool) (code, after []byte, ok bool)
+	indirect func(b []byte, st statement, br branch, site int, l labels, u ProfileUpdate, scratch bool) (code, after []byte, ok bool)
+
+	// shortJump is the first byte of a jump, of which the second one is the distance; 0: there is none.
+	shortJump uint64
 
 	// skipCall appends a conditional jump over the count and jump of a
 	// conditional tail call.

@@ -44,7 +44,7 @@
 //
 // At the end of the file come the counters, the names, and a table of the
 // functions and their calls (table.go), in sections of their own. What is left
-// out is said in the [Report]: inline assembly, naked functions, calls through
+// out is said in the [RewriteReport]: inline assembly, naked functions, calls through
 // a jump that could as well be a switch.
 package instrument
 
@@ -53,13 +53,13 @@ import (
 	"fmt"
 )
 
-// An Update is the way in which counters are incremented.
-type Update uint8
+// A ProfileUpdate is the way in which counters are incremented, as in -fprofile-update.
+type ProfileUpdate uint8
 
 const (
 	// Plain increments cost next to nothing. Threads that count at the same
 	// time may lose some.
-	Plain Update = iota
+	Plain ProfileUpdate = iota
 	// Atomic increments are exact, and slow where a function does little else.
 	Atomic
 	// Thread increments are of a copy of the counters that each thread has: exact
@@ -80,7 +80,7 @@ const (
 
 var updateNames = []string{Plain: "plain", Atomic: "atomic", Thread: "thread", Split: "split", Locked: "locked", Single: "single"}
 
-func (u Update) String() string {
+func (u ProfileUpdate) String() string {
 	if int(u) < len(updateNames) {
 		return updateNames[u]
 	}
@@ -88,7 +88,7 @@ func (u Update) String() string {
 }
 
 // outOfLine returns the mode where no register is free.
-func (u Update) outOfLine() Update {
+func (u ProfileUpdate) outOfLine() ProfileUpdate {
 	if u == Split {
 		return Plain
 	}
@@ -96,10 +96,10 @@ func (u Update) outOfLine() Update {
 }
 
 // ParseUpdate is the inverse of String.
-func ParseUpdate(name string) (Update, error) {
+func ParseUpdate(name string) (ProfileUpdate, error) {
 	for u, s := range updateNames[:Locked] {
 		if s == name {
-			return Update(u), nil
+			return ProfileUpdate(u), nil
 		}
 	}
 	return 0, fmt.Errorf("%q is no way to update counters: try plain, split, thread or atomic", name)
@@ -108,7 +108,7 @@ func ParseUpdate(name string) (Update, error) {
 // Options say how to rewrite.
 type Options struct {
 	CPU    string // "amd64", "386" or "arm64"; "" is what the assembly looks like
-	Update Update
+	Update ProfileUpdate
 	// Unit returns the name for a source that the compiler recorded by another,
 	// nil keeps that.
 	Unit func(recorded string) string
@@ -122,23 +122,23 @@ type Options struct {
 	Strip bool
 }
 
-// A Report tells what was done.
-type Report struct {
+// A RewriteReport tells what was done.
+type RewriteReport struct {
 	CPU       string
 	Unit      string // the source's name, as the compiler recorded it
 	Functions int    // that count their entries
 	Calls     int    // direct calls and tail calls that count
 	Indirect  int    // indirect calls that count their targets
-	Problems  []Problem
+	Problems  []SkippedPlace
 }
 
-// A Problem is a place that was left as it is.
-type Problem struct {
+// A SkippedPlace is a place that was left as it is.
+type SkippedPlace struct {
 	Line int // 1 is the first
 	Msg  string
 }
 
-func (p Problem) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.Msg) }
+func (p SkippedPlace) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.Msg) }
 
 // ErrForeign is the error for assembly that does not look like a compiler's:
 // nothing is known of the registers that its code leaves alone.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package instrument
 
 import (
@@ -18,7 +20,7 @@ type build struct {
 	compiler string // of C; that of C++ follows from it
 	flags    string
 	cpu      string
-	update   Update
+	update   ProfileUpdate
 	run      []string // what runs the program, if it cannot run by itself
 }
 
@@ -67,7 +69,7 @@ func builds() []build {
 	var list []build
 	add := func(compiler, cpu string, flags ...string) {
 		for i, f := range flags {
-			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: Update(i % int(Split))})
+			list = append(list, build{compiler: compiler, flags: f, cpu: cpu, update: ProfileUpdate(i % int(Split))})
 		}
 	}
 	gcc := []string{"-O0", "-O0 -g", "-O1", "-O2 -g", "-O2 -fno-plt -fPIC", "-O3 -fcf-protection", "-Os -ffunction-sections -Wl,--gc-sections",
@@ -232,8 +234,8 @@ func TestPrograms(t *testing.T) {
 }
 
 // ownName is the name by which functions of the programs count themselves.
-func ownName(f *Function) string {
-	name := demangle.Name(f.Name, demangle.NoParameters|demangle.NoTemplateArguments)
+func ownName(f *CountedFunction) string {
+	name := demangle.Bare(f.Name)
 	if i := strings.LastIndex(name, "::"); i >= 0 {
 		name = name[i+2:]
 	}
@@ -283,7 +285,7 @@ func checkOwn(t *testing.T, out string, c *CountsFile, exact bool) {
 // known are calls by uncounted functions, and further targets of a site.
 func checkArcs(t *testing.T, c *CountsFile, noIndirectTails bool) {
 	t.Helper()
-	calls := make(map[*Function]uint64)
+	calls := make(map[*CountedFunction]uint64)
 	var further uint64
 	for _, a := range c.Arcs() {
 		switch {

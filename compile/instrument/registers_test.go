@@ -1,3 +1,5 @@
+//go:build linux
+
 package instrument
 
 import (
@@ -28,7 +30,7 @@ func TestRegisters(t *testing.T) {
 		for _, flags := range c.flags {
 			t.Run(c.compiler+" "+flags, func(t *testing.T) {
 				t.Parallel()
-				calls := func(u Update) map[string][]uint64 {
+				calls := func(u ProfileUpdate) map[string][]uint64 {
 					out, c := build{compiler: c.compiler, flags: flags, cpu: "amd64", update: u}.program(t, "testdata/registers.c")
 					checkOwn(t, out, c, true)
 					m := make(map[string][]uint64)
@@ -44,7 +46,7 @@ func TestRegisters(t *testing.T) {
 					return m
 				}
 				want := calls(Atomic)
-				for _, u := range []Update{Plain, Thread, Split} {
+				for _, u := range []ProfileUpdate{Plain, Thread, Split} {
 					if diff := cmp.Diff(want, calls(u)); diff != "" {
 						t.Errorf("%v counts (-atomic +%v):\n%s", u, u, diff)
 					}

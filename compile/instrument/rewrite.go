@@ -3,15 +3,16 @@ package instrument
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
 // Rewrite returns the assembly src with counting inserted. Where it cannot treat
 // the whole, it returns src and an error; what it leaves out is in the report.
-func Rewrite(src []byte, o Options) ([]byte, Report, error) {
+func Rewrite(src []byte, o Options) ([]byte, RewriteReport, error) {
 	s, err := look(src, o.CPU)
 	if err != nil {
-		return src, Report{Unit: s.unit}, err
+		return src, RewriteReport{Unit: s.unit}, err
 	}
 	if o.Unit != nil {
 		s.unit = o.Unit(s.unit)
@@ -66,7 +67,7 @@ type rewriter struct {
 	frames   frameReader
 	kept     bool            // some section refers to the table
 	taken    map[string]bool // of takenLabels, nil: not known yet
-	report   Report
+	report   RewriteReport
 }
 
 // A function is one, or a part of one that lies elsewhere.
@@ -79,6 +80,7 @@ type function struct {
 	section *section
 	first   int // counter
 	end     bool
+	data    int // bytes at its entry that are jumped over and are still to come
 	calls   []call
 	after   []outOfLine // code to put behind it
 }
@@ -168,7 +170,7 @@ func (w *rewriter) insertAt(to int) {
 }
 
 func (w *rewriter) problem(format string, args ...any) {
-	w.report.Problems = append(w.report.Problems, Problem{w.line, fmt.Sprintf(format, args...)})
+	w.report.Problems = append(w.report.Problems, SkippedPlace{w.line, fmt.Sprintf(format, args...)})
 }
 
 func (w *rewriter) oneLine(start, end int) {
@@ -364,7 +366,7 @@ func partOf(name string) (whole string, part bool) {
 }
 
 // update returns the mode of a function's increments.
-func (w *rewriter) update(f *function) Update {
+func (w *rewriter) update(f *function) ProfileUpdate {
 	if w.holding[f.name] {
 		return w.o.Update.outOfLine()
 	}
@@ -460,7 +462,13 @@ func (w *rewriter) directive(st statement, at int) {
 	sec := w.sections.current
 	if p := w.pending; p != nil && p.section == sec {
 		switch word {
-		case ".byte", ".word", ".value", ".2byte", ".4byte", ".8byte", ".long", ".quad", ".short", ".ascii", ".string", ".inst":
+		case ".long":
+			if w.jumpedOver(p, st.operands) {
+				return
+			}
+			w.problem("%s: data at its entry, left alone", p.name)
+			w.drop()
+		case ".byte", ".word", ".value", ".2byte", ".4byte", ".8byte", ".quad", ".short", ".ascii", ".string", ".inst":
 			w.problem("%s: data at its entry, left alone", p.name)
 			w.drop()
 		case ".p2align", ".align", ".balign", ".size", ".cfi_endproc":
@@ -484,6 +492,25 @@ func (w *rewriter) directive(st statement, at int) {
 		w.out = append(appendNumber(w.out, ".Lfe", f.label), ":\n"...)
 		f.end, sec.fn = true, nil
 	}
+}
+
+// jumpedOver tells whether a .long is of what clang before 17 puts at a function's entry for
+// -fsanitize=function, where a caller looks for it. It is code that jumps over all of it:
+//
+//	.long  846595819       eb 06 27 32     jmp .+8, and two bytes
+//	.long  .L__llvm_rtti_proxy-main
+func (w *rewriter) jumpedOver(f *function, operands []byte) bool {
+	const jumpSize, size = 2, 4
+	if f.data >= size {
+		f.data -= size
+		return true
+	}
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(operands)), 0, 32)
+	if err != nil || w.cpu.shortJump == 0 || n&0xff != w.cpu.shortJump || f.data > 0 {
+		return false
+	}
+	f.data = jumpSize + int(n>>8&0xff) - size
+	return f.data >= 0
 }
 
 func (w *rewriter) instruction(st statement, at, stop int) {

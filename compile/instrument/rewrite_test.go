@@ -1,3 +1,5 @@
+//go:build linux
+
 package instrument
 
 import (
@@ -28,7 +30,7 @@ func TestRewrite(t *testing.T) {
 		if filepath.Base(name) == "split.s" {
 			shown = Split
 		}
-		for _, u := range []Update{Plain, Atomic, Thread, Split, Locked} {
+		for _, u := range []ProfileUpdate{Plain, Atomic, Thread, Split, Locked} {
 			src, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +135,7 @@ func FuzzRewrite(f *testing.F) {
 		f.Add(src, uint8(4))
 	}
 	f.Fuzz(func(t *testing.T, src []byte, u uint8) {
-		out, r, err := Rewrite(src, Options{Update: Update(u % 4), Strip: u > 3})
+		out, r, err := Rewrite(src, Options{Update: ProfileUpdate(u % 4), Strip: u > 3})
 		if err != nil && !bytes.Equal(out, src) {
 			t.Errorf("error %v, but the source was changed", err)
 		}

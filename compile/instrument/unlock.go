@@ -86,7 +86,7 @@ func (p *elfProgram) makesThreads() bool {
 }
 
 // unlockTable changes the increments of functions, and says in their blocks to what mode.
-func (p *elfProgram) unlockTable(s elfSection, to Update) int {
+func (p *elfProgram) unlockTable(s elfSection, to ProfileUpdate) int {
 	n := 0
 	for at := 0; at+blockHead <= len(s.b); {
 		word := func(i int) int { return int(binary.LittleEndian.Uint32(s.b[at+i:])) }
@@ -94,7 +94,7 @@ func (p *elfProgram) unlockTable(s elfSection, to Update) int {
 		if size < blockHead || size > len(s.b)-at || aliases > size/4 || calls > size/blockCall || blockHead+4*aliases+blockCall*calls > size {
 			return n
 		}
-		if flags := word(4); Update(flags&15) == Locked {
+		if flags := word(4); ProfileUpdate(flags&15) == Locked {
 			s.b[at+4] = s.b[at+4]&^15 | byte(to)
 			counter, code := s.word(at+8), s.word(at+12)
 			if flags&flagPart == 0 {

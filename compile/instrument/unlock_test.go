@@ -1,3 +1,5 @@
+//go:build linux
+
 package instrument
 
 import (
@@ -30,7 +32,7 @@ func TestUnlock(t *testing.T) {
 			if after[i+1] == 0x49 {
 				addressed++
 			}
-		case Update(old&15) == Locked && Update(now&15) == Thread && old>>4 == now>>4:
+		case ProfileUpdate(old&15) == Locked && ProfileUpdate(now&15) == Thread && old>>4 == now>>4:
 			modes++
 		default:
 			t.Errorf("offset %#x: %#x became %#x", i, old, now)

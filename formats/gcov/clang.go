@@ -10,9 +10,9 @@ package gcov
 func (c *Counts) FinishClangRun() {
 	end := len(c.Functions)
 	switch {
-	case c.Version.objectRuns():
+	case c.Version.ObjectRuns():
 		c.Summaries = []Summary{{Words: []uint32{1, 0}, Before: end}}
-	case c.Version.hasCfgChecksum():
+	case c.Version.HasCfgChecksum():
 		c.Summaries = []Summary{{Program: true, Words: []uint32{0, 0, 1}, Before: end}}
 	default:
 		c.Summaries = []Summary{{Words: []uint32{0, 0, 1, 0, 0, 0, 0, 0, 0}, Before: end}, {Program: true, Before: end}}
@@ -26,5 +26,5 @@ func (c *Counts) FinishClangRun() {
 // clangTrailer is how many bytes close a data file of Clang; GCC writes 4.
 const clangTrailer = 8
 
-// fromClang tells whether Clang's runtime wrote the counts, or would have.
-func (c *Counts) fromClang() bool { return len(c.Trailer) == clangTrailer }
+// FromClang tells whether Clang's runtime wrote the counts, or would have.
+func (c *Counts) FromClang() bool { return len(c.Trailer) == clangTrailer }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"footfall/formats/gcov/fixtures"
 )
 
 func TestNotesRoundTrip(t *testing.T) {
 	files, functions := 0, 0
-	eachInput(t, ".gcno", func(name string, b []byte) {
+	fixtures.EachInput(t, ".gcno", func(name string, b []byte) {
 		n, err := ReadNotes(b)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -31,7 +33,7 @@ func TestNotesRoundTrip(t *testing.T) {
 
 func TestCountsRoundTrip(t *testing.T) {
 	files := 0
-	eachInput(t, ".gcda", func(name string, b []byte) {
+	fixtures.EachInput(t, ".gcda", func(name string, b []byte) {
 		c, err := ReadCounts(b)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -53,21 +55,21 @@ func TestCountsRoundTrip(t *testing.T) {
 // Every way to cut off a file must give an error with an offset in it, or be a
 // cut between records.
 func TestTruncated(t *testing.T) {
-	for _, fx := range fixtures(t, "gcc") {
-		if fx.program != "branches" {
+	for _, fx := range fixtures.All(t, "gcc") {
+		if fx.Program != "branches" {
 			continue
 		}
-		notes, data := fx.inputs["branches.gcno"], fx.inputs["branches.gcda"]
+		notes, data := fx.Inputs["branches.gcno"], fx.Inputs["branches.gcda"]
 		for n := range len(notes) {
 			got, err := ReadNotes(notes[:n])
-			checkCut(t, fx.compiler+" notes", n, err)
+			checkCut(t, fx.Compiler+" notes", n, err)
 			if err == nil && len(got.Functions) == 0 && n > 200 {
-				t.Errorf("%s: notes cut to %d bytes lost all functions", fx.compiler, n)
+				t.Errorf("%s: notes cut to %d bytes lost all functions", fx.Compiler, n)
 			}
 		}
 		for n := range len(data) {
 			_, err := ReadCounts(data[:n])
-			checkCut(t, fx.compiler+" data", n, err)
+			checkCut(t, fx.Compiler+" data", n, err)
 		}
 	}
 }
@@ -95,8 +97,8 @@ func TestVersion(t *testing.T) {
 		{"B62*", 16, true, true}, {"B70e", 17, false, true}, {"303*", 3, false, false}, {"????", 0, false, false},
 	} {
 		v := Version(uint32(c.word[0])<<24 | uint32(c.word[1])<<16 | uint32(c.word[2])<<8 | uint32(c.word[3]))
-		if v.String() != c.word || v.Major() != c.major || v.Known() != c.known || v.byteLengths() != c.bytes {
-			t.Errorf("%s: %q, major %d, known %v, byte lengths %v", c.word, v, v.Major(), v.Known(), v.byteLengths())
+		if v.String() != c.word || v.Major() != c.major || v.Known() != c.known || v.ByteLengths() != c.bytes {
+			t.Errorf("%s: %q, major %d, known %v, byte lengths %v", c.word, v, v.Major(), v.Known(), v.ByteLengths())
 		}
 	}
 	if v := MakeVersion(14, 2).String(); v != "B42*" {
@@ -109,7 +111,7 @@ func TestVersion(t *testing.T) {
 
 func FuzzNotes(f *testing.F) {
 	n := 0
-	eachInput(f, ".gcno", func(name string, b []byte) {
+	fixtures.EachInput(f, ".gcno", func(name string, b []byte) {
 		if n++; n%7 == 0 && len(b) < 4000 {
 			f.Add(b)
 		}
@@ -122,10 +124,10 @@ func FuzzNotes(f *testing.F) {
 			}
 			return
 		}
-		var g flow
+		var g Flow
 		for _, fn := range n.Functions {
-			g.build(fn, n.Version)
-			g.solve(make([]int64, fn.counters()))
+			g.Build(fn, n.Version)
+			g.Solve(make([]int64, fn.Counters()))
 		}
 		if err != nil {
 			return
@@ -142,7 +144,7 @@ func FuzzNotes(f *testing.F) {
 
 func FuzzCounts(f *testing.F) {
 	n := 0
-	eachInput(f, ".gcda", func(name string, b []byte) {
+	fixtures.EachInput(f, ".gcda", func(name string, b []byte) {
 		if n++; n%7 == 0 && len(b) < 4000 {
 			f.Add(b)
 		}
@@ -167,4 +169,51 @@ func FuzzCounts(f *testing.F) {
 			t.Error("counts change when read and written again")
 		}
 	})
+}
+
+// What is read and written again must be read again: records that are written
+// shorter than they stood, as of strings with spare room, are no reason to
+// refuse the number of blocks that was accepted before.
+func TestBlocksOfRecordsThatShrink(t *testing.T) {
+	for _, c := range []struct {
+		pad, blocks int
+		ok          bool
+	}{{0, 10, true}, {0, 11, false}, {16, 10, true}, {16, 11, false}, {0, 1 << 30, false}, {16, 1 << 30, false}} {
+		w := &writer{}
+		w.word(NotesMagic)
+		w.word(uint32(MakeVersion(8, 3)))
+		w.word(1)
+		w.flag(false)
+		mark := w.open(TagFunction)
+		w.word(1)
+		w.word(2)
+		w.word(3)
+		w.word(uint32(1 + c.pad)) // the words of a name, more of them than it takes
+		w.b = append(append(w.b, "f\x00\x00\x00"...), make([]byte, 4*c.pad)...)
+		w.flag(false)
+		w.text("a.c")
+		w.word(1)
+		w.word(1)
+		w.word(1)
+		w.close(mark)
+		mark = w.open(TagBlocks)
+		w.word(uint32(c.blocks))
+		w.close(mark)
+
+		n, err := ReadNotes(w.b)
+		if (err == nil) != c.ok {
+			t.Errorf("%d words of padding, %d blocks: %v", c.pad, c.blocks, err)
+			continue
+		}
+		if err != nil {
+			var g Flow
+			for _, fn := range n.Functions {
+				g.Build(fn, n.Version) // no tables for blocks that are not described
+			}
+			continue
+		}
+		if _, err := ReadNotes(n.Encode()); err != nil {
+			t.Errorf("%d words of padding, %d blocks: what was read and written again: %v", c.pad, c.blocks, err)
+		}
+	}
 }

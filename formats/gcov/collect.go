@@ -71,15 +71,15 @@ var problemNames = [...]string{"unreadable", "damaged", "rebuilt", "unknown vers
 
 func (k ProblemKind) String() string { return problemNames[k] }
 
-// A Problem is something wrong with one input; the rest was still read.
-type Problem struct {
+// An InputProblem is something wrong with one input; the rest was still read.
+type InputProblem struct {
 	Kind   ProblemKind
 	File   string
 	Offset int64 // in File, -1 when it is about the whole
 	Err    error // what is wrong, and what to do
 }
 
-func (p Problem) Error() string {
+func (p InputProblem) Error() string {
 	if p.Offset >= 0 {
 		return fmt.Sprintf("%s: at offset %#x: %v", p.File, p.Offset, p.Err)
 	}
@@ -104,7 +104,7 @@ type Stats struct {
 // notes are therefore looked up by their bytes, counters of equal functions
 // are added (solving is linear, so the sums come out the same), and each
 // distinct one is decoded and solved once, see distinct.go.
-func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats) {
+func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []InputProblem, Stats) {
 	c := newCollector(opt)
 	c.objs, c.units = largestFirst(objs), make([][]distinctID, len(objs))
 	workers := workersFor(len(objs))
@@ -115,7 +115,7 @@ func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []Problem, Stats
 	if opt.Built != nil {
 		c.tellBuilt()
 	}
-	set := c.tally(workers, c.pool.bySource(c.sources.list, nil))
+	set := c.tally(workers, c.batches(nil, workers))
 	return set, c.problems, c.stats
 }
 
@@ -134,17 +134,18 @@ type collector struct {
 	objs    []Object       // in the order in which they are read
 	units   [][]distinctID // the functions of each
 	kept    []*unitNotes   // of each what a Program keeps; nil: this is none
+	looks   *looks         // what a Program keeps of the last look
 
 	mu       sync.Mutex
 	done     int
-	problems []Problem
+	problems []InputProblem
 	stats    Stats
 }
 
 func (c *collector) problem(kind ProblemKind, file string, offset int64, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.problems = append(c.problems, Problem{kind, file, offset, fmt.Errorf(format, args...)})
+	c.problems = append(c.problems, InputProblem{kind, file, offset, fmt.Errorf(format, args...)})
 }
 
 // bad notes the error of a decoder.
@@ -259,7 +260,7 @@ func (o *objectReader) object(unit int32) {
 			return
 		}
 		o.c.objs[unit] = obj
-	} else if o.notes, err = readFile(o.c.opt.Owners, obj.Notes, o.notes); err != nil {
+	} else if o.notes, err = ReadFile(o.c.opt.Owners, obj.Notes, o.notes); err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return
 	}
@@ -277,7 +278,7 @@ func (o *objectReader) object(unit int32) {
 	ran, n := false, 0
 	for i, file := range obj.Data {
 		o.origin.data = int32(i)
-		if o.data, err = readFile(o.c.opt.Owners, file, o.data); err != nil {
+		if o.data, err = ReadFile(o.c.opt.Owners, file, o.data); err != nil {
 			o.c.bad(Unreadable, file, err)
 		} else if o.index(file, head) {
 			n = o.functions(obj, head, r, o.data, !ran)
@@ -343,8 +344,12 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 // mismatched notes how many functions the data have otherwise than the notes.
 func (c *collector) mismatched(notes string, functions int) {
 	if functions > 0 {
-		c.problem(Rebuilt, notes, -1, "%d functions have other checksums or counters in the data; their counts are left out, delete the .gcda files and run again", functions)
+		c.problem(Rebuilt, notes, -1, "%w", otherFunctions(functions))
 	}
+}
+
+func otherFunctions(n int) error {
+	return fmt.Errorf("%d functions have other checksums or counters in the data; their counts are left out, delete the .gcda files and run again", n)
 }
 
 // index lists in o.counts what a data file, whose bytes are o.data, holds. It reports
@@ -369,15 +374,22 @@ func (o *objectReader) index(file string, notes *Notes) bool {
 
 // belong reports whether counts are of these notes.
 func (c *collector) belong(file string, head *Counts, notes *Notes) bool {
+	p := foreign(file, head, notes)
+	if p != nil {
+		c.problem(p.Kind, p.File, p.Offset, "%w", p.Err)
+	}
+	return p == nil
+}
+
+// foreign says why counts are not of these notes, nil if they are.
+func foreign(file string, head *Counts, notes *Notes) *InputProblem {
 	switch {
 	case head.Version != notes.Version:
-		c.problem(Rebuilt, file, 4, "version %q, but the notes are of %q; counts left out, run the program that belongs to these notes", head.Version, notes.Version)
-		return false
+		return &InputProblem{Rebuilt, file, 4, fmt.Errorf("version %q, but the notes are of %q; counts left out, run the program that belongs to these notes", head.Version, notes.Version)}
 	case head.Stamp != notes.Stamp:
-		c.problem(Rebuilt, file, 8, "stamp %08x, but the notes have %08x: rebuilt since the run; counts left out, delete the .gcda files and run again", head.Stamp, notes.Stamp)
-		return false
+		return &InputProblem{Rebuilt, file, 8, fmt.Errorf("stamp %08x, but the notes have %08x: rebuilt since the run; counts left out, delete the .gcda files and run again", head.Stamp, notes.Stamp)}
 	}
-	return true
+	return nil
 }
 
 // endsAsClangs tells Clang's notes, which end with eight zero bytes behind the last
@@ -386,8 +398,8 @@ func endsAsClangs(notes []byte) bool {
 	return bytes.HasSuffix(notes, make([]byte, 12))
 }
 
-// readFile reads a whole file into the memory of buf.
-func readFile(owners *input.Owners, name string, buf []byte) ([]byte, error) {
+// ReadFile reads a whole file into the memory of buf.
+func ReadFile(owners *input.Owners, name string, buf []byte) ([]byte, error) {
 	b, _, err := owners.ReadInto(buf, name, input.MostData)
 	if errors.Is(err, syscall.EISDIR) {
 		err = errors.New("is a directory, expected a notes or data file")

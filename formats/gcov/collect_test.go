@@ -2,17 +2,15 @@ package gcov
 
 import (
 	"errors"
-	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"footfall/coverage"
+	"footfall/formats/gcov/fixtures"
 )
 
 // TestCollectFixtures compares which lines have code, and which of them ran,
@@ -23,25 +21,25 @@ func TestCollectFixtures(t *testing.T) {
 	gcovForgets := map[string]bool{}
 	lines, different := 0, 0
 	for _, archive := range []string{"gcc", "clang"} {
-		for _, fx := range fixtures(t, archive) {
-			for _, set := range fx.sets {
-				if set.name != "none" && !strings.HasPrefix(set.name, "none-") || len(set.files) == 0 {
+		for _, fx := range fixtures.All(t, archive) {
+			for _, set := range fx.Sets {
+				if set.Name != "none" && !strings.HasPrefix(set.Name, "none-") || len(set.Files) == 0 {
 					continue
 				}
-				stem := strings.TrimSuffix(set.cmd[len(set.cmd)-1], filepath.Ext(set.cmd[len(set.cmd)-1]))
-				obj := Object{Notes: filepath.Join(fx.dir, stem+".gcno"), Data: []string{filepath.Join(fx.dir, stem+".gcda")}}
+				stem := strings.TrimSuffix(set.Cmd[len(set.Cmd)-1], filepath.Ext(set.Cmd[len(set.Cmd)-1]))
+				obj := Object{Notes: filepath.Join(fx.Dir, stem+".gcno"), Data: []string{filepath.Join(fx.Dir, stem+".gcda")}}
 				got, problems, _ := Collect([]Object{obj}, CollectOptions{Source: bySourceName})
 				for _, p := range problems {
 					if p.Kind != Empty {
-						t.Errorf("%s/%s: %v", fx.compiler, fx.program, p)
+						t.Errorf("%s/%s: %v", fx.Compiler, fx.Program, p)
 					}
 				}
-				for name, text := range set.files {
+				for name, text := range set.Files {
 					src := strings.TrimSuffix(name, ".gcov")
 					want := parseListing(text)
 					lines += len(want)
 					for _, d := range compareLines(find(got, src), want) {
-						if key := fx.compiler + "/" + fx.program + "/" + src + ":" + d; !gcovForgets[key] {
+						if key := fx.Compiler + "/" + fx.Program + "/" + src + ":" + d; !gcovForgets[key] {
 							different++
 							t.Errorf("%s", key)
 						}
@@ -59,7 +57,7 @@ func TestCollectFixtures(t *testing.T) {
 func bySourceName(_, name string) (string, bool) { return filepath.Base(name), true }
 
 func find(set *coverage.Set, name string) *coverage.File {
-	for _, f := range set.Files {
+	for _, f := range set.All() {
 		if f.Name == name {
 			return f
 		}
@@ -106,22 +104,10 @@ func compareLines(f *coverage.File, want map[int32]bool) (differences []string) 
 	return differences
 }
 
-// gcc12 is the fixture of a program built by GCC 12.
-func gcc12(tb testing.TB, program string) *fixture {
-	tb.Helper()
-	for _, fx := range fixtures(tb, "gcc") {
-		if fx.compiler == "gcc-12" && fx.program == program {
-			return fx
-		}
-	}
-	tb.Fatalf("no fixture gcc-12/%s", program)
-	return nil
-}
-
 func TestCollectAddsRuns(t *testing.T) {
-	fx := gcc12(t, "loops")
-	notes, data := filepath.Join(fx.dir, "loops.gcno"), filepath.Join(fx.dir, "loops.gcda")
-	counts, err := ReadCounts(fx.inputs["loops.gcda"])
+	fx := fixtures.GCC12(t, "loops")
+	notes, data := filepath.Join(fx.Dir, "loops.gcno"), filepath.Join(fx.Dir, "loops.gcda")
+	counts, err := ReadCounts(fx.Inputs["loops.gcda"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +140,8 @@ func TestCollectAddsRuns(t *testing.T) {
 }
 
 func TestCollectTellsInstances(t *testing.T) {
-	fx := gcc12(t, "templ")
-	set, _, _ := Collect([]Object{{Notes: filepath.Join(fx.dir, "templ.gcno"), Data: []string{filepath.Join(fx.dir, "templ.gcda")}}}, CollectOptions{Source: bySourceName})
+	fx := fixtures.GCC12(t, "templ")
+	set, _, _ := Collect([]Object{{Notes: filepath.Join(fx.Dir, "templ.gcno"), Data: []string{filepath.Join(fx.Dir, "templ.gcda")}}}, CollectOptions{Source: bySourceName})
 	several := false
 	for _, fn := range find(set, "templ.cc").Functions {
 		sum := int64(0)
@@ -173,9 +159,9 @@ func TestCollectTellsInstances(t *testing.T) {
 }
 
 func TestCollectProblems(t *testing.T) {
-	fx := gcc12(t, "branches")
-	other := gcc12(t, "loops")
-	notes, data := fx.inputs["branches.gcno"], fx.inputs["branches.gcda"]
+	fx := fixtures.GCC12(t, "branches")
+	other := fixtures.GCC12(t, "loops")
+	notes, data := fx.Inputs["branches.gcno"], fx.Inputs["branches.gcda"]
 	for _, c := range []struct {
 		what        string
 		notes, data []byte
@@ -185,7 +171,7 @@ func TestCollectProblems(t *testing.T) {
 	}{
 		{"no notes", []byte("hello, world"), data, Unreadable, 0, "not a gcov notes file"},
 		{"no data", notes, []byte("hello, world"), Unreadable, 0, "not a gcov data file"},
-		{"another unit's data", notes, other.inputs["loops.gcda"], Rebuilt, 8, "rebuilt since the run"},
+		{"another unit's data", notes, other.Inputs["loops.gcda"], Rebuilt, 8, "rebuilt since the run"},
 		{"data cut off", notes, data[:len(data)-12], Damaged, -2, "cut off"},
 		{"notes cut off", notes[:len(notes)-7], data, Damaged, -2, "cut off"},
 		{"an unknown version", slices.Concat(notes[:4], []byte("*99Z"), notes[8:]), nil, UnknownVersion, 4, "not known"},
@@ -193,12 +179,12 @@ func TestCollectProblems(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		obj := Object{Notes: filepath.Join(dir, "x.gcno")}
-		write(t, obj.Notes, c.notes)
+		fixtures.Write(t, obj.Notes, c.notes)
 		if c.data != nil {
 			obj.Data = []string{filepath.Join(dir, "x.gcda")}
-			write(t, obj.Data[0], c.data)
+			fixtures.Write(t, obj.Data[0], c.data)
 		}
-		_, problems, _ := Collect([]Object{obj, {Notes: filepath.Join(fx.dir, "branches.gcno")}}, CollectOptions{Source: bySourceName})
+		_, problems, _ := Collect([]Object{obj, {Notes: filepath.Join(fx.Dir, "branches.gcno")}}, CollectOptions{Source: bySourceName})
 		if len(problems) != 1 {
 			t.Errorf("%s: problems %v, want one", c.what, problems)
 			continue
@@ -223,79 +209,13 @@ func functionBytes(t *testing.T, notes []byte) int {
 	return len(notes) - r.pos
 }
 
-func write(tb testing.TB, name string, b []byte) {
-	tb.Helper()
-	if err := os.WriteFile(name, b, 0o666); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// TestMutated damages real files in 10,000 ways. Each must give a report or an
-// error, from Collect and from the listings of GCC and Clang, soon.
-func TestMutated(t *testing.T) {
-	n := 10000
-	if testing.Short() {
-		n = 500
-	}
-	type pair struct{ notes, data []byte }
-	var pairs []pair
-	for _, archive := range []string{"gcc", "clang"} {
-		for _, fx := range fixtures(t, archive) {
-			for name, b := range fx.inputs {
-				if stem, ok := strings.CutSuffix(name, ".gcno"); ok && len(b) < 1<<16 {
-					pairs = append(pairs, pair{b, fx.inputs[stem+".gcda"]})
-				}
-			}
-		}
-	}
-	dir := t.TempDir()
-	t.Chdir(dir)
-	rng := rand.New(rand.NewPCG(1, 2))
-	obj := Object{Notes: "x.gcno", Data: []string{"x.gcda"}}
-	for i := range n {
-		p := pairs[rng.IntN(len(pairs))]
-		write(t, "x.gcno", mutate(rng, p.notes))
-		write(t, "x.gcda", mutate(rng, p.data))
-		slow := time.AfterFunc(20*time.Second, func() { panic("hangs on input " + strconv.Itoa(i)) })
-		Collect([]Object{obj}, CollectOptions{Source: bySourceName})
-		Run(&Invocation{Prog: "gcov", Args: []string{"-a", "-b", "-t", "x.gcda"}, Stdout: io.Discard, Stderr: io.Discard})
-		slow.Stop()
-	}
-}
-
-// mutate returns a damaged copy.
-func mutate(rng *rand.Rand, b []byte) []byte {
-	b = append([]byte(nil), b...)
-	if len(b) == 0 {
-		return b
-	}
-	for range 1 + rng.IntN(4) {
-		at := rng.IntN(len(b))
-		switch rng.IntN(5) {
-		case 0:
-			b = b[:at+1]
-		case 1:
-			b[at] ^= 1 << rng.IntN(8)
-		case 2:
-			b[at] = byte(rng.IntN(256))
-		case 3: // a word of the extreme kind
-			word := [][]byte{{0, 0, 0, 0}, {0xff, 0xff, 0xff, 0xff}, {0xff, 0xff, 0xff, 0x7f}, {0, 0, 0, 0x80}, {0, 0, 1, 0}}[rng.IntN(5)]
-			copy(b[at&^3:], word)
-		case 4: // a piece twice
-			end := min(len(b), at+1+rng.IntN(64))
-			b = append(b[:end:end], b[at:]...)
-		}
-	}
-	return b
-}
-
 func FuzzCollect(f *testing.F) {
 	n := 0
-	for _, fx := range fixtures(f, "gcc") {
-		for name, b := range fx.inputs {
+	for _, fx := range fixtures.All(f, "gcc") {
+		for name, b := range fx.Inputs {
 			stem, ok := strings.CutSuffix(name, ".gcno")
 			if n++; ok && n%17 == 0 && len(b) < 4000 {
-				f.Add(b, fx.inputs[stem+".gcda"])
+				f.Add(b, fx.Inputs[stem+".gcda"])
 			}
 		}
 	}
@@ -307,10 +227,10 @@ func FuzzCollect(f *testing.F) {
 		}
 		defer os.RemoveAll(here)
 		obj := Object{Notes: filepath.Join(here, "x.gcno"), Data: []string{filepath.Join(here, "x.gcda")}}
-		write(t, obj.Notes, notes)
-		write(t, obj.Data[0], data)
+		fixtures.Write(t, obj.Notes, notes)
+		fixtures.Write(t, obj.Data[0], data)
 		set, _, _ := Collect([]Object{obj}, CollectOptions{Source: bySourceName})
-		for _, file := range set.Files {
+		for _, file := range set.All() {
 			for i := range file.Lines {
 				if file.Lines[i].Count < 0 {
 					t.Errorf("%s:%d: negative count", file.Name, file.Lines[i].Number)

@@ -15,22 +15,22 @@ import (
 // in footfall reads; it tells the run and the largest counter only.
 func (c *Counts) FinishRun(largest int64) {
 	c.Summaries = []Summary{{Words: []uint32{1, uint32(largest)}}}
-	if !c.Version.objectRuns() {
+	if !c.Version.ObjectRuns() {
 		low, high := uint32(largest), uint32(uint64(largest)>>32)
 		// Checksum, number of counters, runs; sum, largest and sum of largest in
 		// 64 bits each; since 4.8 the buckets that are there, of 252.
 		words := []uint32{0, 0, 1, 0, 0, low, high, low, high}
-		if c.Version.number() >= 48 {
+		if c.Version.Number() >= 48 {
 			words = append(words, make([]uint32, 8)...)
 		}
 		c.Summaries = []Summary{{Program: true, Words: words}}
 	}
 	c.Trailer = make([]byte, 4)
-	c.omitZeros()
+	c.OmitZeros()
 }
 
-func (c *Counts) omitZeros() {
-	if !c.Version.omitsZeros() || c.fromClang() {
+func (c *Counts) OmitZeros() {
+	if !c.Version.OmitsZeros() || c.FromClang() {
 		return
 	}
 	for i := range c.Functions {
@@ -88,14 +88,14 @@ func (c *Counts) matches(o *Counts) error {
 	}
 	for i := range c.Functions {
 		f, g := &c.Functions[i], &o.Functions[i]
-		if !f.Placeholder && !g.Placeholder && !f.matches(g, c.Version) {
+		if !f.Placeholder && !g.Placeholder && !f.Matches(g, c.Version) {
 			return fmt.Errorf("%w: function %d (%#x) differs", ErrOtherBuild, i, f.Ident)
 		}
 	}
 	return nil
 }
 
-func (f *FunctionCounts) matches(g *FunctionCounts, v Version) bool {
+func (f *FunctionCounts) Matches(g *FunctionCounts, v Version) bool {
 	return f.Ident == g.Ident && f.LineChecksum == g.LineChecksum && f.CfgChecksum == g.CfgChecksum &&
 		slices.EqualFunc(f.Counters, g.Counters, func(a, b Counters) bool {
 			return a.Kind == b.Kind && (a.Len() == b.Len() || v.operation(a.Kind) == opValues)
@@ -116,7 +116,7 @@ func (c *Counts) Merge(earlier *Counts) error {
 			}
 		}
 	}
-	c.orderValues()
+	c.OrderValues()
 	for i := range c.Functions {
 		f, g := &c.Functions[i], &earlier.Functions[i]
 		switch {
@@ -134,7 +134,7 @@ func (c *Counts) Merge(earlier *Counts) error {
 		}
 	}
 	c.mergeSummaries(earlier)
-	c.omitZeros()
+	c.OmitZeros()
 	return nil
 }
 
@@ -142,10 +142,10 @@ func (c *Counts) mergeSummaries(earlier *Counts) {
 	for i := range min(len(c.Summaries), len(earlier.Summaries)) {
 		to, from := c.Summaries[i].Words, earlier.Summaries[i].Words
 		switch {
-		case c.Version.objectRuns() && len(to) > 1 && len(from) > 1:
+		case c.Version.ObjectRuns() && len(to) > 1 && len(from) > 1:
 			to[0] += from[0]
 			to[1] += from[1]
-		case (c.Summaries[i].Program || c.fromClang()) && len(to) > 2 && len(from) > 2:
+		case (c.Summaries[i].Program || c.FromClang()) && len(to) > 2 && len(from) > 2:
 			to[2] += from[2]
 		}
 	}
@@ -287,12 +287,12 @@ func (c *Counts) Subtract(base *Counts) error {
 			f.Counters[j].subtract(&g.Counters[j], c.Version.operation(f.Counters[j].Kind))
 		}
 	}
-	c.omitZeros()
+	c.OmitZeros()
 	return nil
 }
 
-// A Change says how counters of arcs differ from what they were before.
-type Change struct {
+// An ArcChange says how counters of arcs differ from what they were before.
+type ArcChange struct {
 	Ran  int // that were not 0 before; the others are some of these
 	Same int
 	Fell int
@@ -300,8 +300,8 @@ type Change struct {
 }
 
 // Since compares c with what was read from the same program before.
-func (c *Counts) Since(before *Counts) (Change, error) {
-	var n Change
+func (c *Counts) Since(before *Counts) (ArcChange, error) {
+	var n ArcChange
 	if err := c.matches(before); err != nil {
 		return n, err
 	}
@@ -334,7 +334,7 @@ func (c *Counts) Since(before *Counts) (Change, error) {
 }
 
 // Add adds up changes of several objects.
-func (n *Change) Add(o Change) {
+func (n *ArcChange) Add(o ArcChange) {
 	n.Ran += o.Ran
 	n.Same += o.Same
 	n.Fell += o.Fell
@@ -404,7 +404,7 @@ func (c *Counts) Largest() int64 {
 // Compiler says who made the program: "GCC 12", or "Clang", whose data does not
 // tell its version.
 func (c *Counts) Compiler() string {
-	if c.fromClang() {
+	if c.FromClang() {
 		return "Clang"
 	}
 	return fmt.Sprintf("GCC %d", c.Version.Major())

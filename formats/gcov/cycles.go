@@ -2,12 +2,12 @@ package gcov
 
 import "math"
 
-// A lineGraph is the part of a flow graph that stands on one source line: the
+// A LineGraph is the part of a flow graph that stands on one source line: the
 // blocks attached to it. Its count is how often control entered the line, plus
 // how often it went round within the line.
-type lineGraph struct {
-	*flow
-	old    bool    // cycles are those that gcov finds before GCC 8
+type LineGraph struct {
+	*Flow
+	Old    bool    // cycles are those that gcov finds before GCC 8
 	on     []int32 // for each block: the mark of the line it is attached to
 	mark   int32
 	left   []int64 // for each arc: what the cycles found so far left of its count
@@ -27,11 +27,11 @@ type frame struct {
 	found bool  // a cycle goes through the block
 }
 
-// count returns the count of the line whose attached blocks are given, in
+// Count returns the count of the line whose attached blocks are given, in
 // order and possibly more than once.
-func (l *lineGraph) count(blocks []int32) int64 {
-	if len(l.on) < len(l.blocks) {
-		l.on = make([]int32, len(l.blocks)+len(l.blocks)/2)
+func (l *LineGraph) Count(blocks []int32) int64 {
+	if len(l.on) < len(l.Blocks) {
+		l.on = make([]int32, len(l.Blocks)+len(l.Blocks)/2)
 		l.mark = 0
 	}
 	l.mark++
@@ -41,11 +41,11 @@ func (l *lineGraph) count(blocks []int32) int64 {
 	var count int64
 	back := false // some arc could close a cycle
 	for _, b := range blocks {
-		for _, k := range l.preds(int(b)) {
-			a := &l.arcs[k]
-			if l.on[a.src] != l.mark {
-				count += a.count
-			} else if a.src >= a.dst && a.count > 0 {
+		for _, k := range l.Preds(int(b)) {
+			a := &l.Arcs[k]
+			if l.on[a.Src] != l.mark {
+				count += a.Count
+			} else if a.Src >= a.Dst && a.Count > 0 {
 				back = true
 			}
 		}
@@ -54,7 +54,7 @@ func (l *lineGraph) count(blocks []int32) int64 {
 		return count
 	}
 	l.begin(blocks)
-	if l.old {
+	if l.Old {
 		if n, ok := l.oldCycles(blocks); ok {
 			return count + n
 		}
@@ -64,19 +64,19 @@ func (l *lineGraph) count(blocks []int32) int64 {
 }
 
 // begin lets all arcs of the blocks have their counts.
-func (l *lineGraph) begin(blocks []int32) {
-	if len(l.left) < len(l.arcs) {
-		l.left = make([]int64, len(l.arcs)+len(l.arcs)/2)
+func (l *LineGraph) begin(blocks []int32) {
+	if len(l.left) < len(l.Arcs) {
+		l.left = make([]int64, len(l.Arcs)+len(l.Arcs)/2)
 	}
-	if len(l.held) < len(l.blocks) {
-		l.held = make([]bool, len(l.blocks)+len(l.blocks)/2)
+	if len(l.held) < len(l.Blocks) {
+		l.held = make([]bool, len(l.Blocks)+len(l.Blocks)/2)
 		l.waits = make([][]int32, len(l.held))
 	}
 	for _, b := range blocks {
 		l.on[b] = l.mark
 		l.held[b] = false
-		for _, k := range l.succs(int(b)) {
-			l.left[k] = l.arcs[k].count
+		for _, k := range l.Succs(int(b)) {
+			l.left[k] = l.Arcs[k].Count
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (l *lineGraph) begin(blocks []int32) {
 // gcov finds them (K. A. Hawick and H. A. James, Enumerating Circuits and Loops
 // in Graphs with Self-Arcs and Multiple-Arcs, 2008): each takes the smallest
 // remaining count of its arcs off all of them.
-func (l *lineGraph) cycles(blocks []int32) int64 {
+func (l *LineGraph) cycles(blocks []int32) int64 {
 	var count int64
 	for _, b := range blocks {
 		l.first = b
@@ -99,21 +99,21 @@ func (l *lineGraph) cycles(blocks []int32) int64 {
 }
 
 // usable tells whether a cycle that begins at l.first can go along the arc.
-func (l *lineGraph) usable(k int32) bool {
-	a := &l.arcs[k]
-	return a.dst >= l.first && l.left[k] > 0 && l.on[a.dst] == l.mark
+func (l *LineGraph) usable(k int32) bool {
+	a := &l.Arcs[k]
+	return a.Dst >= l.first && l.left[k] > 0 && l.on[a.Dst] == l.mark
 }
 
 // search finds the cycles through l.first and blocks behind it, depth first.
 // It keeps its own stack, for a line can have very many blocks.
-func (l *lineGraph) search() (count int64) {
+func (l *LineGraph) search() (count int64) {
 	l.path = l.path[:0]
 	l.frames = l.frames[:0]
 	l.dead = math.MaxInt
 	l.enter(l.first)
 	for len(l.frames) > 0 {
 		f := &l.frames[len(l.frames)-1]
-		if f.next == l.blocks[f.block].succEnd {
+		if f.next == l.Blocks[f.block].SuccEnd {
 			l.leave()
 			continue
 		}
@@ -122,7 +122,7 @@ func (l *lineGraph) search() (count int64) {
 		if !l.usable(k) {
 			continue
 		}
-		dst := l.arcs[k].dst
+		dst := l.Arcs[k].Dst
 		if dst == l.first {
 			l.path = append(l.path, k)
 			count += l.take()
@@ -136,21 +136,21 @@ func (l *lineGraph) search() (count int64) {
 	return count
 }
 
-func (l *lineGraph) enter(b int32) {
+func (l *LineGraph) enter(b int32) {
 	l.held[b] = true
-	l.frames = append(l.frames, frame{block: b, next: l.blocks[b].succ})
+	l.frames = append(l.frames, frame{block: b, next: l.Blocks[b].Succ})
 }
 
 // leave goes back from the last block of the path.
-func (l *lineGraph) leave() {
+func (l *LineGraph) leave() {
 	f := l.frames[len(l.frames)-1]
 	l.frames = l.frames[:len(l.frames)-1]
 	if f.found {
 		l.release(f.block)
 	} else {
-		for _, k := range l.succs(int(f.block)) {
+		for _, k := range l.Succs(int(f.block)) {
 			if l.usable(k) {
-				l.wait(l.arcs[k].dst, f.block)
+				l.wait(l.Arcs[k].Dst, f.block)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (l *lineGraph) leave() {
 }
 
 // wait lets block b go when held does.
-func (l *lineGraph) wait(held, b int32) {
+func (l *LineGraph) wait(held, b int32) {
 	for _, w := range l.waits[held] {
 		if w == b {
 			return
@@ -173,7 +173,7 @@ func (l *lineGraph) wait(held, b int32) {
 }
 
 // release lets a block go and all that wait for it.
-func (l *lineGraph) release(b int32) {
+func (l *LineGraph) release(b int32) {
 	l.todo = append(l.todo[:0], b)
 	for len(l.todo) > 0 {
 		b := l.todo[len(l.todo)-1]
@@ -187,7 +187,7 @@ func (l *lineGraph) release(b int32) {
 }
 
 // take takes the cycle that the path has closed.
-func (l *lineGraph) take() int64 {
+func (l *LineGraph) take() int64 {
 	least := l.left[l.path[0]]
 	for _, k := range l.path {
 		least = min(least, l.left[k])
@@ -202,7 +202,7 @@ func (l *lineGraph) take() int64 {
 }
 
 // pop takes the last arc off the path.
-func (l *lineGraph) pop() {
+func (l *LineGraph) pop() {
 	l.path = l.path[:len(l.path)-1]
 	if l.dead >= len(l.path) {
 		l.dead = math.MaxInt
@@ -219,24 +219,24 @@ const (
 // oldCycles adds up cycles as cycles does, but by J. C. Tiernan, An Efficient Search
 // Algorithm to Find the Elementary Circuits of a Graph, 1970: from each block in turn along all
 // arcs, and each cycle found takes its smallest arc away. ok is false if that takes too long.
-func (l *lineGraph) oldCycles(blocks []int32) (count int64, ok bool) {
+func (l *LineGraph) oldCycles(blocks []int32) (count int64, ok bool) {
 	steps := oldSteps
 	for _, b := range blocks {
 		l.first = b
 		l.path = l.path[:0]
-		l.frames = append(l.frames[:0], frame{block: b, next: l.blocks[b].succ})
+		l.frames = append(l.frames[:0], frame{block: b, next: l.Blocks[b].Succ})
 		for len(l.frames) > 0 {
 			if steps--; steps < 0 {
 				return 0, false
 			}
 			f := &l.frames[len(l.frames)-1]
-			if f.next == l.blocks[f.block].succEnd {
+			if f.next == l.Blocks[f.block].SuccEnd {
 				l.back()
 				continue
 			}
 			k := l.lists[f.next]
 			f.next++
-			dst := l.arcs[k].dst
+			dst := l.Arcs[k].Dst
 			switch {
 			case l.left[k] == spent || l.on[dst] != l.mark || l.held[dst]:
 			case dst == b:
@@ -244,7 +244,7 @@ func (l *lineGraph) oldCycles(blocks []int32) (count int64, ok bool) {
 			default:
 				l.held[dst] = true
 				l.path = append(l.path, k)
-				l.frames = append(l.frames, frame{block: dst, next: l.blocks[dst].succ})
+				l.frames = append(l.frames, frame{block: dst, next: l.Blocks[dst].Succ})
 			}
 		}
 		l.on[b] = l.mark - 1
@@ -253,7 +253,7 @@ func (l *lineGraph) oldCycles(blocks []int32) (count int64, ok bool) {
 }
 
 // back goes back from the last block of the path.
-func (l *lineGraph) back() {
+func (l *LineGraph) back() {
 	n := len(l.frames) - 1
 	if n > 0 {
 		l.held[l.frames[n].block] = false
@@ -264,7 +264,7 @@ func (l *lineGraph) back() {
 
 // cut takes the cycle that arc k closes, and goes back to where its smallest arc
 // begins.
-func (l *lineGraph) cut(k int32) int64 {
+func (l *LineGraph) cut(k int32) int64 {
 	smallest := k
 	for i := len(l.path) - 1; i >= 0; i-- {
 		if l.left[l.path[i]] < l.left[smallest] {
@@ -277,20 +277,57 @@ func (l *lineGraph) cut(k int32) int64 {
 		l.left[p] -= least
 	}
 	l.left[smallest] = spent
-	for l.frames[len(l.frames)-1].block != l.arcs[smallest].src {
+	for l.frames[len(l.frames)-1].block != l.Arcs[smallest].Src {
 		l.back()
 	}
 	return least
 }
 
-// entering are the outcomes of the arcs into the blocks.
-func (l *lineGraph) entering(blocks []int32) *outcomes {
-	o := new(outcomes)
+// Entering are the outcomes of the arcs into the blocks.
+func (l *LineGraph) Entering(blocks []int32) *Outcomes {
+	o := new(Outcomes)
 	for _, b := range blocks {
-		for _, k := range l.preds(int(b)) {
-			a := &l.arcs[k]
-			o.add(a.nonReturn, a.unconditional, l.blocks[a.src].count, a.count)
+		for _, k := range l.Preds(int(b)) {
+			a := &l.Arcs[k]
+			o.Add(a.NonReturn, a.Unconditional, l.Blocks[a.Src].Count, a.Count)
 		}
 	}
 	return o
 }
+
+// Outcomes count branches and calls.
+type Outcomes struct {
+	Branches, Executed, Taken int
+	Calls, CallsExecuted      int
+}
+
+// Add counts an arc that leaves a block with the count total.
+func (o *Outcomes) Add(call, unconditional bool, total, count int64) {
+	switch {
+	case call:
+		o.Calls++
+		if total != 0 {
+			o.CallsExecuted++
+		}
+	case !unconditional:
+		o.Branches++
+		if total != 0 {
+			o.Executed++
+		}
+		if count != 0 {
+			o.Taken++
+		}
+	}
+}
+
+func (o *Outcomes) Sum(p *Outcomes) {
+	o.Branches += p.Branches
+	o.Executed += p.Executed
+	o.Taken += p.Taken
+	o.Calls += p.Calls
+	o.CallsExecuted += p.CallsExecuted
+}
+
+// Attaches tells whether gcov attaches a block, of so many, to a line: not the entry, nor the
+// last one, the exit until GCC 4.7.
+func Attaches(block, blocks int) bool { return block != 0 && block != blocks-1 }

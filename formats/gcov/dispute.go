@@ -3,6 +3,7 @@ package gcov
 import (
 	"slices"
 
+	"footfall/coverage"
 	"footfall/input"
 )
 
@@ -21,7 +22,7 @@ import (
 // findDisputes lists the lines in dispute. It reports whether there are any.
 func (t *tally) findDisputes() bool {
 	some := false
-	for _, f := range t.files {
+	for file, f := range t.files {
 		if f == nil {
 			continue
 		}
@@ -29,6 +30,9 @@ func (t *tally) findDisputes() bool {
 			for i := range p {
 				if l := &p[i]; l.attached && !l.ran && l.passed > 0 {
 					n := int(k<<pageBits) + i
+					if t.looks != nil && !t.looks.all(int32(file), uint32(n)) {
+						continue
+					}
 					for n/64 >= len(f.disputes) {
 						f.disputes = append(f.disputes, 0)
 					}
@@ -85,13 +89,13 @@ type runOf struct {
 }
 
 // settleDisputes decides about the lines in dispute.
-func (c *collector) settleDisputes(t *tally, work []ref, workers int) {
+func (c *collector) settleDisputes(t *tally, work batch, workers int) {
 	if !t.findDisputes() {
 		return
 	}
 	all, ran := c.claims(t, work, workers)
 	for unit, runs := range ran {
-		ran[unit] = c.hear(all, int32(unit), runs)
+		ran[unit] = c.hear(all, unit, runs)
 	}
 	for _, list := range all {
 		for i := range list {
@@ -101,16 +105,16 @@ func (c *collector) settleDisputes(t *tally, work []ref, workers int) {
 		}
 	}
 	for unit, runs := range ran {
-		c.hearAgain(all, int32(unit), runs)
+		c.hearAgain(all, unit, runs)
 	}
 }
 
 // claims collects the claims of all functions, and by unit the runs of those that pass a line
 // in dispute.
-func (c *collector) claims(t *tally, work []ref, workers int) (all claims, ran [][]runOf) {
-	parts := split(work, workers)
+func (c *collector) claims(t *tally, work batch, workers int) (all claims, ran map[int32][]runOf) {
+	parts := work.split(workers)
 	found := make([]claims, len(parts))
-	parallel(len(parts), func(i int) {
+	coverage.Parallel(len(parts), func(i int) {
 		found[i] = make(claims)
 		var w witness
 		for _, ref := range parts[i] {
@@ -126,12 +130,12 @@ func (c *collector) claims(t *tally, work []ref, workers int) (all claims, ran [
 			w.unpack(c.pool.bytes(id))
 			w.solve(c.pool.counts(id))
 			for k := range list {
-				list[k].pass = slices.DeleteFunc(list[k].pass, func(b int32) bool { return w.flow.blocks[b].count <= 0 })
+				list[k].pass = slices.DeleteFunc(list[k].pass, func(b int32) bool { return w.flow.Blocks[b].Count <= 0 })
 			}
 			found[i][id] = list
 		}
 	})
-	all, ran = make(claims), make([][]runOf, len(c.objs))
+	all, ran = make(claims), make(map[int32][]runOf)
 	for _, part := range found {
 		for id, list := range part {
 			all[id] = list
@@ -151,7 +155,7 @@ func (c *collector) claims(t *tally, work []ref, workers int) (all claims, ran [
 // A witness tells what a function says.
 type witness struct {
 	unpacked
-	flow flow
+	flow Flow
 }
 
 // claims are those of the function, with all blocks that pass a line.
@@ -164,7 +168,7 @@ func (w *witness) claims(t *tally) []claim {
 			if !t.disputed(p.file, n) {
 				continue
 			}
-			l := t.files[p.file].at(n)
+			l := &t.files[p.file].have(n >> pageBits)[n&(1<<pageBits-1)] // at is for one goroutine
 			k := slices.IndexFunc(list, func(cl claim) bool { return cl.line == l })
 			if k < 0 {
 				k = len(list)
@@ -182,8 +186,8 @@ func (w *witness) claims(t *tally) []claim {
 }
 
 func (w *witness) solve(counters []int64) {
-	w.flow.build(&w.fn, w.version)
-	w.flow.solve(counters)
+	w.flow.Build(&w.fn, w.version)
+	w.flow.Solve(counters)
 }
 
 // decides returns what tells whether a claim of a function decides in a unit.
@@ -262,7 +266,7 @@ func (c *collector) hearAgain(all claims, unit int32, ran []runOf) {
 				w.solve(counters)
 				solved = true
 			}
-			cl.line.ran = slices.ContainsFunc(cl.pass, func(b int32) bool { return w.flow.blocks[b].count > 0 })
+			cl.line.ran = slices.ContainsFunc(cl.pass, func(b int32) bool { return w.flow.Blocks[b].Count > 0 })
 		}
 	}
 }

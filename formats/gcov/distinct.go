@@ -40,14 +40,14 @@ func (s *skimmer) next() (ok bool) {
 	for len(b)-pos >= 8 {
 		tag := s.wordAt(b[pos:])
 		n := s.r.size(s.wordAt(b[pos+4:]))
-		if tag == 0 || tag == tagFunction && pos > start || n > len(b)-pos-8 {
+		if tag == 0 || tag == TagFunction && pos > start || n > len(b)-pos-8 {
 			break
 		}
 		data := b[pos+8 : pos+8+n]
 		switch {
-		case tag == tagFunction:
+		case tag == TagFunction:
 			s.head(data)
-		case tag == tagLines && !(s.keep && s.relative):
+		case tag == TagLines && !(s.keep && s.relative):
 			s.lines(data)
 		}
 		pos += 8 + n
@@ -74,11 +74,11 @@ func (s *skimmer) head(data []byte) {
 	s.ident = r.word()
 	s.lineChecksum = r.word()
 	s.cfgChecksum = 0
-	if s.version.hasCfgChecksum() {
+	if s.version.HasCfgChecksum() {
 		s.cfgChecksum = r.word()
 	}
 	r.text()
-	if s.version.hasColumns() {
+	if s.version.HasColumns() {
 		s.artificial = r.word() != 0
 	}
 	s.source(r.source())
@@ -104,7 +104,7 @@ func (s *skimmer) lines(b []byte) {
 		}
 		name := bytes.TrimRight(b[pos:pos+n], "\x00")
 		if len(name) == 0 {
-			name = []byte(emptyName)
+			name = []byte(EmptyName)
 		}
 		s.source(name)
 		pos += n
@@ -144,12 +144,12 @@ func indexCounts(r *reader, v Version, list []dataFunction) []dataFunction {
 		if !ok {
 			return list
 		}
-		kind := counterKind(tag)
+		kind := CounterKind(tag)
 		switch {
-		case tag == tagFunction:
+		case tag == TagFunction:
 			if open = len(data.b) > 0; open {
 				d := dataFunction{ident: data.word(), lineChecksum: data.word(), big: r.big}
-				if v.hasCfgChecksum() {
+				if v.HasCfgChecksum() {
 					d.cfgChecksum = data.word()
 				}
 				list = append(list, d)
@@ -226,6 +226,7 @@ type shard struct {
 	packed   [][]byte // blocks of packed functions
 	counters []int64
 	runs     []run
+	free     []int32 // runs that are not in use
 }
 
 // A run says where counters of a function are that are not all zero.
@@ -245,6 +246,7 @@ type origin struct {
 // A distinct is a function unlike all others.
 type distinct struct {
 	file       int32  // number of its source, or dropped
+	home       int32  // that of the first one that it names, and is not dropped
 	sum        uint32 // checksum of its bytes, the same in every run
 	block      int32  // of shard.packed
 	at, size   int32  // in the block
@@ -351,8 +353,7 @@ func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, da
 		}
 	}
 	if ran {
-		sh.runs = append(sh.runs, run{from, counts.arcs.at, counts.big, f.runs})
-		f.runs = int32(len(sh.runs) - 1)
+		f.runs = sh.run(run{from, counts.arcs.at, counts.big, f.runs})
 	}
 	if counts.conditions.n == f.conditions {
 		for k := range c[f.arcs:] {
@@ -376,8 +377,8 @@ func (sh *shard) keep(s *skimmer, pk *packer) (distinct, *FormatError) {
 	at := len(sh.packed[last])
 	sh.packed[last] = append(sh.packed[last], b...)
 	f := distinct{
-		file: pk.file, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: int32(last), at: int32(at), size: int32(len(b)),
-		counters: int32(len(sh.counters)), arcs: int32(pk.fn.counters()), conditions: int32(2 * len(pk.fn.Conditions)), runs: -1, line: pk.fn.StartLine,
+		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: int32(last), at: int32(at), size: int32(len(b)),
+		counters: int32(len(sh.counters)), arcs: int32(pk.fn.Counters()), conditions: int32(2 * len(pk.fn.Conditions)), runs: -1, line: pk.fn.StartLine,
 	}
 	n := len(sh.counters) + int(f.arcs+f.conditions)
 	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]

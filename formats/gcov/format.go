@@ -36,18 +36,18 @@ import (
 )
 
 const (
-	notesMagic = 0x67636e6f // "gcno"
-	dataMagic  = 0x67636461 // "gcda"
+	NotesMagic = 0x67636e6f // "gcno"
+	DataMagic  = 0x67636461 // "gcda"
 
-	tagFunction       = 0x01000000
-	tagBlocks         = 0x01410000
-	tagArcs           = 0x01430000
-	tagLines          = 0x01450000
-	tagConditions     = 0x01470000
-	tagPaths          = 0x01490000
-	tagCounters       = 0x01a10000 // + kind<<17
-	tagObjectSummary  = 0xa1000000
-	tagProgramSummary = 0xa3000000
+	TagFunction       = 0x01000000
+	TagBlocks         = 0x01410000
+	TagArcs           = 0x01430000
+	TagLines          = 0x01450000
+	TagConditions     = 0x01470000
+	TagPaths          = 0x01490000
+	TagCounters       = 0x01a10000 // + kind<<17
+	TagObjectSummary  = 0xa1000000
+	TagProgramSummary = 0xa3000000
 )
 
 // A FormatError tells what is wrong with the bytes of a file, and where.
@@ -134,17 +134,17 @@ func (r *reader) text() []byte {
 	return s
 }
 
-// emptyName stands for the name "" of a source, as "#line 3 \"\"" gives it. It is
+// EmptyName stands for the name "" of a source, as "#line 3 \"\"" gives it. It is
 // something else than no name, which ends a list of lines. No name that was read
 // has a NUL.
-const emptyName = "\x00"
+const EmptyName = "\x00"
 
 // source returns the name of a source, emptyName if it is "".
 func (r *reader) source() []byte {
 	start := r.pos
 	name := r.text()
 	if len(name) == 0 && r.err == nil && r.pos > start+4 {
-		return []byte(emptyName)
+		return []byte(EmptyName)
 	}
 	return name
 }
@@ -162,7 +162,7 @@ func (r *reader) next() (tag, length uint32, data reader, ok bool) {
 	}
 	length = r.word()
 	n := r.size(length)
-	if int32(length) < 0 && tag&0xff000000 == tagFunction&0xff000000 {
+	if int32(length) < 0 && tag&0xff000000 == TagFunction&0xff000000 {
 		n = 0 // so many zero counters, without data
 	}
 	if r.err == nil && n > len(r.b)-r.pos {
@@ -218,10 +218,10 @@ func (w *writer) text(s string) {
 	switch {
 	case s == "":
 		w.word(0)
-	case s == emptyName && w.bytes:
+	case s == EmptyName && w.bytes:
 		w.word(1)
 		w.b = append(w.b, 0)
-	case s == emptyName:
+	case s == EmptyName:
 		w.word(1)
 		w.word(0)
 	case w.bytes:
@@ -258,4 +258,11 @@ func (w *writer) records(rs []record) {
 		w.b = append(w.b, rec.data...)
 		w.close(mark)
 	}
+}
+
+// IsMagic tells whether a file begins with want, in either byte order.
+func IsMagic(b []byte, want uint32) bool {
+	r := reader{b: b}
+	r.magic(want, "")
+	return r.err == nil
 }

@@ -59,7 +59,7 @@ const (
 	KindTime       = 7 // order of first execution
 	KindConditions = 8 // 14+: two masks for each condition
 	KindPaths      = 9 // 15+: a bit for each prime path
-	kinds          = 16
+	Kinds          = 16
 )
 
 // Counters are all counters of one kind of a function.
@@ -107,11 +107,11 @@ func (c *Counts) FileStamp() []byte {
 func (c *Counts) Runs() (runs, programs int) {
 	for _, s := range c.Summaries {
 		switch {
-		case !s.Program && c.Version.objectRuns() && len(s.Words) > 0:
+		case !s.Program && c.Version.ObjectRuns() && len(s.Words) > 0:
 			runs = int(s.Words[0])
 		case s.Program:
 			programs++
-			if len(s.Words) > 2 && !c.Version.objectRuns() {
+			if len(s.Words) > 2 && !c.Version.ObjectRuns() {
 				runs += int(s.Words[2]) // checksum, number of counters, runs
 			}
 		}
@@ -134,19 +134,19 @@ func ReadCounts(b []byte) (*Counts, error) {
 			break
 		}
 		switch {
-		case tag == tagFunction:
+		case tag == TagFunction:
 			fn = len(c.Functions)
 			c.Functions = append(c.Functions, readFunctionCounts(&data, c.Version))
-		case tag == tagObjectSummary || tag == tagProgramSummary:
-			s := Summary{Program: tag == tagProgramSummary, Before: len(c.Functions)}
+		case tag == TagObjectSummary || tag == TagProgramSummary:
+			s := Summary{Program: tag == TagProgramSummary, Before: len(c.Functions)}
 			for data.pos < len(data.b) && data.err == nil {
 				s.Words = append(s.Words, data.word())
 			}
 			c.Summaries = append(c.Summaries, s)
 		case fn < 0 || c.Functions[fn].Placeholder:
 			data.fail(-8, "record %08x outside of a function", tag)
-		case counterKind(tag) >= 0:
-			k := readCounters(&data, counterKind(tag), length)
+		case CounterKind(tag) >= 0:
+			k := readCounters(&data, CounterKind(tag), length)
 			c.Functions[fn].Counters = append(c.Functions[fn].Counters, k)
 		default:
 			c.Functions[fn].extra = append(c.Functions[fn].extra, record{tag, data.b})
@@ -163,22 +163,22 @@ func ReadCounts(b []byte) (*Counts, error) {
 
 func readCountsHead(b []byte) (*Counts, reader) {
 	r := reader{b: b}
-	r.magic(dataMagic, "data")
+	r.magic(DataMagic, "data")
 	c := &Counts{BigEndian: r.big, Version: Version(r.word()), Stamp: r.word()}
-	r.bytes = c.Version.byteLengths()
-	if r.err == nil && c.Version.number() == 0 {
+	r.bytes = c.Version.ByteLengths()
+	if r.err == nil && c.Version.Number() == 0 {
 		r.fail(4, "version word %q is none of a known compiler", c.Version.String())
 	}
-	if c.Version.hasObjectChecksum() {
+	if c.Version.HasObjectChecksum() {
 		c.Checksum = r.word()
 	}
 	return c, r
 }
 
-// counterKind is the kind of counters that the tag announces, or -1.
-func counterKind(tag uint32) int {
-	k := int(tag-tagCounters) >> 17
-	if tag < tagCounters || tag&0x1ffff != tagCounters&0x1ffff || k >= kinds {
+// CounterKind is the kind of counters that the tag announces, or -1.
+func CounterKind(tag uint32) int {
+	k := int(tag-TagCounters) >> 17
+	if tag < TagCounters || tag&0x1ffff != TagCounters&0x1ffff || k >= Kinds {
 		return -1
 	}
 	return k
@@ -189,7 +189,7 @@ func readFunctionCounts(r *reader, v Version) FunctionCounts {
 		return FunctionCounts{Placeholder: true}
 	}
 	f := FunctionCounts{Ident: r.word(), LineChecksum: r.word()}
-	if v.hasCfgChecksum() {
+	if v.HasCfgChecksum() {
 		f.CfgChecksum = r.word()
 	}
 	if r.pos < len(r.b) {
@@ -222,11 +222,11 @@ func readCounters(r *reader, kind int, length uint32) Counters {
 // Encode returns the bytes of the data file. For counts that were read from a
 // file which a program wrote they are the same bytes.
 func (c *Counts) Encode() []byte {
-	w := &writer{big: c.BigEndian, bytes: c.Version.byteLengths()}
-	w.word(dataMagic)
+	w := &writer{big: c.BigEndian, bytes: c.Version.ByteLengths()}
+	w.word(DataMagic)
 	w.word(uint32(c.Version))
 	w.word(c.Stamp)
-	if c.Version.hasObjectChecksum() {
+	if c.Version.HasObjectChecksum() {
 		w.word(c.Checksum)
 	}
 	sums := c.Summaries
@@ -241,9 +241,9 @@ func (c *Counts) Encode() []byte {
 // summaries writes those that stand before function i and returns the rest.
 func (w *writer) summaries(sums []Summary, i int) []Summary {
 	for len(sums) > 0 && sums[0].Before <= i {
-		tag := uint32(tagObjectSummary)
+		tag := uint32(TagObjectSummary)
 		if sums[0].Program {
-			tag = tagProgramSummary
+			tag = TagProgramSummary
 		}
 		mark := w.open(tag)
 		for _, x := range sums[0].Words {
@@ -256,11 +256,11 @@ func (w *writer) summaries(sums []Summary, i int) []Summary {
 }
 
 func (f *FunctionCounts) encode(w *writer, v Version) {
-	mark := w.open(tagFunction)
+	mark := w.open(TagFunction)
 	if !f.Placeholder {
 		w.word(f.Ident)
 		w.word(f.LineChecksum)
-		if v.hasCfgChecksum() {
+		if v.HasCfgChecksum() {
 			w.word(f.CfgChecksum)
 		}
 		if f.named {
@@ -275,7 +275,7 @@ func (f *FunctionCounts) encode(w *writer, v Version) {
 }
 
 func (c *Counters) encode(w *writer) {
-	tag := tagCounters + uint32(c.Kind)<<17
+	tag := TagCounters + uint32(c.Kind)<<17
 	if c.Zeros > 0 {
 		n := int32(c.Zeros * 2)
 		if w.bytes {

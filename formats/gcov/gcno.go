@@ -1,5 +1,7 @@
 package gcov
 
+import "cmp"
+
 // Notes are the contents of a notes file: what the compiler says of one
 // object, mainly the flow graph of each function and the lines of its blocks.
 //
@@ -22,7 +24,7 @@ type Notes struct {
 	Cwd       string // where the compiler ran; "" before GCC 9
 	// Unexecuted tells that the compiler supports marks of unexecuted blocks.
 	Unexecuted bool
-	Functions  []*Function
+	Functions  []*FunctionGraph
 	// Trailer is what follows the last record: empty for GCC, eight zero
 	// bytes for Clang.
 	Trailer []byte
@@ -31,9 +33,9 @@ type Notes struct {
 // Clang tells whether the file was written by Clang.
 func (n *Notes) Clang() bool { return len(n.Trailer) == 8 }
 
-// A Function is the graph of one function. Blocks are numbered from the entry
+// A FunctionGraph is the graph of one function. Blocks are numbered from the entry
 // block 0.
-type Function struct {
+type FunctionGraph struct {
 	Ident        uint32 // pairs notes and data within an object
 	LineChecksum uint32
 	CfgChecksum  uint32
@@ -47,12 +49,12 @@ type Function struct {
 	Blocks       int
 	BlockFlags   []uint32 // before GCC 8
 	Arcs         []Arc    // in file order: by source block
-	Conditions   []Condition
+	Conditions   []Decision
 	Locations    []Location // in file order: by block
 	Paths        uint32     // number of prime paths
 
 	hasBlocks, hasConditions, hasPaths bool
-	arcless                            []uint32 // blocks that have an empty record of arcs
+	Arcless                            []uint32 // blocks that have an empty record of arcs
 	extra                              []record
 }
 
@@ -82,8 +84,8 @@ type Location struct {
 	closes bool // the last location of its record
 }
 
-// A Condition is a decision of Terms operands, evaluated in and after Block.
-type Condition struct {
+// A Decision is a decision of Terms operands, evaluated in and after Block.
+type Decision struct {
 	Block, Terms uint32
 }
 
@@ -101,7 +103,7 @@ func ReadNotes(b []byte) (*Notes, error) {
 		if !ok {
 			break
 		}
-		fn := new(Function)
+		fn := new(FunctionGraph)
 		if err := d.function(fn, raw); err != nil {
 			r.err = err
 			if fn.Name != "" || fn.hasBlocks {
@@ -121,19 +123,19 @@ func ReadNotes(b []byte) (*Notes, error) {
 // record.
 func readNotesHead(b []byte) (*Notes, reader) {
 	r := reader{b: b}
-	r.magic(notesMagic, "notes")
+	r.magic(NotesMagic, "notes")
 	n := &Notes{BigEndian: r.big, Version: Version(r.word()), Stamp: r.word()}
-	r.bytes = n.Version.byteLengths()
-	if r.err == nil && n.Version.number() == 0 {
+	r.bytes = n.Version.ByteLengths()
+	if r.err == nil && n.Version.Number() == 0 {
 		r.fail(4, "version word %q is none of a known compiler", n.Version.String())
 	}
-	if n.Version.hasObjectChecksum() {
+	if n.Version.HasObjectChecksum() {
 		n.Checksum = r.word()
 	}
-	if n.Version.hasCwd() {
+	if n.Version.HasCwd() {
 		n.Cwd = string(r.text())
 	}
-	if n.Version.hasUnexecuted() {
+	if n.Version.HasUnexecuted() {
 		n.Unexecuted = r.word() != 0
 	}
 	return n, r
@@ -146,7 +148,7 @@ func nextFunction(r *reader) (fn reader, ok bool) {
 	for {
 		mark := r.pos
 		tag, _, _, more := r.next()
-		if !more || (tag == tagFunction && mark != start) {
+		if !more || (tag == TagFunction && mark != start) {
 			if more {
 				r.pos = mark
 			}
@@ -167,7 +169,6 @@ func nextFunction(r *reader) (fn reader, ok bool) {
 // shared between them.
 type decoder struct {
 	version Version
-	span    int // bytes of the current function's records
 	sources map[string]string
 	last    string // the source asked for last, mostly asked for again
 }
@@ -190,33 +191,34 @@ func (d *decoder) source(b []byte) string {
 }
 
 // function decodes the records in r into fn, whose slices are reused.
-func (d *decoder) function(fn *Function, r reader) *FormatError {
-	*fn = Function{BlockFlags: fn.BlockFlags[:0], Arcs: fn.Arcs[:0], Conditions: fn.Conditions[:0], Locations: fn.Locations[:0]}
-	d.span = len(r.b)
+func (d *decoder) function(fn *FunctionGraph, r reader) *FormatError {
+	*fn = FunctionGraph{BlockFlags: fn.BlockFlags[:0], Arcs: fn.Arcs[:0], Conditions: fn.Conditions[:0], Locations: fn.Locations[:0]}
+	var blocks reader // of the record that says how many there are
 	for {
 		tag, length, data, ok := r.next()
 		if !ok {
 			break
 		}
 		switch tag {
-		case tagFunction:
+		case TagFunction:
 			d.head(fn, &data)
-		case tagBlocks:
+		case TagBlocks:
+			blocks = data
 			d.blocks(fn, &data)
-		case tagArcs:
+		case TagArcs:
 			d.arcs(fn, &data)
-		case tagLines:
+		case TagLines:
 			d.lines(fn, &data)
-		case tagConditions:
+		case TagConditions:
 			fn.hasConditions = true
 			for data.pos < len(data.b) && data.err == nil {
-				c := Condition{data.word(), data.word()}
+				c := Decision{data.word(), data.word()}
 				if data.err == nil && c.Block >= uint32(fn.Blocks) {
 					data.fail(data.pos-8, "condition in block %d of %d", c.Block, fn.Blocks)
 				}
 				fn.Conditions = append(fn.Conditions, c)
 			}
-		case tagPaths:
+		case TagPaths:
 			fn.hasPaths = true
 			fn.Paths = data.word()
 		default:
@@ -227,59 +229,71 @@ func (d *decoder) function(fn *Function, r reader) *FormatError {
 			data.fail(data.pos, "record %08x of length %d has %d bytes too many", tag, length, len(data.b)-data.pos)
 		}
 		if data.err != nil {
-			return data.err
+			r.err = data.err
+			break
 		}
+	}
+	if !fn.plausible(d.version) {
+		blocks.fail(0, "%d blocks in %q, whose records have %d bytes", fn.Blocks, fn.Name, len(r.b))
+		*fn = FunctionGraph{Name: fn.Name, Source: fn.Source, StartLine: fn.StartLine, hasBlocks: true}
+		return cmp.Or(r.err, blocks.err)
 	}
 	return r.err
 }
 
-func (d *decoder) head(fn *Function, r *reader) {
+// plausible tells whether the number of blocks fits what is known of them. It
+// sizes the tables of the solver, so it must not exceed what bytes describe.
+// Every block but entry and exit has an arc, mostly one of its own; what has
+// fewer is measured by the bytes of its records as we write them, not as they
+// were read: what is read and written again must be as plausible as before.
+func (fn *FunctionGraph) plausible(v Version) bool {
+	if fn.Blocks <= len(fn.Arcs)+2 {
+		return true
+	}
+	w := &writer{bytes: v.ByteLengths()}
+	fn.encode(w, v)
+	return fn.Blocks <= len(w.b)/8+2
+}
+
+func (d *decoder) head(fn *FunctionGraph, r *reader) {
 	v := d.version
 	fn.Ident = r.word()
 	fn.LineChecksum = r.word()
-	if v.hasCfgChecksum() {
+	if v.HasCfgChecksum() {
 		fn.CfgChecksum = r.word()
 	}
 	fn.Name = string(r.text())
-	if v.hasColumns() {
+	if v.HasColumns() {
 		fn.Artificial = r.word() != 0
 	}
 	fn.Source = d.source(r.source())
 	fn.StartLine = r.word()
-	if v.hasColumns() {
+	if v.HasColumns() {
 		fn.StartColumn = r.word()
 		fn.EndLine = r.word()
 	}
-	if v.hasEndColumn() {
+	if v.HasEndColumn() {
 		fn.EndColumn = r.word()
 	}
 }
 
-func (d *decoder) blocks(fn *Function, r *reader) {
+func (d *decoder) blocks(fn *FunctionGraph, r *reader) {
 	if fn.hasBlocks {
 		r.fail(0, "a second record of blocks for %q", fn.Name)
 		return
 	}
 	fn.hasBlocks = true
-	if !d.version.hasColumns() {
+	if !d.version.HasColumns() {
 		for r.pos < len(r.b) {
 			fn.BlockFlags = append(fn.BlockFlags, r.word())
 		}
 		fn.Blocks = len(fn.BlockFlags)
 		return
 	}
-	n := r.word()
-	// Every block but the exit has an arc, a record of 20 bytes; the count
-	// sizes the tables of the solver, so it must not exceed what the bytes of
-	// the function can describe.
-	if int64(n) > int64(d.span/8+2) {
-		r.fail(0, "%d blocks in %q, whose records have %d bytes", n, fn.Name, d.span)
-		return
-	}
-	fn.Blocks = int(n)
+	fn.Blocks = int(r.word())
 }
 
-func (d *decoder) arcs(fn *Function, r *reader) {
+func (d *decoder) arcs(fn *FunctionGraph, r *reader) {
 	src := r.word()
 	if r.err == nil && src >= uint32(fn.Blocks) {
 		r.fail(0, "arcs of block %d, but %q has %d blocks", src, fn.Name, fn.Blocks)
@@ -288,14 +302,14 @@ func (d *decoder) arcs(fn *Function, r *reader) {
 	if k := len(fn.Arcs); k > 0 {
 		last, some = fn.Arcs[k-1].Src, true
 	}
-	if k := len(fn.arcless); k > 0 {
-		last, some = max(last, fn.arcless[k-1]), true
+	if k := len(fn.Arcless); k > 0 {
+		last, some = max(last, fn.Arcless[k-1]), true
 	}
 	if r.err == nil && some && last >= src {
 		r.fail(0, "arcs of block %d after those of block %d", src, last)
 	}
 	if r.err == nil && r.pos == len(r.b) {
-		fn.arcless = append(fn.arcless, src)
+		fn.Arcless = append(fn.Arcless, src)
 	}
 	for r.pos < len(r.b) && r.err == nil {
 		a := Arc{src, r.word(), r.word()}
@@ -308,7 +322,7 @@ func (d *decoder) arcs(fn *Function, r *reader) {
 	}
 }
 
-func (d *decoder) lines(fn *Function, r *reader) {
+func (d *decoder) lines(fn *FunctionGraph, r *reader) {
 	block := r.word()
 	if r.err == nil && block >= uint32(fn.Blocks) {
 		r.fail(0, "lines of block %d, but %q has %d blocks", block, fn.Name, fn.Blocks)
@@ -350,17 +364,17 @@ func (d *decoder) lines(fn *Function, r *reader) {
 // Encode returns the bytes of the notes file. For notes that were read from a
 // compiler's file they are the same bytes.
 func (n *Notes) Encode() []byte {
-	w := &writer{big: n.BigEndian, bytes: n.Version.byteLengths()}
-	w.word(notesMagic)
+	w := &writer{big: n.BigEndian, bytes: n.Version.ByteLengths()}
+	w.word(NotesMagic)
 	w.word(uint32(n.Version))
 	w.word(n.Stamp)
-	if n.Version.hasObjectChecksum() {
+	if n.Version.HasObjectChecksum() {
 		w.word(n.Checksum)
 	}
-	if n.Version.hasCwd() {
+	if n.Version.HasCwd() {
 		w.text(n.Cwd)
 	}
-	if n.Version.hasUnexecuted() {
+	if n.Version.HasUnexecuted() {
 		w.flag(n.Unexecuted)
 	}
 	for _, fn := range n.Functions {
@@ -377,11 +391,11 @@ func (w *writer) flag(b bool) {
 	}
 }
 
-func (fn *Function) encode(w *writer, v Version) {
+func (fn *FunctionGraph) encode(w *writer, v Version) {
 	fn.encodeHead(w, v)
 	if fn.hasBlocks {
-		mark := w.open(tagBlocks)
-		if v.hasColumns() {
+		mark := w.open(TagBlocks)
+		if v.HasColumns() {
 			w.word(uint32(fn.Blocks))
 		} else {
 			for _, f := range fn.BlockFlags {
@@ -393,7 +407,7 @@ func (fn *Function) encode(w *writer, v Version) {
 	fn.encodeArcs(w)
 	fn.encodeLines(w)
 	if fn.hasConditions {
-		mark := w.open(tagConditions)
+		mark := w.open(TagConditions)
 		for _, c := range fn.Conditions {
 			w.word(c.Block)
 			w.word(c.Terms)
@@ -401,38 +415,38 @@ func (fn *Function) encode(w *writer, v Version) {
 		w.close(mark)
 	}
 	if fn.hasPaths {
-		mark := w.open(tagPaths)
+		mark := w.open(TagPaths)
 		w.word(fn.Paths)
 		w.close(mark)
 	}
 	w.records(fn.extra)
 }
 
-func (fn *Function) encodeHead(w *writer, v Version) {
-	mark := w.open(tagFunction)
+func (fn *FunctionGraph) encodeHead(w *writer, v Version) {
+	mark := w.open(TagFunction)
 	w.word(fn.Ident)
 	w.word(fn.LineChecksum)
-	if v.hasCfgChecksum() {
+	if v.HasCfgChecksum() {
 		w.word(fn.CfgChecksum)
 	}
 	w.text(fn.Name)
-	if v.hasColumns() {
+	if v.HasColumns() {
 		w.flag(fn.Artificial)
 	}
 	w.text(fn.Source)
 	w.word(fn.StartLine)
-	if v.hasColumns() {
+	if v.HasColumns() {
 		w.word(fn.StartColumn)
 		w.word(fn.EndLine)
 	}
-	if v.hasEndColumn() {
+	if v.HasEndColumn() {
 		w.word(fn.EndColumn)
 	}
 	w.close(mark)
 }
 
-func (fn *Function) encodeArcs(w *writer) {
-	arcless := fn.arcless
+func (fn *FunctionGraph) encodeArcs(w *writer) {
+	arcless := fn.Arcless
 	for i := 0; i < len(fn.Arcs) || len(arcless) > 0; {
 		var src uint32
 		if len(arcless) > 0 && (i == len(fn.Arcs) || arcless[0] < fn.Arcs[i].Src) {
@@ -440,7 +454,7 @@ func (fn *Function) encodeArcs(w *writer) {
 		} else {
 			src = fn.Arcs[i].Src
 		}
-		mark := w.open(tagArcs)
+		mark := w.open(TagArcs)
 		w.word(src)
 		for ; i < len(fn.Arcs) && fn.Arcs[i].Src == src; i++ {
 			w.word(fn.Arcs[i].Dst)
@@ -450,9 +464,9 @@ func (fn *Function) encodeArcs(w *writer) {
 	}
 }
 
-func (fn *Function) encodeLines(w *writer) {
+func (fn *FunctionGraph) encodeLines(w *writer) {
 	for i := 0; i < len(fn.Locations); i++ {
-		mark := w.open(tagLines)
+		mark := w.open(TagLines)
 		w.word(fn.Locations[i].Block)
 		for ; ; i++ {
 			l := &fn.Locations[i]
@@ -471,4 +485,13 @@ func (fn *Function) encodeLines(w *writer) {
 		w.word(0)
 		w.close(mark)
 	}
+}
+
+// NotesVersion is the version of notes, 0 for what are none.
+func NotesVersion(b []byte) Version {
+	n, r := readNotesHead(b)
+	if r.err != nil {
+		return 0
+	}
+	return n.Version
 }

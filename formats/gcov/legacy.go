@@ -51,8 +51,8 @@ type LegacyToken struct {
 }
 
 const (
-	tokenFile     = -1
-	tokenFunction = -2
+	TokenFile     = -1
+	TokenFunction = -2
 )
 
 // A LegacyGraph is the flow graph of a function. The arc from the exit, the
@@ -63,7 +63,7 @@ type LegacyGraph struct {
 	Blocks   int
 	Arcs     []Arc // by source block
 
-	counted int // arcs that are not on the tree
+	Counted int // arcs that are not on the tree
 }
 
 // A LegacyFunction is where a function begins in LegacyNotes.Lines, and its
@@ -154,9 +154,9 @@ func (r *legacyReader) text() string {
 // ReadLegacyNotes decodes a .bb and a .bbg file. On an error the notes hold the
 // functions before it.
 func ReadLegacyNotes(bb, bbg []byte) (*LegacyNotes, error) {
-	n := &LegacyNotes{Named: namedGraph(bbg)}
-	graphs, errGraph := readLegacyGraphs(bbg, n.Named)
-	lines, errLines := readLegacyLines(bb)
+	n := &LegacyNotes{Named: NamedGraph(bbg)}
+	graphs, errGraph := ReadLegacyGraphs(bbg, n.Named)
+	lines, errLines := ReadLegacyLines(bb)
 	n.Graphs, n.Lines = graphs, lines
 	err := n.join()
 	switch {
@@ -168,13 +168,13 @@ func ReadLegacyNotes(bb, bbg []byte) (*LegacyNotes, error) {
 	return n, err
 }
 
-// namedGraph tells the forms apart: that of GCC 3.3 begins with -1, the other
+// NamedGraph tells the forms apart: that of GCC 3.3 begins with -1, the other
 // with a number of blocks.
-func namedGraph(bbg []byte) bool {
+func NamedGraph(bbg []byte) bool {
 	return len(bbg) >= 4 && binary.LittleEndian.Uint32(bbg) == 1<<31|1
 }
 
-func readLegacyGraphs(b []byte, named bool) ([]*LegacyGraph, error) {
+func ReadLegacyGraphs(b []byte, named bool) ([]*LegacyGraph, error) {
 	r := &legacyReader{b: b}
 	var list []*LegacyGraph
 	for r.pos < len(b) {
@@ -221,12 +221,12 @@ func (g *LegacyGraph) readBlock(r *legacyReader, block int) {
 		}
 		g.Arcs = append(g.Arcs, Arc{uint32(block), uint32(dst), uint32(flags)})
 		if flags&ArcTree == 0 {
-			g.counted++
+			g.Counted++
 		}
 	}
 }
 
-func readLegacyLines(b []byte) ([]LegacyToken, error) {
+func ReadLegacyLines(b []byte) ([]LegacyToken, error) {
 	r := &legacyReader{b: b}
 	var list []LegacyToken
 	for r.pos < len(b) {
@@ -235,7 +235,7 @@ func readLegacyLines(b []byte) ([]LegacyToken, error) {
 		switch {
 		case r.err != nil:
 			return list, r.result()
-		case t.Number == tokenFile || t.Number == tokenFunction:
+		case t.Number == TokenFile || t.Number == TokenFunction:
 			n := bytes.IndexByte(b[r.pos:], 0)
 			if n < 0 {
 				r.fail(at, "a name without an end")
@@ -261,7 +261,7 @@ func readLegacyLines(b []byte) ([]LegacyToken, error) {
 func (n *LegacyNotes) join() error {
 	var starts []int
 	for i, t := range n.Lines {
-		if t.Number == tokenFunction {
+		if t.Number == TokenFunction {
 			starts = append(starts, i)
 		}
 	}
@@ -366,15 +366,15 @@ func (c *LegacyCounts) Of(n *LegacyNotes, i int) ([]int64, bool) {
 	if !c.Named {
 		at := 0
 		for _, before := range n.Graphs[:i] {
-			at += before.counted
+			at += before.Counted
 		}
-		if end := at + g.counted; end <= len(c.Values) {
+		if end := at + g.Counted; end <= len(c.Values) {
 			return c.Values[at:end], true
 		}
 		return nil, false
 	}
 	var sum []int64
-	want := g.counted
+	want := g.Counted
 	for _, k := range c.Blocks {
 		for _, f := range k.Functions {
 			if f.Name != g.Name || f.Checksum != g.Checksum || len(f.Values) != want {
@@ -401,7 +401,7 @@ func (c *LegacyCounts) Fits(n *LegacyNotes) error {
 	if !c.Named {
 		want := 0
 		for _, g := range n.Graphs {
-			want += g.counted
+			want += g.Counted
 		}
 		if want != len(c.Values) {
 			return fmt.Errorf("%d counters, but the notes count %d arcs: of another compilation, delete the .da file and run again", len(c.Values), want)
@@ -424,7 +424,7 @@ func (c *LegacyCounts) Fits(n *LegacyNotes) error {
 
 func (n *LegacyNotes) knows(f *LegacyFunctionCounts) bool {
 	for _, g := range n.Graphs {
-		if g.Name == f.Name && g.Checksum == f.Checksum && g.counted == len(f.Values) {
+		if g.Name == f.Name && g.Checksum == f.Checksum && g.Counted == len(f.Values) {
 			return true
 		}
 	}

@@ -25,8 +25,8 @@ func (c *LegacyCounts) Merge(o *LegacyCounts) error {
 	return nil
 }
 
-// all returns the counters of all functions.
-func (c *LegacyCounts) all() [][]int64 {
+// All returns the counters of all functions.
+func (c *LegacyCounts) All() [][]int64 {
 	list := [][]int64{c.Values}
 	for _, k := range c.Blocks {
 		for _, f := range k.Functions {

@@ -19,12 +19,12 @@ const LegacySuffix = ".bb"
 // returns the object with its data as images.
 func (o *objectReader) legacy(obj Object) (Object, bool) {
 	stem := strings.TrimSuffix(obj.Notes, LegacySuffix)
-	bb, err := readFile(o.c.opt.Owners, obj.Notes, nil)
+	bb, err := ReadFile(o.c.opt.Owners, obj.Notes, nil)
 	if err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return obj, false
 	}
-	bbg, err := readFile(o.c.opt.Owners, stem+".bbg", nil)
+	bbg, err := ReadFile(o.c.opt.Owners, stem+".bbg", nil)
 	if err != nil {
 		o.c.bad(Unreadable, stem+".bbg", err)
 		return obj, false
@@ -50,7 +50,7 @@ func (o *objectReader) legacy(obj Object) (Object, bool) {
 
 // legacyData reads a .da file.
 func (o *objectReader) legacyData(notes *LegacyNotes, file string) (*Counts, bool) {
-	b, err := readFile(o.c.opt.Owners, file, nil)
+	b, err := ReadFile(o.c.opt.Owners, file, nil)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			o.c.bad(Unreadable, file, err)
@@ -75,7 +75,7 @@ func (n *LegacyNotes) modern() *Notes {
 	out := &Notes{Version: legacyAsVersion}
 	source := ""
 	for i, f := range n.BySite {
-		fn := &Function{
+		fn := &FunctionGraph{
 			Ident: uint32(i), LineChecksum: uint32(f.Graph.Checksum), Name: f.Name,
 			Blocks: f.Graph.Blocks, BlockFlags: make([]uint32, f.Graph.Blocks), hasBlocks: true,
 		}
@@ -100,12 +100,12 @@ func registersCounters(name string) bool {
 
 // locate takes the lines of the blocks. source is the file that was named last,
 // and the one named last is returned.
-func (fn *Function) locate(tokens []LegacyToken, source string) string {
+func (fn *FunctionGraph) locate(tokens []LegacyToken, source string) string {
 	block := 0
 	open := false // a location of this block and source
 	for _, t := range tokens {
 		switch {
-		case t.Number == tokenFile:
+		case t.Number == TokenFile:
 			source, open = t.Name, false
 		case t.Number == 0:
 			if n := len(fn.Locations); n > 0 {

@@ -18,8 +18,9 @@ import (
 type packer struct {
 	names *sourceCache
 	dec   decoder
-	fn    Function
+	fn    FunctionGraph
 	file  int32 // of the function packed last
+	home  int32 // the first source that it names and that is not dropped
 	buf   []byte
 }
 
@@ -34,12 +35,13 @@ func (p *packer) pack(s *skimmer) ([]byte, *FormatError) {
 	}
 	for i := range fn.Locations {
 		for _, n := range fn.Locations[i].Lines {
-			if n >= lineLimit {
+			if n >= LineLimit {
 				return nil, &FormatError{s.base, fmt.Sprintf("%q has code on line %d, more than any source has", fn.Name, n)}
 			}
 		}
 	}
 	p.file, _ = p.names.id([]byte(fn.Source))
+	p.home = p.file
 	p.buf = p.buf[:0]
 	compiler := uint64(s.version) << 1
 	if s.clang {
@@ -81,6 +83,7 @@ func (p *packer) locations() {
 		file := p.file
 		if l.Source != "" && l.Source != p.fn.Source {
 			file, _ = p.names.id([]byte(l.Source))
+			p.visit(file)
 		}
 		p.signed(int64(l.Block) - int64(block))
 		p.signed(int64(file))
@@ -93,6 +96,17 @@ func (p *packer) locations() {
 	}
 }
 
+// visit notes a source that the function names beside its own.
+func (p *packer) visit(file int32) {
+	switch {
+	case file == dropped || file == p.home:
+	case p.home == dropped:
+		p.home = file
+	default:
+		p.names.join(p.home, file)
+	}
+}
+
 func (p *packer) add(x uint64)   { p.buf = binary.AppendUvarint(p.buf, x) }
 func (p *packer) signed(x int64) { p.buf = binary.AppendVarint(p.buf, x) }
 
@@ -102,7 +116,7 @@ type unpacked struct {
 	clang   bool
 	file    int32
 	name    []byte
-	fn      Function // Locations are in places
+	fn      FunctionGraph // Locations are in places
 	places  []place
 	lines   []uint32 // of all places
 }
@@ -145,7 +159,7 @@ func (f *unpacked) unpack(b []byte) {
 	}
 	fn.Conditions = fn.Conditions[:0]
 	for range u.next() {
-		fn.Conditions = append(fn.Conditions, Condition{uint32(u.next()), uint32(u.next())})
+		fn.Conditions = append(fn.Conditions, Decision{uint32(u.next()), uint32(u.next())})
 	}
 }
 

@@ -12,7 +12,7 @@ type Program struct {
 	c     *collector
 	index map[programKey]int32 // in c.objs
 	// What was wrong with notes, which is told each time.
-	problems []Problem
+	problems []InputProblem
 }
 
 // A programKey tells notes from those of another build at the same place.
@@ -26,6 +26,16 @@ type unitNotes struct {
 	head      *Notes // without functions
 	named     bool   // it has functions
 	functions []unitFunction
+
+	// Of the last look.
+	readings []Reading
+	numbers  [][]int32 // which of a reading's functions are those of the notes, -1: none; nil: it is of other notes
+	problems []InputProblem
+}
+
+// ran tells whether there are counts of the object.
+func (of *unitNotes) ran() bool {
+	return slices.ContainsFunc(of.numbers, func(n []int32) bool { return n != nil })
 }
 
 // A unitFunction is a function of an object: what data call it, and which of the
@@ -41,39 +51,99 @@ func NewProgram(opt CollectOptions) *Program {
 	return &Program{c: newCollector(opt), index: make(map[programKey]int32)}
 }
 
-// Collect is [Collect] for objects that have readings and no data files.
-func (p *Program) Collect(objs []Object) (*coverage.Set, []Problem, Stats) {
+// Collect is [Collect] for objects that have readings and no data files. Of what is as it
+// was the last time the files in the set are the same, see [coverage.Set.Keeps].
+func (p *Program) Collect(objs []Object) (*coverage.Set, []InputProblem, Stats) {
 	c := p.c
-	used := p.add(objs)
+	used, known := p.add(objs)
+	if c.looks == nil || !known || !slices.Equal(used, c.looks.used) {
+		p.anew(used)
+	} else if changed := p.changed(used); len(changed) > 0 {
+		for _, id := range changed {
+			c.recount(id)
+		}
+		if !c.again(changed) {
+			p.tally()
+		}
+	}
+	return c.looks.set, p.problemsOf(used), p.stats(used)
+}
+
+// anew takes the counters of the objects, whatever there was before.
+func (p *Program) anew(used []int32) {
+	c := p.c
 	c.pool.forgetCounts()
-	c.problems, c.stats = slices.Clone(p.problems), Stats{}
-	workers := workersFor(len(used))
-	ran := make([]bool, len(used))
-	parallel(len(used), func(i int) {
-		unit := used[i]
-		if of := c.kept[unit]; of != nil {
-			ran[i] = c.readings(unit, of.head, of.functions)
+	c.looks = newLooks(used)
+	coverage.Parallel(len(used), func(i int) {
+		of := c.kept[used[i]]
+		if of == nil {
+			return
+		}
+		c.match(used[i])
+		for k := range of.functions {
+			c.takeOne(used[i], int32(k))
 		}
 	})
+	p.tally()
+}
+
+// tally solves and adds up all functions.
+func (p *Program) tally() {
+	c := p.c
+	used := c.looks.used
 	var wanted []bool // by distinctID; nil: all
 	if len(used) < len(c.objs) {
 		wanted = c.functionsOf(used)
 	}
-	for i, unit := range used {
-		if of := c.kept[unit]; of != nil {
-			c.stats.Objects++
-			c.stats.Functions += len(of.functions)
-			if !ran[i] && of.named {
-				c.stats.NeverRun++
+	users := c.looks.users
+	c.looks = newLooks(used)
+	c.looks.users = users
+	c.stats = Stats{}
+	workers := workersFor(len(used))
+	c.looks.set = c.tally(workers, c.batches(wanted, workers))
+	c.looks.distinct = c.stats.Distinct
+}
+
+// changed returns the functions whose counters are other ones than at the last look.
+func (p *Program) changed(used []int32) []distinctID {
+	var list []distinctID
+	for _, unit := range used {
+		if of := p.c.kept[unit]; of != nil {
+			list = p.c.compare(list, unit)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// problemsOf are those of all notes so far, and of the readings of objects.
+func (p *Program) problemsOf(used []int32) []InputProblem {
+	list := slices.Clone(p.problems)
+	for _, unit := range used {
+		if of := p.c.kept[unit]; of != nil {
+			list = append(list, of.problems...)
+		}
+	}
+	return list
+}
+
+func (p *Program) stats(used []int32) Stats {
+	s := Stats{Distinct: p.c.looks.distinct, Inconsistent: len(p.c.looks.torn)}
+	for _, unit := range used {
+		if of := p.c.kept[unit]; of != nil {
+			s.Objects++
+			s.Functions += len(of.functions)
+			if of.named && !of.ran() {
+				s.NeverRun++
 			}
 		}
 	}
-	set := c.tally(workers, c.pool.bySource(c.sources.list, wanted))
-	return set, c.problems, c.stats
+	return s
 }
 
-// add reads the notes that are not known, and returns the numbers of all of objs.
-func (p *Program) add(objs []Object) (used []int32) {
+// add reads the notes that are not known, and returns the numbers of all of objs. all tells
+// that none had to be read.
+func (p *Program) add(objs []Object) (used []int32, all bool) {
 	c, known := p.c, len(p.c.objs)
 	for _, obj := range objs {
 		key := programKey{notes: obj.Notes}
@@ -99,7 +169,7 @@ func (p *Program) add(objs []Object) (used []int32) {
 			c.tellBuilt()
 		}
 	}
-	return used
+	return used, len(c.objs) == known
 }
 
 // functionsOf tells which of the distinct functions objects have.
@@ -114,6 +184,123 @@ func (c *collector) functionsOf(units []int32) []bool {
 		}
 	}
 	return wanted
+}
+
+// match finds out which functions of an object's readings are those of its notes.
+func (c *collector) match(unit int32) {
+	of, obj := c.kept[unit], &c.objs[unit]
+	of.readings, of.numbers, of.problems = obj.Readings, make([][]int32, len(obj.Readings)), nil
+	for i, r := range obj.Readings {
+		if p := foreign(r.Name, r.Counts, of.head); p != nil {
+			of.problems = append(of.problems, *p)
+			continue
+		}
+		others := 0
+		of.numbers[i], others = c.numbers(of.functions, r.Counts)
+		if others > 0 {
+			of.problems = append(of.problems, InputProblem{Rebuilt, obj.Notes, -1, otherFunctions(others)})
+		}
+	}
+}
+
+// numbers returns which of the counts are those of functions, -1 for none, and how many
+// functions have others.
+func (c *collector) numbers(functions []unitFunction, counts *Counts) (numbers []int32, others int) {
+	at := countsFinder{list: counts.Functions}
+	numbers = make([]int32, len(functions))
+	for i := range functions {
+		f := &functions[i]
+		k := at.find(f.ident)
+		if k >= 0 && !c.fit(f, &counts.Functions[k]) {
+			others++
+			k = -1
+		}
+		numbers[i] = int32(k)
+	}
+	return numbers, others
+}
+
+// fit tells whether counts are of the function: of as many arcs, unless they are none.
+func (c *collector) fit(f *unitFunction, counts *FunctionCounts) bool {
+	arcs := 0
+	if k := counts.Of(KindArcs); k != nil {
+		arcs = k.Len()
+	}
+	return counts.LineChecksum == f.lineChecksum && counts.CfgChecksum == f.cfgChecksum &&
+		(arcs == 0 || arcs == int(c.pool.at(f.id).arcs)) // Clang leaves out the counters of a function that has none
+}
+
+// compare appends the functions of an object whose counters are others than at the last
+// look, with those of now from then on.
+func (c *collector) compare(list []distinctID, unit int32) []distinctID {
+	of, readings := c.kept[unit], c.objs[unit].Readings
+	if slices.EqualFunc(of.readings, readings, sameReading) {
+		of.readings = readings
+		return list
+	}
+	before, was := of.readings, of.numbers
+	c.match(unit)
+	for i := range of.functions {
+		if len(before) != len(readings) || c.differ(i, before, was, of) {
+			list = append(list, of.functions[i].id)
+		}
+	}
+	return list
+}
+
+// sameReading tells whether two readings are known to have the same counts of functions.
+func sameReading(a, b Reading) bool {
+	x, y := a.Counts, b.Counts
+	return a.Name == b.Name && x.Version == y.Version && x.Stamp == y.Stamp && len(x.Functions) == len(y.Functions) &&
+		(len(x.Functions) == 0 || &x.Functions[0] == &y.Functions[0])
+}
+
+// differ tells whether function i of an object has other counters than before.
+func (c *collector) differ(i int, before []Reading, was [][]int32, of *unitNotes) bool {
+	for r := range of.readings {
+		a, b := int32(-1), int32(-1)
+		if was[r] != nil {
+			a = was[r][i]
+		}
+		if of.numbers[r] != nil {
+			b = of.numbers[r][i]
+		}
+		if a != b || a >= 0 && !sameCounters(&before[r].Counts.Functions[a], &of.readings[r].Counts.Functions[b]) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameCounters(a, b *FunctionCounts) bool {
+	if len(a.Counters) == 0 || len(a.Counters) == len(b.Counters) && &a.Counters[0] == &b.Counters[0] {
+		return len(a.Counters) == len(b.Counters)
+	}
+	return slices.EqualFunc(a.Counters, b.Counters, func(x, y Counters) bool {
+		switch {
+		case x.Kind != y.Kind || x.Len() != y.Len():
+			return false
+		case x.Zeros > 0 && y.Zeros > 0:
+			return true
+		case x.Zeros > 0:
+			return allZero(y.Values)
+		case y.Zeros > 0:
+			return allZero(x.Values)
+		}
+		return slices.Equal(x.Values, y.Values)
+	})
+}
+
+// takeOne adds the counters of a function in all readings of an object.
+func (c *collector) takeOne(unit, function int32) {
+	of := c.kept[unit]
+	for r, numbers := range of.numbers {
+		if numbers == nil || numbers[function] < 0 {
+			continue
+		}
+		k := numbers[function]
+		c.pool.take(of.functions[function].id, &of.readings[r].Counts.Functions[k], origin{unit, int32(r)}, k)
+	}
 }
 
 // readings adds the counters of an object's readings, whose notes have the functions.
@@ -198,8 +385,7 @@ func (p *pool) take(id distinctID, data *FunctionCounts, from origin, number int
 		ran = ran || n != 0
 	}
 	if ran {
-		sh.runs = append(sh.runs, run{from, number, false, f.runs})
-		f.runs = int32(len(sh.runs) - 1)
+		f.runs = sh.run(run{from, number, false, f.runs})
 	}
 	if conditions.Len() == int(f.conditions) {
 		for k, n := range conditions.Values {
@@ -209,12 +395,23 @@ func (p *pool) take(id distinctID, data *FunctionCounts, from origin, number int
 	return true
 }
 
+// run keeps a run, and returns its number.
+func (sh *shard) run(r run) int32 {
+	if n := len(sh.free); n > 0 {
+		i := sh.free[n-1]
+		sh.free, sh.runs[i] = sh.free[:n-1], r
+		return i
+	}
+	sh.runs = append(sh.runs, r)
+	return int32(len(sh.runs) - 1)
+}
+
 // forgetCounts has all functions have run never.
 func (p *pool) forgetCounts() {
 	for i := range p.shards {
 		sh := &p.shards[i]
 		clear(sh.counters)
-		sh.runs = sh.runs[:0]
+		sh.runs, sh.free = sh.runs[:0], sh.free[:0]
 		for k := range sh.list {
 			sh.list[k].runs = -1
 		}

@@ -7,60 +7,63 @@ import "encoding/binary"
 // cut loses lines, or has arcs to block 0, and counters that are missing are
 // 0. This file reads damaged files that way, for listings only.
 
-// A looseReader takes words off a slice, and zeros behind its end.
-type looseReader struct {
-	b     []byte
-	pos   int
-	order binary.ByteOrder
-	bytes bool
-	short bool // something was asked for that is not there
+// A LooseReader takes words off a slice, and zeros behind its end.
+type LooseReader struct {
+	B     []byte
+	Pos   int
+	Order binary.ByteOrder
+	Bytes bool // lengths are in bytes, not words
+	Short bool // something was asked for that is not there
 }
 
-func looseFrom(r *reader) *looseReader {
-	l := &looseReader{b: r.b, pos: r.pos, order: binary.LittleEndian, bytes: r.bytes}
+func looseFrom(r *reader) *LooseReader {
+	l := &LooseReader{B: r.b, Pos: r.pos, Order: binary.LittleEndian, Bytes: r.bytes}
 	if r.big {
-		l.order = binary.BigEndian
+		l.Order = binary.BigEndian
 	}
 	return l
 }
 
-func (r *looseReader) word() uint32 {
-	if r.ended() {
-		r.pos, r.short = len(r.b), true
+// Word takes a word, 0 behind the end.
+func (r *LooseReader) Word() uint32 {
+	if r.Ended() {
+		r.Pos, r.Short = len(r.B), true
 		return 0
 	}
-	r.pos += 4
-	return r.order.Uint32(r.b[r.pos-4:])
+	r.Pos += 4
+	return r.Order.Uint32(r.B[r.Pos-4:])
 }
 
-func (r *looseReader) ended() bool { return r.pos > len(r.b)-4 }
+// Ended tells whether there is no further word.
+func (r *LooseReader) Ended() bool { return r.Pos > len(r.B)-4 }
 
-// counter takes a counter; one that is cut is 0.
-func (r *looseReader) counter() int64 {
-	if r.pos > len(r.b)-8 {
-		r.pos, r.short = len(r.b), true
+// Counter takes a counter; one that is cut is 0.
+func (r *LooseReader) Counter() int64 {
+	if r.Pos > len(r.B)-8 {
+		r.Pos, r.Short = len(r.B), true
 		return 0
 	}
-	lo := r.word()
-	return int64(uint64(r.word())<<32 | uint64(lo))
+	lo := r.Word()
+	return int64(uint64(r.Word())<<32 | uint64(lo))
 }
 
-func (r *looseReader) size(length uint32) int {
-	if r.bytes {
+// Size is a length of the file in bytes.
+func (r *LooseReader) Size(length uint32) int {
+	if r.Bytes {
 		return int(length)
 	}
 	return int(length) * 4
 }
 
-// text returns a string; one that is cut is empty.
-func (r *looseReader) text() string {
-	n := r.size(r.word())
-	if n > len(r.b)-r.pos {
-		r.pos, r.short = len(r.b), true
+// Text returns a string; one that is cut is empty.
+func (r *LooseReader) Text() string {
+	n := r.Size(r.Word())
+	if n > len(r.B)-r.Pos {
+		r.Pos, r.Short = len(r.B), true
 		return ""
 	}
-	s := r.b[r.pos : r.pos+n]
-	r.pos += n
+	s := r.B[r.Pos : r.Pos+n]
+	r.Pos += n
 	for i, c := range s {
 		if c == 0 {
 			return string(s[:i])
@@ -70,49 +73,55 @@ func (r *looseReader) text() string {
 }
 
 // source is reader.source.
-func (r *looseReader) source() string {
-	start := r.pos
-	name := r.text()
-	if name == "" && !r.short && r.pos > start+4 {
-		return emptyName
+func (r *LooseReader) source() string {
+	start := r.Pos
+	name := r.Text()
+	if name == "" && !r.Short && r.Pos > start+4 {
+		return EmptyName
 	}
 	return name
 }
 
 // next takes the tag and length of a record and returns where it ends.
-func (r *looseReader) next() (tag, length uint32, end int) {
-	tag = r.word()
-	length = r.word()
-	n := r.size(length)
+func (r *LooseReader) next() (tag, length uint32, end int) {
+	tag = r.Word()
+	length = r.Word()
+	n := r.Size(length)
 	if int32(length) < 0 {
 		n = 0
 	}
-	return tag, length, r.pos + n
+	return tag, length, r.Pos + n
 }
 
-// salvageNotes reads damaged notes, whose head stands, and the messages about
+// Damage is a message of gcov about notes, which stands behind the name of the file.
+type Damage struct {
+	Message string
+	Cut     bool // the rest is not there
+}
+
+// SalvageNotes reads damaged notes, whose head stands, and the messages about
 // them.
-func salvageNotes(b []byte, name string) (*Notes, []notice) {
+func SalvageNotes(b []byte) (*Notes, []Damage) {
 	n, head := readNotesHead(b)
-	s := &notesSalvage{looseReader: looseFrom(&head), version: n.Version, name: name}
+	s := &notesSalvage{LooseReader: looseFrom(&head), version: n.Version}
 	for {
 		tag, _, end := s.next()
 		if tag == 0 {
 			break
 		}
 		if !s.record(n, tag, end) {
-			s.notices = append(s.notices, notice{name + ":corrupted\n", 4})
+			s.notices = append(s.notices, Damage{":corrupted", true})
 			break
 		}
-		s.pos = max(s.pos, end)
-		if s.pos > end {
-			s.pos = end
+		s.Pos = max(s.Pos, end)
+		if s.Pos > end {
+			s.Pos = end
 		}
-		if s.short && s.version.noticesCuts() {
-			s.notices = append(s.notices, notice{name + ":corrupted\n", 4})
+		if s.Short && s.version.NoticesCuts() {
+			s.notices = append(s.notices, Damage{":corrupted", true})
 			break
 		}
-		if s.pos > len(b) {
+		if s.Pos > len(b) {
 			break
 		}
 	}
@@ -120,17 +129,22 @@ func salvageNotes(b []byte, name string) (*Notes, []notice) {
 }
 
 type notesSalvage struct {
-	*looseReader
+	*LooseReader
 	version Version
-	name    string
-	fn      *Function // nil: records are skipped
+	fn      *FunctionGraph // nil: records are skipped
 	seen    map[uint32]bool
-	notices []notice
+	notices []Damage
+	beyond  int // bytes of lists of lines behind the ends of their records
 }
+
+// MostBeyond is how many bytes gcov's way of reading lists of lines, to a name that is empty wherever a record
+// ends, may lead behind the ends of a file's records. Damage goes on for as much as there
+// is; to read the rest of the file for each of thousands of records takes minutes.
+func MostBeyond(file []byte) int { return 1<<20 + 4*len(file) }
 
 // record takes one record; it reports whether that is possible.
 func (s *notesSalvage) record(n *Notes, tag uint32, end int) bool {
-	if tag == tagFunction {
+	if tag == TagFunction {
 		s.head(n)
 		return true
 	}
@@ -139,41 +153,41 @@ func (s *notesSalvage) record(n *Notes, tag uint32, end int) bool {
 	}
 	fn := s.fn
 	switch tag {
-	case tagBlocks:
+	case TagBlocks:
 		return s.blocks(end)
-	case tagArcs:
-		src := s.word()
+	case TagArcs:
+		src := s.Word()
 		if src >= uint32(fn.Blocks) || s.seen[src] {
 			return false
 		}
-		for count := (end - s.pos) / 8; count > 0; count-- {
-			dst, flags := s.word(), s.word()
+		for count := (end - s.Pos) / 8; count > 0; count-- {
+			dst, flags := s.Word(), s.Word()
 			if dst >= uint32(fn.Blocks) {
 				return false
 			}
 			fn.Arcs = append(fn.Arcs, Arc{src, dst, flags})
 			s.seen[src] = true
-			if s.ended() && count > len(s.b) {
+			if s.Ended() && count > len(s.B) {
 				return false // hardly a record that was only cut
 			}
 		}
-	case tagConditions:
-		for count := (end - s.pos) / 8; count > 0; count-- {
-			c := Condition{s.word(), s.word()}
+	case TagConditions:
+		for count := (end - s.Pos) / 8; count > 0; count-- {
+			c := Decision{s.Word(), s.Word()}
 			if c.Block >= uint32(fn.Blocks) {
 				return false
 			}
 			fn.Conditions = append(fn.Conditions, c)
-			if s.ended() && count > len(s.b) {
+			if s.Ended() && count > len(s.B) {
 				return false
 			}
 		}
-	case tagPaths:
-		fn.Paths = s.word()
-	case tagLines:
-		return s.lines()
+	case TagPaths:
+		fn.Paths = s.Word()
+	case TagLines:
+		return s.lines(end)
 	default:
-		if tag>>24 != tagFunction>>24 {
+		if tag>>24 != TagFunction>>24 {
 			s.fn = nil
 		}
 	}
@@ -181,22 +195,22 @@ func (s *notesSalvage) record(n *Notes, tag uint32, end int) bool {
 }
 
 func (s *notesSalvage) head(n *Notes) {
-	fn := &Function{Ident: s.word(), LineChecksum: s.word()}
-	if s.version.hasCfgChecksum() {
-		fn.CfgChecksum = s.word()
+	fn := &FunctionGraph{Ident: s.Word(), LineChecksum: s.Word()}
+	if s.version.HasCfgChecksum() {
+		fn.CfgChecksum = s.Word()
 	}
-	fn.Name = s.text()
-	if s.version.hasColumns() {
-		fn.Artificial = s.word() != 0
+	fn.Name = s.Text()
+	if s.version.HasColumns() {
+		fn.Artificial = s.Word() != 0
 	}
 	fn.Source = s.source()
-	fn.StartLine = s.word()
-	if s.version.hasColumns() {
-		fn.StartColumn = s.word()
-		fn.EndLine = s.word()
+	fn.StartLine = s.Word()
+	if s.version.HasColumns() {
+		fn.StartColumn = s.Word()
+		fn.EndLine = s.Word()
 	}
-	if s.version.hasEndColumn() {
-		fn.EndColumn = s.word()
+	if s.version.HasEndColumn() {
+		fn.EndColumn = s.Word()
 	}
 	n.Functions = append(n.Functions, fn)
 	s.fn, s.seen = fn, make(map[uint32]bool)
@@ -205,13 +219,13 @@ func (s *notesSalvage) head(n *Notes) {
 func (s *notesSalvage) blocks(end int) bool {
 	fn := s.fn
 	if fn.hasBlocks {
-		s.notices = append(s.notices, notice{s.name + ":already seen blocks for '" + fn.Name + "'\n", 0})
+		s.notices = append(s.notices, Damage{":already seen blocks for '" + fn.Name + "'", false})
 		return true
 	}
 	fn.hasBlocks = true
-	count := (end - s.pos) / 4
-	if s.version.hasColumns() {
-		count = int(s.word())
+	count := (end - s.Pos) / 4
+	if s.version.HasColumns() {
+		count = int(s.Word())
 	}
 	// What the records of the function can describe; a function at the end
 	// may have lost most of them.
@@ -230,30 +244,35 @@ func (s *notesSalvage) blocks(end int) bool {
 // span is how many bytes of records of the same function follow, and whether it
 // is the last one.
 func (s *notesSalvage) span(from int) (n int, last bool) {
-	r := *s.looseReader
-	r.pos = from
+	r := *s.LooseReader
+	r.Pos = from
 	for {
-		at := r.pos
+		at := r.Pos
 		tag, _, end := r.next()
-		if last = tag == 0 || end > len(r.b); last || tag == tagFunction {
-			return min(at, len(r.b)) - min(from, len(r.b)), last
+		if last = tag == 0 || end > len(r.B); last || tag == TagFunction {
+			return min(at, len(r.B)) - min(from, len(r.B)), last
 		}
-		r.pos = end
+		r.Pos = end
 	}
 }
 
-func (s *notesSalvage) lines() bool {
+func (s *notesSalvage) lines(end int) bool {
 	fn := s.fn
-	block := s.word()
+	left := MostBeyond(s.B) - s.beyond
+	block := s.Word()
 	if block >= uint32(fn.Blocks) {
 		return false
 	}
 	for open := false; ; {
-		line := s.word()
+		if s.Pos-end > left {
+			return false
+		}
+		line := s.Word()
 		switch {
 		case line == 0:
 			name := s.source()
 			if name == "" {
+				s.beyond += max(0, s.Pos-end)
 				return true
 			}
 			fn.Locations = append(fn.Locations, Location{Block: block, Source: name})
@@ -269,65 +288,71 @@ func (s *notesSalvage) lines() bool {
 	}
 }
 
-// salvageCounts reads damaged data, whose head stands. cut tells that a record is not all
+// CountsHead reads the head of data, which may be damaged. The reader stands behind it.
+func CountsHead(b []byte) (*Counts, *LooseReader) {
+	c, r := readCountsHead(b)
+	return c, looseFrom(&r)
+}
+
+// SalvageCounts reads damaged data, whose head stands. cut tells that a record is not all
 // there.
-func salvageCounts(b []byte) (c *Counts, cut bool) {
+func SalvageCounts(b []byte) (c *Counts, cut bool) {
 	c, head := readCountsHead(b)
 	r := looseFrom(&head)
 	var fn *FunctionCounts
 	for {
-		r.short = false
+		r.Short = false
 		tag, length, end := r.next()
 		if tag == 0 {
 			return c, false
 		}
 		switch {
-		case tag == tagObjectSummary || tag == tagProgramSummary:
-			s := Summary{Program: tag == tagProgramSummary, Before: len(c.Functions)}
-			for range min(9, (end-r.pos)/4) {
-				s.Words = append(s.Words, r.word())
+		case tag == TagObjectSummary || tag == TagProgramSummary:
+			s := Summary{Program: tag == TagProgramSummary, Before: len(c.Functions)}
+			for range min(9, (end-r.Pos)/4) {
+				s.Words = append(s.Words, r.Word())
 			}
 			c.Summaries = append(c.Summaries, s)
-		case tag == tagFunction && length != 0 && r.size(length) == r.functionSize(c.Version):
-			f := FunctionCounts{Ident: r.word(), LineChecksum: r.word()}
-			if c.Version.hasCfgChecksum() {
-				f.CfgChecksum = r.word()
+		case tag == TagFunction && length != 0 && r.Size(length) == r.functionSize(c.Version):
+			f := FunctionCounts{Ident: r.Word(), LineChecksum: r.Word()}
+			if c.Version.HasCfgChecksum() {
+				f.CfgChecksum = r.Word()
 			}
 			c.Functions = append(c.Functions, f)
 			fn = &c.Functions[len(c.Functions)-1]
-		case fn != nil && counterKind(tag) >= 0:
-			fn.Counters = append(fn.Counters, r.counters(counterKind(tag), length, end))
+		case fn != nil && CounterKind(tag) >= 0:
+			fn.Counters = append(fn.Counters, r.counters(CounterKind(tag), length, end))
 		}
-		r.pos = end
-		if r.short || r.pos > len(b) {
-			return c, r.short
+		r.Pos = end
+		if r.Short || r.Pos > len(b) {
+			return c, r.Short
 		}
 	}
 }
 
-func (r *looseReader) functionSize(v Version) int {
-	if v.hasCfgChecksum() {
+func (r *LooseReader) functionSize(v Version) int {
+	if v.HasCfgChecksum() {
 		return 12
 	}
 	return 8
 }
 
 // counters takes counters, zeros for those that are missing.
-func (r *looseReader) counters(kind int, length uint32, end int) Counters {
+func (r *LooseReader) counters(kind int, length uint32, end int) Counters {
 	c := Counters{Kind: kind}
 	if n := int32(length); n < 0 {
-		c.Zeros = r.size(uint32(-int64(n))) / 8
+		c.Zeros = r.Size(uint32(-int64(n))) / 8
 		return c
 	}
-	n := (end - r.pos) / 8
-	if n > len(r.b) {
-		r.short = true
+	n := (end - r.Pos) / 8
+	if n > len(r.B) {
+		r.Short = true
 		c.Zeros = n
 		return c
 	}
 	c.Values = make([]int64, n)
 	for i := range c.Values {
-		c.Values[i] = r.counter()
+		c.Values[i] = r.Counter()
 	}
 	return c
 }

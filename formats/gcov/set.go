@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"footfall/coverage"
 )
@@ -16,6 +14,7 @@ import (
 // after. Few sources are in both.
 func (t *tally) merge(o *tally) {
 	t.inconsistent += o.inconsistent
+	t.contradict = append(t.contradict, o.contradict...)
 	for key, f := range o.functions {
 		if have := t.functions[key]; have != nil {
 			have.instances = append(have.instances, f.instances...)
@@ -85,25 +84,36 @@ func (t *tally) mergeLine(l, from *lineTally) {
 	}
 }
 
-// set turns the tally into a Set.
-func (t *tally) set(workers int) *coverage.Set {
-	files := make([]*coverage.File, len(t.sources.list))
-	var next atomic.Int32
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(t.files) {
-					return
-				}
-				if f := t.files[i]; f != nil {
-					files[i] = &coverage.File{Name: t.sources.list[i], Lines: f.list()}
-				}
-			}
-		})
+// made makes files of the tally.
+func (t *tally) made(workers int) []*coverage.File {
+	files := t.listed(workers)
+	for i, f := range files {
+		if f == nil || i >= len(t.files) || t.files[i] == nil {
+			continue
+		}
+		if raised := countInlined(f.Functions, t.files[i].inlined); t.looks != nil {
+			t.looks.keep(int32(i), t.files[i].inlined, raised)
+		}
 	}
-	wg.Wait()
+	return slices.DeleteFunc(files, func(f *coverage.File) bool { return f == nil })
+}
+
+// listed makes files of the tally, by number of the source, nil for those that it has nothing of.
+// The counts of functions are those of calls.
+func (t *tally) listed(workers int) []*coverage.File {
+	files := make([]*coverage.File, len(t.sources.list))
+	list := func(i int) {
+		if f := t.files[i]; f != nil {
+			files[i] = &coverage.File{Name: t.sources.list[i], Lines: f.list()}
+		}
+	}
+	if workers > 1 {
+		coverage.Parallel(len(t.files), list)
+	} else {
+		for i := range t.files {
+			list(i)
+		}
+	}
 	for _, f := range t.functions {
 		if files[f.key.file] == nil {
 			files[f.key.file] = &coverage.File{Name: t.sources.list[f.key.file]}
@@ -112,19 +122,12 @@ func (t *tally) set(workers int) *coverage.Set {
 		file.Functions = append(file.Functions, f.function())
 	}
 	t.addConditions(files)
-	set := new(coverage.Set)
-	for i, f := range files {
-		if f == nil {
-			continue
+	for _, f := range files {
+		if f != nil {
+			slices.SortFunc(f.Functions, coverage.CompareFunctions)
 		}
-		slices.SortFunc(f.Functions, coverage.CompareFunctions)
-		if i < len(t.files) && t.files[i] != nil {
-			t.files[i].countInlined(f.Functions)
-		}
-		set.Files = append(set.Files, f)
 	}
-	slices.SortFunc(set.Files, func(a, b *coverage.File) int { return strings.Compare(a.Name, b.Name) })
-	return set
+	return files
 }
 
 // list returns the lines in order.
@@ -147,6 +150,8 @@ func (f *fileTally) list() []coverage.Line {
 			out := coverage.Line{Number: int32(k<<pageBits | uint32(i)), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
 			if l.denied() {
 				out.Count, out.Unexecuted = 0, false
+			} else if l.inlined {
+				f.inlined = append(f.inlined, inlinedLine{out.Number, l.count})
 			}
 			l.ways(&out)
 			lines = append(lines, out)
@@ -155,10 +160,20 @@ func (f *fileTally) list() []coverage.Line {
 	return lines
 }
 
+// An inlinedLine is a line that ran as part of a function that it does not stand in.
+type inlinedLine struct {
+	number int32
+	count  int64
+}
+
 // countInlined gives functions that were never called, but ran where they were
 // inlined, the count of their first line that did. A line which another
-// function around it may have run as well, as with a lambda, tells nothing.
-func (f *fileTally) countInlined(functions []*coverage.Function) {
+// function around it may have run as well, as with a lambda, tells nothing. It returns the
+// numbers of these functions.
+func countInlined(functions []*coverage.Function, inlined []inlinedLine) (raised []int32) {
+	if len(inlined) == 0 {
+		return nil
+	}
 	end := int32(0) // of the functions so far
 	for i, fn := range functions {
 		first := fn.StartLine
@@ -166,15 +181,19 @@ func (f *fileTally) countInlined(functions []*coverage.Function) {
 			first++
 		}
 		end = max(end, fn.EndLine)
-		for n := first; fn.Count == 0 && n <= min(fn.EndLine, fn.StartLine+maxInlined); n++ {
-			if p := f.have(uint32(n) >> pageBits); p != nil {
-				if l := &p[n&(1<<pageBits-1)]; l.inlined && !l.denied() {
-					fn.Count = l.count
-					fn.Instances[0].Count = l.count
-				}
-			}
+		if fn.Count != 0 {
+			continue
+		}
+		k, _ := slices.BinarySearchFunc(inlined, first, func(l inlinedLine, n int32) int { return cmp.Compare(l.number, n) })
+		for ; k < len(inlined) && inlined[k].number <= min(fn.EndLine, fn.StartLine+maxInlined) && fn.Count == 0; k++ {
+			fn.Count = inlined[k].count
+			fn.Instances[0].Count = fn.Count
+		}
+		if fn.Count != 0 {
+			raised = append(raised, int32(i))
 		}
 	}
+	return raised
 }
 
 // maxInlined is the number of lines in which an inlined function must show.

@@ -5,72 +5,72 @@ import (
 	"slices"
 )
 
-// A flow is the graph of one function made ready for solving. It is meant to
+// A Flow is the graph of one function made ready for solving. It is meant to
 // be used again and again: build lays out a function, solve gives it counts.
 //
 // A compiler counts only the arcs off a spanning tree. What flows into a block
 // flows out of it, so the others follow; the order of the steps below is that
 // of gcov, because with counters torn by threads the result depends on it.
-type flow struct {
-	fn     *Function
-	blocks []flowBlock
-	arcs   []flowArc // the same order as fn.Arcs
+type Flow struct {
+	Fn     *FunctionGraph
+	Blocks []FlowBlock
+	Arcs   []flowArc // the same order as fn.Arcs
 	lists  []int32   // indices of arcs: the successors of block 0, of block 1, ..., then the predecessors
-	exit   int       // the exit block
+	Exit   int       // the exit block
 	throws bool      // some arc leads to a catch handler
 
 	known, open []int32 // work lists of blocks, last in first out
 }
 
-// A flowBlock is a block of the graph.
-type flowBlock struct {
-	count                int64
-	succ, succEnd        int32 // range of flow.lists, by ascending destination
-	pred, predEnd        int32 // range of flow.lists, in file order
-	openSucc, openPred   int32 // arcs that have no count yet; many for the outside of entry and exit
+// A FlowBlock is a block of the graph.
+type FlowBlock struct {
+	Count                int64
+	Succ, SuccEnd        int32 // range of flow.lists, by ascending destination
+	Pred, PredEnd        int32 // range of flow.lists, in file order
+	OpenSucc, OpenPred   int32 // arcs that have no count yet; many for the outside of entry and exit
 	valid                bool  // count is known
 	onKnown, onOpen      bool  // stands on that work list
-	callSite, callReturn bool
+	callSite, CallReturn bool
 	nonlocal             bool // longjmp returns here
-	exceptional          bool // reached by exceptions alone
+	Exceptional          bool // reached by exceptions alone
 }
 
 // A flowArc is an arc of the graph.
 type flowArc struct {
-	src, dst      int32
-	count         int64
-	flags         uint32 // those of the file
+	Src, Dst      int32
+	Count         int64
+	Flags         uint32 // those of the file
 	valid         bool   // count is known
-	throw         bool   // to a catch handler
-	nonReturn     bool   // a call that does not return
-	unconditional bool
+	Throw         bool   // to a catch handler
+	NonReturn     bool   // a call that does not return
+	Unconditional bool
 }
 
-func (a *flowArc) fake() bool  { return a.flags&ArcFake != 0 }
-func (a *flowArc) tree() bool  { return a.flags&ArcTree != 0 }
-func (a *flowArc) falls() bool { return a.flags&ArcFallthrough != 0 }
+func (a *flowArc) Fake() bool  { return a.Flags&ArcFake != 0 }
+func (a *flowArc) tree() bool  { return a.Flags&ArcTree != 0 }
+func (a *flowArc) Falls() bool { return a.Flags&ArcFallthrough != 0 }
 
-// succs are the indices in arcs of the arcs out of block b.
-func (g *flow) succs(b int) []int32 { return g.lists[g.blocks[b].succ:g.blocks[b].succEnd] }
+// Succs are the indices in arcs of the arcs out of block b.
+func (g *Flow) Succs(b int) []int32 { return g.lists[g.Blocks[b].Succ:g.Blocks[b].SuccEnd] }
 
 // called is how often the function was. Of the ways out of its entry those that are
 // not real lead to where GCC's flow graph misses ways within: labels that computed gotos
 // arrive at, and second returns of setjmp. gcov takes these arrivals for calls.
-func (g *flow) called() int64 {
-	count := g.blocks[0].count
-	for _, i := range g.succs(0) {
-		if a := &g.arcs[i]; a.fake() {
-			count -= a.count
+func (g *Flow) called() int64 {
+	count := g.Blocks[0].Count
+	for _, i := range g.Succs(0) {
+		if a := &g.Arcs[i]; a.Fake() {
+			count -= a.Count
 		}
 	}
 	return max(count, 0)
 }
 
-// preds are the indices in arcs of the arcs into block b.
-func (g *flow) preds(b int) []int32 { return g.lists[g.blocks[b].pred:g.blocks[b].predEnd] }
+// Preds are the indices in arcs of the arcs into block b.
+func (g *Flow) Preds(b int) []int32 { return g.lists[g.Blocks[b].Pred:g.Blocks[b].PredEnd] }
 
-// counters is the number of arcs that have one.
-func (fn *Function) counters() int {
+// Counters is the number of arcs that have one.
+func (fn *FunctionGraph) Counters() int {
 	n := 0
 	for i := range fn.Arcs {
 		if fn.Arcs[i].Flags&ArcTree == 0 {
@@ -80,28 +80,28 @@ func (fn *Function) counters() int {
 	return n
 }
 
-// build lays out the graph of fn, which must not change while it is in use.
-func (g *flow) build(fn *Function, v Version) {
-	g.fn, g.throws = fn, false
-	g.exit = fn.Blocks - 1
+// Build lays out the graph of fn, which must not change while it is in use.
+func (g *Flow) Build(fn *FunctionGraph, v Version) {
+	g.Fn, g.throws = fn, false
+	g.Exit = fn.Blocks - 1
 	if v.exitIsSecond() {
-		g.exit = 1
+		g.Exit = 1
 	}
-	g.blocks = resize(g.blocks, fn.Blocks)
-	g.arcs = resize(g.arcs, len(fn.Arcs))
-	g.lists = resize(g.lists, 2*len(fn.Arcs))
+	g.Blocks = Resize(g.Blocks, fn.Blocks)
+	g.Arcs = Resize(g.Arcs, len(fn.Arcs))
+	g.lists = Resize(g.lists, 2*len(fn.Arcs))
 	for i, a := range fn.Arcs {
-		g.arcs[i] = flowArc{src: int32(a.Src), dst: int32(a.Dst), flags: a.Flags}
-		g.blocks[a.Src].openSucc++
-		g.blocks[a.Dst].openPred++
+		g.Arcs[i] = flowArc{Src: int32(a.Src), Dst: int32(a.Dst), Flags: a.Flags}
+		g.Blocks[a.Src].OpenSucc++
+		g.Blocks[a.Dst].OpenPred++
 	}
 	g.link()
 	g.calls()
 	g.catches()
 }
 
-// resize returns s with n zero elements, in the same memory if it has room.
-func resize[T any](s []T, n int) []T {
+// Resize returns s with n zero elements, in the same memory if it has room.
+func Resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4)
 	}
@@ -111,64 +111,64 @@ func resize[T any](s []T, n int) []T {
 }
 
 // link fills the lists of successors and predecessors.
-func (g *flow) link() {
+func (g *Flow) link() {
 	at := int32(0)
-	for i := range g.blocks {
-		b := &g.blocks[i]
-		b.succ, b.succEnd = at, at
-		at += b.openSucc
+	for i := range g.Blocks {
+		b := &g.Blocks[i]
+		b.Succ, b.SuccEnd = at, at
+		at += b.OpenSucc
 	}
-	for i := range g.blocks {
-		b := &g.blocks[i]
-		b.pred, b.predEnd = at, at
-		at += b.openPred
+	for i := range g.Blocks {
+		b := &g.Blocks[i]
+		b.Pred, b.PredEnd = at, at
+		at += b.OpenPred
 	}
-	for i := range g.arcs {
-		src, dst := &g.blocks[g.arcs[i].src], &g.blocks[g.arcs[i].dst]
-		g.lists[src.succEnd] = int32(i)
-		src.succEnd++
-		g.lists[dst.predEnd] = int32(i)
-		dst.predEnd++
+	for i := range g.Arcs {
+		src, dst := &g.Blocks[g.Arcs[i].Src], &g.Blocks[g.Arcs[i].Dst]
+		g.lists[src.SuccEnd] = int32(i)
+		src.SuccEnd++
+		g.lists[dst.PredEnd] = int32(i)
+		dst.PredEnd++
 	}
 }
 
 // calls finds the blocks that call, by their fake arc to the exit, and what
 // follows from it.
-func (g *flow) calls() {
-	for i := range g.arcs {
-		a := &g.arcs[i]
+func (g *Flow) calls() {
+	for i := range g.Arcs {
+		a := &g.Arcs[i]
 		switch {
-		case !a.fake():
-		case a.src != 0:
-			g.blocks[a.src].callSite = true
-			a.nonReturn = true
+		case !a.Fake():
+		case a.Src != 0:
+			g.Blocks[a.Src].callSite = true
+			a.NonReturn = true
 		default:
-			g.blocks[a.dst].nonlocal = true
+			g.Blocks[a.Dst].nonlocal = true
 		}
 	}
-	for i := range g.blocks {
-		succs := g.succs(i)
+	for i := range g.Blocks {
+		succs := g.Succs(i)
 		real, last := 0, int32(0)
 		for _, k := range succs {
-			a := &g.arcs[k]
-			if !a.fake() {
+			a := &g.Arcs[k]
+			if !a.Fake() {
 				real++
 				last = k
 			}
-			if g.blocks[i].callSite && !a.fake() && !a.falls() {
-				a.throw = true
+			if g.Blocks[i].callSite && !a.Fake() && !a.Falls() {
+				a.Throw = true
 				g.throws = true
 			}
 		}
 		if real == 1 {
-			a := &g.arcs[last]
-			a.unconditional = true
-			if dst := &g.blocks[a.dst]; g.blocks[i].callSite && a.falls() && dst.predEnd-dst.pred == 1 {
-				dst.callReturn = true
+			a := &g.Arcs[last]
+			a.Unconditional = true
+			if dst := &g.Blocks[a.Dst]; g.Blocks[i].callSite && a.Falls() && dst.PredEnd-dst.Pred == 1 {
+				dst.CallReturn = true
 			}
 		}
 		// Compilers write nearly all arcs by ascending destination.
-		byDst := func(x, y int32) int { return int(g.arcs[x].dst - g.arcs[y].dst) }
+		byDst := func(x, y int32) int { return int(g.Arcs[x].Dst - g.Arcs[y].Dst) }
 		if !slices.IsSortedFunc(succs, byDst) {
 			slices.SortStableFunc(succs, byDst)
 		}
@@ -176,23 +176,23 @@ func (g *flow) calls() {
 }
 
 // catches marks the blocks that only exceptions reach.
-func (g *flow) catches() {
-	if !g.throws || len(g.blocks) == 0 {
+func (g *Flow) catches() {
+	if !g.throws || len(g.Blocks) == 0 {
 		return
 	}
-	for i := range g.blocks {
-		g.blocks[i].exceptional = true
+	for i := range g.Blocks {
+		g.Blocks[i].Exceptional = true
 	}
-	g.blocks[0].exceptional = false
+	g.Blocks[0].Exceptional = false
 	todo := append(g.known[:0], 0)
 	for len(todo) > 0 {
 		b := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, k := range g.succs(int(b)) {
-			a := &g.arcs[k]
-			if dst := &g.blocks[a.dst]; !a.fake() && !a.throw && dst.exceptional {
-				dst.exceptional = false
-				todo = append(todo, a.dst)
+		for _, k := range g.Succs(int(b)) {
+			a := &g.Arcs[k]
+			if dst := &g.Blocks[a.Dst]; !a.Fake() && !a.Throw && dst.Exceptional {
+				dst.Exceptional = false
+				todo = append(todo, a.Dst)
 			}
 		}
 	}
@@ -203,34 +203,34 @@ func (g *flow) catches() {
 // the exit: their counts are never inferred from there.
 const outside = math.MaxInt32
 
-// solve sets the counts of all arcs and blocks from the counters of the arcs
+// Solve sets the counts of all arcs and blocks from the counters of the arcs
 // off the tree, in file order; nil stands for zeros. Sums wrap in 64 bits. It
 // reports whether the counts are possible: none is negative.
-func (g *flow) solve(counters []int64) bool {
-	if len(g.blocks) >= 2 {
-		if g.blocks[0].openPred == 0 {
-			g.blocks[0].openPred = outside
+func (g *Flow) Solve(counters []int64) bool {
+	if len(g.Blocks) >= 2 {
+		if g.Blocks[0].OpenPred == 0 {
+			g.Blocks[0].OpenPred = outside
 		}
-		if g.blocks[g.exit].openSucc == 0 {
-			g.blocks[g.exit].openSucc = outside
+		if g.Blocks[g.Exit].OpenSucc == 0 {
+			g.Blocks[g.Exit].OpenSucc = outside
 		}
 	}
-	for i := range g.arcs {
-		a := &g.arcs[i]
+	for i := range g.Arcs {
+		a := &g.Arcs[i]
 		if a.tree() {
 			continue
 		}
 		if len(counters) > 0 {
-			a.count, counters = counters[0], counters[1:]
+			a.Count, counters = counters[0], counters[1:]
 		}
 		a.valid = true
-		g.blocks[a.src].openSucc--
-		g.blocks[a.dst].openPred--
+		g.Blocks[a.Src].OpenSucc--
+		g.Blocks[a.Dst].OpenPred--
 	}
 	g.open = g.open[:0]
-	for i := range g.blocks {
+	for i := range g.Blocks {
 		g.open = append(g.open, int32(i))
-		g.blocks[i].onOpen = true
+		g.Blocks[i].onOpen = true
 	}
 	g.known = g.known[:0]
 	for len(g.open) > 0 || len(g.known) > 0 {
@@ -246,23 +246,23 @@ func (g *flow) solve(counters []int64) bool {
 
 // sum takes the last open block; if all arcs on one side of it have counts, it
 // has one too.
-func (g *flow) sum() {
+func (g *Flow) sum() {
 	i := g.open[len(g.open)-1]
 	g.open = g.open[:len(g.open)-1]
-	b := &g.blocks[i]
+	b := &g.Blocks[i]
 	b.onOpen = false
 	var side []int32
 	switch {
-	case b.openSucc == 0:
-		side = g.succs(int(i))
-	case b.openPred == 0:
-		side = g.preds(int(i))
+	case b.OpenSucc == 0:
+		side = g.Succs(int(i))
+	case b.OpenPred == 0:
+		side = g.Preds(int(i))
 	default:
 		return
 	}
-	b.count = 0
+	b.Count = 0
 	for _, k := range side {
-		b.count += g.arcs[k].count
+		b.Count += g.Arcs[k].Count
 	}
 	b.valid, b.onKnown = true, true
 	g.known = append(g.known, i)
@@ -270,51 +270,51 @@ func (g *flow) sum() {
 
 // infer takes the last known block and gives a count to the only arc on a side
 // that has none.
-func (g *flow) infer() {
+func (g *Flow) infer() {
 	i := g.known[len(g.known)-1]
 	g.known = g.known[:len(g.known)-1]
-	b := &g.blocks[i]
+	b := &g.Blocks[i]
 	b.onKnown = false
-	if b.openSucc == 1 {
-		if a := g.rest(b.count, g.succs(int(i))); a != nil {
-			b.openSucc--
-			dst := &g.blocks[a.dst]
-			dst.openPred--
-			g.push(a.dst, dst.openPred)
+	if b.OpenSucc == 1 {
+		if a := g.rest(b.Count, g.Succs(int(i))); a != nil {
+			b.OpenSucc--
+			dst := &g.Blocks[a.Dst]
+			dst.OpenPred--
+			g.push(a.Dst, dst.OpenPred)
 		}
 	}
-	if b.openPred == 1 {
-		if a := g.rest(b.count, g.preds(int(i))); a != nil {
-			b.openPred--
-			src := &g.blocks[a.src]
-			src.openSucc--
-			g.push(a.src, src.openSucc)
+	if b.OpenPred == 1 {
+		if a := g.rest(b.Count, g.Preds(int(i))); a != nil {
+			b.OpenPred--
+			src := &g.Blocks[a.Src]
+			src.OpenSucc--
+			g.push(a.Src, src.OpenSucc)
 		}
 	}
 }
 
 // rest gives the arc of the list that has no count what the others leave of
 // total, and returns it.
-func (g *flow) rest(total int64, list []int32) *flowArc {
+func (g *Flow) rest(total int64, list []int32) *flowArc {
 	var last *flowArc
 	for _, k := range list {
-		a := &g.arcs[k]
-		total -= a.count
+		a := &g.Arcs[k]
+		total -= a.Count
 		if !a.valid {
 			last = a
 		}
 	}
 	if last != nil {
 		last.valid = true
-		last.count = total
+		last.Count = total
 	}
 	return last
 }
 
 // push puts block i, which now has open unknown arcs on one side, on the work
 // list where that can lead to something.
-func (g *flow) push(i, open int32) {
-	b := &g.blocks[i]
+func (g *Flow) push(i, open int32) {
+	b := &g.Blocks[i]
 	switch {
 	case b.valid && open == 1 && !b.onKnown:
 		b.onKnown = true
@@ -325,16 +325,105 @@ func (g *flow) push(i, open int32) {
 	}
 }
 
-func (g *flow) possible() bool {
-	for i := range g.arcs {
-		if g.arcs[i].count < 0 {
+func (g *Flow) possible() bool {
+	for i := range g.Arcs {
+		if g.Arcs[i].Count < 0 {
 			return false
 		}
 	}
-	for i := range g.blocks {
-		if g.blocks[i].count < 0 {
+	for i := range g.Blocks {
+		if g.Blocks[i].Count < 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// solveAsClang gives the arcs of the tree their counts as llvm-cov does, where the
+// counters contradict each other: each has what is left over on one side of it, whichever
+// way that would have to flow. The tree is closed by an arc from the exit to the entry.
+func (g *Flow) solveAsClang() {
+	type visit struct {
+		block, from int32 // the arc that led here; -1: none
+		forward     bool  // along the arc
+		next        int32
+		excess      int64
+	}
+	closing := int32(len(g.Arcs))
+	for i := range g.Blocks {
+		g.Blocks[i].valid = false
+	}
+	for root := range g.Blocks {
+		if g.Blocks[root].valid {
+			continue
+		}
+		g.Blocks[root].valid = true
+		for stack := []visit{{block: int32(root), from: -1}}; len(stack) > 0; {
+			u := &stack[len(stack)-1]
+			k, forward := g.around(u.block, u.next, closing)
+			u.next++
+			var a flowArc
+			switch {
+			case k < 0:
+				done := *u
+				stack = stack[:len(stack)-1]
+				if done.excess < 0 {
+					done.excess = -done.excess
+				}
+				if done.from >= 0 && done.from != closing {
+					g.Arcs[done.from].Count = done.excess
+				}
+				if done.forward {
+					done.excess = -done.excess
+				}
+				if len(stack) > 0 {
+					stack[len(stack)-1].excess += done.excess
+				}
+				continue
+			case k == u.from:
+				continue
+			case k == closing:
+				a = flowArc{Src: int32(g.Exit), Flags: ArcTree}
+			default:
+				a = g.Arcs[k]
+			}
+			to := a.Src
+			if forward {
+				to = a.Dst
+			}
+			switch {
+			case a.tree() && !g.Blocks[to].valid:
+				g.Blocks[to].valid = true
+				stack = append(stack, visit{block: to, from: k, forward: forward})
+			case a.tree():
+			case forward:
+				u.excess -= a.Count
+			default:
+				u.excess += a.Count
+			}
+		}
+	}
+}
+
+// around returns the n-th arc at a block, and whether it leads away: those in, then those
+// out, with one that closes the flow. After the last it returns -1.
+func (g *Flow) around(block, n, closing int32) (arc int32, forward bool) {
+	in, out := g.Preds(int(block)), g.Succs(int(block))
+	if n < int32(len(in)) {
+		return in[n], false
+	}
+	n -= int32(len(in))
+	if block == 0 {
+		if n == 0 {
+			return closing, false
+		}
+		n--
+	}
+	switch {
+	case n < int32(len(out)):
+		return out[n], true
+	case n == int32(len(out)) && int(block) == g.Exit:
+		return closing, true
+	}
+	return -1, false
 }

@@ -17,14 +17,14 @@ func TestSolveRandomGraphs(t *testing.T) {
 				counters = append(counters, want[i])
 			}
 		}
-		var g flow
-		g.build(fn, MakeVersion(12, 2))
-		if !g.solve(counters) {
+		var g Flow
+		g.Build(fn, MakeVersion(12, 2))
+		if !g.Solve(counters) {
 			t.Errorf("seed %d: possible counts called impossible", seed)
 		}
-		for i := range g.arcs {
-			if g.arcs[i].count != want[i] {
-				t.Fatalf("seed %d: arc %d -> %d: count %d, walked %d times", seed, g.arcs[i].src, g.arcs[i].dst, g.arcs[i].count, want[i])
+		for i := range g.Arcs {
+			if g.Arcs[i].Count != want[i] {
+				t.Fatalf("seed %d: arc %d -> %d: count %d, walked %d times", seed, g.Arcs[i].Src, g.Arcs[i].Dst, g.Arcs[i].Count, want[i])
 			}
 		}
 	}
@@ -32,9 +32,9 @@ func TestSolveRandomGraphs(t *testing.T) {
 
 // walkedGraph makes a graph from which every walk reaches the exit, and the
 // number of times that each arc was walked.
-func walkedGraph(rng *rand.Rand) (*Function, []int64) {
+func walkedGraph(rng *rand.Rand) (*FunctionGraph, []int64) {
 	blocks := 3 + rng.IntN(40)
-	fn := &Function{Blocks: blocks, hasBlocks: true}
+	fn := &FunctionGraph{Blocks: blocks, hasBlocks: true}
 	first := make([]int, blocks+1)
 	for b := range blocks {
 		first[b] = len(fn.Arcs)
@@ -76,7 +76,7 @@ func walkedGraph(rng *rand.Rand) (*Function, []int64) {
 
 // spanTree puts a random spanning tree on the arcs, of which the compiler's arc
 // from the exit back to the entry is always one.
-func spanTree(rng *rand.Rand, fn *Function) {
+func spanTree(rng *rand.Rand, fn *FunctionGraph) {
 	parent := make([]int, fn.Blocks)
 	for i := range parent {
 		parent[i] = i
@@ -101,41 +101,41 @@ func spanTree(rng *rand.Rand, fn *Function) {
 func TestSolveTornCounters(t *testing.T) {
 	// entry 0 -> 2 -> 3 -> exit 1, and 2 -> exit: the tree arc 2 -> exit gets
 	// what is left, less than nothing when a thread lost a count of 0 -> 2.
-	fn := &Function{Blocks: 4, Arcs: []Arc{{0, 2, 0}, {2, 1, ArcTree}, {2, 3, 0}, {3, 1, ArcTree}}}
-	var g flow
-	g.build(fn, MakeVersion(12, 2))
-	if g.solve([]int64{5, 7}) {
+	fn := &FunctionGraph{Blocks: 4, Arcs: []Arc{{0, 2, 0}, {2, 1, ArcTree}, {2, 3, 0}, {3, 1, ArcTree}}}
+	var g Flow
+	g.Build(fn, MakeVersion(12, 2))
+	if g.Solve([]int64{5, 7}) {
 		t.Error("solve: impossible counts not noticed")
 	}
-	if got := g.arcs[1].count; got != -2 {
+	if got := g.Arcs[1].Count; got != -2 {
 		t.Errorf("arc 2 -> 1: count %d, want -2 as gcov has it", got)
 	}
 	g.settle()
-	if got := g.blocks[2].count; got != 7 {
+	if got := g.Blocks[2].Count; got != 7 {
 		t.Errorf("block 2: count %d when settled, want the 7 that went on to block 3", got)
 	}
-	if got := g.arcs[1].count; got != 0 {
+	if got := g.Arcs[1].Count; got != 0 {
 		t.Errorf("arc 2 -> 1: count %d when settled, want 0", got)
 	}
 }
 
 func TestSolveCallsAndExceptions(t *testing.T) {
 	// 2 calls: falls through to 3, may not return (fake arc), or throws to 4.
-	fn := &Function{Blocks: 5, Arcs: []Arc{
+	fn := &FunctionGraph{Blocks: 5, Arcs: []Arc{
 		{0, 2, ArcFallthrough}, {2, 1, ArcFake | ArcTree}, {2, 3, ArcFallthrough}, {2, 4, 0}, {3, 1, ArcTree}, {4, 1, ArcTree},
 	}}
-	var g flow
-	g.build(fn, MakeVersion(12, 2))
-	g.solve([]int64{9, 6, 2})
-	if !g.blocks[2].callSite || !g.arcs[1].nonReturn || !g.arcs[3].throw {
-		t.Errorf("call not recognised: %+v", g.arcs)
+	var g Flow
+	g.Build(fn, MakeVersion(12, 2))
+	g.Solve([]int64{9, 6, 2})
+	if !g.Blocks[2].callSite || !g.Arcs[1].NonReturn || !g.Arcs[3].Throw {
+		t.Errorf("call not recognised: %+v", g.Arcs)
 	}
-	if g.arcs[1].count != 1 {
-		t.Errorf("calls that did not return: %d, want 1", g.arcs[1].count)
+	if g.Arcs[1].Count != 1 {
+		t.Errorf("calls that did not return: %d, want 1", g.Arcs[1].Count)
 	}
 	for b, want := range []bool{false, true, false, false, true} {
-		if b != 1 && g.blocks[b].exceptional != want {
-			t.Errorf("block %d: exceptional %v", b, g.blocks[b].exceptional)
+		if b != 1 && g.Blocks[b].Exceptional != want {
+			t.Errorf("block %d: exceptional %v", b, g.Blocks[b].Exceptional)
 		}
 	}
 }

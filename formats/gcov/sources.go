@@ -2,27 +2,33 @@ package gcov
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"sync"
+	"syscall"
+
+	"footfall/input"
+	"footfall/output"
 )
 
 // sources numbers the source files that were kept, each path once.
 type sources struct {
 	resolve func(cwd, name string) (string, bool)
 
-	mu    sync.Mutex
-	ids   map[[2]string]int32 // by recorded directory ("" for absolute names) and name; dropped ones too
-	dirs  map[string]int32
-	paths map[string]int32
-	list  []string // paths by number
+	mu     sync.Mutex
+	ids    map[[2]string]int32 // by recorded directory ("" for absolute names) and name; dropped ones too
+	dirs   map[string]int32
+	paths  map[string]int32
+	list   []string // paths by number
+	joined joined   // those that some function names together
 }
 
 // dropped is the number of a source that is left out.
 const dropped = -1
 
-// unnamed is what a source is called here whose name is "": its path would be that of
+// Unnamed is what a source is called here whose name is "": its path would be that of
 // the directory.
-const unnamed = "<unnamed>"
+const Unnamed = "<unnamed>"
 
 func newSources(resolve func(cwd, name string) (string, bool)) *sources {
 	if resolve == nil {
@@ -56,8 +62,8 @@ func (s *sources) id(cwd, name string) int32 {
 		return id
 	}
 	id := int32(dropped)
-	if name == emptyName {
-		name = unnamed
+	if name == EmptyName {
+		name = Unnamed
 	}
 	if path, keep := s.resolve(cwd, name); keep {
 		var ok bool
@@ -82,10 +88,11 @@ type sourceCache struct {
 
 	last   []byte // the name asked for last
 	lastID int32
+	joined map[[2]int32]bool // those that were
 }
 
 func (s *sources) cache() sourceCache {
-	return sourceCache{all: s, absolute: make(map[string]int32), dirs: make(map[string]map[string]int32)}
+	return sourceCache{all: s, absolute: make(map[string]int32), dirs: make(map[string]map[string]int32), joined: make(map[[2]int32]bool)}
 }
 
 // setDir sets the directory that relative names are meant in.
@@ -116,4 +123,30 @@ func (c *sourceCache) id(name []byte) (id int32, relative bool) {
 	}
 	c.last, c.lastID = append(c.last[:0], name...), id
 	return id, relative
+}
+
+// join notes that a function names both.
+func (c *sourceCache) join(a, b int32) {
+	pair := [2]int32{a, b}
+	if c.joined[pair] {
+		return
+	}
+	c.joined[pair] = true
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	c.all.joined.join(a, b)
+}
+
+// ReadSourceFile reads a source, which owners must be permitted to read. What is
+// no regular file is empty, for notes can name anything. From a source on that not
+// everybody may read listings are only for us.
+func ReadSourceFile(owners *input.Owners, name string) ([]byte, error) {
+	b, private, err := owners.ReadSource(name)
+	if private {
+		output.Secretly()
+	}
+	if errors.Is(err, input.ErrNotRegular) || errors.Is(err, syscall.EISDIR) {
+		return nil, nil
+	}
+	return b, err
 }

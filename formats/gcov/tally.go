@@ -1,11 +1,11 @@
 package gcov
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"footfall/coverage"
 )
@@ -17,99 +17,84 @@ import (
 // as often as it was entered, not as often as control came back to it from a
 // call in its middle. Where gcov's number differs, docs/rationale.md says why.
 
-// tally solves functions of the pool and returns their coverage.
-func (c *collector) tally(workers int, work []ref) *coverage.Set {
-	tallies := make([]*tally, workers)
+// tally solves the functions of batches and returns their coverage. A batch that is
+// most of the work is divided among all workers, of the others each takes one after the other.
+func (c *collector) tally(workers int, batches []batch) *coverage.Set {
+	total := 0
+	for i := range batches {
+		total += batches[i].size
+		c.stats.Distinct += len(batches[i].refs)
+	}
+	var set coverage.Set
+	var small []batch
+	for _, b := range batches {
+		if workers == 1 || b.size < total/(2*workers) {
+			small = append(small, b)
+			continue
+		}
+		t := c.together(workers, b)
+		c.stats.Inconsistent += t.inconsistent
+		c.looks.note(t.contradict)
+		set.Add(t.made(workers)...)
+	}
+	var mu sync.Mutex
+	var next atomic.Int32
 	var wg sync.WaitGroup
-	for i, part := range split(work, workers) {
-		t := newTally(c.sources)
-		tallies[i] = t
+	for range min(workers, len(small)) {
 		wg.Go(func() {
-			for _, ref := range part {
-				t.function(c.pool, makeDistinctID(ref.shard, ref.number))
+			t := newTally(c.sources)
+			t.looks = c.looks
+			for i := int(next.Add(1)) - 1; i < len(small); i = int(next.Add(1)) - 1 {
+				t.add(c.pool, small[i].refs)
+				c.settleDisputes(t, small[i], 1)
+				files := t.made(1)
+				t.reset()
+				mu.Lock()
+				set.Add(files...)
+				mu.Unlock()
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			c.stats.Inconsistent += t.inconsistent
+			c.looks.note(t.contradict)
 		})
 	}
 	wg.Wait()
+	if c.kept == nil {
+		c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
+	}
+	return &set
+}
+
+// together is the tally of a batch, of which each worker adds up a part.
+func (c *collector) together(workers int, b batch) *tally {
+	tallies := make([]*tally, workers)
+	parts := b.split(workers)
+	coverage.Parallel(workers, func(i int) {
+		tallies[i] = newTally(c.sources)
+		tallies[i].looks = c.looks
+		tallies[i].add(c.pool, parts[i])
+	})
 	sum := tallies[0]
 	for _, t := range tallies[1:] {
 		sum.merge(t)
 	}
-	c.settleDisputes(sum, work, workers)
-	if c.kept == nil {
-		c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
-	}
-	c.stats.Distinct = len(work)
-	c.stats.Inconsistent = sum.inconsistent
-	return sum.set(workers)
-}
-
-// A ref is a function in the pool.
-type ref struct {
-	path          int32 // rank of its source by path
-	sum           uint32
-	shard, number int32
-	size          int32
-}
-
-// bySource lists the functions of the pool by their source, so that those
-// which share lines follow each other, and in an order that does not depend on
-// which was seen first. wanted tells of each distinctID whether it is asked for, nil: all are.
-func (p *pool) bySource(paths []string, wanted []bool) []ref {
-	order := make([]int32, len(paths))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(paths[a], paths[b]) })
-	rank := make([]int32, len(paths)+1) // by number of the source plus 1: dropped ones come first
-	for i, file := range order {
-		rank[file+1] = int32(i + 1)
-	}
-	var refs []ref
-	for i := range p.shards {
-		for k := range p.shards[i].list {
-			if id := makeDistinctID(int32(i), int32(k)); wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
-				continue
-			}
-			d := &p.shards[i].list[k]
-			refs = append(refs, ref{rank[d.file+1], d.sum, int32(i), int32(k), d.size})
-		}
-	}
-	slices.SortFunc(refs, func(a, b ref) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.sum, b.sum)) })
-	return refs
-}
-
-// split cuts the list into parts of about the same size in bytes.
-func split(refs []ref, parts int) [][]ref {
-	total := 0
-	for _, r := range refs {
-		total += int(r.size)
-	}
-	out := make([][]ref, parts)
-	sum, from := 0, 0
-	for i := range out {
-		to := from
-		for to < len(refs) && (sum < total/parts*(i+1) || i == parts-1) {
-			sum += int(refs[to].size)
-			to++
-		}
-		out[i] = refs[from:to]
-		from = to
-	}
-	return out
+	c.settleDisputes(sum, b, workers)
+	return sum
 }
 
 // A tally adds up functions by line, in one goroutine.
 type tally struct {
 	sources *sources
 	unpacked
-	flow flow
+	flow Flow
 
 	files      []*fileTally // by number of the source
 	functions  map[functionKey]*functionTally
-	groupRoom  []group // unused
-	branchRoom []branchTally
-	callRoom   []coverage.Call
+	pages      arena[page]
+	groups     arena[group]
+	branchRoom arena[branchTally]
+	callRoom   arena[coverage.Call]
 	conditions map[conditionKey][]coverage.Term
 
 	current      int32 // number of the function under way, from 1
@@ -119,27 +104,53 @@ type tally struct {
 	hitRoom      []byte   // of lines of instances, with room for more
 	ends         []int32  // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
+
+	// Of a Program only.
+	looks      *looks       // keeps what the next look needs; nil: there is none
+	contradict []distinctID // functions of which the counters contradict each other
 }
 
 func newTally(s *sources) *tally {
 	return &tally{sources: s, functions: make(map[functionKey]*functionTally), conditions: make(map[conditionKey][]coverage.Term)}
 }
 
+// reset makes the tally ready for another batch.
+func (t *tally) reset() {
+	clear(t.files)
+	clear(t.functions)
+	clear(t.conditions)
+	t.current = 0
+	t.pages.reset()
+	t.groups.reset()
+	t.branchRoom.reset()
+	t.callRoom.reset()
+}
+
+// add adds up functions.
+func (t *tally) add(p *pool, refs []ref) {
+	for _, ref := range refs {
+		t.function(p, makeDistinctID(ref.shard, ref.number))
+	}
+}
+
 // A fileTally has the lines of a file in small pages by their number, so that
 // neither a far line nor many files cost more than a few pages.
 type fileTally struct {
+	pages *arena[page]
 	near  []*page          // by number; nil: there is none
 	far   map[uint32]*page // those from nearPages on
 	last  *page            // the page asked for last, mostly asked for again
 	lastN uint32
 
 	disputes []uint64 // a bit for each line in dispute
+
+	inlined []inlinedLine // those that fileTally.list found, in order
 }
 
 const (
 	pageBits  = 4
 	nearPages = 1 << 14
-	lineLimit = 1 << 24 // more lines than any source has
+	LineLimit = 1 << 24 // more lines than any source has
 )
 
 type page [1 << pageBits]lineTally
@@ -159,7 +170,7 @@ func (f *fileTally) page(k uint32) *page {
 	if p != nil {
 		return p
 	}
-	p = new(page)
+	p = &f.pages.take(1)[0]
 	switch {
 	case k >= nearPages && f.far == nil:
 		f.far = map[uint32]*page{k: p}
@@ -263,11 +274,17 @@ func (t *tally) function(p *pool, id distinctID) {
 	counters := p.shards[id.shard()].counters[d.counters:][:d.arcs+d.conditions]
 	t.unpack(p.bytes(id))
 	g := &t.flow
-	g.build(&t.fn, t.version)
+	g.Build(&t.fn, t.version)
 	t.torn = false
 	if d.executed() {
-		if t.torn = !g.solve(counters[:d.arcs]); t.torn {
+		if t.torn = !g.Solve(counters[:d.arcs]); t.torn {
 			t.inconsistent++
+			if t.looks != nil {
+				t.contradict = append(t.contradict, id)
+			}
+			if t.clang {
+				g.solveAsClang()
+			}
 			t.evidence.note(&t.unpacked, g)
 		}
 		g.settle()
@@ -278,7 +295,7 @@ func (t *tally) function(p *pool, id distinctID) {
 		declared = t.declare()
 	}
 	d.first, d.last = t.extent()
-	t.lastLines(len(g.blocks))
+	t.lastLines(len(g.Blocks))
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
 		attaches := t.attaches(block)
@@ -301,7 +318,7 @@ func (t *tally) function(p *pool, id distinctID) {
 				}
 			}
 		}
-		if line == nil || block == 0 || int(block) == g.exit {
+		if line == nil || block == 0 || int(block) == g.Exit {
 			continue
 		}
 		at.function = nil
@@ -379,24 +396,24 @@ func (f *unpacked) extent() (first, last uint32) {
 }
 
 // settle makes counts fit to be shown where no flow explains them: threads have
-// torn the counters, or control left where the graph has no arc, as Clang's has
-// none for longjmp and exit. An arc has no less than nothing, a block what
+// torn the counters, or control went where the graph has no arc, as Clang's has
+// none for longjmp and exit, and lacks some of branches. An arc has no less than nothing, a block what
 // came in or went out, whichever is more.
-func (g *flow) settle() {
-	for i := range g.blocks {
-		g.blocks[i].count = 0
+func (g *Flow) settle() {
+	for i := range g.Blocks {
+		g.Blocks[i].Count = 0
 	}
-	for i := range g.arcs {
-		a := &g.arcs[i]
-		a.count = max(a.count, 0)
-		g.blocks[a.src].count += a.count
+	for i := range g.Arcs {
+		a := &g.Arcs[i]
+		a.Count = max(a.Count, 0)
+		g.Blocks[a.Src].Count += a.Count
 	}
-	for i := range g.blocks {
+	for i := range g.Blocks {
 		in := int64(0)
-		for _, k := range g.preds(i) {
-			in += g.arcs[k].count
+		for _, k := range g.Preds(i) {
+			in += g.Arcs[k].Count
 		}
-		g.blocks[i].count = max(g.blocks[i].count, in)
+		g.Blocks[i].Count = max(g.Blocks[i].Count, in)
 	}
 }
 
@@ -414,16 +431,16 @@ func (t *tally) declare() *functionTally {
 		}).SourceName()
 	}
 	in := coverage.Instance{Name: fn.Name}
-	for i := range g.blocks {
-		if i == 0 || i == g.exit {
+	for i := range g.Blocks {
+		if i == 0 || i == g.Exit {
 			continue
 		}
 		in.Blocks++
-		if g.blocks[i].count != 0 {
+		if g.Blocks[i].Count != 0 {
 			in.BlocksExecuted++
 		}
 	}
-	if len(g.blocks) > 0 {
+	if len(g.Blocks) > 0 {
 		in.Count = g.called()
 	}
 	return t.instance(key, fn.EndLine, fn.EndColumn, in)
@@ -445,20 +462,20 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 	if file == dropped {
 		return nil
 	}
-	b := &t.flow.blocks[block]
+	b := &t.flow.Blocks[block]
 	l := t.source(file).at(n)
 	if l.current != t.current {
 		l.current, l.most, l.idle, l.ends, l.passing = t.current, 0, false, false, false
 	}
-	if !b.exceptional {
+	if !b.Exceptional {
 		l.reached = true
-		l.idle = l.idle || b.count == 0
+		l.idle = l.idle || b.Count == 0
 	}
 	l.verdict(ends, t.blockRan(position{file, n}, block, ends))
-	if b.count > l.most && ends == l.ends {
+	if b.Count > l.most && ends == l.ends {
 		l.inlined = l.inlined || !own
-		l.count += b.count - l.most
-		l.most = b.count
+		l.count += b.Count - l.most
+		l.most = b.Count
 	}
 	if l.idle && l.most > 0 {
 		l.unexecuted = true
@@ -472,7 +489,7 @@ func (t *tally) source(file int32) *fileTally {
 		t.files = append(t.files, nil)
 	}
 	if t.files[file] == nil {
-		t.files[file] = new(fileTally)
+		t.files[file] = &fileTally{pages: &t.pages}
 	}
 	return t.files[file]
 }
@@ -482,15 +499,15 @@ func (t *tally) source(file int32) *fileTally {
 // their order on the line.
 func (t *tally) branches(l *lineTally, function *functionTally, block int) {
 	g := &t.flow
-	b := &g.blocks[block]
+	b := &g.Blocks[block]
 	ways := int32(0) // other than exceptions
 	some := false
-	for _, k := range g.succs(block) {
-		a := &g.arcs[k]
-		if !a.nonReturn && !a.throw {
+	for _, k := range g.Succs(block) {
+		a := &g.Arcs[k]
+		if !a.NonReturn && !a.Throw {
 			ways++
 		}
-		some = some || a.nonReturn || !a.unconditional
+		some = some || a.NonReturn || !a.Unconditional
 	}
 	if !some {
 		return
@@ -499,14 +516,14 @@ func (t *tally) branches(l *lineTally, function *functionTally, block int) {
 	if gr.current != t.current {
 		gr.current, gr.branch, gr.call, gr.block = t.current, 0, 0, 0
 	}
-	for _, k := range g.succs(block) {
-		switch a := &g.arcs[k]; {
-		case a.nonReturn:
-			t.addCall(gr, coverage.Call{Count: b.count, Returned: max(0, b.count-a.count)})
-		case !a.unconditional:
+	for _, k := range g.Succs(block) {
+		switch a := &g.Arcs[k]; {
+		case a.NonReturn:
+			t.addCall(gr, coverage.Call{Count: b.Count, Returned: max(0, b.Count-a.Count)})
+		case !a.Unconditional:
 			t.addBranch(gr, branchTally{
-				count: a.count, block: gr.block, to: t.ends[a.dst], evaluated: b.count > 0,
-				falls: a.falls(), throw: a.throw, exception: a.throw || ways < 2,
+				count: a.Count, block: gr.block, to: t.ends[a.Dst], evaluated: b.Count > 0,
+				falls: a.Falls(), throw: a.Throw, exception: a.Throw || ways < 2,
 			})
 		}
 	}
@@ -522,11 +539,7 @@ func (t *tally) group(l *lineTally, function *functionTally) *group {
 		}
 		last = &(*last).next
 	}
-	if len(t.groupRoom) == 0 {
-		t.groupRoom = make([]group, 256)
-	}
-	*last = &t.groupRoom[0]
-	t.groupRoom = t.groupRoom[1:]
+	*last = &t.groups.take(1)[0]
 	(*last).function = function
 	return *last
 }
@@ -555,15 +568,10 @@ func (t *tally) addCall(gr *group, c coverage.Call) {
 }
 
 // push appends to a list. Most lists are short and there are many, so they
-// share blocks of memory, of which room is the unused rest.
-func push[T any](room *[]T, list []T, x T) []T {
+// share blocks of memory.
+func push[T any](room *arena[T], list []T, x T) []T {
 	if n := len(list); n == cap(list) {
-		n = max(2, 2*n)
-		if len(*room) < n {
-			*room = make([]T, max(n, 1024))
-		}
-		list = append((*room)[:0:n], list...)
-		*room = (*room)[n:]
+		list = append(room.take(max(2, 2*n))[:0], list...)
 	}
 	return append(list, x)
 }

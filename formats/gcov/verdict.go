@@ -15,10 +15,10 @@ import "slices"
 // dispute.go.
 
 // mentions tells whether all blocks that name a line decide about it.
-func (f *unpacked) mentions() bool { return f.clang || !f.version.countsEntries() }
+func (f *unpacked) mentions() bool { return f.clang || !f.version.CountsEntries() }
 
 // attaches tells whether gcov attaches the block to lines at all.
-func (f *unpacked) attaches(block uint32) bool { return attaches(int(block), f.fn.Blocks) }
+func (f *unpacked) attaches(block uint32) bool { return Attaches(int(block), f.fn.Blocks) }
 
 // contains tells whether a line stands in the function, as far as is known: old notes do not
 // tell where it ends.
@@ -61,8 +61,10 @@ func (l *lineTally) denied() bool { return !l.ran && (l.attached || l.passed == 
 // blockRan tells whether the block says that the line ran.
 func (t *tally) blockRan(at position, block uint32, ends bool) bool {
 	switch {
+	case t.torn && t.clang:
+		return t.evidence.entered[at]
 	case !t.torn || t.mentions():
-		return t.flow.blocks[block].count > 0
+		return t.flow.Blocks[block].Count > 0
 	case ends:
 		return t.evidence.entered[at]
 	}
@@ -72,31 +74,38 @@ func (t *tally) blockRan(at position, block uint32, ends bool) bool {
 // evidence is what gcov makes of the graph of a function of which the counters
 // contradict each other. Else a line was entered if a block on it ran.
 type evidence struct {
-	graph   lineGraph
-	ends    map[position][]int32 // the blocks that end on a line
+	graph   LineGraph
+	ends    map[position][]int32 // the blocks that end on a line; with Clang, all that are on it
 	entered map[position]bool    // they were entered, less what counters lost
 	counts  []int64              // of the blocks
 }
 
 // note keeps what settle changes.
-func (e *evidence) note(f *unpacked, g *flow) {
-	if e.graph.flow == nil {
-		e.graph.flow, e.ends, e.entered = g, make(map[position][]int32), make(map[position]bool)
+func (e *evidence) note(f *unpacked, g *Flow) {
+	if e.graph.Flow == nil {
+		e.graph.Flow, e.ends, e.entered = g, make(map[position][]int32), make(map[position]bool)
 	}
 	clear(e.ends)
 	clear(e.entered)
 	e.counts = e.counts[:0]
-	for i := range g.blocks {
-		e.counts = append(e.counts, g.blocks[i].count)
+	for i := range g.Blocks {
+		e.counts = append(e.counts, g.Blocks[i].Count)
 	}
 	for i := range f.places {
-		if p := &f.places[i]; p.line != p.last && f.attaches(p.block) {
+		p := &f.places[i]
+		switch {
+		case f.clang:
+			for _, n := range f.lines[p.line:p.last] {
+				at := position{p.file, n}
+				e.ends[at] = append(e.ends[at], int32(p.block))
+			}
+		case p.line != p.last && f.attaches(p.block):
 			at := position{p.file, f.end(p)}
 			e.ends[at] = append(e.ends[at], int32(p.block))
 		}
 	}
 	for at, blocks := range e.ends {
-		e.entered[at] = e.graph.count(blocks) > 0
+		e.entered[at] = e.graph.Count(blocks) > 0
 	}
 }
 

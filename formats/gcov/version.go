@@ -27,9 +27,9 @@ func (v Version) String() string {
 	return string([]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)})
 }
 
-// number is ten times the major plus the minor version: 34 for 3.4, 162 for
+// Number is ten times the major plus the minor version: 34 for 3.4, 162 for
 // 16.2, 0 for a word that is no version.
-func (v Version) number() int {
+func (v Version) Number() int {
 	c0, c1, c2 := byte(v>>24), byte(v>>16)-'0', byte(v>>8)-'0'
 	switch {
 	case c1 > 9 || c2 > 9:
@@ -44,33 +44,52 @@ func (v Version) number() int {
 
 // Major is the major version of the GCC whose layout the file has, 0 when the
 // word is no version.
-func (v Version) Major() int { return v.number() / 10 }
+func (v Version) Major() int { return v.Number() / 10 }
 
 // Known tells whether files of that version can be read: GCC 3.4 to 16. A
 // newer one is read as the newest known.
-func (v Version) Known() bool { return v.number() >= 34 && v.Major() <= newest }
+func (v Version) Known() bool { return v.Number() >= 34 && v.Major() <= Newest }
 
-// newest is the last major version of GCC that was seen and tested.
-const newest = 16
+// Newest is the last major version of GCC that was seen and tested.
+const Newest = 16
 
 // The layout, by version. Each question is asked in one place only, with the
 // first version that has the feature.
 
-func (v Version) hasCfgChecksum() bool    { return v.number() >= 47 }
-func (v Version) exitIsSecond() bool      { return v.number() >= 48 } // the exit block is block 1, before: the last one
-func (v Version) hasColumns() bool        { return v.number() >= 80 } // artificial, start column, end line; blocks as a count
-func (v Version) hasUnexecuted() bool     { return v.number() >= 80 }
-func (v Version) hasCwd() bool            { return v.number() >= 90 }
-func (v Version) hasEndColumn() bool      { return v.number() >= 90 }
-func (v Version) objectRuns() bool        { return v.number() >= 90 } // the object summary tells the runs
-func (v Version) byteLengths() bool       { return v.number() >= 120 }
-func (v Version) hasObjectChecksum() bool { return v.number() >= 120 }
+// HasCfgChecksum: functions have a checksum of their flow graph.
+func (v Version) HasCfgChecksum() bool { return v.Number() >= 47 }
+
+// exitIsSecond: the exit block is block 1, before: the last one.
+func (v Version) exitIsSecond() bool { return v.Number() >= 48 }
+
+// HasColumns: functions are artificial or not, and have a start column and an end line; of
+// blocks there is only the number.
+func (v Version) HasColumns() bool { return v.Number() >= 80 }
+
+// HasUnexecuted: notes tell whether the compiler marked unexecuted blocks.
+func (v Version) HasUnexecuted() bool { return v.Number() >= 80 }
+
+// HasCwd: notes have the directory of the compiler.
+func (v Version) HasCwd() bool { return v.Number() >= 90 }
+
+// HasEndColumn: functions have an end column.
+func (v Version) HasEndColumn() bool { return v.Number() >= 90 }
+
+// ObjectRuns: the object summary tells the runs.
+func (v Version) ObjectRuns() bool { return v.Number() >= 90 }
+
+// ByteLengths: lengths of records and strings are in bytes, before: in words.
+func (v Version) ByteLengths() bool { return v.Number() >= 120 }
+
+// HasObjectChecksum: the notes, the data and the structures in memory have a checksum behind
+// the stamp.
+func (v Version) HasObjectChecksum() bool { return v.Number() >= 120 }
 
 // CounterKinds is the number of kinds of counters for which programs of that
 // version have room in memory, 0 when that is not known: before GCC 4.7, and for
 // versions newer than all known.
 func (v Version) CounterKinds() int {
-	switch n := v.number(); {
+	switch n := v.Number(); {
 	case !v.Known() || n < 47:
 		return 0
 	case n < 49:
@@ -89,19 +108,12 @@ func (v Version) CounterKinds() int {
 	return 10 // + paths
 }
 
-// HasObjectChecksum tells whether the notes, the data and the structures in
-// memory have a checksum behind the stamp.
-func (v Version) HasObjectChecksum() bool { return v.hasObjectChecksum() }
-
 // ListsValues tells whether counters of KindTopN and KindIndirect are linked
 // lists in memory; before they are arrays of a fixed size.
-func (v Version) ListsValues() bool { return v.number() >= 110 }
+func (v Version) ListsValues() bool { return v.Number() >= 110 }
 
-// OmitsZeros tells whether of counters that are all zero only the number is
-// written.
-func (v Version) OmitsZeros() bool { return v.omitsZeros() }
-
-func (v Version) omitsZeros() bool { return v.number() >= 110 } // counters that are all 0 are not written
+// OmitsZeros: of counters that are all zero only the number is written.
+func (v Version) OmitsZeros() bool { return v.Number() >= 110 }
 
 // An operation is what becomes of a counter when runs are added up.
 type operation int
@@ -117,7 +129,7 @@ const (
 // operation is that of a kind of counters. Before GCC 7 there were differences
 // as kind 4, and those behind them had higher numbers.
 func (v Version) operation(kind int) operation {
-	if v.number() < 70 {
+	if v.Number() < 70 {
 		switch {
 		case kind == 3 || kind == 4 || kind == 5 || kind == 9:
 			return opOther
@@ -135,7 +147,7 @@ func (v Version) operation(kind int) operation {
 		return opOr
 	case kind == KindTime:
 		return opFirst
-	case kind == KindConditions && v.number() < 100: // most frequent callees, in those days
+	case kind == KindConditions && v.Number() < 100: // most frequent callees, in those days
 		return opOther
 	case kind >= KindConditions:
 		return opOr
@@ -146,43 +158,14 @@ func (v Version) operation(kind int) operation {
 // What gcov of that version does, as far as versions differ. Zero, no version,
 // stands for the newest.
 
-func (v Version) atLeast(number int) bool { return v.number() == 0 || v.number() >= number }
+// AtLeast tells whether v is that version, ten times the major plus the minor one, or later.
+func (v Version) AtLeast(number int) bool { return v.Number() == 0 || v.Number() >= number }
 
-func (v Version) hasGroups() bool           { return v.atLeast(80) }                   // functions that start on one line are listed apart
-func (v Version) countsEntries() bool       { return v.atLeast(80) }                   // a line counts how often it was entered, before: without -a the sum of its blocks
-func (v Version) propagatesLines() bool     { return !v.atLeast(80) }                  // a block without lines belongs to the line mentioned last; before 8
-func (v Version) marksUnexecuted() bool     { return v.atLeast(80) }                   // a count with a star
-func (v Version) floatPercent() bool        { return v.atLeast(90) }                   // before: integers, 0 and 100 only when exact
-func (v Version) refusesPercent() bool      { return v.atLeast(60) && !v.atLeast(90) } // of more than the whole
-func (v Version) padsMissingSource() bool   { return !v.atLeast(80) }                  // lines past the end of the source are listed as /*EOF*/
-func (v Version) swapsBlockMarks() bool     { return !v.atLeast(80) }                  // %%%%% for exceptional blocks, $$$$$ for others
-func (v Version) exceptionalLines() bool    { return v.atLeast(47) }                   // ===== for lines that only exceptions reach
-func (v Version) separatesSummaries() bool  { return !v.atLeast(49) }                  // by an empty line also with -n
-func (v Version) dropsUncounted() bool      { return !v.atLeast(80) }                  // functions that the data do not have are left out
-func (v Version) listsPrograms() bool       { return !v.atLeast(90) }
-func (v Version) hasJSON() bool             { return v.atLeast(90) }                   // before: -i writes text
-func (v Version) joinsText() bool           { return !v.atLeast(60) || v.atLeast(80) } // -i: all sources of an operand in one file, in 6 and 7 a file each
-func (v Version) intermediateVersion() bool { return v.atLeast(80) }                   // the text begins with the version, has end lines and unexecuted blocks
-func (v Version) jsonFloats() bool          { return !v.atLeast(100) }
-func (v Version) jsonIsHashed() bool        { return !v.atLeast(130) } // keys in the order of a hash table
-func (v Version) jsonFormat2() bool         { return v.atLeast(140) }  // block ids, calls, conditions
-func (v Version) jsonPaths() bool           { return v.atLeast(150) }
-func (v Version) jsonNameIsStem() bool      { return v.atLeast(110) }
-func (v Version) jsonFunctionStack() bool   { return v.atLeast(110) } // a line's function is the innermost open one, before: the last begun
-func (v Version) announcesJSON() bool       { return v.atLeast(110) }
-func (v Version) alwaysTotals() bool        { return v.atLeast(110) }
-func (v Version) noticesCuts() bool         { return v.atLeast(130) } // a read behind the end is told, and the end of it
-func (v Version) hasStatus() bool           { return v.atLeast(120) } // an exit status that tells of bad files
-func (v Version) countsInstances() bool     { return v.atLeast(130) } // totals count the lines of each instance
-func (v Version) suffixOnNever() bool       { return v.atLeast(130) } // (fallthrough) behind "never executed" too
-func (v Version) blockIDs() bool            { return v.atLeast(140) } // -a tells the number of the block, before: counts on the line
-func (v Version) functionBranches() bool    { return v.atLeast(150) } // -f tells of branches and calls; before GCC 8 with -b
-func (v Version) extendsToFunctionEnd() bool {
-	return v.atLeast(150) // a file's lines reach to the end of its last function
-}
+func (v Version) CountsEntries() bool { return v.AtLeast(80) }  // a line counts how often it was entered, before: without -a the sum of its blocks
+func (v Version) NoticesCuts() bool   { return v.AtLeast(130) } // a read behind the end is told, and the end of it
 
-// text is the version as gcov prints it, X.Y.Z.
-func (v Version) text() string {
-	n := v.number()
+// Text is the version as gcov prints it, X.Y.Z.
+func (v Version) Text() string {
+	n := v.Number()
 	return strconv.Itoa(n/10) + "." + strconv.Itoa(n%10) + ".0"
 }

@@ -23,7 +23,7 @@ type Chunk struct {
 // records calls visit with each record.
 //
 //	u32 type, u16 misc, u16 size with this header
-func (f *File) records(c Chunk, visit func(r record)) {
+func (f *Recording) records(c Chunk, visit func(r record)) {
 	for b := c.b; len(b) >= recordHeader; {
 		n := int(f.Order.Uint16(b[6:]))
 		visit(record{f.Order.Uint32(b), f.Order.Uint16(b[4:]), b[recordHeader:n:n], c.Order + uint64(len(c.b)-len(b))})
@@ -44,7 +44,7 @@ const (
 )
 
 // Chunks calls visit with all records, some MB at a time. An error of visit ends it.
-func (f *File) Chunks(visit func(Chunk) error) error {
+func (f *Recording) Chunks(visit func(Chunk) error) error {
 	var damage error
 	order := uint64(0)
 	for _, p := range f.parts {
@@ -67,7 +67,7 @@ func (f *File) Chunks(visit func(Chunk) error) error {
 }
 
 // chunks reads a part, up to where compressed records begin.
-func (f *File) chunks(outer *chunker, visit func(Chunk) error) error {
+func (f *Recording) chunks(outer *chunker, visit func(Chunk) error) error {
 	for {
 		c, err := outer.next()
 		if len(c.b) > 0 {
@@ -88,7 +88,7 @@ func (f *File) chunks(outer *chunker, visit func(Chunk) error) error {
 }
 
 // inflate reads a part on, with what was compressed.
-func (f *File) inflate(in *inflater, visit func(Chunk) error) error {
+func (f *Recording) inflate(in *inflater, visit func(Chunk) error) error {
 	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(mostWindow))
 	if err != nil {
 		return &FormatError{Offset: in.at, Text: fmt.Sprintf("compressed records: %v", err)}
@@ -125,14 +125,14 @@ func (f *File) inflate(in *inflater, visit func(Chunk) error) error {
 // mostWindow is what zstd's highest level needs.
 const mostWindow = 128 << 20
 
-func (f *File) hasCompressed(c Chunk) (found bool) {
+func (f *Recording) hasCompressed(c Chunk) (found bool) {
 	f.records(c, func(r record) { found = found || r.kind == recordCompressed || r.kind == recordCompressed2 })
 	return found
 }
 
 // A chunker cuts a stream of records.
 type chunker struct {
-	f       *File
+	f       *Recording
 	r       io.Reader
 	at, end int64 // of the next byte to read, and of the last
 	rest    []byte

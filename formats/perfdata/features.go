@@ -15,7 +15,7 @@ const (
 
 // readFeatures reads what the header's bits say there is: at, after the records, is
 // the place of each.
-func (f *File) readFeatures(flags []byte, at, size int64) {
+func (f *Recording) readFeatures(flags []byte, at, size int64) {
 	for bit := range 256 {
 		if f.Order.Uint64(flags[bit/64*8:])>>(bit%64)&1 == 0 {
 			continue
@@ -33,7 +33,7 @@ func (f *File) readFeatures(flags []byte, at, size int64) {
 }
 
 // feature takes over one.
-func (f *File) feature(bit int, b []byte) {
+func (f *Recording) feature(bit int, b []byte) {
 	c := &cursor{b: b, order: f.Order}
 	switch bit {
 	case featureRelease:
@@ -59,7 +59,7 @@ func (f *File) feature(bit int, b []byte) {
 //	i32 pid, u8[20] ID, u8 its size, u8[3], the path
 //
 // Without the bit of misc the size is not there: it is 20, or what is not 0.
-func (f *File) addBuildID(b []byte, misc uint16) {
+func (f *Recording) addBuildID(b []byte, misc uint16) {
 	const hasSize = 1 << 15
 	if len(b) < 28 {
 		return
@@ -81,7 +81,7 @@ func (f *File) addBuildID(b []byte, misc uint16) {
 //
 //	u32 number, u32 size of an attribute, then of each:
 //	attribute, u32 number of IDs, u32 length of name, name, u64[] IDs
-func (f *File) nameEvents(c *cursor) {
+func (f *Recording) nameEvents(c *cursor) {
 	n, size := c.u32(), c.u32()
 	for i := uint32(0); i < n && !c.bad; i++ {
 		e := f.event(c.take(uint64(size)))

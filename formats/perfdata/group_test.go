@@ -49,7 +49,7 @@ func TestGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Scan(func(Change) {}); err != nil {
+		if err := f.Scan(func(SidebandEvent) {}); err != nil {
 			t.Fatal(err)
 		}
 		var chunks []Chunk

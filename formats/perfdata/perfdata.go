@@ -7,9 +7,9 @@
 //
 // # Reading
 //
-// A file is read twice. [File.Scan] goes through it for all that is not a sample;
+// A file is read twice. [Recording.Scan] goes through it for all that is not a sample;
 // with that it is known what any process had mapped at any time. Then samples can
-// be decoded in any order: [File.Chunks] cuts the file into pieces for that,
+// be decoded in any order: [Recording.Chunks] cuts the file into pieces for that,
 // which several goroutines may decode, each with a [Decoder] of its own.
 //
 // # Damage
@@ -28,15 +28,15 @@ import (
 	"strings"
 )
 
-// A File is a perf.data file.
-type File struct {
+// A Recording is a perf.data file, what perf record has written.
+type Recording struct {
 	Order binary.ByteOrder
 	// Pipe: it was written to a pipe (perf record -o -). Then Scan finds the events.
 	Pipe bool
 	// Killed: perf did not get to its end, so that there are no features.
 	Killed bool
 	// Events are those that were sampled, in the order of perf's options.
-	Events []*Event
+	Events []*SampledEvent
 	// BuildIDs are those of the programs and libraries that samples are in.
 	BuildIDs []BuildID
 	// Release is the kernel's (uname -r), Arch its CPU (uname -m); "" if not known.
@@ -44,7 +44,7 @@ type File struct {
 
 	r     io.ReaderAt
 	parts []part
-	byID  map[uint64]*Event
+	byID  map[uint64]*SampledEvent
 	// counted is how far counters were at the begin of a chunk, by its Order, nil unless
 	// samples say so.
 	counted map[uint64]map[counter]uint64
@@ -59,12 +59,12 @@ type part struct {
 
 // Add adds a file of records alone: one of data.0, data.1, ... beside the file data,
 // as perf record --threads writes.
-func (f *File) Add(name string, r io.ReaderAt, size int64) {
+func (f *Recording) Add(name string, r io.ReaderAt, size int64) {
 	f.parts = append(f.parts, part{name, r, 0, size})
 }
 
-// An Event is what was sampled, such as cycles.
-type Event struct {
+// A SampledEvent is what was sampled, such as cycles.
+type SampledEvent struct {
 	Name   string // as perf was asked for it, or made from the numbers
 	Type   uint32 // PERF_TYPE_*
 	Config uint64
@@ -120,7 +120,7 @@ func Is(b []byte) bool {
 //	40  records: likewise
 //	56  (not used any more)
 //	72  u64[4] bits: which features follow the records
-func Open(r io.ReaderAt, size int64) (*File, error) {
+func Open(r io.ReaderAt, size int64) (*Recording, error) {
 	b := make([]byte, headerSize)
 	n, err := r.ReadAt(b, 0)
 	if n < pipeHeader {
@@ -129,7 +129,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		}
 		return nil, err
 	}
-	f := &File{r: r, Order: binary.LittleEndian, byID: make(map[uint64]*Event)}
+	f := &Recording{r: r, Order: binary.LittleEndian, byID: make(map[uint64]*SampledEvent)}
 	switch string(b[:8]) {
 	case magic:
 	case magicSwapped:
@@ -169,7 +169,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 
 // section reads a part of the file whose place the file tells, nil if it is not
 // there.
-func (f *File) section(place []byte, size int64) []byte {
+func (f *Recording) section(place []byte, size int64) []byte {
 	at, n := f.Order.Uint64(place), f.Order.Uint64(place[8:])
 	if at > uint64(size) || n > uint64(size)-at || n > mostSection {
 		return nil
@@ -186,7 +186,7 @@ func (f *File) section(place []byte, size int64) []byte {
 const mostSection = 64 << 20
 
 // readEvents reads the events: each an attribute, then the place of its numbers.
-func (f *File) readEvents(header []byte, size int64) error {
+func (f *Recording) readEvents(header []byte, size int64) error {
 	stride := f.Order.Uint64(header[16:])
 	b := f.section(header[24:], size)
 	if b == nil || stride < leastAttribute+16 || uint64(len(b)) < stride {
@@ -202,7 +202,7 @@ func (f *File) readEvents(header []byte, size int64) error {
 	return nil
 }
 
-func (f *File) addEvent(e *Event, ids []byte) {
+func (f *Recording) addEvent(e *SampledEvent, ids []byte) {
 	f.Events = append(f.Events, e)
 	if e.sampleType&sampleRead != 0 && f.counted == nil {
 		f.counted = make(map[uint64]map[counter]uint64)
@@ -221,7 +221,7 @@ const leastAttribute = 64
 //	32 u64 read_format, u64 flags, u32, u32, u64, u64 (64)
 //	72 u64 branch_sample_type, u64 sample_regs_user, u32 sample_stack_user, u32
 //	96 u64 sample_regs_intr, ...
-func (f *File) event(b []byte) *Event {
+func (f *Recording) event(b []byte) *SampledEvent {
 	if len(b) < leastAttribute {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (f *File) event(b []byte) *Event {
 	whole := make([]byte, max(104, len(b))) // what older versions lack is 0
 	copy(whole, b)
 	b = whole
-	e := &Event{
+	e := &SampledEvent{
 		Type: o.Uint32(b), Config: o.Uint64(b[8:]), sampleType: o.Uint64(b[24:]), readFormat: o.Uint64(b[32:]),
 		branches: o.Uint64(b[72:]), userRegisters: o.Uint64(b[80:]), stack: o.Uint32(b[88:]), interruptRegisters: o.Uint64(b[96:]),
 	}
@@ -256,7 +256,7 @@ var (
 )
 
 // madeName names an event by its numbers.
-func (e *Event) madeName() string {
+func (e *SampledEvent) madeName() string {
 	switch names := map[uint32][]string{0: hardware, 1: software}[e.Type]; {
 	case e.Config&0xffffffff < uint64(len(names)):
 		return names[e.Config&0xffffffff] // above it is the kind of core
@@ -270,7 +270,7 @@ func (e *Event) madeName() string {
 
 // Kind is the name of the event without a kind of core and without modifiers:
 // cpu_core/cycles/P and cycles:u are cycles.
-func (e *Event) Kind() string {
+func (e *SampledEvent) Kind() string {
 	switch e.Type {
 	case 0, 1: // whatever it was called
 		if name := e.madeName(); !strings.HasPrefix(name, "type") && name != "bpf-output" {
@@ -294,7 +294,7 @@ func (e *Event) Kind() string {
 // Modes tells what the event counts of its kind, as a set of 6 bits: what programs, the
 // kernel and a hypervisor do, on the machine itself and in virtual ones. Modifiers as in
 // cycles:u leave some out.
-func (e *Event) Modes() uint {
+func (e *SampledEvent) Modes() uint {
 	const excludeUser, excludeHost = 4, 19 // the lowest of 3 and of 2 bits in a row
 	modes := uint(^e.flags>>excludeUser) & 7
 	modes |= modes << 3
@@ -309,10 +309,12 @@ func (e *Event) Modes() uint {
 
 // Overlaps tells whether something may be counted by both of two events of a kind: they
 // are of the same kind of core and have a mode in common.
-func (e *Event) Overlaps(o *Event) bool { return e.unit() == o.unit() && e.Modes()&o.Modes() != 0 }
+func (e *SampledEvent) Overlaps(o *SampledEvent) bool {
+	return e.unit() == o.unit() && e.Modes()&o.Modes() != 0
+}
 
 // unit is the number of what counts, PERF_TYPE_RAW for the CPU.
-func (e *Event) unit() uint64 {
+func (e *SampledEvent) unit() uint64 {
 	const generic, cache, raw = 0, 3, 4
 	if e.Type != generic && e.Type != cache {
 		return uint64(e.Type)
@@ -321,12 +323,12 @@ func (e *Event) unit() uint64 {
 }
 
 // Callers tells that its samples have chains of calls, or what these can be found by.
-func (e *Event) Callers() bool {
+func (e *SampledEvent) Callers() bool {
 	return e.sampleType&(sampleCallchain|sampleUserStack) != 0 || e.branches&branchCallStack != 0
 }
 
 // Nanoseconds tells that the event counts time.
-func (e *Event) Nanoseconds() bool {
+func (e *SampledEvent) Nanoseconds() bool {
 	switch e.Kind() {
 	case "cpu-clock", "task-clock", "offcpu-time":
 		return true

@@ -104,13 +104,13 @@ func (f *testFile) bytes() []byte {
 }
 
 // scanned opens the file and returns what Scan tells, and the samples.
-func scanned(t *testing.T, b []byte) (f *File, changes []Change, samples []Sample, err error) {
+func scanned(t *testing.T, b []byte) (f *Recording, changes []SidebandEvent, samples []Sample, err error) {
 	t.Helper()
 	f, err = Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	err = f.Scan(func(c Change) { changes = append(changes, c) })
+	err = f.Scan(func(c SidebandEvent) { changes = append(changes, c) })
 	d := f.NewDecoder()
 	again := f.Chunks(func(c Chunk) error {
 		d.Samples(c, func(s *Sample) {
@@ -189,7 +189,7 @@ func TestRecords(t *testing.T) {
 			if names := []string{f.Events[0].Kind(), f.Events[1].Kind()}; !slices.Equal(names, []string{"cpu-clock", "cycles"}) || f.Pipe != pipe {
 				t.Errorf("events %v, pipe %v", names, f.Pipe)
 			}
-			want := []Change{
+			want := []SidebandEvent{
 				{Kind: Executed, PID: 5, TID: 5, Time: 10, Name: "prog"},
 				{Kind: Mapped, PID: 5, TID: 5, Time: 11, Path: "/bin/prog", Addr: 0x1000, Len: 0x2000, Offset: 0x100},
 				{Kind: Mapped, PID: 5, TID: 5, Time: 12, Path: "/lib/x.so", Addr: 0x7000, Len: 0x1000, BuildID: strings.Repeat("ab", 20)},
@@ -283,7 +283,7 @@ func TestKinds(t *testing.T) {
 		{4, 0x1c2, "r1c2:u", "r1c2"}, {4, 0x3c, "cpu/event=0x3c,umask=0/", "cpu/event=0x3c,umask=0/"}, {4, 0xd1, "mem_load_retired.l1_miss:pp", "mem_load_retired.l1_miss"},
 		{2, 314, "sched:sched_switch", "sched:sched_switch"}, {1, 10, "offcpu-time", "offcpu-time"}, {3, 0, "L1-dcache-loads", "L1-dcache-loads"},
 	} {
-		e := &Event{Type: c.kind, Config: c.config, Name: c.name}
+		e := &SampledEvent{Type: c.kind, Config: c.config, Name: c.name}
 		if got := e.Kind(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -389,7 +389,7 @@ func TestParts(t *testing.T) {
 		f.Add(fmt.Sprintf("data.%d", i), bytes.NewReader(part), int64(len(part)))
 	}
 	changes, samples := 0, 0
-	err = f.Scan(func(Change) { changes++ })
+	err = f.Scan(func(SidebandEvent) { changes++ })
 	if want := fmt.Sprintf("data.0: offset %#x: the file ends amid a record: 61 bytes of it are there", len(records)-64); fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}

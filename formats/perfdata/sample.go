@@ -32,7 +32,7 @@ const (
 
 // A Sample is a sample.
 type Sample struct {
-	Event    *Event
+	Event    *SampledEvent
 	PID, TID int
 	Time     uint64
 	// Period is how many events the sample stands for.
@@ -60,7 +60,7 @@ func (s *Sample) IsX86() bool { return s.Event.userRegisters>>24 == 0 }
 
 // A Decoder decodes samples. Several of a File can be used at the same time.
 type Decoder struct {
-	f *File
+	f *Recording
 	s Sample
 	// Of samples that say how far counters have come: how far these, and how far all had
 	// before.
@@ -71,7 +71,7 @@ type Decoder struct {
 }
 
 // NewDecoder returns a decoder; the file must have been scanned.
-func (f *File) NewDecoder() *Decoder { return &Decoder{f: f, counted: make(map[counter]uint64)} }
+func (f *Recording) NewDecoder() *Decoder { return &Decoder{f: f, counted: make(map[counter]uint64)} }
 
 // Samples calls visit with the samples of a chunk. The sample is used again. One that
 // says how far several events have come is one of each.
@@ -92,7 +92,7 @@ func (d *Decoder) Samples(c Chunk, visit func(*Sample)) {
 
 // event returns that of a sample: by its identifier, which comes first, or by its ID,
 // which is at the same place in all of a file.
-func (d *Decoder) event(b []byte) *Event {
+func (d *Decoder) event(b []byte) *SampledEvent {
 	f := d.f
 	if len(f.Events) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (c *cursor) take8(n uint64) []byte {
 // each came from a call.
 //
 //	u64 n, {u64 index}, n of: u64 from, u64 to, u64 flags; {u64[n] counters}
-func (s *Sample) branchStack(c *cursor, e *Event) {
+func (s *Sample) branchStack(c *cursor, e *SampledEvent) {
 	n := c.u64()
 	if e.branches&branchIndex != 0 {
 		c.take(8)

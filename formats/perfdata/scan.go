@@ -35,24 +35,24 @@ const (
 	modeGuest      = 4 // its kernel, or with 5 its programs
 )
 
-// A ChangeKind tells what happened.
-type ChangeKind int
+// A SidebandKind tells what happened.
+type SidebandKind int
 
 // Kinds of changes.
 const (
-	Mapped     ChangeKind = iota // code was mapped: Addr, Len, Offset, Path, BuildID if it is known
-	Named                        // a thread has a new name
-	Executed                     // a process has become another program: Name
-	Forked                       // Parent made a thread or process
-	Ended                        // a thread
-	Lost                         // Count samples (or other records) were lost
-	Throttled                    // the kernel paused sampling, as it took too long
-	KernelCode                   // code that the kernel made has a name: Addr, Len, Name
+	Mapped     SidebandKind = iota // code was mapped: Addr, Len, Offset, Path, BuildID if it is known
+	Named                          // a thread has a new name
+	Executed                       // a process has become another program: Name
+	Forked                         // Parent made a thread or process
+	Ended                          // a thread
+	Lost                           // Count samples (or other records) were lost
+	Throttled                      // the kernel paused sampling, as it took too long
+	KernelCode                     // code that the kernel made has a name: Addr, Len, Name
 )
 
-// A Change is something that happened besides samples.
-type Change struct {
-	Kind     ChangeKind
+// A SidebandEvent is something that happened besides samples: a mapping, a fork, a name.
+type SidebandEvent struct {
+	Kind     SidebandKind
 	PID, TID int
 	// Time is that of the record, 0 of what perf found when it began. Samples of the
 	// same file have the same clock.
@@ -73,7 +73,7 @@ type Change struct {
 // Scan goes through the file for all that is not a sample, in the order of the
 // file: sort by Time. The texts of a change can be kept. It fills the File with
 // what stands among the records: events, features, build IDs.
-func (f *File) Scan(visit func(Change)) error {
+func (f *Recording) Scan(visit func(SidebandEvent)) error {
 	d := f.NewDecoder()
 	err := f.Chunks(func(c Chunk) error {
 		f.records(c, func(r record) {
@@ -92,7 +92,7 @@ func (f *File) Scan(visit func(Change)) error {
 }
 
 // scan decodes a record other than a sample; ok tells that it is of interest.
-func (f *File) scan(r record) (c Change, ok bool) {
+func (f *Recording) scan(r record) (c SidebandEvent, ok bool) {
 	const (
 		exec      = 1 << 13 // of names, and of processes
 		data      = 1 << 13 // of maps
@@ -104,7 +104,7 @@ func (f *File) scan(r record) (c Change, ok bool) {
 	case recordSample:
 		return c, false
 	case recordMap, recordMap2:
-		c = Change{Kind: Mapped, PID: b.pid(), TID: b.pid(), Addr: b.u64(), Len: b.u64(), Offset: b.u64(), Kernel: r.misc&miscMode == modeKernel}
+		c = SidebandEvent{Kind: Mapped, PID: b.pid(), TID: b.pid(), Addr: b.u64(), Len: b.u64(), Offset: b.u64(), Kernel: r.misc&miscMode == modeKernel}
 		if r.kind == recordMap2 {
 			// u32 major, minor, u64 inode, u64 generation, or u8 size, u8[3], u8[20]
 			// build ID; then u32 protection, u32 flags
@@ -117,13 +117,13 @@ func (f *File) scan(r record) (c Change, ok bool) {
 		c.Path = cString(b.b)
 		ok = r.misc&data == 0 && c.Len > 0 && c.Addr+c.Len > c.Addr && r.misc&miscMode < modeHypervisor
 	case recordName:
-		c = Change{Kind: Named, PID: b.pid(), TID: b.pid(), Name: cString(b.b)}
+		c = SidebandEvent{Kind: Named, PID: b.pid(), TID: b.pid(), Name: cString(b.b)}
 		if r.misc&exec != 0 {
 			c.Kind = Executed
 		}
 		ok = true
 	case recordFork, recordExit:
-		c = Change{Kind: Forked, PID: b.pid(), Parent: b.pid(), TID: b.pid(), ParentTID: b.pid()}
+		c = SidebandEvent{Kind: Forked, PID: b.pid(), Parent: b.pid(), TID: b.pid(), ParentTID: b.pid()}
 		c.Fresh = r.misc&exec != 0
 		if r.kind == recordExit {
 			c.Kind = Ended
@@ -131,13 +131,13 @@ func (f *File) scan(r record) (c Change, ok bool) {
 		ok = true
 	case recordLost:
 		b.take(8) // of the event
-		c, ok = Change{Kind: Lost, Count: b.u64()}, true
+		c, ok = SidebandEvent{Kind: Lost, Count: b.u64()}, true
 	case recordLostSamples:
-		c, ok = Change{Kind: Lost, Count: b.u64()}, true
+		c, ok = SidebandEvent{Kind: Lost, Count: b.u64()}, true
 	case recordThrottle:
-		return Change{Kind: Throttled}, true
+		return SidebandEvent{Kind: Throttled}, true
 	case recordSymbol:
-		c = Change{Kind: KernelCode, Addr: b.u64(), Len: uint64(b.u32())}
+		c = SidebandEvent{Kind: KernelCode, Addr: b.u64(), Len: uint64(b.u32())}
 		b.take(2)
 		unregistered := b.u16()&forgotten != 0
 		c.Name = cString(b.b)
@@ -154,7 +154,7 @@ func (f *File) scan(r record) (c Change, ok bool) {
 }
 
 // scanOwn takes over what perf, not the kernel, wrote.
-func (f *File) scanOwn(r record, b *cursor) {
+func (f *Recording) scanOwn(r record, b *cursor) {
 	switch r.kind {
 	case recordEvent:
 		size := uint64(leastAttribute)
@@ -187,7 +187,7 @@ func (c *cursor) pid() int { return int(int32(c.u32())) }
 // timeOf returns the time of a record that is no sample, which is at its end.
 //
 //	{u32 pid, tid} {u64 time} {u64 id} {u64 stream} {u32 cpu, 0} {u64 identifier}
-func (f *File) timeOf(r record) uint64 {
+func (f *Recording) timeOf(r record) uint64 {
 	e := f.trailing(r.body)
 	if e == nil || !e.trailers {
 		return 0
@@ -212,7 +212,7 @@ func (f *File) timeOf(r record) uint64 {
 }
 
 // trailing returns the event of a record that is no sample.
-func (f *File) trailing(b []byte) *Event {
+func (f *Recording) trailing(b []byte) *SampledEvent {
 	if len(f.Events) == 0 {
 		return nil
 	}

@@ -41,8 +41,8 @@ func FuzzRead(f *testing.F) {
 // check fails where a set breaks the promises of its types.
 func check(t *testing.T, set *coverage.Set) {
 	t.Helper()
-	for i, f := range set.Files {
-		if i > 0 && set.Files[i-1].Name >= f.Name {
+	for i, f := range set.All() {
+		if i > 0 && set.At(i-1).Name >= f.Name {
 			t.Errorf("files out of order: %q", f.Name)
 		}
 		for k, l := range f.Lines {

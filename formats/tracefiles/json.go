@@ -1,12 +1,14 @@
 package tracefiles
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // json reads the JSON of gcov (GCC 9 and later, formats 1 and 2), of gcovr (4.2
@@ -50,6 +52,7 @@ type jsonReader struct {
 	// of the document
 	cwd   string
 	place bool   // it is known whether there is one
+	ours  bool   // it is footfall's, with escapes in names
 	held  []held // sources that must wait for it
 
 	// of the source
@@ -79,7 +82,7 @@ type entry struct {
 }
 
 func (j *jsonReader) document() {
-	j.cwd, j.place, j.held = "", false, j.held[:0]
+	j.cwd, j.place, j.ours, j.held = "", false, false, j.held[:0]
 	for j.s.begin('{'); j.s.more('}'); {
 		switch string(j.s.key()) {
 		case "files":
@@ -97,7 +100,8 @@ func (j *jsonReader) document() {
 			j.place = true
 			j.s.skip()
 		case "format":
-			j.place = string(j.s.string()) == "footfall coverage"
+			j.ours = string(j.s.string()) == "footfall coverage"
+			j.place = j.ours
 		default:
 			j.s.skip()
 		}
@@ -115,7 +119,7 @@ func (j *jsonReader) file() {
 	for j.s.begin('{'); j.s.more('}'); {
 		switch string(j.s.key()) {
 		case "file":
-			j.name = j.intern(j.s.string())
+			j.name = j.symbol()
 		case "functions":
 			for j.s.begin('['); j.s.more(']'); {
 				j.function()
@@ -160,6 +164,15 @@ func (j *jsonReader) file() {
 	j.build.reset()
 }
 
+// symbol reads a name.
+func (j *jsonReader) symbol() string {
+	text := j.s.string()
+	if j.ours && bytes.IndexByte(text, '\\') >= 0 {
+		return output.Unescape(string(text))
+	}
+	return j.intern(text)
+}
+
 // function reads a function: of gcov and of footfall, or as gcovr has it,
 // "lineno" for the line and "pos" for start and end as "line:column".
 func (j *jsonReader) function() {
@@ -170,7 +183,7 @@ func (j *jsonReader) function() {
 	for j.s.begin('{'); j.s.more('}'); {
 		switch string(j.s.key()) {
 		case "name":
-			in.Name = j.intern(j.s.string())
+			in.Name = j.symbol()
 		case "start_line", "lineno", "line":
 			f.StartLine = j.s.line()
 		case "start_column", "column":
@@ -225,7 +238,7 @@ func (j *jsonReader) instance() (in coverage.Instance) {
 	for j.s.begin('{'); j.s.more('}'); {
 		switch string(j.s.key()) {
 		case "name":
-			in.Name = j.intern(j.s.string())
+			in.Name = j.symbol()
 		case "count":
 			in.Count = j.count()
 		case "blocks":
@@ -533,7 +546,7 @@ func (j *jsonReader) testHits() {
 	for j.s.begin('{'); j.s.more('}'); {
 		switch string(j.s.key()) {
 		case "name":
-			name = j.intern(j.s.string())
+			name = j.symbol()
 		case "lines":
 			lines = j.hits()
 		default:

@@ -27,7 +27,7 @@ func readText(t *testing.T, text string) (*coverage.Set, []string) {
 }
 
 // texts are the problems without the name of the file.
-func texts(problems []Problem) (out []string) {
+func texts(problems []FileProblem) (out []string) {
 	for _, p := range problems {
 		p.File = "file"
 		out = append(out, p.Error())
@@ -105,7 +105,7 @@ func TestLcovRecords(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			set, problems := readText(t, "TN:\nSF:/a.c\n"+test.records+"end_of_record\n")
 			test.want.Name = "/a.c"
-			if diff := cmp.Diff(&coverage.Set{Files: []*coverage.File{&test.want}}, set); diff != "" {
+			if diff := cmp.Diff([]*coverage.File{&test.want}, set.Files()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if len(problems) > 0 {
@@ -125,12 +125,12 @@ func TestLcovTests(t *testing.T) {
 		}
 		return coverage.AppendHits(nil, lines)
 	}
-	want := &coverage.Set{Files: []*coverage.File{
-		{Name: "/a.c", Lines: []coverage.Line{{Number: 1, Count: 5}, {Number: 2, Count: 4}},
+	want := coverage.NewSet(
+		&coverage.File{Name: "/a.c", Lines: []coverage.Line{{Number: 1, Count: 5}, {Number: 2, Count: 4}},
 			Tests: []coverage.Test{{Name: "one", Hits: hits(1, 1)}, {Name: "two", Hits: hits(1, 4, 2, 1)}}},
-		{Name: "/b.c", Lines: []coverage.Line{{Number: 5, Count: 1}}, Tests: []coverage.Test{{Name: "one", Hits: hits(5, 1)}}},
-	}}
-	if diff := cmp.Diff(want, set); diff != "" || len(problems) > 0 {
+		&coverage.File{Name: "/b.c", Lines: []coverage.Line{{Number: 5, Count: 1}}, Tests: []coverage.Test{{Name: "one", Hits: hits(5, 1)}}},
+	)
+	if diff := cmp.Diff(want.Files(), set.Files()); diff != "" || len(problems) > 0 {
 		t.Errorf("problems %v (-want +got)\n%s", problems, diff)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // parameters and the type that it returns, which some tools write and others do
 // not. The linker's name of C++ or Rust is read; any other is cut.
 func PlainName(name string) string {
-	if plain := demangle.Name(name, demangle.NoParameters); plain != name {
+	if plain := demangle.Short(name); plain != name {
 		return plain
 	}
 	if end := strings.LastIndexByte(name, ')'); end >= 0 {

@@ -52,10 +52,10 @@ func TestReadAll(t *testing.T) {
 	if len(problems) != 5 || last != 41041 {
 		t.Errorf("%d problems: %v; progress %d", len(problems), problems, last)
 	}
-	if len(set.Files) != 1+36-1 || asked["shared.c"] == 0 {
-		t.Errorf("%d files, asked %v", len(set.Files), asked)
+	if set.Len() != 1+36-1 || asked["shared.c"] == 0 {
+		t.Errorf("%d files, asked %v", set.Len(), asked)
 	}
-	shared := set.Files[len(set.Files)-1]
+	shared := set.At(set.Len() - 1)
 	var tests []string
 	for _, test := range shared.Tests {
 		tests = append(tests, test.Name)
@@ -127,13 +127,13 @@ func TestGoProfile(t *testing.T) {
 		return &coverage.Function{Name: name, StartLine: start, StartColumn: column, EndLine: end, EndColumn: endColumn, Count: count,
 			Instances: []coverage.Instance{{Name: name, Count: count}}}
 	}
-	want := &coverage.Set{Files: []*coverage.File{
-		{Name: filepath.Join(dir, "gone.go"), Lines: []coverage.Line{line(3, 2), line(4, 2), line(5, 2)}},
-		{Name: filepath.Join(dir, "p/a.go"),
+	want := coverage.NewSet(
+		&coverage.File{Name: filepath.Join(dir, "gone.go"), Lines: []coverage.Line{line(3, 2), line(4, 2), line(5, 2)}},
+		&coverage.File{Name: filepath.Join(dir, "p/a.go"),
 			Functions: []*coverage.Function{function("p.T.M", 5, 1, 14, 1, 7), function("p.never", 16, 1, 16, 15, 0)},
 			Lines:     []coverage.Line{line(5, 7), line(6, 7), line(7, 0), line(10, 7), line(12, 7), line(13, 7), line(16, 0)}},
-	}}
-	if diff := cmp.Diff(want, set); diff != "" {
+	)
+	if diff := cmp.Diff(want.Files(), set.Files()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -154,13 +154,13 @@ func TestCobertura(t *testing.T) {
 <line number="4" hits="1" condition-coverage="50% (1/9999999999)"/><line hits="3"/></lines></class>
 <class filename="c.c"><lines><line number="1" hits="1"></line></lines></class></classes></package></packages></coverage>`)
 	taken := coverage.Branch{Count: 1, Evaluated: true, List: true, Guessed: true}
-	want := &coverage.Set{Files: []*coverage.File{
-		{Name: filepath.Join(dir, "one/c.c"), Lines: []coverage.Line{{Number: 1, Count: 1}}},
-		{Name: filepath.Join(dir, "two/b<&>.c"),
+	want := coverage.NewSet(
+		&coverage.File{Name: filepath.Join(dir, "one/c.c"), Lines: []coverage.Line{{Number: 1, Count: 1}}},
+		&coverage.File{Name: filepath.Join(dir, "two/b<&>.c"),
 			Functions: []*coverage.Function{{Name: `f(int, "A&unknown;)`, StartLine: 2, EndLine: 3, Count: 5, Instances: []coverage.Instance{{Name: `f(int, "A&unknown;)`, Count: 5}}}},
 			Lines:     []coverage.Line{{Number: 2, Count: 5}, {Number: 3, Branches: []coverage.Branch{taken, taken, {Evaluated: true, List: true, Guessed: true}}}, {Number: 4, Count: 1}}},
-	}}
-	if diff := cmp.Diff(want, set); diff != "" {
+	)
+	if diff := cmp.Diff(want.Files(), set.Files()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(problems) != 2 {

@@ -5,7 +5,7 @@
 // What a file is, its content tells, not its name; it may be compressed by gzip.
 // Files are read as a stream, one source at a time, so that memory grows with
 // what is known of the sources and not with the number of files. A record that
-// makes no sense is a [Problem], and the rest is read.
+// makes no sense is a [FileProblem], and the rest is read.
 //
 // Formats know less than coverage.Set has room for:
 //
@@ -56,8 +56,8 @@ type Options struct {
 	Owners *input.Owners
 }
 
-// A Problem is something wrong in a file; the rest was still read.
-type Problem struct {
+// A FileProblem is something wrong in a file; the rest was still read.
+type FileProblem struct {
 	File string
 	Line int // in File, 0 where it is about the whole
 	Err  error
@@ -66,7 +66,7 @@ type Problem struct {
 	Cut bool
 }
 
-func (p Problem) Error() string {
+func (p FileProblem) Error() string {
 	if p.Line > 0 {
 		return fmt.Sprintf("%s: line %d: %v", p.File, p.Line, p.Err)
 	}
@@ -74,7 +74,7 @@ func (p Problem) Error() string {
 }
 
 // Read reads one file. The error says why nothing of it could be used.
-func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
+func Read(name string, opt Options) (*coverage.Set, []FileProblem, error) {
 	r := newReader(newSources(opt), opt)
 	if err := r.read(name); err != nil {
 		return nil, r.problems, err
@@ -84,20 +84,20 @@ func Read(name string, opt Options) (*coverage.Set, []Problem, error) {
 }
 
 // Orphans says what belongs to no line and no function when all files are read.
-func Orphans(orphans []coverage.Orphan) (problems []Problem) {
+func Orphans(orphans []coverage.Orphan) (problems []FileProblem) {
 	for _, o := range orphans {
 		err := fmt.Errorf("calls of %.80q are left out: no report says where it starts (FN)", o.Function)
 		if o.Line > 0 {
 			err = fmt.Errorf("branches or conditions of line %d are left out: no report has a count for it (DA)", o.Line)
 		}
-		problems = append(problems, Problem{File: o.File, Err: err})
+		problems = append(problems, FileProblem{File: o.File, Err: err})
 	}
 	return problems
 }
 
 // ReadAll reads files in parallel and returns all together, not reconciled:
 // there may be more to come. A file that cannot be used is a problem.
-func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
+func ReadAll(names []string, opt Options) (*coverage.Set, []FileProblem) {
 	workers := max(1, min(runtime.GOMAXPROCS(0), len(names)))
 	readers := make([]*reader, workers)
 	s := newSources(opt)
@@ -115,7 +115,7 @@ func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
 					return
 				}
 				if err := r.read(names[i]); err != nil {
-					r.problems = append(r.problems, Problem{File: names[i], Err: err, Cut: true})
+					r.problems = append(r.problems, FileProblem{File: names[i], Err: err, Cut: true})
 				}
 				mu.Lock()
 				done++
@@ -128,7 +128,7 @@ func ReadAll(names []string, opt Options) (*coverage.Set, []Problem) {
 	}
 	wg.Wait()
 	var sum coverage.Sum
-	var problems []Problem
+	var problems []FileProblem
 	for _, r := range readers {
 		sum.Take(r.sum.Set())
 		problems = append(problems, r.problems...)
@@ -144,7 +144,7 @@ type reader struct {
 	root, test string
 	owners     *input.Owners
 	names      map[string]string // those read, each once
-	problems   []Problem
+	problems   []FileProblem
 
 	// of the file under way
 	name  string
@@ -165,15 +165,15 @@ const manyProblems = 20
 func (r *reader) problem(line int, format string, args ...any) {
 	switch r.told++; {
 	case r.told < manyProblems:
-		r.problems = append(r.problems, Problem{File: r.name, Line: line, Err: fmt.Errorf(format, args...)})
+		r.problems = append(r.problems, FileProblem{File: r.name, Line: line, Err: fmt.Errorf(format, args...)})
 	case r.told == manyProblems:
-		r.problems = append(r.problems, Problem{File: r.name, Line: line, Err: fmt.Errorf("more of the kind; only the first %d are told", manyProblems-1)})
+		r.problems = append(r.problems, FileProblem{File: r.name, Line: line, Err: fmt.Errorf("more of the kind; only the first %d are told", manyProblems-1)})
 	}
 }
 
 // cut notes that the file ends where it must not.
 func (r *reader) cut(line int, format string, args ...any) {
-	r.problems = append(r.problems, Problem{File: r.name, Line: line, Err: fmt.Errorf(format, args...), Cut: true})
+	r.problems = append(r.problems, FileProblem{File: r.name, Line: line, Err: fmt.Errorf(format, args...), Cut: true})
 }
 
 // tellNegative says how many counts of the file were negative.

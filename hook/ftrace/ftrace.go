@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package ftrace traces functions of the kernel by its tracers "function" and
 // "function_graph", in the file system tracefs.
 //
@@ -40,19 +42,19 @@ type Options struct {
 	Newest      bool // nothing is read until the end, and the newest events are kept
 }
 
-// A Kind says what an event is.
-type Kind int
+// A KernelEventKind says what an event is.
+type KernelEventKind int
 
 // Kinds of events.
 const (
-	Entry Kind = iota
+	Entry KernelEventKind = iota
 	Exit
 	Stack
 )
 
-// An Event is something that a CPU did.
-type Event struct {
-	Kind     Kind
+// A KernelEvent is something that a CPU did.
+type KernelEvent struct {
+	Kind     KernelEventKind
 	Time     uint64 // nanoseconds of the monotonic clock
 	TID, CPU int
 	Func     uint64 // its address; not of stacks
@@ -62,16 +64,16 @@ type Event struct {
 	Stack    []uint64
 }
 
-// A Session traces.
-type Session struct {
+// A Tracer is the kernel's tracer while we use it: an instance of tracefs, or the kernel's own.
+type Tracer struct {
 	tree     *tree
 	settings *settings
 	instance string // below tracefs; "": the kernel's own
 	options  Options
 	layouts  map[uint16]*layout
-	kinds    map[uint16]Kind
+	kinds    map[uint16]KernelEventKind
 	cpus     []*cpu
-	held     []Event
+	held     []KernelEvent
 	lost     uint64 // before we began
 }
 
@@ -83,12 +85,12 @@ type cpu struct {
 }
 
 // Open begins to trace.
-func Open(o Options) (*Session, error) {
+func Open(o Options) (*Tracer, error) {
 	t, err := openTree()
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{tree: t, options: o}
+	s := &Tracer{tree: t, options: o}
 	if _, err = t.repair(stateFile); err == nil {
 		err = s.begin()
 	}
@@ -98,7 +100,7 @@ func Open(o Options) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) begin() (err error) {
+func (s *Tracer) begin() (err error) {
 	if s.settings, err = newSettings(s.tree); err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func (s *Session) begin() (err error) {
 
 // place makes an instance or, where the tracer does not work in one, takes what
 // is there for all, if nobody uses it.
-func (s *Session) place() error {
+func (s *Tracer) place() error {
 	instance := filepath.Join("instances", prefix+s.settings.Owner)
 	if err := os.Mkdir(filepath.Join(s.tree.dir, instance), 0o755); err != nil {
 		return s.tree.failed("make", instance, err)
@@ -145,7 +147,7 @@ func (s *Session) place() error {
 	return nil
 }
 
-func (s *Session) tracer() string {
+func (s *Tracer) tracer() string {
 	if s.options.Exits {
 		return "function_graph"
 	}
@@ -154,7 +156,7 @@ func (s *Session) tracer() string {
 
 // mayTakeAll tells whether nobody else traces with the kernel's own buffer, or
 // has left something in it.
-func (s *Session) mayTakeAll() error {
+func (s *Tracer) mayTakeAll() error {
 	s.instance = ""
 	if err := s.settings.alone(); err != nil {
 		return err
@@ -173,7 +175,7 @@ func (s *Session) mayTakeAll() error {
 }
 
 // set changes a file of the instance, or saves and changes that of the kernel.
-func (s *Session) set(file, value string) error {
+func (s *Tracer) set(file, value string) error {
 	if s.instance == "" {
 		return s.settings.set(file, value)
 	}
@@ -181,7 +183,7 @@ func (s *Session) set(file, value string) error {
 }
 
 // global changes what is there once, if it is not so already.
-func (s *Session) global(file, value string) error {
+func (s *Tracer) global(file, value string) error {
 	now, err := s.tree.read(file)
 	if err == nil && clean(file, now) == value {
 		return nil
@@ -190,7 +192,7 @@ func (s *Session) global(file, value string) error {
 }
 
 // choose sets everything up but the last switch.
-func (s *Session) choose() error {
+func (s *Tracer) choose() error {
 	o := s.options
 	overwrite := "0"
 	if o.Newest {
@@ -227,7 +229,7 @@ func (s *Session) choose() error {
 
 // chooseGraph sets up what all graph tracers share. Somebody may have left
 // something there.
-func (s *Session) chooseGraph() error {
+func (s *Tracer) chooseGraph() error {
 	thresh := s.options.MinDuration.Microseconds()
 	if s.options.MinDuration > 0 {
 		thresh = max(thresh, 1)
@@ -241,7 +243,7 @@ func (s *Session) chooseGraph() error {
 
 // takeStacks switches stacks on in the instance; older kernels have one switch
 // for all.
-func (s *Session) takeStacks() error {
+func (s *Tracer) takeStacks() error {
 	const file = "options/func_stack_trace"
 	if _, err := os.Stat(filepath.Join(s.tree.dir, file)); err == nil {
 		if err := s.settings.remember(file); err != nil {
@@ -252,7 +254,7 @@ func (s *Session) takeStacks() error {
 }
 
 // list sets a list of functions.
-func (s *Session) list(file string, patterns []string, set func(file, value string) error) error {
+func (s *Tracer) list(file string, patterns []string, set func(file, value string) error) error {
 	if len(patterns) == 0 {
 		return set(file, "")
 	}
@@ -274,7 +276,7 @@ func (s *Session) list(file string, patterns []string, set func(file, value stri
 // of everything would stop the machine.
 const mostStacks = 32
 
-func (s *Session) notTooMany() error {
+func (s *Tracer) notTooMany() error {
 	if !s.options.Stacks {
 		return nil
 	}
@@ -288,14 +290,14 @@ func (s *Session) notTooMany() error {
 // leaveOurselvesOut keeps the tracer from tracing who reads it. Who was on the
 // list before must not be any more when threads begin to inherit that, or theirs
 // would be saved as somebody's.
-func (s *Session) leaveOurselvesOut() error {
+func (s *Tracer) leaveOurselvesOut() error {
 	return errors.Join(
 		s.leaveOut(),
 		s.set("options/function-fork", "1"),
 		s.leaveOut()) // threads that were made meanwhile
 }
 
-func (s *Session) leaveOut() error {
+func (s *Tracer) leaveOut() error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -307,9 +309,9 @@ func (s *Session) leaveOut() error {
 	return s.set("set_ftrace_notrace_pid", strings.Join(pids, "\n"))
 }
 
-func (s *Session) readLayouts() error {
-	s.layouts, s.kinds = make(map[uint16]*layout), make(map[uint16]Kind)
-	for name, kind := range map[string]Kind{"function": Entry, "kernel_stack": Stack, "funcgraph_entry": Entry, "funcgraph_exit": Exit} {
+func (s *Tracer) readLayouts() error {
+	s.layouts, s.kinds = make(map[uint16]*layout), make(map[uint16]KernelEventKind)
+	for name, kind := range map[string]KernelEventKind{"function": Entry, "kernel_stack": Stack, "funcgraph_entry": Entry, "funcgraph_exit": Exit} {
 		text, err := s.tree.read("events/ftrace/" + name + "/format")
 		if err != nil {
 			if strings.HasPrefix(name, "funcgraph") && !s.options.Exits {
@@ -326,7 +328,7 @@ func (s *Session) readLayouts() error {
 	return nil
 }
 
-func (s *Session) openBuffers() error {
+func (s *Tracer) openBuffers() error {
 	names, err := filepath.Glob(filepath.Join(s.tree.dir, s.instance, "per_cpu/cpu[0-9]*"))
 	if err != nil {
 		return err
@@ -355,7 +357,7 @@ const pageSize = 1 << 20
 
 // Read returns, in the order of time, the events until a moment ago, with end all
 // events.
-func (s *Session) Read(end bool) ([]Event, error) {
+func (s *Tracer) Read(end bool) ([]KernelEvent, error) {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	until := uint64(now.Nano()) - uint64(2*time.Millisecond)
@@ -375,7 +377,7 @@ func (s *Session) Read(end bool) ([]Event, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(s.held, func(a, b Event) int {
+	slices.SortStableFunc(s.held, func(a, b KernelEvent) int {
 		switch {
 		case a.Time < b.Time:
 			return -1
@@ -396,7 +398,7 @@ func (s *Session) Read(end bool) ([]Event, error) {
 }
 
 // readCPU reads what a CPU has, and tells whether there is more.
-func (s *Session) readCPU(c *cpu, page []byte) (more bool, err error) {
+func (s *Tracer) readCPU(c *cpu, page []byte) (more bool, err error) {
 	for range pagesAtOnce {
 		n, err := unix.Read(c.fd, page)
 		switch {
@@ -422,7 +424,7 @@ func (s *Session) readCPU(c *cpu, page []byte) (more bool, err error) {
 }
 
 // event decodes one; ok is false for those of others.
-func (s *Session) event(b []byte) (e Event, ok bool) {
+func (s *Tracer) event(b []byte) (e KernelEvent, ok bool) {
 	if len(b) < 2 {
 		return e, false
 	}
@@ -452,7 +454,7 @@ func (s *Session) event(b []byte) (e Event, ok bool) {
 }
 
 // statistic adds up a number over all CPUs, from lines such as "overrun: 17".
-func (s *Session) statistic(names ...string) (total uint64, err error) {
+func (s *Tracer) statistic(names ...string) (total uint64, err error) {
 	files, err := filepath.Glob(filepath.Join(s.tree.dir, s.instance, "per_cpu/cpu[0-9]*/stats"))
 	if err != nil {
 		return 0, err
@@ -472,18 +474,18 @@ func (s *Session) statistic(names ...string) (total uint64, err error) {
 	return total, nil
 }
 
-func (s *Session) missing() (uint64, error) {
+func (s *Tracer) missing() (uint64, error) {
 	return s.statistic("overrun", "commit overrun", "dropped events")
 }
 
 // Lost returns how many events found no room.
-func (s *Session) Lost() uint64 {
+func (s *Tracer) Lost() uint64 {
 	n, _ := s.missing()
 	return n - min(n, s.lost)
 }
 
 // Comm returns the names of threads that the kernel remembers.
-func (s *Session) Comm() map[int]string {
+func (s *Tracer) Comm() map[int]string {
 	names := make(map[int]string)
 	text, _ := s.tree.read("saved_cmdlines")
 	for line := range strings.Lines(text) {
@@ -497,10 +499,10 @@ func (s *Session) Comm() map[int]string {
 }
 
 // Stop ends tracing; what there is can still be read.
-func (s *Session) Stop() error { return s.set("tracing_on", "0") }
+func (s *Tracer) Stop() error { return s.set("tracing_on", "0") }
 
 // Close puts everything back.
-func (s *Session) Close() error {
+func (s *Tracer) Close() error {
 	for _, c := range s.cpus { // before, or the tracer is busy
 		unix.Close(c.fd)
 	}

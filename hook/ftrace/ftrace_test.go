@@ -1,3 +1,5 @@
+//go:build linux
+
 package ftrace
 
 import (
@@ -78,13 +80,13 @@ func TestLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{layouts: map[uint16]*layout{l.id: l}, kinds: map[uint16]Kind{l.id: Stack}}
+	s := &Tracer{layouts: map[uint16]*layout{l.id: l}, kinds: map[uint16]KernelEventKind{l.id: Stack}}
 	b := []byte{4, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 3, 0, 0, 0, 0, 0, 0, 0}
 	for _, addr := range []uint64{0x10, 0x20, 0x30, 0x40} {
 		b = binary.LittleEndian.AppendUint64(b, addr)
 	}
 	e, ok := s.event(b)
-	if want := (Event{Kind: Stack, TID: -2, Stack: []uint64{0x10, 0x20, 0x30}}); !ok || !cmp.Equal(e, want) {
+	if want := (KernelEvent{Kind: Stack, TID: -2, Stack: []uint64{0x10, 0x20, 0x30}}); !ok || !cmp.Equal(e, want) {
 		t.Errorf("got %v, want %v", e, want)
 	}
 	if e, ok = s.event(b[:20]); !ok || len(e.Stack) != 0 {
@@ -242,7 +244,7 @@ func FuzzEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := &Session{layouts: map[uint16]*layout{l.id: l}, kinds: map[uint16]Kind{l.id: Stack}}
+		s := &Tracer{layouts: map[uint16]*layout{l.id: l}, kinds: map[uint16]KernelEventKind{l.id: Stack}}
 		if e, _ := s.event(event); len(e.Stack)*8 > len(event) {
 			t.Errorf("%d callers in %d bytes", len(e.Stack), len(event))
 		}

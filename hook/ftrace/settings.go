@@ -1,3 +1,5 @@
+//go:build linux
+
 package ftrace
 
 import (
@@ -11,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // prefix begins the names of our instances: footfall-PID-START.
@@ -40,7 +42,7 @@ type setting struct {
 // owner is how this process is known: a pid is used again, but not with the same
 // start.
 func owner(pid int) (string, error) {
-	id, err := proc.Identify(pid)
+	id, err := process.Identify(pid)
 	return fmt.Sprintf("%d-%d", pid, id.Ticks), err
 }
 

@@ -1,14 +1,16 @@
+//go:build linux
+
 package patch
 
 import (
 	"bytes"
 	"debug/elf"
 	_ "embed"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"fmt"
+	"footfall/binary/unwind"
+	"footfall/trace"
 	"os"
-
-	"footfall/exe"
 )
 
 // The trampoline is trampoline/amd64.S, by
@@ -21,15 +23,15 @@ var trampolineAMD64 []byte
 var amd64 = &cpu{
 	machine:    elf.EM_X86_64,
 	trampoline: trampolineAMD64,
-	routines: map[Mode][2]routine{
-		Entries:  {entryOnlyRoutine},
-		Exits:    {entryRoutine, exitRoutine},
-		Counts:   {countRoutine},
-		Chains:   {chainRoutine},
-		Filtered: {entryFilteredRoutine, exitFilteredRoutine},
-		chainsOn: {chainRoutine, exitCallerRoutine},
-		leads:    {entryCallerRoutine, exitCallerRoutine},
-		notices:  {noticeRoutine},
+	routines: map[trace.Mode][2]routine{
+		trace.Entries:  {entryOnlyRoutine},
+		trace.Exits:    {entryRoutine, exitRoutine},
+		trace.Counts:   {countRoutine},
+		trace.Chains:   {chainRoutine},
+		trace.Filtered: {entryFilteredRoutine, exitFilteredRoutine},
+		chainsOn:       {chainRoutine, exitCallerRoutine},
+		leads:          {entryCallerRoutine, exitCallerRoutine},
+		notices:        {noticeRoutine},
 
 		enters:         {entryOnlyRoutine},
 		entersFiltered: {entryFilteredRoutine},
@@ -67,8 +69,8 @@ func hasFSGSBASE() bool {
 	)
 	auxv, _ := os.ReadFile("/proc/self/auxv")
 	for ; len(auxv) >= 16; auxv = auxv[16:] {
-		if binary.LittleEndian.Uint64(auxv) == hwcap2 {
-			return binary.LittleEndian.Uint64(auxv[8:])&fsgsbase != 0
+		if encoding.LittleEndian.Uint64(auxv) == hwcap2 {
+			return encoding.LittleEndian.Uint64(auxv[8:])&fsgsbase != 0
 		}
 	}
 	return false
@@ -100,7 +102,7 @@ func relative(opcode byte, at, target uint64) []byte {
 	if int64(int32(d)) != d {
 		panic(fmt.Sprintf("%#x is out of the reach of a jump at %#x", target, at))
 	}
-	binary.LittleEndian.PutUint32(b[1:], uint32(d))
+	encoding.LittleEndian.PutUint32(b[1:], uint32(d))
 	return b
 }
 
@@ -112,7 +114,7 @@ func stubAMD64(s stubCode) []byte {
 	var b []byte
 	put := func(code ...byte) { b = append(b, code...) }
 	branch := func(opcode byte, target uint64) { put(relative(opcode, s.at+uint64(len(b)), target)...) }
-	push := func() { put(0x68); b = binary.LittleEndian.AppendUint32(b, s.id) }
+	push := func() { put(0x68); b = encoding.LittleEndian.AppendUint32(b, s.id) }
 	push()
 	branch(0xe8, s.entry)
 	if s.exit == 0 {
@@ -137,10 +139,10 @@ func stubAMD64(s stubCode) []byte {
 	for len(b) < descriptionAt {
 		put(0xcc)
 	}
-	return binary.LittleEndian.AppendUint64(b, s.description)
+	return encoding.LittleEndian.AppendUint64(b, s.description)
 }
 
 // describedAMD64 encodes a row as trampoline/amd64.S has it.
-func describedAMD64(row exe.UnwindRow) uint64 {
+func describedAMD64(row unwind.CompactRow) uint64 {
 	return uint64(uint32(row.CFA)) | uint64(uint16(row.FramePointer))<<32 | ruleDescribed
 }

@@ -1,28 +1,12 @@
+//go:build linux
+
 package patch
 
 import (
 	"errors"
 	"fmt"
+	"footfall/trace"
 )
-
-// An ArgumentKind is what of an argument is recorded.
-type ArgumentKind uint8
-
-// Kinds, as the trampoline has them.
-const (
-	Value  ArgumentKind = iota + 1 // an integer or pointer: a word
-	String                         // the pointer, and where it points: see ReadString
-	Float                          // a word
-)
-
-// An Argument of a function is recorded with its calls.
-type Argument struct {
-	Kind ArgumentKind
-	// Index counts from 0: integers and pointers those that are in registers,
-	// up to 5 (arm64: 7), then the words on the stack, up to 15; floats those in
-	// registers, up to 7.
-	Index int
-}
 
 const (
 	maxArguments = 8
@@ -33,14 +17,14 @@ const (
 )
 
 // CheckArguments returns an error if so many cannot be recorded.
-func CheckArguments(arguments []Argument) error {
+func CheckArguments(arguments []trace.Capture) error {
 	words := 0
 	for _, a := range arguments {
 		words++
-		if a.Kind == String {
+		if a.Kind == trace.CaptureString {
 			words += 1 + stringSize/8
 		}
-		if limit := map[ArgumentKind]int{Value: 15, String: 15, Float: 7}[a.Kind]; a.Index < 0 || a.Index > limit {
+		if limit := map[trace.CaptureKind]int{trace.CaptureWord: 15, trace.CaptureString: 15, trace.CaptureFloat: 7}[a.Kind]; a.Index < 0 || a.Index > limit {
 			return fmt.Errorf("argument %d: there can be %d", a.Index+1, limit+1)
 		}
 	}
@@ -54,8 +38,8 @@ func CheckArguments(arguments []Argument) error {
 }
 
 // description encodes the arguments of a site as trampoline/amd64.S and arm64.S want it.
-func (s *Session) description(site *Site) uint64 {
-	if !s.options.Arguments || CheckArguments(site.Arguments) != nil || s.options.Mode != Entries && s.options.Mode != Filtered {
+func (s *Session) description(site *EntrySite) uint64 {
+	if !s.options.Arguments || CheckArguments(site.Arguments) != nil || s.options.Mode != trace.Entries && s.options.Mode != trace.Filtered {
 		return 0
 	}
 	v := uint64(0)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -9,20 +11,21 @@ import (
 	"testing"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 
 	"golang.org/x/sys/unix"
 )
 
 // calls records what happens during a command, as text: calls with their words.
 // Strings become text.
-func (g *target) calls(s *Session, command string) []string {
+func (g *testProgram) calls(s *Session, command string) []string {
 	g.t.Helper()
 	answer := make(chan string)
 	go func() { answer <- g.say("%s", command) }()
 	var all []string
 	read := func() {
-		s.Read(func(th proc.Thread, events []Event) {
+		s.Read(func(th process.ThreadStatus, events []SiteEvent) {
 			for i := 0; i < len(events); i++ {
 				e := events[i]
 				var words []uint64
@@ -63,16 +66,16 @@ func (g *target) calls(s *Session, command string) []string {
 	}
 }
 
-func called(site *Site, words []uint64) string {
+func called(site *EntrySite, words []uint64) string {
 	var values []string
 	for _, a := range site.Arguments {
 		switch {
 		case len(words) == 0:
 			values = append(values, "missing")
 			continue
-		case a.Kind == Float:
+		case a.Kind == trace.CaptureFloat:
 			values = append(values, fmt.Sprintf("%x", words[0]))
-		case a.Kind == Value:
+		case a.Kind == trace.CaptureWord:
 			values = append(values, fmt.Sprint(int64(words[0])))
 		default:
 			status := words[1]
@@ -100,17 +103,17 @@ func called(site *Site, words []uint64) string {
 }
 
 // describe gives the sites arguments.
-func describe(sites []*Site) {
+func describe(sites []*EntrySite) {
 	for _, s := range sites {
 		switch s.Function.Name {
 		case "six":
-			s.Arguments = []Argument{{Value, 0}, {Value, 1}, {Value, 2}, {Value, 3}, {String, 5}}
+			s.Arguments = []trace.Capture{{Kind: trace.CaptureWord, Index: 0}, {Kind: trace.CaptureWord, Index: 1}, {Kind: trace.CaptureWord, Index: 2}, {Kind: trace.CaptureWord, Index: 3}, {Kind: trace.CaptureString, Index: 5}}
 		case "many":
-			s.Arguments = []Argument{{Value, 0}, {Value, 6}, {String, 7}, {Value, 5}, {Value, 8}, {String, 9}}
+			s.Arguments = []trace.Capture{{Kind: trace.CaptureWord, Index: 0}, {Kind: trace.CaptureWord, Index: 6}, {Kind: trace.CaptureString, Index: 7}, {Kind: trace.CaptureWord, Index: 5}, {Kind: trace.CaptureWord, Index: 8}, {Kind: trace.CaptureString, Index: 9}}
 		case "mixed":
-			s.Arguments = []Argument{{Float, 0}, {Value, 0}, {Float, 1}, {String, 1}}
+			s.Arguments = []trace.Capture{{Kind: trace.CaptureFloat, Index: 0}, {Kind: trace.CaptureWord, Index: 0}, {Kind: trace.CaptureFloat, Index: 1}, {Kind: trace.CaptureString, Index: 1}}
 		case "text":
-			s.Arguments = []Argument{{String, 0}}
+			s.Arguments = []trace.Capture{{Kind: trace.CaptureString, Index: 0}}
 		}
 	}
 }
@@ -121,10 +124,10 @@ func TestArguments(t *testing.T) {
 	sites := g.sites("six", "many", "mixed", "text")
 	describe(sites)
 	for name, o := range map[string]Options{
-		"entries":  {Mode: Entries},
-		"filtered": {Mode: Filtered},
-		"long":     {Mode: Filtered, Filter: Filter{MinTime: 1}},
-		"newest":   {Mode: Entries, Newest: true},
+		"entries":  {Mode: trace.Entries},
+		"filtered": {Mode: trace.Filtered},
+		"long":     {Mode: trace.Filtered, Filter: trace.Filter{MinTime: 1}},
+		"newest":   {Mode: trace.Entries, Newest: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Arguments = true
@@ -154,7 +157,7 @@ func TestArguments(t *testing.T) {
 			}
 		})
 	}
-	s := g.open(sites, Options{Mode: Entries, Arguments: true})
+	s := g.open(sites, Options{Mode: trace.Entries, Arguments: true})
 	defer s.Close()
 	const digits = "0123456789012345678901234567890123456789012345678"
 	want := []string{
@@ -172,7 +175,7 @@ func TestArgumentsOverwritten(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "arguments.c", "-fpatchable-function-entry=5"))
 	sites := g.sites("six", "many", "mixed")
 	describe(sites)
-	s := g.open(sites, Options{Mode: Entries, Newest: true, Arguments: true, RingSize: minArgumentsRing})
+	s := g.open(sites, Options{Mode: trace.Entries, Newest: true, Arguments: true, RingSize: minArgumentsRing})
 	defer s.Close()
 	got := g.calls(s, "run 9999")
 	for i, call := range got {
@@ -187,7 +190,7 @@ func TestArgumentsOverwritten(t *testing.T) {
 
 // lockNothing sees to it that the program could not lock what it has in any case, so that
 // room for that is not kept (see MemoryRoom), and each child finds a ring.
-func (g *target) lockNothing() {
+func (g *testProgram) lockNothing() {
 	g.t.Helper()
 	limit := unix.Rlimit{Cur: 1 << 16, Max: 1 << 16}
 	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_MEMLOCK, &limit, nil); err != nil {
@@ -203,7 +206,7 @@ func TestFollow(t *testing.T) {
 	sites := g.sites("many", "text")
 	describe(sites)
 	for _, o := range []Options{
-		{Mode: Entries, Arguments: true, Follow: true}, {Mode: Exits, Follow: true}, {Mode: Filtered, Arguments: true, Follow: true}, {Mode: Entries}, {Mode: Counts, Follow: true}, {Mode: Exits, Follow: true},
+		{Mode: trace.Entries, Arguments: true, Follow: true}, {Mode: trace.Exits, Follow: true}, {Mode: trace.Filtered, Arguments: true, Follow: true}, {Mode: trace.Entries}, {Mode: trace.Counts, Follow: true}, {Mode: trace.Exits, Follow: true},
 	} {
 		o.RingSize = 1 << 20
 		s := g.open(sites, o)
@@ -218,7 +221,7 @@ func TestFollow(t *testing.T) {
 				children[strings.Fields(call)[0]]++
 			}
 		}
-		if o.Mode == Counts {
+		if o.Mode == trace.Counts {
 			for id, n := range s.Counts() {
 				if s.Site(id).Function.Name == "text" {
 					parent += int(n)
@@ -231,7 +234,7 @@ func TestFollow(t *testing.T) {
 		switch {
 		case !o.Follow:
 			want = 0
-		case o.Mode == Counts:
+		case o.Mode == trace.Counts:
 			want = 1
 		}
 		if parent != 50 || len(children) != want {
@@ -248,5 +251,31 @@ func TestFollow(t *testing.T) {
 	}
 	if string(text) != string(g.text()) {
 		t.Error("the code is not what it was")
+	}
+}
+
+// TestFollowCrowded follows more children than there are rings for, where the program may lock
+// little memory: of each child all calls are recorded, or counted as lost.
+func TestFollowCrowded(t *testing.T) {
+	g := start(t, build(t, "gcc-12", "arguments.c", "-fpatchable-function-entry=5"))
+	limit := unix.Rlimit{Cur: 8 << 20, Max: 8 << 20}
+	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_MEMLOCK, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := g.open(g.sites("many"), Options{Mode: trace.Entries, Follow: true})
+	defer s.Close()
+	children := make(map[string]int)
+	for _, call := range g.calls(s, "fork 50") {
+		children[strings.Fields(call)[0]]++
+	}
+	recorded := 0
+	for child, n := range children {
+		if recorded += n; n != 1000 {
+			t.Errorf("child %s: %d calls", child, n)
+		}
+	}
+	late, many := s.Lost()
+	if lost := int(late + many); recorded+lost != 50*1000 || len(children) == 0 {
+		t.Errorf("%d calls of %d children recorded, %d lost, of 50000", recorded, len(children), lost)
 	}
 }

@@ -1,12 +1,14 @@
+//go:build linux
+
 package patch
 
 import (
 	"debug/elf"
 	_ "embed"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"fmt"
-
-	"footfall/exe"
+	"footfall/binary/unwind"
+	"footfall/trace"
 )
 
 // The trampoline is trampoline/arm64.S, by
@@ -26,19 +28,19 @@ var arm64 = &cpu{
 	machine:        elf.EM_AARCH64,
 	looksAtPointer: true,
 	trampoline:     trampolineARM64,
-	routines: map[Mode][2]routine{
-		Entries:  {entryOnlyRoutine},
-		Exits:    {entryRoutine, exitRoutine},
-		Counts:   {countRoutine},
-		Chains:   {chainRoutine},
-		Filtered: {entryFilteredRoutine, exitFilteredRoutine},
-		chainsOn: {chainRoutine, exitCallerRoutine},
-		leads:    {entryCallerRoutine, exitCallerRoutine},
-		notices:  {noticeRoutine},
+	routines: map[trace.Mode][2]routine{
+		trace.Entries:  {entryOnlyRoutine},
+		trace.Exits:    {entryRoutine, exitRoutine},
+		trace.Counts:   {countRoutine},
+		trace.Chains:   {chainRoutine},
+		trace.Filtered: {entryFilteredRoutine, exitFilteredRoutine},
+		chainsOn:       {chainRoutine, exitCallerRoutine},
+		leads:          {entryCallerRoutine, exitCallerRoutine},
+		notices:        {noticeRoutine},
 	},
 	jumpSize: 4,
 	jump: func(at, target uint64) []byte {
-		return binary.LittleEndian.AppendUint32(nil, branchARM64(arm64B, at, target))
+		return encoding.LittleEndian.AppendUint32(nil, branchARM64(arm64B, at, target))
 	},
 	reach:       1<<27 - blockSize - 1<<16,
 	stub:        stubARM64,
@@ -81,7 +83,7 @@ func branchARM64(kind uint32, at, target uint64) uint32 {
 // stubARM64 encodes what is drawn in trampoline/arm64.S.
 func stubARM64(s stubCode) []byte {
 	var code []byte
-	put := func(i uint32) { code = binary.LittleEndian.AppendUint32(code, i) }
+	put := func(i uint32) { code = encoding.LittleEndian.AppendUint32(code, i) }
 	branch := func(kind uint32, target uint64) { put(branchARM64(kind, s.at+uint64(len(code)), target)) }
 	put(arm64Push)
 	branch(arm64BL, s.entry)
@@ -112,7 +114,7 @@ func stubARM64(s stubCode) []byte {
 
 // describedARM64 encodes a row as trampoline/arm64.S has it. Compilers store registers
 // near the CFA, below which are the variables, or near the stack pointer.
-func describedARM64(row exe.UnwindRow) uint64 {
+func describedARM64(row unwind.CompactRow) uint64 {
 	fromBase := row.CFA + 8
 	for _, from := range []struct {
 		offset int32

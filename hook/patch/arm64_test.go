@@ -1,7 +1,9 @@
+//go:build linux
+
 package patch
 
 import (
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,15 +21,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // TestARM64Instructions compares what is encoded with what binutils make of the
 // same text, and the other way round.
 func TestARM64Instructions(t *testing.T) {
 	const at, code = 0x10000000, 0x10004000
-	stub := func(mode Mode) string {
+	stub := func(mode trace.Mode) string {
 		b := arm64.stubAt(mode, code, stubCode{at: at, resume: at - 0x123450, id: 0x2abcd})
 		if len(b) != stubSize {
 			t.Errorf("mode %d: a stub of %d bytes, want %d", mode, len(b), stubSize)
@@ -52,9 +55,9 @@ func TestARM64Instructions(t *testing.T) {
 		{"farthest", string(arm64.jump(at, at+1<<27-4)), "b .+0x7fffffc"},
 		{"farthest back", string(arm64.jump(at, at-1<<27)), "b .-0x8000000"},
 		{"breakpoint", string(arm64.breakpoint), "brk #0"},
-		{"entries", stub(Entries), short(entryOnlyRoutine)},
-		{"counts", stub(Counts), short(countRoutine)},
-		{"exits", stub(Exits), fmt.Sprintf(`stp x16, x30, [sp, #-64]!
+		{"entries", stub(trace.Entries), short(entryOnlyRoutine)},
+		{"counts", stub(trace.Counts), short(countRoutine)},
+		{"exits", stub(trace.Exits), fmt.Sprintf(`stp x16, x30, [sp, #-64]!
 			bl .-4+%#x
 			cbz x16, 1f
 			ldr x16, [sp], #64
@@ -115,19 +118,19 @@ func assemble(t *testing.T, text string) string {
 
 // TestSupports compares what is refused before a process is touched.
 func TestSupports(t *testing.T) {
-	p := &proc.Process{PID: 1}
+	p := &process.Process{PID: 1}
 	for _, test := range []struct {
 		name    string
 		cpu     *cpu
 		options Options
 		refused bool
 	}{
-		{"amd64 filtered", amd64, Options{Mode: Filtered, Arguments: true}, false},
-		{"arm64 exits", arm64, Options{Mode: Exits}, false},
-		{"arm64 filtered", arm64, Options{Mode: Filtered}, false},
-		{"arm64 chains", arm64, Options{Mode: Chains}, false},
-		{"arm64 arguments", arm64, Options{Mode: Entries, Arguments: true}, false},
-		{"another", new(cpu), Options{Mode: Counts}, true},
+		{"amd64 filtered", amd64, Options{Mode: trace.Filtered, Arguments: true}, false},
+		{"arm64 exits", arm64, Options{Mode: trace.Exits}, false},
+		{"arm64 filtered", arm64, Options{Mode: trace.Filtered}, false},
+		{"arm64 chains", arm64, Options{Mode: trace.Chains}, false},
+		{"arm64 arguments", arm64, Options{Mode: trace.Entries, Arguments: true}, false},
+		{"another", new(cpu), Options{Mode: trace.Counts}, true},
 	} {
 		if err := test.cpu.supports(p, &test.options); errors.Is(err, ErrNotSupported) != test.refused {
 			t.Errorf("%s: error %v, want one: %t", test.name, err, test.refused)
@@ -137,13 +140,13 @@ func TestSupports(t *testing.T) {
 
 // TestStackRange compares where stacks are with maps as kernels make them.
 func TestStackRange(t *testing.T) {
-	small := proc.Maps{{Start: 0x400000, End: 0x401000}, {Start: 0x7ffffde000, End: 0x7ffffff000}}
+	small := process.Maps{{Start: 0x400000, End: 0x401000}, {Start: 0x7ffffde000, End: 0x7ffffff000}}
 	for _, test := range []struct {
 		cpu  *cpu
-		maps proc.Maps
+		maps process.Maps
 		want [2]uint64
 	}{
-		{arm64, proc.Maps{{Start: 0xaaaaaaaa0000, End: 0xaaaaaaaa1000}, {Start: 0xfffffffdf000, End: 0x1000000000000}}, [2]uint64{0xfe0000000000, 1 << 41}},
+		{arm64, process.Maps{{Start: 0xaaaaaaaa0000, End: 0xaaaaaaaa1000}, {Start: 0xfffffffdf000, End: 0x1000000000000}}, [2]uint64{0xfe0000000000, 1 << 41}},
 		{arm64, small, [2]uint64{0x6000000000, 0x2000000000}},
 	} {
 		if got := test.cpu.stackRange(test.maps); got != test.want {
@@ -155,7 +158,7 @@ func TestStackRange(t *testing.T) {
 // TestNotifierRoomARM64 compares where the jump goes in functions like that of dynamic
 // linkers.
 func TestNotifierRoomARM64(t *testing.T) {
-	p, err := proc.Open(os.Getpid())
+	p, err := process.Open(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,10 +194,10 @@ func TestNotifierRoomARM64(t *testing.T) {
 // emulated is a program that qemu runs, with a block and a region that it has
 // mapped from files: what the kernel would do for footfall, it does itself.
 type emulated struct {
-	*target
+	*testProgram
 	s     *Session
 	block *os.File
-	stubs map[Mode][]*stub
+	stubs map[trace.Mode][]*stub
 }
 
 const (
@@ -208,8 +211,8 @@ const (
 func emulate(t *testing.T, flags ...string) *emulated {
 	t.Helper()
 	program := build(t, "aarch64-linux-gnu-gcc", "arm64.c", append(flags, "-static", "-fexceptions")...)
-	e := &emulated{target: start(t, "qemu-aarch64", program), stubs: make(map[Mode][]*stub)}
-	e.s = &Session{p: e.p, ownPID: e.p.PID, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread)}
+	e := &emulated{testProgram: start(t, "qemu-aarch64", program), stubs: make(map[trace.Mode][]*stub)}
+	e.s = &Session{p: e.p, ownPID: e.p.PID, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus)}
 	e.s.options.RingSize, e.s.options.ChainDepth = 1<<20, 5
 	b := &block{addr: emulatedBlock, room: maxStubs, byKey: make(map[stubKey][]*stub)}
 	e.s.blocks = []*block{b}
@@ -225,7 +228,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	e.writeBlock(codeAt, code)
 	e.writeBlock(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
 	for _, site := range arm64Sites(t, program) {
-		for _, mode := range []Mode{Counts, Entries, Exits, Filtered, Chains, leads} {
+		for _, mode := range []trace.Mode{trace.Counts, trace.Entries, trace.Exits, trace.Filtered, trace.Chains, leads} {
 			e.addStub(site, mode)
 		}
 	}
@@ -237,7 +240,7 @@ func emulate(t *testing.T, flags ...string) *emulated {
 }
 
 // addStub writes a stub, which records the arguments of the site.
-func (e *emulated) addStub(site *Site, mode Mode) {
+func (e *emulated) addStub(site *EntrySite, mode trace.Mode) {
 	b := e.s.blocks[0]
 	session := Session{options: Options{Mode: mode, Arguments: true}}
 	st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode, arguments: session.description(site)}
@@ -292,35 +295,26 @@ func (e *emulated) writeBlock(at int64, b []byte) {
 }
 
 // arm64Sites returns those of the functions that run counts.
-func arm64Sites(t *testing.T, program string) []*Site {
+func arm64Sites(t *testing.T, program string) []*EntrySite {
 	t.Helper()
-	f, err := os.Open(program)
+	image, err := target.OpenFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
-	file, err := exe.Open(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := file.Functions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, unusable, err := file.Sites(names)
+	t.Cleanup(image.Close)
+	found, unusable, err := image.Sites()
 	if err != nil || unusable != 0 {
 		t.Fatalf("%d unusable, error %v", unusable, err)
 	}
-	image := &Image{Path: program, file: file, namesDone: true, names: names}
-	var sites []*Site
+	var sites []*EntrySite
 	for _, s := range found {
 		if _, ok := callsOfRound[s.Function.Name]; ok || slices.Contains(furtherFunctions, s.Function.Name) {
-			sites = append(sites, &Site{Site: s, Addr: s.Addr, Image: image})
+			sites = append(sites, &EntrySite{Entry: *s})
 		}
 	}
 	for _, s := range sites {
 		if s.Function.Name == "told" {
-			s.Arguments = []Argument{{Value, 0}, {Value, 4}, {Value, 6}, {String, 7}, {Float, 7}, {Value, 8}, {String, 9}, {Float, 1}}
+			s.Arguments = []trace.Capture{{Kind: trace.CaptureWord, Index: 0}, {Kind: trace.CaptureWord, Index: 4}, {Kind: trace.CaptureWord, Index: 6}, {Kind: trace.CaptureString, Index: 7}, {Kind: trace.CaptureFloat, Index: 7}, {Kind: trace.CaptureWord, Index: 8}, {Kind: trace.CaptureString, Index: 9}, {Kind: trace.CaptureFloat, Index: 1}}
 		}
 	}
 	if len(sites) != len(callsOfRound)+len(furtherFunctions) {
@@ -340,14 +334,14 @@ func TestARM64Source(t *testing.T) {
 	for _, flags := range []string{"-fpatchable-function-entry=2", "-mbranch-protection=standard"} {
 		program := build(t, "aarch64-linux-gnu-gcc", "arm64.c", "-static", "-fpatchable-function-entry=2", flags)
 		for _, site := range arm64Sites(t, program) {
-			file, line := site.Source(nil)
+			file, line := site.Source()
 			if filepath.Base(file) != "arm64.c" || line < 1 || line > len(lines) || !strings.Contains(lines[line-1], " "+site.Name()+"(") {
 				t.Errorf("%s is said to be at %s:%d", site.Name(), file, line)
 			}
 			if site.Function.Name != "tailed" {
 				continue
 			}
-			if parameters, err := site.Parameters(nil); err != nil || len(parameters) != 1 || parameters[0].Name != "x" {
+			if parameters, err := site.Parameters(); err != nil || len(parameters) != 1 || parameters[0].Name != "x" {
 				t.Errorf("%s is said to have the parameters %+v, error %v", site.Name(), parameters, err)
 			}
 		}
@@ -355,16 +349,16 @@ func TestARM64Source(t *testing.T) {
 }
 
 // switchTo changes the sites from what they are to those of a mode; 0: off.
-func (e *emulated) switchTo(from, to Mode) {
+func (e *emulated) switchTo(from, to trace.Mode) {
 	e.t.Helper()
-	word := func(mode Mode, i int) string {
+	word := func(mode trace.Mode, i int) string {
 		b := []byte("\x1f\x20\x03\xd5") // nop
 		if mode != 0 {
 			b = arm64.jump(e.stubs[mode][i].site, e.stubs[mode][i].addr())
 		}
-		return fmt.Sprintf("%x", binary.LittleEndian.Uint32(b))
+		return fmt.Sprintf("%x", encoding.LittleEndian.Uint32(b))
 	}
-	for i, st := range e.stubs[Counts] {
+	for i, st := range e.stubs[trace.Counts] {
 		if had := e.say("change %x %s", st.site, word(to, i)); had != word(from, i) {
 			e.t.Fatalf("at %#x is %s, not %s", st.site, had, word(from, i))
 		}
@@ -373,7 +367,7 @@ func (e *emulated) switchTo(from, to Mode) {
 	if to != 0 {
 		table = e.s.region.table()
 	}
-	e.writeBlock(0, binary.LittleEndian.AppendUint64(nil, table))
+	e.writeBlock(0, encoding.LittleEndian.AppendUint64(nil, table))
 	e.s.options.Mode = to
 }
 
@@ -398,7 +392,7 @@ func TestARM64(t *testing.T) {
 			plain := e.walk()
 			run := fmt.Sprintf("run %d %d", threads, rounds)
 
-			e.switchTo(0, Counts)
+			e.switchTo(0, trace.Counts)
 			if got := e.say("%s", run); got != "bad 0" {
 				t.Errorf("counted it says %q", got)
 			}
@@ -410,12 +404,12 @@ func TestARM64(t *testing.T) {
 			}
 			e.clearRings()
 
-			e.switchTo(Counts, Entries)
+			e.switchTo(trace.Counts, trace.Entries)
 			e.check(e.tallyOf(run), threads*rounds, nil)
 			e.check(e.tallyOf(fmt.Sprintf("main %d", rounds)), rounds, nil)
 			e.checkMuted(rounds)
 
-			e.switchTo(Entries, Exits)
+			e.switchTo(trace.Entries, trace.Exits)
 			// The exit of tailed is that of tail; jumper never returns.
 			e.check(e.tallyOf(run), threads*rounds, map[string]int{"tailed": -1, "jumper": -1})
 			// The stack of main has no shadow.
@@ -433,9 +427,9 @@ func TestARM64(t *testing.T) {
 				t.Errorf("unwinding through stubs says %q, want %q", got, want)
 			}
 
-			e.switchTo(Exits, 0)
-			e.s.options.Mode = Exits
-			for e.s.Read(func(proc.Thread, []Event) {}) > 0 {
+			e.switchTo(trace.Exits, 0)
+			e.s.options.Mode = trace.Exits
+			for e.s.Read(func(process.ThreadStatus, []SiteEvent) {}) > 0 {
 			}
 			y = e.tallyOf(run)
 			if len(y.entries)+len(y.exits) != 0 {
@@ -453,19 +447,19 @@ func TestARM64(t *testing.T) {
 func TestARM64Arguments(t *testing.T) {
 	e := emulate(t, "-fpatchable-function-entry=2")
 	const threads, rounds = 3, 200
-	from := Mode(0)
+	from := trace.Mode(0)
 	for _, test := range []struct {
-		mode   Mode
-		filter Filter
-	}{{Entries, Filter{}}, {Filtered, Filter{}}, {Filtered, Filter{MinTime: 1}}} {
-		e.s.region.filter(test.filter)
+		mode   trace.Mode
+		filter trace.Filter
+	}{{trace.Entries, trace.Filter{}}, {trace.Filtered, trace.Filter{}}, {trace.Filtered, trace.Filter{MinTime: 1}}} {
+		e.s.region.filter(test.filter, nil)
 		e.switchTo(from, test.mode)
 		from = test.mode
 		if got := e.say("tell %d %d", threads, rounds); got != "bad 0" {
 			t.Errorf("it says %q", got)
 		}
 		calls := make(map[string]int)
-		for e.s.Read(func(_ proc.Thread, events []Event) {
+		for e.s.Read(func(_ process.ThreadStatus, events []SiteEvent) {
 			for i := 0; i < len(events); i++ {
 				site := e.s.Site(events[i].ID)
 				var words []uint64
@@ -505,7 +499,7 @@ func TestARM64Chains(t *testing.T) {
 		"jumper jumped round_of runner": threads * rounds,
 		"many round_of runner":          threads * rounds,
 	}
-	counted := map[string]Mode{"leaf": Chains, "tailed": Chains, "jumper": Chains, "many": Chains}
+	counted := map[string]trace.Mode{"leaf": trace.Chains, "tailed": trace.Chains, "jumper": trace.Chains, "many": trace.Chains}
 	for _, test := range []struct {
 		flags    string
 		pointers bool
@@ -534,7 +528,7 @@ func TestARM64Chains(t *testing.T) {
 				names := []string{""}
 				for _, a := range c.Addresses {
 					name := fmt.Sprintf("%#x", a)
-					for _, fn := range on[0].Image.names {
+					for _, fn := range on[0].Image.Names() {
 						if fn.Addr < a && a <= fn.Addr+fn.Size {
 							name = fn.Name
 						}
@@ -578,8 +572,8 @@ func TestARM64Chains(t *testing.T) {
 func (e *emulated) writeChainRows(pointers bool, traced []string) {
 	e.t.Helper()
 	rows := []chainRow{{0, rulePointer}}
-	image := e.stubs[Chains][0].image(e)
-	own, err := image.file.UnwindRows()
+	image := e.stubs[trace.Chains][0].image(e)
+	own, err := image.File.UnwindRows()
 	if err != nil || len(own) < 100 {
 		e.t.Fatalf("%d rows, error %v", len(own), err)
 	}
@@ -606,15 +600,15 @@ func (e *emulated) writeChainRows(pointers bool, traced []string) {
 	}
 }
 
-func (st *stub) image(e *emulated) *Image { return e.s.Site(st.id()).Image }
+func (st *stub) image(e *emulated) *target.Image { return e.s.Site(st.id()).Image }
 
 // switchSome switches functions on, each with a mode.
-func (e *emulated) switchSome(modes map[string]Mode) (on []*Site) {
+func (e *emulated) switchSome(modes map[string]trace.Mode) (on []*EntrySite) {
 	e.t.Helper()
 	for mode, stubs := range e.stubs {
 		for _, st := range stubs {
 			if site := e.s.Site(st.id()); modes[site.Function.Name] == mode {
-				e.say("change %x %x", st.site, binary.LittleEndian.Uint32(arm64.jump(st.site, st.addr())))
+				e.say("change %x %x", st.site, encoding.LittleEndian.Uint32(arm64.jump(st.site, st.addr())))
 				on = append(on, site)
 			}
 		}
@@ -622,7 +616,7 @@ func (e *emulated) switchSome(modes map[string]Mode) (on []*Site) {
 	if len(on) != len(modes) {
 		e.t.Fatalf("%d functions are switched on, want %d", len(on), len(modes))
 	}
-	e.writeBlock(0, binary.LittleEndian.AppendUint64(nil, e.s.region.table()))
+	e.writeBlock(0, encoding.LittleEndian.AppendUint64(nil, e.s.region.table()))
 	return on
 }
 
@@ -642,13 +636,13 @@ func TestARM64Signals(t *testing.T) {
 		}
 		return calls
 	}
-	e.switchTo(0, Counts)
+	e.switchTo(0, trace.Counts)
 	want := storm()
 	if diff := cmp.Diff(want, e.counts()); diff != "" {
 		t.Errorf("counts: -want +got:\n%s", diff)
 	}
 	e.clearRings()
-	e.switchTo(Counts, Exits)
+	e.switchTo(trace.Counts, trace.Exits)
 	want = storm()
 	got, all := 0, 0
 	for f, n := range e.readAll().total() {
@@ -670,7 +664,7 @@ func TestARM64Signals(t *testing.T) {
 // where rings are too small.
 func TestARM64Lost(t *testing.T) {
 	e := emulate(t, "-fpatchable-function-entry=2")
-	e.switchTo(0, Exits)
+	e.switchTo(0, trace.Exits)
 	const threads, rounds = 2, 1000
 	e.say("run %d %d", threads, rounds)
 	got, want := 0, 0
@@ -751,8 +745,8 @@ func (e *emulated) tallyOf(command string) tally {
 	}
 	y := tally{make(map[string]int), make(map[string]int)}
 	count := y.add(e.s)
-	open := make(map[proc.Thread][]Event)
-	for e.s.Read(func(thread proc.Thread, events []Event) {
+	open := make(map[process.ThreadStatus][]SiteEvent)
+	for e.s.Read(func(thread process.ThreadStatus, events []SiteEvent) {
 		count(thread, events)
 		open[thread] = e.nest(open[thread], events)
 	}) > 0 {
@@ -761,7 +755,7 @@ func (e *emulated) tallyOf(command string) tally {
 }
 
 // nest checks that times grow and that exits are those of calls that are open.
-func (e *emulated) nest(open, events []Event) []Event {
+func (e *emulated) nest(open, events []SiteEvent) []SiteEvent {
 	e.t.Helper()
 	last := uint64(0)
 	for i, event := range events {

@@ -1,19 +1,26 @@
+//go:build linux
+
 package patch
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // A block is memory in the target within the reach of a jump from its sites,
@@ -52,15 +59,16 @@ import (
 //
 // Stubs are only ever added: there may be threads within.
 type block struct {
-	addr     uint64
-	index    uint32
-	room     int // for stubs
-	stubs    []*stub
-	byKey    map[stubKey][]*stub
-	region   [2]uint64 // address and size
-	shadow   uint64
-	unwinder uint64     // where the unwind table is registered
-	rows     []frameRow // that are there, but for the first one
+	addr      uint64
+	index     uint32
+	room      int // for stubs
+	stubs     []*stub
+	byKey     map[stubKey][]*stub
+	region    [2]uint64 // address and size
+	shadow    uint64
+	unwinder  uint64     // where the unwind table is registered
+	rows      []frameRow // that are there, but for the first one
+	described bool       // whether all stubs have cells
 
 	owner, ownerTicks uint64
 }
@@ -70,7 +78,7 @@ type stub struct {
 	index        uint32
 	site, resume uint64
 	old          [8]byte
-	mode         Mode
+	mode         trace.Mode
 	root         bool
 	patched      bool
 	arguments    uint64 // their description; of an exit the id of its entry
@@ -78,15 +86,15 @@ type stub struct {
 	exits []*stub // of an entry: those that are sites
 
 	// Of an exit.
-	conditional bool      // a conditional jump is changed, but for its first byte
-	leave       *exe.Exit // what it does
-	bias        uint64    // of its image
-	frames      *cellRows // nil: not known
+	conditional bool         // a conditional jump is changed, but for its first byte
+	leave       *binary.Exit // what it does
+	bias        uint64       // of its image
+	frames      *cellRows    // nil: not known
 }
 
 type stubKey struct {
 	site      uint64
-	mode      Mode
+	mode      trace.Mode
 	root      bool
 	arguments uint64
 }
@@ -107,8 +115,8 @@ const (
 	blockSize     = cellsAt + recordsAt - codeAt
 	infoMagic     = "FOOTFALL"
 	infoSize      = 80
-	codeName      = proc.MemoryPrefix + "code"
-	regionName    = proc.MemoryPrefix + "ring"
+	codeName      = process.MemoryPrefix + "code"
+	regionName    = process.MemoryPrefix + "ring"
 	blockOfIDLog  = 16
 
 	// Of ids, as the trampoline has them.
@@ -130,7 +138,7 @@ func (st *stub) addr() uint64 { return st.block.addr + stubsAt + uint64(st.index
 func (st *stub) id() uint32 { return st.block.index<<blockOfIDLog | st.index }
 
 // findBlocks reads the blocks that an earlier session left in the process.
-func findBlocks(p *proc.Process) ([]*block, error) {
+func findBlocks(p *process.Process) ([]*block, error) {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return nil, err
@@ -157,16 +165,16 @@ func findBlocks(p *proc.Process) ([]*block, error) {
 
 // readBlock reads one; nil if the footfall that mapped it was killed before it wrote
 // anything there.
-func readBlock(p *proc.Process, addr uint64) (*block, error) {
+func readBlock(p *process.Process, addr uint64) (*block, error) {
 	info := make([]byte, infoSize)
 	if _, err := p.ReadAt(info, int64(addr+infoAt)); err != nil {
 		return nil, err
 	}
-	word := binary.LittleEndian.Uint64
+	word := encoding.LittleEndian.Uint64
 	if !slices.ContainsFunc(info, func(b byte) bool { return b != 0 }) {
 		return nil, nil
 	}
-	version, count := binary.LittleEndian.Uint32(info[8:]), binary.LittleEndian.Uint32(info[12:])
+	version, count := encoding.LittleEndian.Uint32(info[8:]), encoding.LittleEndian.Uint32(info[12:])
 	switch {
 	case string(info[:8]) != infoMagic || count > maxStubs:
 		return nil, errors.New("it is damaged")
@@ -185,7 +193,7 @@ func readBlock(p *proc.Process, addr uint64) (*block, error) {
 	}
 	for i := range count {
 		r := records[recordSize*i:]
-		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: Mode(r[24]), root: r[25] != 0, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
+		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] != 0, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
 		copy(st.old[:], r[16:24])
 		b.add(st)
 	}
@@ -200,8 +208,8 @@ func (b *block) add(st *stub) {
 
 func (st *stub) record() []byte {
 	r := make([]byte, recordSize)
-	binary.LittleEndian.PutUint64(r, st.site)
-	binary.LittleEndian.PutUint64(r[8:], st.resume)
+	encoding.LittleEndian.PutUint64(r, st.site)
+	encoding.LittleEndian.PutUint64(r[8:], st.resume)
 	copy(r[16:], st.old[:])
 	r[24] = byte(st.mode)
 	for i, flag := range []bool{st.root, st.patched, st.conditional} {
@@ -209,13 +217,13 @@ func (st *stub) record() []byte {
 			r[25+i] = 1
 		}
 	}
-	binary.LittleEndian.PutUint64(r[32:], st.arguments)
+	encoding.LittleEndian.PutUint64(r[32:], st.arguments)
 	return r
 }
 
 // inject puts into the process what the sites need and is not there. Where the process
 // has mapped something itself meanwhile, other places are looked for.
-func (s *Session) inject(sites []*Site) error {
+func (s *Session) inject(sites []*EntrySite) error {
 	const tries = 10
 	for try := 1; ; try++ {
 		if err := s.injectAt(sites); try == tries || !errors.Is(err, unix.EEXIST) {
@@ -224,7 +232,7 @@ func (s *Session) inject(sites []*Site) error {
 	}
 }
 
-func (s *Session) injectAt(sites []*Site) error {
+func (s *Session) injectAt(sites []*EntrySite) error {
 	needed, err := s.place(sites)
 	if err != nil {
 		return err
@@ -237,66 +245,174 @@ func (s *Session) injectAt(sites []*Site) error {
 	if !first && len(needed) == 0 && !shadow && !returns {
 		return nil
 	}
-	before, all := len(s.blocks), needed
 	s.returnsBefore = len(s.returns)
-	err = held(s.p, func(h *proc.Held) (err error) {
-		if !first {
+	if first {
+		err = s.injectFirst(sites, needed, shadow, returns)
+	} else {
+		err = held(s.p, func(h *process.Held) (err error) {
 			// Before the threads run on: nobody may see half of the list of blocks.
 			defer func() { err = errors.Join(err, s.writeBlocks()) }()
-		} else {
-			defer func() {
-				if err != nil {
-					err = errors.Join(err, s.unmap(h, before))
-					needed = all
+			return h.InjectCalls(func() error {
+				for ; len(needed) > 0; needed = needed[1:] {
+					if err := s.addBlock(h, needed[0]); err != nil {
+						return err
+					}
 				}
-			}()
-		}
-		for ; len(needed) > 0; needed = needed[1:] {
-			b, err := newBlock(h, needed[0].addr, needed[0].stubs, uint32(len(s.blocks)))
-			if err != nil {
-				return err
-			}
-			s.blocks = append(s.blocks, b)
-		}
-		if shadow {
-			if err := s.newShadow(h); err != nil {
-				return err
-			}
-		}
-		if returns {
-			if err := s.newReturns(h); err != nil {
-				return err
-			}
-		}
-		if !first {
-			return s.followFork(h)
-		}
-		if err := s.newRegion(h); err != nil {
-			return err
-		}
-		var lacking bool
-		if s.idPlace, lacking, err = threadIDOffset(s.p, h); err != nil {
-			return err
-		}
-		s.pointerless = lacking || native.looksAtPointer && makesThreads(sites)
-		s.noteStacks(h)
-		s.muteThreads()
-		return s.followFork(h)
-	})
+				if err := s.mapRest(h, shadow, returns); err != nil {
+					return err
+				}
+				return s.followFork(h)
+			})
+		})
+	}
 	if err != nil {
 		return roomier(s.p, err)
-	}
-	if first {
-		if err := s.writeBlocks(); err != nil {
-			return err
-		}
 	}
 	return s.noteBlocks()
 }
 
+// longestStep is for how long the process is to stand still at most while memory is mapped: what
+// is missing then is mapped when it has run on for a moment. It is no longer than one file
+// takes, of which no thread is to see the descriptor.
+const longestStep = time.Millisecond
+
+// injectFirst is injectAt before anything leads to what is mapped.
+func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow, returns bool) error {
+	if err := s.survey(sites); err != nil {
+		return err
+	}
+	r, err := s.planRegion()
+	if err != nil {
+		return err
+	}
+	steps := []func(*process.Held) error{
+		s.lookAtThreads,
+	}
+	for _, b := range needed {
+		steps = append(steps, func(h *process.Held) error { return s.addBlock(h, b) })
+	}
+	steps = append(steps, // where the kernel wants, which may be where the blocks were to be
+		func(h *process.Held) error { return s.mapRest(h, shadow, returns) },
+		func(h *process.Held) error { return r.mapInto(h) },
+	)
+	before := len(s.blocks)
+	for next := 0; next < len(steps); {
+		err := held(s.p, func(h *process.Held) (err error) {
+			begun := next
+			err = h.InjectCalls(func() error {
+				for ; next < len(steps) && (next == begun || h.StoodFor() < longestStep); next++ {
+					if err := steps[next](h); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, process.ErrBusy) {
+				return errors.Join(err, r.unmap(h), s.unmap(h, before))
+			}
+			if err != nil || next < len(steps) {
+				return err
+			}
+			return h.InjectCallsAlone(r.addr+r.mapped(), r.mapped(), func() error { return s.followFork(h) })
+		})
+		if err != nil { // what could not be unmapped goes with the next session
+			r.forget()
+			s.blocks = s.blocks[:before]
+			return err
+		}
+	}
+	s.region = r
+	s.fillRegion()
+	s.region.noteReadable(s.p)
+	return s.writeBlocks()
+}
+
+func (s *Session) addBlock(h *process.Held, planned plannedBlock) error {
+	b, err := newBlock(h, planned.addr, planned.stubs, uint32(len(s.blocks)))
+	if err == nil {
+		s.blocks = append(s.blocks, b)
+	}
+	return err
+}
+
+// mapRest maps what a session has besides blocks and the region.
+func (s *Session) mapRest(h *process.Held, shadow, returns bool) error {
+	if shadow {
+		if err := s.newShadow(h); err != nil {
+			return err
+		}
+	}
+	if returns {
+		return s.newReturns(h)
+	}
+	return nil
+}
+
+// lookAtThreads finds out how the threads that there are are told apart, and where their stacks
+// are.
+func (s *Session) lookAtThreads(h *process.Held) (err error) {
+	lacking := false
+	if s.idPlace, lacking, err = threadIDOffset(s.p, h, s.threadsOf(h)); err != nil {
+		return err
+	}
+	s.pointerless = lacking || native.looksAtPointer && s.before.makesThreads
+	if s.notesStacks() {
+		s.before.tops, err = h.StackTops()
+	}
+	return err
+}
+
+// fillRegion writes what is to be in the region before sites lead there.
+func (s *Session) fillRegion() {
+	r := s.region
+	r.prepare(&s.options, s.ownPID)
+	if s.options.Follow {
+		r.near = r.first
+	}
+	r.give(r.addr+r.ringsAt(), r.first)
+	if r.first == maxThreads {
+		r.giveAll()
+	}
+	s.noteStacks()
+	s.muteThreads()
+}
+
+// A survey is what is known of a process before its threads are stopped: to look takes
+// longer than they are to stand still.
+type survey struct {
+	threads      []process.ThreadStatus
+	tops         []process.StackTop
+	limits       bool // see limitsMemory
+	makesThreads bool // which may have no thread pointer
+}
+
+func (s *Session) survey(sites []*EntrySite) (err error) {
+	s.before.threads, err = s.p.Threads()
+	s.before.limits, s.before.makesThreads = limitsMemory(s.p), makesThreads(sites) || native.looksAtPointer && clonesItself(s.p)
+	return err
+}
+
+// threadsOf returns the threads of a process that is held: those that there were before, of
+// which some may have ended, and new ones.
+func (s *Session) threadsOf(h *process.Held) []process.ThreadStatus {
+	known := make(map[int]bool)
+	for _, t := range s.before.threads {
+		known[t.ID] = true
+	}
+	for _, tid := range h.Threads() {
+		if known[tid] {
+			continue
+		}
+		if t, alive := s.p.Thread(tid); alive {
+			s.before.threads = append(s.before.threads, t)
+		}
+	}
+	return s.before.threads
+}
+
 // unmap takes back what has been mapped, where nothing leads there yet: blocks, of
 // which there were so many before, and a shadow that no block knows.
-func (s *Session) unmap(h *proc.Held, before int) error {
+func (s *Session) unmap(h *process.Held, before int) error {
 	var failed []error
 	for _, b := range s.blocks[before:] {
 		failed = append(failed, b.unmap(h))
@@ -314,7 +430,7 @@ func (s *Session) unmap(h *proc.Held, before int) error {
 }
 
 // roomier says what can be done where the limits of the process leave no room.
-func roomier(p *proc.Process, err error) error {
+func roomier(p *process.Process, err error) error {
 	switch {
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("%w; it has as many files open as it may; to allow more: prlimit --pid %d --nofile=NUMBER", err, p.PID)
@@ -343,7 +459,7 @@ type plannedBlock struct {
 
 // place returns which new blocks are needed, so that there is room for the stubs of each
 // site in one that it reaches.
-func (s *Session) place(sites []*Site) ([]plannedBlock, error) {
+func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 	maps, _, err := s.p.Maps()
 	if err != nil {
 		return nil, err
@@ -378,7 +494,7 @@ func (s *Session) place(sites []*Site) ([]plannedBlock, error) {
 	}
 	for _, site := range sites {
 		stubs := 1 + len(site.exits)
-		if s.findStub(site, site.Root && s.options.Mode == Filtered) != nil {
+		if s.findStub(site, site.Root && s.options.Mode == trace.Filtered) != nil {
 			stubs = 0
 		}
 		if !put(site.Addr, stubs) {
@@ -402,9 +518,9 @@ func (s *Session) place(sites []*Site) ([]plannedBlock, error) {
 // and so that its parts end with pages.
 const spareStubs = 512
 
-func insert(maps proc.Maps, addr uint64) proc.Maps {
-	maps = append(slices.Clone(maps), proc.Mapping{Start: addr, End: addr + blockSize})
-	slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
+func insert(maps process.Maps, addr uint64) process.Maps {
+	maps = append(slices.Clone(maps), process.Mapping{Start: addr, End: addr + blockSize})
+	slices.SortFunc(maps, func(a, b process.Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	return maps
 }
 
@@ -425,7 +541,7 @@ func (s *Session) blockFor(site uint64) *block {
 
 // gap finds free addresses for a block: as near as possible below the site,
 // or as far as possible above, because the heap grows there.
-func gap(maps proc.Maps, site uint64) uint64 {
+func gap(maps process.Maps, site uint64) uint64 {
 	const margin = 1 << 16
 	low := max(int64(site)-native.reach, 1<<20)
 	high := min(int64(site)+native.reach, math.MaxInt64-blockSize)
@@ -463,10 +579,10 @@ func gap(maps proc.Maps, site uint64) uint64 {
 
 // newBlock maps a block with room for so many stubs: its parts, of which the one that is
 // looked for comes last.
-func newBlock(h *proc.Held, addr uint64, room int, index uint32) (*block, error) {
+func newBlock(h *process.Held, addr uint64, room int, index uint32) (*block, error) {
 	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED_NOREPLACE
 	b := &block{addr: addr, index: index, room: room, byKey: make(map[stubKey][]*stub)}
-	_, err := h.Map(addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, proc.NoFile, 0)
+	_, err := h.Map(addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, process.NoFile, 0)
 	if err != nil {
 		return nil, fmt.Errorf("map memory: %w", err)
 	}
@@ -484,6 +600,16 @@ func newBlock(h *proc.Held, addr uint64, room int, index uint32) (*block, error)
 		return nil, fmt.Errorf("map code: %w", errors.Join(err, b.unmapParts(h, mapped)))
 	}
 	return b, nil
+}
+
+// alone has a thread make system calls, if possible while the others run on: it may have to
+// wait for a processor. Behind the info of a block there is room for what it does else.
+func (b *block) alone(h *process.Held, do func() error) error {
+	err := h.InjectCallsAlone(b.addr+codeAt, codeAt-infoAt-infoSize, do)
+	if errors.Is(err, process.ErrNoRoom) {
+		return h.InjectCalls(do)
+	}
+	return err
 }
 
 // tablesSize is what the unwinder's tables take.
@@ -506,11 +632,11 @@ func (b *block) parts() [3][2]uint64 {
 func pages(size int) uint64 { return (uint64(size) + pageSize - 1) &^ (pageSize - 1) }
 
 // unmap takes the block back, to which nothing leads.
-func (b *block) unmap(h *proc.Held) error { return b.unmapParts(h, len(b.parts())) }
+func (b *block) unmap(h *process.Held) error { return b.unmapParts(h, len(b.parts())) }
 
 // unmapParts unmaps the header and so many parts: where the others would be there may be
 // memory of the process.
-func (b *block) unmapParts(h *proc.Held, mapped int) error {
+func (b *block) unmapParts(h *process.Held, mapped int) error {
 	var err error
 	parts := b.parts()
 	for _, part := range parts[:mapped] {
@@ -522,7 +648,7 @@ func (b *block) unmapParts(h *proc.Held, mapped int) error {
 // write fills the block but for its stubs. What is there already is the same.
 func (b *block) write(s *Session) error {
 	b.region, b.shadow = [2]uint64{s.region.addr, uint64(len(s.region.memory))}, s.shadow
-	self, err := proc.Identify(unix.Getpid())
+	self, err := process.Identify(unix.Getpid())
 	if err != nil {
 		return err
 	}
@@ -530,40 +656,40 @@ func (b *block) write(s *Session) error {
 	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
 		return err
 	}
-	if _, err := s.p.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(s.ownPID)), int64(b.addr+processAt)); err != nil {
+	if _, err := s.p.WriteAt(encoding.LittleEndian.AppendUint32(nil, uint32(s.ownPID)), int64(b.addr+processAt)); err != nil {
 		return err
 	}
 	return b.setOwner(s.p, uint64(unix.Getpid()), self.Ticks)
 }
 
 // setOwner writes the info.
-func (b *block) setOwner(p *proc.Process, pid, ticks uint64) error {
+func (b *block) setOwner(p *process.Process, pid, ticks uint64) error {
 	b.owner, b.ownerTicks = pid, ticks
 	info := []byte(infoMagic)
-	info = binary.LittleEndian.AppendUint32(info, native.version())
-	info = binary.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
+	info = encoding.LittleEndian.AppendUint32(info, native.version())
+	info = encoding.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
 	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index), uint64(b.room)} {
-		info = binary.LittleEndian.AppendUint64(info, v)
+		info = encoding.LittleEndian.AppendUint64(info, v)
 	}
 	_, err := p.WriteAt(info, int64(b.addr+infoAt))
 	return err
 }
 
 // setTable switches recording on or, with 0, off.
-func (b *block) setTable(p *proc.Process, table uint64) error {
-	_, err := p.WriteAt(binary.LittleEndian.AppendUint64(nil, table), int64(b.addr))
+func (b *block) setTable(p *process.Process, table uint64) error {
+	_, err := p.WriteAt(encoding.LittleEndian.AppendUint64(nil, table), int64(b.addr))
 	return err
 }
 
 // on tells whether recording is switched on.
-func (b *block) on(p *proc.Process) (bool, error) {
+func (b *block) on(p *process.Process) (bool, error) {
 	var table [8]byte
 	_, err := p.ReadAt(table[:], int64(b.addr))
 	return table != [8]byte{}, err
 }
 
 // setPatched writes the records of those stubs that are in the block.
-func (b *block) setPatched(p *proc.Process, stubs []*stub, patched bool) error {
+func (b *block) setPatched(p *process.Process, stubs []*stub, patched bool) error {
 	var low, high uint32 = maxStubs, 0
 	for _, st := range stubs {
 		if st.block == b {
@@ -584,7 +710,7 @@ func (b *block) setPatched(p *proc.Process, stubs []*stub, patched bool) error {
 
 // writeStubs adds the stubs that are missing. No thread gets there before the
 // sites are changed.
-func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
+func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 	var stubs []*stub
 	before := make(map[*block]int)
 	for _, b := range s.blocks {
@@ -593,7 +719,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 	s.traced = make(map[uint64]bool)
 	for _, site := range sites {
 		s.traced[site.Addr] = true
-		s.traced[site.Function.Addr+site.Image.bias] = true
+		s.traced[site.Function.Addr+site.Image.Bias] = true
 	}
 	for _, st := range s.on {
 		s.traced[st.site] = true
@@ -632,7 +758,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 		}
 	}
 	for _, b := range s.blocks {
-		if b.unwinder != 0 {
+		if b.unwinder != 0 || b.described {
 			if err := b.describeStubs(s.p, withExits(stubs)); err != nil {
 				return nil, err
 			}
@@ -645,7 +771,7 @@ func (s *Session) writeStubs(sites []*Site) ([]*stub, error) {
 func (st *stub) code() []byte {
 	s := stubCode{at: st.addr(), resume: st.resume, id: st.id(), description: st.arguments}
 	switch {
-	case st.mode.leaves():
+	case st.leaves():
 		s.id, s.description = uint32(st.arguments), 0
 		s.site, s.leave = st.site, st.leave
 		s.target = st.leave.Target + st.bias
@@ -658,15 +784,15 @@ func (st *stub) code() []byte {
 	switch st.mode {
 	case entersFiltered:
 		s.id |= sitesFlag
-	case Entries, entersUnseen:
+	case trace.Entries, entersUnseen:
 		s.id |= unseenFlag
 	}
 	return native.stubAt(st.mode, st.block.addr+codeAt, s)
 }
 
 // addStub returns the stub of a site, which may be there.
-func (s *Session) addStub(site *Site) (*stub, error) {
-	root := site.Root && s.options.Mode == Filtered
+func (s *Session) addStub(site *EntrySite) (*stub, error) {
+	root := site.Root && s.options.Mode == trace.Filtered
 	if st := s.findStub(site, root); st != nil {
 		return st, nil
 	}
@@ -684,7 +810,7 @@ func (s *Session) addStub(site *Site) (*stub, error) {
 
 // findStub finds a stub for the site that is there. In this session it must
 // not have been that of another function, whose library was at the same place.
-func (s *Session) findStub(site *Site, root bool) *stub {
+func (s *Session) findStub(site *EntrySite, root bool) *stub {
 	for _, b := range s.blocks {
 		for _, st := range b.byKey[stubKey{site.Addr, site.mode, root, s.description(site)}] {
 			other := s.stubs[st.id()]
@@ -715,7 +841,7 @@ const (
 
 // stackRange returns the lowest address of stacks whose exits are seen in a process, and
 // the size of the part from there on. On arm64 it depends on the kernel.
-func (c *cpu) stackRange(maps proc.Maps) [2]uint64 {
+func (c *cpu) stackRange(maps process.Maps) [2]uint64 {
 	if c.machine == elf.EM_AARCH64 && len(maps) > 0 && maps[len(maps)-1].End <= narrow {
 		return [2]uint64{narrow - narrowShadowSize, narrowShadowSize}
 	}
@@ -727,12 +853,12 @@ func (s *Session) lacksShadow() bool {
 	return native.returnStub == nil && s.exits() && s.shadow == 0
 }
 
-func (s *Session) newShadow(h *proc.Held) error {
+func (s *Session) newShadow(h *process.Held) error {
 	hint, size := uint64(shadowHint), s.stacks[1]
 	if size != shadowSize {
 		hint = narrowShadowHint
 	}
-	at, err := h.Map(hint, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, proc.NoFile, 0)
+	at, err := h.Map(hint, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, process.NoFile, 0)
 	if gap, mapErr := largestGap(s.p); err != nil && mapErr == nil && gap < size {
 		return fmt.Errorf("exits need %d GB of addresses (no memory) in one piece, and the process has %d left, as programs with ThreadSanitizer: trace entries only, without --exits", size>>30, gap>>30)
 	}
@@ -746,7 +872,7 @@ func (s *Session) newShadow(h *proc.Held) error {
 
 // largestGap returns the size of the largest part of the addresses of a process, up to its
 // last mapping, that has nothing mapped.
-func largestGap(p *proc.Process) (gap uint64, err error) {
+func largestGap(p *process.Process) (gap uint64, err error) {
 	maps, _, err := p.Maps()
 	end := uint64(0)
 	for _, m := range maps {
@@ -761,11 +887,7 @@ func largestGap(p *proc.Process) (gap uint64, err error) {
 // threadIDOffset finds where a thread has its own id, from its thread pointer on:
 // in what libc keeps of it. At 0 is the low half of an address that identifies
 // it too. lacking tells whether there is a thread without such a pointer.
-func threadIDOffset(p *proc.Process, h *proc.Held) (at uint64, lacking bool, err error) {
-	threads, err := p.Threads()
-	if err != nil {
-		return 0, false, err
-	}
+func threadIDOffset(p *process.Process, h *process.Held, threads []process.ThreadStatus) (at uint64, lacking bool, err error) {
 	var candidates []uint64
 	first := true
 	for _, t := range threads {
@@ -802,11 +924,11 @@ func threadIDOffset(p *proc.Process, h *proc.Held) (at uint64, lacking bool, err
 
 // makesThreads tells whether one of the images makes threads itself, which may then have
 // no thread pointer.
-func makesThreads(sites []*Site) bool {
-	looked := make(map[*Image]bool)
+func makesThreads(sites []*EntrySite) bool {
+	looked := make(map[*target.Image]bool)
 	for _, site := range sites {
 		if i := site.Image; i != nil && !looked[i] {
-			if looked[i] = true; i.file.Imports("clone") || i.static() {
+			if looked[i] = true; i.File.Imports("clone") || i.IsStatic() {
 				return true
 			}
 		}
@@ -814,7 +936,61 @@ func makesThreads(sites []*Site) bool {
 	return false
 }
 
-func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
+// clonesItself tells whether code outside of the C library makes threads by the system call
+// itself, as far as its instructions say the number: those may have no thread pointer either.
+func clonesItself(p *process.Process) bool {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return true
+	}
+	const most, overlap = 1 << 20, 64
+	b := make([]byte, most+overlap)
+	for _, i := range p.Images(maps) {
+		if target.IsOurs(i.Path) || isLibC(i.Path) {
+			continue
+		}
+		for _, part := range i.Parts {
+			for at := part.Start; part.Exec && at < part.End; at += most {
+				n, _ := p.ReadAt(b[:min(uint64(len(b)), part.End-at)], int64(at))
+				if clones(b[:n]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// isLibC knows the C library and its dynamic linker, who give each thread a pointer.
+func isLibC(path string) bool {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	return strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-2.") || strings.HasPrefix(name, "libpthread") || strings.HasPrefix(name, "ld-")
+}
+
+// clones tells whether there is a system call shortly behind the number of clone or clone3.
+func clones(code []byte) bool {
+	const near = 64
+	call := []byte{0x0f, 0x05} // syscall
+	for from := 0; ; {
+		i := bytes.Index(code[from:], call)
+		if i < 0 {
+			return false
+		}
+		before := code[max(0, from+i-near) : from+i]
+		for _, load := range [][]byte{
+			{0xb8, 56, 0, 0, 0}, {0xb8, 0xb3, 1, 0, 0}, // mov $56 or $435,%eax
+			{0xc7, 0xc0, 56, 0, 0, 0}, {0xc7, 0xc0, 0xb3, 1, 0, 0}, // mov $56 or $435,%rax
+			{0x6a, 56, 0x58}, {0x68, 0xb3, 1, 0, 0, 0x58}, // push and pop %rax
+		} {
+			if bytes.Contains(before, load) {
+				return true
+			}
+		}
+		from += i + len(call)
+	}
+}
+
+func idsAt(p *process.Process, base uint64, id uint32) []uint64 {
 	const page = 4096
 	b := make([]byte, 2048)
 	start := int64(base) + native.threadBlock
@@ -832,7 +1008,7 @@ func idsAt(p *proc.Process, base uint64, id uint32) []uint64 {
 	}
 	var found []uint64
 	for at := 0; at+4 <= len(b); at += 4 {
-		if binary.LittleEndian.Uint32(b[at:]) == id {
+		if encoding.LittleEndian.Uint32(b[at:]) == id {
 			found = append(found, uint64(start-int64(base)+int64(at)))
 		}
 	}

@@ -1,8 +1,10 @@
+//go:build linux
+
 package patch
 
 import (
 	"cmp"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -11,8 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/binary/unwind"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // A chainRow is what the trampoline knows of the code from an address on.
@@ -28,7 +32,7 @@ const (
 )
 
 // unwindRows gives the trampoline what it needs to walk up the stack: the rows
-// of all images by ascending address, and of undescribed functions, some of which
+// of all images by ascending address, and of functions without call-frame information, some of which
 // have stubs. There is room for two tables, because threads may be about to look
 // into the one before.
 func (s *Session) unwindRows(stubs []*stub) error {
@@ -39,7 +43,7 @@ func (s *Session) unwindRows(stubs []*stub) error {
 	}
 	rows := []chainRow{{0, rulePointer}}
 	before := r.rows
-	r.rows = make(map[string][]exe.UnwindRow)
+	r.rows = make(map[string][]unwind.CompactRow)
 	for _, image := range p.Images(maps) {
 		own, ok := before[image.Key()]
 		if !ok {
@@ -50,7 +54,7 @@ func (s *Session) unwindRows(stubs []*stub) error {
 			rows = append(rows, chainRow{row.Addr, native.rule(row)})
 		}
 	}
-	s.bare = slices.DeleteFunc(s.bare, func(u Undescribed) bool { _, there := r.rows[u.Image.image.Key()]; return !there })
+	s.bare = slices.DeleteFunc(s.bare, func(u NoCFI) bool { _, there := r.rows[u.Image.Mapped.Key()]; return !there })
 	rows = append(rows, bareRows(s.bare, stubs)...)
 	slices.SortStableFunc(rows, func(a, b chainRow) int {
 		return cmp.Or(cmp.Compare(a.addr, b.addr), a.known()-b.known())
@@ -81,8 +85,8 @@ func (s *Session) unwindRows(stubs []*stub) error {
 func (r *region) writeRows(offset uint64, rows []chainRow) {
 	at := r.memory[offset:]
 	for _, row := range append(rows, chainRow{addr: math.MaxUint64}) {
-		binary.LittleEndian.PutUint64(at, row.addr)
-		binary.LittleEndian.PutUint64(at[8:], row.rule)
+		encoding.LittleEndian.PutUint64(at, row.addr)
+		encoding.LittleEndian.PutUint64(at[8:], row.rule)
 		at = at[16:]
 	}
 	r.sorted = rows
@@ -103,8 +107,8 @@ func (r chainRow) known() int {
 	return 0
 }
 
-// bareRows returns the rows of undescribed functions.
-func bareRows(bare []Undescribed, stubs []*stub) []chainRow {
+// bareRows returns the rows of functions without call-frame information.
+func bareRows(bare []NoCFI, stubs []*stub) []chainRow {
 	rules := make(map[uint64]uint64) // by site
 	for _, st := range stubs {
 		if st.mode == leads || st.mode == chainsOn {
@@ -130,7 +134,7 @@ type ChainWay struct {
 }
 
 // ChainWay returns how the callers of the chains were found.
-func (s *Session) ChainWay(chains []Chain) ChainWay {
+func (s *Session) ChainWay(chains []trace.Chain) ChainWay {
 	var w ChainWay
 	for _, c := range chains {
 		for _, address := range c.Addresses[:len(c.Addresses)-1] {
@@ -155,13 +159,13 @@ func (r *region) ruleAt(addr uint64) uint64 {
 }
 
 // imageRows returns the rows of an image, nil if chains end in it.
-func imageRows(image *proc.Image) []exe.UnwindRow {
+func imageRows(image *process.MappedFile) []unwind.CompactRow {
 	f, err := image.Open()
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	file, err := exe.Open(f)
+	file, err := binary.Open(f)
 	if err != nil {
 		return nil
 	}
@@ -177,7 +181,7 @@ func imageRows(image *proc.Image) []exe.UnwindRow {
 }
 
 // rule encodes a row as the trampoline wants it.
-func (c *cpu) rule(row exe.UnwindRow) uint64 {
+func (c *cpu) rule(row unwind.CompactRow) uint64 {
 	switch {
 	case row.Missing:
 		return rulePointer

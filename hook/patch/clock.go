@@ -1,10 +1,13 @@
+//go:build linux
+
 package patch
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A Clock makes nanoseconds of ticks, from when it was made on.
@@ -16,9 +19,9 @@ type Clock struct {
 
 // NewClock measures how fast the ticks are, which takes 10 milliseconds.
 func NewClock() *Clock {
-	c := &Clock{Start: time.Now(), ticks: proc.Ticks()}
+	c := &Clock{Start: time.Now(), ticks: process.Ticks()}
 	time.Sleep(10 * time.Millisecond)
-	elapsed, ticks := time.Since(c.Start), proc.Ticks()-c.ticks
+	elapsed, ticks := time.Since(c.Start), process.Ticks()-c.ticks
 	c.rate, _ = bits.Div64(uint64(elapsed)>>32, uint64(elapsed)<<32, max(ticks, 1))
 	return c
 }
@@ -39,6 +42,9 @@ func (c *Clock) Ticks(d time.Duration) uint64 {
 		return 0
 	}
 	high, low := bits.Mul64(uint64(d), 1<<32)
-	ticks, _ := bits.Div64(high, low, max(c.rate, 1))
+	if high >= c.rate {
+		return math.MaxUint64 // more than a century
+	}
+	ticks, _ := bits.Div64(high, low, c.rate)
 	return ticks
 }

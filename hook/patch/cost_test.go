@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -11,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // BenchmarkCost measures nanoseconds per call in each mode, in bursts that fit
@@ -21,11 +24,11 @@ import (
 func BenchmarkCost(b *testing.B) {
 	for _, m := range []struct {
 		name, command string
-		mode          Mode
+		mode          trace.Mode
 	}{
-		{"off", "leaf", 0}, {"inline", "inline", 0}, {"counts", "leaf", Counts}, {"entries", "leaf", Entries},
-		{"integer", "leaf", Entries}, {"string", "text", Entries}, {"exits", "leaf", Exits}, {"filtered", "leaf", Filtered}, {"chain-off", "chain", 0}, {"chain3", "chain", Chains},
-		{"traced-off", "chain", 0}, {"traced3", "chain", Chains}, // the callers are traced
+		{"off", "leaf", 0}, {"inline", "inline", 0}, {"counts", "leaf", trace.Counts}, {"entries", "leaf", trace.Entries},
+		{"integer", "leaf", trace.Entries}, {"string", "text", trace.Entries}, {"exits", "leaf", trace.Exits}, {"filtered", "leaf", trace.Filtered}, {"chain-off", "chain", 0}, {"chain3", "chain", trace.Chains},
+		{"traced-off", "chain", 0}, {"traced3", "chain", trace.Chains}, // the callers are traced
 	} {
 		b.Run(m.name, func(b *testing.B) {
 			flags := []string{"-fpatchable-function-entry=5"}
@@ -39,9 +42,9 @@ func BenchmarkCost(b *testing.B) {
 			if m.mode != 0 {
 				sites := g.sites("leaf", "text")
 				for _, site := range sites {
-					site.Arguments = map[string][]Argument{"integer": {{Value, 0}}, "string": {{String, 0}}}[m.name]
+					site.Arguments = map[string][]trace.Capture{"integer": {{Kind: trace.CaptureWord, Index: 0}}, "string": {{Kind: trace.CaptureString, Index: 0}}}[m.name]
 				}
-				s = g.open(sites, Options{Mode: m.mode, RingSize: 16 << 20, ChainDepth: 3, Arguments: true, Undescribed: g.undescribed()})
+				s = g.open(sites, Options{Mode: m.mode, RingSize: 16 << 20, ChainDepth: 3, Arguments: true, NoCFI: g.noCFI()})
 				defer s.Close()
 			}
 			calls := 200000 // in ten rounds each ring is filled more than once: later ones find its pages
@@ -55,7 +58,7 @@ func BenchmarkCost(b *testing.B) {
 				}
 				best = min(best, v)
 				if s != nil {
-					s.Read(func(proc.Thread, []Event) {})
+					s.Read(func(process.ThreadStatus, []SiteEvent) {})
 					if lost, _ := s.Lost(); lost != 0 {
 						b.Fatalf("%d events lost", lost)
 					}
@@ -89,7 +92,7 @@ func BenchmarkAttach(b *testing.B) {
 	sites := g.sites("f*")
 	var on, off []float64
 	for range max(b.N, 10) {
-		s := g.open(sites, Options{Mode: Exits})
+		s := g.open(sites, Options{Mode: trace.Exits})
 		on = append(on, float64(s.Stopped.Microseconds()))
 		begin := time.Now()
 		if err := restore(g.p, s.blocks, s.on); err != nil {
@@ -112,13 +115,13 @@ func BenchmarkAttach(b *testing.B) {
 // BenchmarkRead measures how many events are taken out of a full ring in a second.
 func BenchmarkRead(b *testing.B) {
 	g := start(b, buildIn(b, b.TempDir(), "gcc-12", "cost.c", "-fpatchable-function-entry=5"))
-	s := g.open(g.sites("leaf"), Options{Mode: Exits, RingSize: 64 << 20})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Exits, RingSize: 64 << 20})
 	defer s.Close()
 	best := 0.0
 	for range max(b.N, 3) {
 		g.say("leaf 2000000")
 		begin := time.Now()
-		n := s.Read(func(proc.Thread, []Event) {})
+		n := s.Read(func(process.ThreadStatus, []SiteEvent) {})
 		best = max(best, float64(n)/time.Since(begin).Seconds()/1e6)
 	}
 	b.ReportMetric(best, "Mevents/s")

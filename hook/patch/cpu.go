@@ -1,8 +1,10 @@
+//go:build linux
+
 package patch
 
 import (
 	"debug/elf"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -11,22 +13,24 @@ import (
 
 	features "golang.org/x/sys/cpu"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/binary/unwind"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // A cpu is what differs between processors: the bytes. amd64.go and arm64.go
 // have one each, and are compiled everywhere.
 type cpu struct {
-	machine    elf.Machine         // of programs
-	trampoline []byte              // the code that runs in the target
-	routines   map[Mode][2]routine // of the modes that there are; the second is 0 if exits are not seen
+	machine    elf.Machine               // of programs
+	trampoline []byte                    // the code that runs in the target
+	routines   map[trace.Mode][2]routine // of the modes that there are; the second is 0 if exits are not seen
 
 	jumpSize    int                            // of what is written at a site
 	jump        func(at, target uint64) []byte // encodes that
 	reach       int64                          // of jumps, from a block to its sites
 	stub        func(stubCode) []byte          // encodes a stub, of stubSize bytes
-	described   func(exe.UnwindRow) uint64     // encodes a row that is known, but for where the CFA is from; or ruleEnd
+	described   func(unwind.CompactRow) uint64 // encodes a row that is known, but for where the CFA is from; or ruleEnd
 	breakpoint  []byte                         // an instruction
 	landing     []byte                         // one where branches may lead, of no effect
 	ret         []byte                         // one
@@ -64,7 +68,7 @@ func nativeCPU() *cpu {
 const pageSize = 4096
 
 // supports returns an error if what the options want is not there.
-func (c *cpu) supports(p *proc.Process, o *Options) error {
+func (c *cpu) supports(p *process.Process, o *Options) error {
 	switch {
 	case len(c.routines) == 0:
 		return fmt.Errorf("process %d: calls are recorded on x86-64 and arm64 only: %w", p.PID, ErrNotSupported)
@@ -116,14 +120,14 @@ const (
 
 // offset returns where in the trampoline a routine begins.
 func (c *cpu) offset(r routine) uint64 {
-	return uint64(binary.LittleEndian.Uint32(c.trampoline[routineTable+4*r:]))
+	return uint64(encoding.LittleEndian.Uint32(c.trampoline[routineTable+4*r:]))
 }
 
 // code is the trampoline for a process with those blocks; pointerless tells whether there
 // may be threads without a thread pointer.
 func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, blocks []*block, returns []returnStubs) []byte {
 	code := slices.Clone(c.trampoline)
-	word := binary.LittleEndian.PutUint64
+	word := encoding.LittleEndian.PutUint64
 	word(code[threadIDPlace:], idPlace)
 	if c.returnStub != nil {
 		c.putReturns(code, returns)
@@ -156,7 +160,7 @@ type stubCode struct {
 	passes      bool   // the entry returns to either end of the stub, which are the same
 
 	// Of an exit.
-	leave        *exe.Exit
+	leave        *binary.Exit
 	site, target uint64 // where that is, and where it jumps to
 }
 
@@ -164,9 +168,9 @@ const stubSize = 48
 
 // stubAt encodes the stub for a mode, which goes to s.at and uses the trampoline
 // at code.
-func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
+func (c *cpu) stubAt(mode trace.Mode, code uint64, s stubCode) []byte {
 	r := c.routines[mode]
-	if mode == Entries && s.description != 0 {
+	if mode == trace.Entries && s.description != 0 {
 		r[0] = entryArgumentsRoutine
 	}
 	if mode == notices {
@@ -192,25 +196,25 @@ func (c *cpu) stubAt(mode Mode, code uint64, s stubCode) []byte {
 //
 // Of amd64 there is more: see frameTable.
 func (c *cpu) unwindTable(stubs, size, shadow uint64) []byte {
-	word := binary.LittleEndian.AppendUint64
-	expression := word([]byte{0x0e}, shadow+uint64(c.slot)) // DW_OP_const8u
-	expression = append(expression, 0x22)                   // DW_OP_plus: the CFA is on the stack
+	word := encoding.LittleEndian.AppendUint64
+	expression := word([]byte{unwind.DW_OP_const8u}, shadow+uint64(c.slot))
+	expression = append(expression, unwind.DW_OP_plus) // the CFA is on the stack
 	cie := []byte{
 		0, 0, 0, 0, 1, // id 0, version 1
 		0,                       // no augmentation: addresses are absolute
 		1, 0x7f, c.returnColumn, // code alignment 1, data alignment -1
-		0x12, c.stackColumn, 1, // DW_CFA_def_cfa_sf: + 1 * -1
-		0x15, c.stackColumn, 0x7f, // DW_CFA_val_offset_sf: it is CFA + -1 * -1
+		unwind.DW_CFA_def_cfa_sf, c.stackColumn, 1, // + 1 * -1
+		unwind.DW_CFA_val_offset_sf, c.stackColumn, 0x7f, // it is CFA + -1 * -1
 	}
-	cie = append(cie, 0x10, c.returnColumn, byte(len(expression))) // DW_CFA_expression
+	cie = append(cie, unwind.DW_CFA_expression, c.returnColumn, byte(len(expression)))
 	cie = append(cie, expression...)
 	cie = pad(cie)
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(cie)))
+	b := encoding.LittleEndian.AppendUint32(nil, uint32(len(cie)))
 	b = append(b, cie...)
-	fde := binary.LittleEndian.AppendUint32(nil, uint32(len(b)+4)) // back to the CIE
+	fde := encoding.LittleEndian.AppendUint32(nil, uint32(len(b)+4)) // back to the CIE
 	fde = word(word(fde, stubs), size)
 	fde = pad(fde)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(fde)))
+	b = encoding.LittleEndian.AppendUint32(b, uint32(len(fde)))
 	b = append(b, fde...)
 	return append(b, 0, 0, 0, 0)
 }

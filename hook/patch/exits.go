@@ -1,17 +1,20 @@
+//go:build linux
+
 package patch
 
 import (
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 
-	"footfall/exe"
+	"footfall/binary"
+	"footfall/trace"
 )
 
 // Exits are seen in one of two ways. Where a jump fits at all of a function's exits
-// (exe.Exit), each of these becomes a site, too, with a stub of mode leaves: nothing is
+// (binary.Exit), each of these becomes a site, too, with a stub of mode leaves: nothing is
 // done to the program's stack. Else return addresses are replaced, if that does no harm;
 // else only entries are recorded.
 
@@ -25,23 +28,23 @@ const (
 )
 
 // chooseExits finds the exits of the sites' functions, where they are wanted.
-func (s *Session) chooseExits(sites []*Site) {
+func (s *Session) chooseExits(sites []*EntrySite) {
 	for _, site := range sites {
 		site.way, site.exits = unseen, nil
-		if s.options.Mode != Exits && s.options.Mode != Filtered {
+		if s.options.Mode != trace.Exits && s.options.Mode != trace.Filtered {
 			continue
 		}
-		var exits []exe.Exit
-		err := exe.ErrExits
+		var exits []binary.Exit
+		err := binary.ErrExits
 		if !s.options.returns {
-			exits, err = site.Image.exits(site)
+			exits, err = site.findExits()
 		}
 		if err == nil {
 			err = s.same(site, exits)
 		}
 		switch {
 		case err == nil:
-			site.way, site.exits, site.mode = bySites, exits, s.options.Mode.withSites()
+			site.way, site.exits, site.mode = bySites, exits, withSites(s.options.Mode)
 		case s.mayReplace(err):
 			site.way = byReturns
 			s.replaced++
@@ -52,28 +55,28 @@ func (s *Session) chooseExits(sites []*Site) {
 }
 
 // withSites is the mode of an entry's stub where the exits are sites.
-func (m Mode) withSites() Mode {
-	if m == Filtered {
+func withSites(m trace.Mode) trace.Mode {
+	if m == trace.Filtered {
 		return entersFiltered
 	}
 	return enters
 }
 
 // unsee gives up the exits of a site's function, in a session of that mode.
-func (site *Site) unsee(m Mode) {
-	site.way, site.exits, site.mode = unseen, nil, Entries
-	if m == Filtered {
+func (site *EntrySite) unsee(m trace.Mode) {
+	site.way, site.exits, site.mode = unseen, nil, trace.Entries
+	if m == trace.Filtered {
 		site.mode = entersUnseen
 	}
 }
 
-// leaves tells whether the mode is that of an exit.
-func (m Mode) leaves() bool { return m == leaves || m == leavesFiltered }
+// leaves tells whether the stub is that of an exit.
+func (st *stub) leaves() bool { return st.mode == leaves || st.mode == leavesFiltered }
 
 // mayReplaceReturns finds out whether the process bears that return addresses are
 // replaced.
 func (s *Session) mayReplaceReturns() {
-	if s.options.Mode != Exits && s.options.Mode != Filtered {
+	if s.options.Mode != trace.Exits && s.options.Mode != trace.Filtered {
 		return
 	}
 	s.noReturns = s.bearsReturns()
@@ -101,37 +104,31 @@ func (s *Session) bearsReturns() error {
 // mayReplace tells whether return addresses of a function can be replaced whose exits
 // have no room, for that reason.
 func (s *Session) mayReplace(why error) bool {
-	return s.noReturns == nil && !errors.Is(why, exe.ErrPops) && !errors.Is(why, exe.ErrJumps)
+	return s.noReturns == nil && !errors.Is(why, binary.ErrPops) && !errors.Is(why, binary.ErrJumps)
 }
 
 // same compares the exits with what is in memory.
-func (s *Session) same(site *Site, exits []exe.Exit) error {
+func (s *Session) same(site *EntrySite, exits []binary.Exit) error {
 	for _, e := range exits {
 		code := make([]byte, len(e.Code))
-		if _, err := s.p.ReadAt(code, int64(e.Addr+site.Image.bias)); err != nil {
+		if _, err := s.p.ReadAt(code, int64(e.Addr+site.Image.Bias)); err != nil {
 			return err
 		}
 		if string(code) != string(e.Code) {
-			return fmt.Errorf("%s: somebody has changed the code at %#x", site.Function.Name, e.Addr+site.Image.bias)
+			return fmt.Errorf("%s: somebody has changed the code at %#x", site.Function.Name, e.Addr+site.Image.Bias)
 		}
 	}
 	return nil
 }
 
-// exits returns those of the function of a site.
-func (i *Image) exits(site *Site) ([]exe.Exit, error) {
-	if i.exitFinder == nil && i.exitError == nil {
-		sites, _, err := i.file.Sites(i.functions())
-		if err == nil {
-			i.exitFinder, err = i.file.ExitFinder(i.functions(), sites)
-		}
-		i.exitError = err
+// findExits returns those of the function.
+func (site *EntrySite) findExits() ([]binary.Exit, error) {
+	finder, err := site.Image.ExitFinder()
+	if err != nil {
+		return nil, err
 	}
-	if i.exitError != nil {
-		return nil, i.exitError
-	}
-	from := site.Addr - i.bias
-	return i.exitFinder.Exits(site.Function, [2]uint64{from, from + uint64(site.room)})
+	from := site.Addr - site.Image.Bias
+	return finder.Exits(site.Function, [2]uint64{from, from + uint64(site.room)})
 }
 
 // ExitWays returns how many of the functions that are on have their exits seen by
@@ -140,7 +137,7 @@ func (s *Session) ExitWays() (byReturn, not int) {
 	for _, st := range s.on {
 		site := s.stubs[st.id()]
 		switch {
-		case site == nil || s.options.Mode != Exits && s.options.Mode != Filtered:
+		case site == nil || s.options.Mode != trace.Exits && s.options.Mode != trace.Filtered:
 		case site.way == byReturns:
 			byReturn++
 		case site.way == unseen:
@@ -166,24 +163,25 @@ func withExits(stubs []*stub) []*stub {
 
 // addExits adds the stubs of the exits of a site's function, whose entry has the stub.
 // It returns false if there is no room for them.
-func (s *Session) addExits(site *Site, entry *stub) bool {
+func (s *Session) addExits(site *EntrySite, entry *stub) bool {
 	entry.exits = nil
 	for i := range site.exits {
 		e := &site.exits[i]
-		addr := e.Addr + site.Image.bias
+		addr := e.Addr + site.Image.Bias
 		mode := leaves
 		if site.mode == entersFiltered {
 			mode = leavesFiltered
 		}
-		st := &stub{site: addr, resume: addr + max(uint64(len(e.Code)), uint64(native.jumpSize)), mode: mode, arguments: uint64(entry.id()), conditional: e.Conditional, leave: e, bias: site.Image.bias}
-		if e.Target != 0 && s.traced[e.Target+site.Image.bias] {
+		st := &stub{site: addr, resume: addr + max(uint64(len(e.Code)), uint64(native.jumpSize)), mode: mode, arguments: uint64(entry.id()), conditional: e.Conditional, leave: e, bias: site.Image.Bias}
+		if e.Target != 0 && s.traced[e.Target+site.Image.Bias] {
 			st.arguments |= jumpFlag
 		}
 		if _, err := s.p.ReadAt(st.old[:native.jumpSize], int64(addr)); err != nil {
 			return false
 		}
 		if native.describesAll {
-			st.frames = leaveFrames(site.Image.exitFinder, e)
+			finder, _ := site.Image.ExitFinder() // which has found the exits
+			st.frames = leaveFrames(finder, e)
 		}
 		if known := s.findExit(st); known != nil {
 			known.leave, known.bias, known.frames = e, st.bias, st.frames
@@ -227,7 +225,7 @@ func (st *stub) reaches() bool {
 		return false
 	}
 	for _, r := range e.Relative {
-		if far(st.site + uint64(r.End) + uint64(int64(int32(binary.LittleEndian.Uint32(e.Code[r.At:]))))) {
+		if far(st.site + uint64(r.End) + uint64(int64(int32(encoding.LittleEndian.Uint32(e.Code[r.At:]))))) {
 			return false
 		}
 	}
@@ -247,14 +245,14 @@ func leaveCode(s stubCode) []byte {
 		for _, r := range e.Relative {
 			if from <= r.At && r.At < to {
 				was, is := s.site+uint64(r.End), s.at+uint64(at+r.End-from)
-				d := int64(int32(binary.LittleEndian.Uint32(e.Code[r.At:]))) + int64(was-is)
-				binary.LittleEndian.PutUint32(b[at+r.At-from:], uint32(d))
+				d := int64(int32(encoding.LittleEndian.Uint32(e.Code[r.At:]))) + int64(was-is)
+				encoding.LittleEndian.PutUint32(b[at+r.At-from:], uint32(d))
 			}
 		}
 	}
 	moved(0, last)
 	b = append(b, 0x68) // push $id
-	b = binary.LittleEndian.AppendUint32(b, s.id)
+	b = encoding.LittleEndian.AppendUint32(b, s.id)
 	b = append(b, relative(0xe8, s.at+uint64(len(b)), s.entry)...) // call
 	b = append(b, 0x48, 0x8d, 0x64, 0x24, 0x08)                    // lea 8(%rsp),%rsp
 	if e.Target != 0 {

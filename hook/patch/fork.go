@@ -1,9 +1,11 @@
+//go:build linux
+
 package patch
 
 import (
 	"fmt"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // A child made by fork has the jumps of its parent, and records nothing. It has
@@ -11,7 +13,7 @@ import (
 // found, whoever its parent is by now.
 
 // fileOf tells the file of a mapping from any other.
-func fileOf(m *proc.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
+func fileOf(m *process.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
 
 // noteBlocks remembers the files of the blocks.
 func (s *Session) noteBlocks() error {
@@ -32,13 +34,13 @@ func (s *Session) noteBlocks() error {
 // processes that were. Those that it has no permission for stay as they are.
 func (s *Session) restoreChildren() (total int) {
 	for round := 0; round < 10 && len(s.files) > 0; round++ {
-		pids, err := proc.List()
+		pids, err := process.List()
 		if err != nil {
 			return total
 		}
 		n := 0
 		for _, pid := range pids {
-			if pid != s.p.PID && !proc.SharesMemory(s.p.PID, pid) && s.restoreChild(pid) {
+			if pid != s.p.PID && !process.SharesMemory(s.p.LivingThread(), pid) && s.restoreChild(pid) {
 				n++
 			}
 		}
@@ -52,7 +54,7 @@ func (s *Session) restoreChildren() (total int) {
 }
 
 func (s *Session) restoreChild(pid int) bool {
-	p, err := proc.Open(pid)
+	p, err := process.Open(pid)
 	if err != nil {
 		return false
 	}
@@ -68,7 +70,7 @@ func (s *Session) restoreChild(pid int) bool {
 	return err == nil && n > 0
 }
 
-func (s *Session) isChild(p *proc.Process) bool {
+func (s *Session) isChild(p *process.Process) bool {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return false

@@ -1,14 +1,17 @@
+//go:build linux
+
 package patch
 
 import (
-	"encoding/binary"
+	encoding "encoding/binary"
 	"maps"
 	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/binary/unwind"
+	"footfall/process"
 )
 
 // How to find the caller from every instruction of a block's code, for libgcc's unwinder:
@@ -133,7 +136,7 @@ func trampolineFrames(code []byte, routines []uint64) map[int]frameRow {
 			if _, known := rows[p.at]; known {
 				break
 			}
-			inst, err := x86asm.Decode(code[p.at:], 64)
+			inst, err := binary.DecodeAMD64(code[p.at:])
 			if err != nil {
 				break
 			}
@@ -186,7 +189,7 @@ func stubFrames(returns bool) *cellRows {
 
 // leaveFrames returns the rows of the stub of an exit: those of the function where its
 // instructions have been moved here.
-func leaveFrames(x *exe.ExitFinder, e *exe.Exit) *cellRows {
+func leaveFrames(x *binary.ExitFinder, e *binary.Exit) *cellRows {
 	c := new(cellRows)
 	for _, at := range e.Starts[:len(e.Starts)-1] {
 		row, ok := x.Frame(e.Addr + uint64(at))
@@ -202,19 +205,18 @@ func leaveFrames(x *exe.ExitFinder, e *exe.Exit) *cellRows {
 }
 
 // frameRowOf takes over a row of a file; what it cannot say is not known.
-func frameRowOf(row exe.FrameRow) frameRow {
-	const rbp, rsp = 6, 7
+func frameRowOf(row unwind.Row) frameRow {
 	r := frameRow{known: true, fromRBP: row.CFA.Register == rbp}
 	words := row.CFA.Offset / 8
-	if row.CFA.Kind != exe.RuleRegister || row.CFA.Register != rbp && row.CFA.Register != rsp || words < 0 || words > 255 || words*8 != row.CFA.Offset {
+	if row.CFA.Kind != unwind.RuleRegister || row.CFA.Register != rbp && row.CFA.Register != rsp || words < 0 || words > 255 || words*8 != row.CFA.Offset {
 		return frameRow{}
 	}
 	r.words = uint8(words)
 	for i, register := range frameRegisters {
 		rule := row.Registers[register]
 		switch k := -rule.Offset / 8; {
-		case rule.Kind == exe.RuleSame:
-		case rule.Kind == exe.RuleOffset && 0 < k && k <= 255:
+		case rule.Kind == unwind.RuleSame:
+		case rule.Kind == unwind.RuleOffset && 0 < k && k <= 255:
 			r.saved[i] = uint8(k)
 		default:
 			return frameRow{}
@@ -223,34 +225,37 @@ func frameRowOf(row exe.FrameRow) frameRow {
 	return r
 }
 
-// Operators of expressions, DW_OP_* of DWARF 5, section 7.7.1.
+// Short names of operations, for expressions that are written out.
 const (
-	opDeref     = 0x06
-	opEq        = 0x29
-	opConst1s   = 0x09
-	opConst8u   = 0x0e
-	opDup       = 0x12
-	opDrop      = 0x13
-	opSwap      = 0x16
-	opAnd       = 0x1a
-	opMinus     = 0x1c
-	opMul       = 0x1e
-	opPlus      = 0x22
-	opPlusConst = 0x23
-	opShl       = 0x24
-	opBra       = 0x28
-	opSkip      = 0x2f
-	opLit       = 0x30
-	opBreg      = 0x70
-	opDerefSize = 0x94
+	opDeref     = unwind.DW_OP_deref
+	opConst1s   = unwind.DW_OP_const1s
+	opConst8u   = unwind.DW_OP_const8u
+	opDup       = unwind.DW_OP_dup
+	opDrop      = unwind.DW_OP_drop
+	opSwap      = unwind.DW_OP_swap
+	opAnd       = unwind.DW_OP_and
+	opMinus     = unwind.DW_OP_minus
+	opMul       = unwind.DW_OP_mul
+	opPlus      = unwind.DW_OP_plus
+	opPlusConst = unwind.DW_OP_plus_uconst
+	opShl       = unwind.DW_OP_shl
+	opBra       = unwind.DW_OP_bra
+	opEq        = unwind.DW_OP_eq
+	opSkip      = unwind.DW_OP_skip
+	opLit       = unwind.DW_OP_lit0
+	opBreg      = unwind.DW_OP_breg0
+	opDerefSize = unwind.DW_OP_deref_size
 )
 
 // frameTable is .eh_frame for all code of a block, so many bytes.
+func frameTable(block, size uint64) []byte { return ehFrame(frameRules(block), block+codeAt, size) }
+
+// frameRules are the rules for it:
 //
 //	CFA = base + 8 words
 //	return address         at CFA - 8
 //	registers              where the row says
-func frameTable(block, size uint64) []byte {
+func frameRules(block uint64) []byte {
 	base := block + codeAt
 	field := func(at byte) []byte { return []byte{opPlusConst, at, opDerefSize, 1} }
 	row := join([]byte{opBreg + rip, 0}, word(block+cellsAt-base), []byte{opPlus, opDerefSize, 1, opLit + 4, opShl}, word(block+rowsOfCellsAt), []byte{opPlus})
@@ -259,20 +264,17 @@ func frameTable(block, size uint64) []byte {
 		field(rowWords), []byte{opLit + 8, opMul, opPlus, opBreg + rsp, 0, opPlus})
 	address := join([]byte{opLit + 8, opMinus}, word(block+zeroAt), []byte{opMinus}, row, field(rowKnown), []byte{opMul}, word(block+zeroAt), []byte{opPlus})
 
-	rules := join(rule(cfa, ruleCFA), rule(address, ruleAt, rip))
+	rules := join(rule(cfa, unwind.DW_CFA_def_cfa_expression), rule(address, unwind.DW_CFA_expression, rip))
 	for i, register := range frameRegisters {
 		saved := []byte{opLit + 8, opMul, opMinus, opDeref}
 		same := []byte{opDrop, opDrop, opBreg + register, 0, opSkip, byte(len(saved)), 0}
-		rules = join(rules, rule(join(row, field(rowSaved+byte(i)), []byte{opDup, opBra, byte(len(same)), 0}, same, saved), ruleValue, register))
+		rules = join(rules, rule(join(row, field(rowSaved+byte(i)), []byte{opDup, opBra, byte(len(same)), 0}, same, saved), unwind.DW_CFA_val_expression, register))
 	}
-	return ehFrame(rules, base, size)
+	return rules
 }
 
 // Registers by their numbers in DWARF.
-const rbp, rsp, rip = 6, 7, 16
-
-// Rules by expressions, DW_CFA_*.
-const ruleCFA, ruleAt, ruleValue = 0x0f, 0x10, 0x16
+const rbp, rsp, rip = unwind.AMD64_RBP, unwind.AMD64_RSP, unwind.AMD64_RIP
 
 func join(parts ...[]byte) (b []byte) {
 	for _, p := range parts {
@@ -281,28 +283,43 @@ func join(parts ...[]byte) (b []byte) {
 	return b
 }
 
-func word(v uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{opConst8u}, v) }
+func word(v uint64) []byte {
+	return encoding.LittleEndian.AppendUint64([]byte{opConst8u}, v)
+}
 
 // rule is one of .eh_frame: its code, and the register if it is of one.
 func rule(expression []byte, code ...byte) []byte {
 	return append(append(code, byte(len(expression))), expression...)
 }
 
-// unwindTable is .eh_frame for return stubs:
+// rules are those for return stubs:
 //
 //	CFA              the stack pointer and what is on the stack, by the place in a stub;
-//	                 less one where that is nothing: the unwinder tells frames apart by
+//	                 for libgcc less one where that is nothing: it tells frames apart by
 //	                 their CFA, and a function that has returned has the same
 //	stack pointer    the CFA, rounded up
 //	return address   in the stub's place
-func (r *returnStubs) unwindTable() []byte {
-	const cellsAt = 0x400
-	cfa := join([]byte{opBreg + rip, 0, opConst1s, returnStubSize - 1, opAnd}, word(r.table()+cellsAt), []byte{opPlus, opDerefSize, 1},
-		[]byte{opDup, opLit + 8, opMul, opSwap, opLit, opEq, opMinus, opBreg + rsp, 0, opPlus})
-	whole := []byte{opPlusConst, 7, opConst1s, 0xf8, opAnd}
+func (r *returnStubs) rules(libgcc bool) []byte {
+	cfa := join([]byte{opBreg + rip, 0, opConst1s, returnStubSize - 1, opAnd}, word(r.table()+returnsCellsAt), []byte{opPlus, opDerefSize, 1})
+	if !libgcc {
+		cfa = join(cfa, []byte{opLit + 8, opMul, opBreg + rsp, 0, opPlus})
+	} else {
+		cfa = join(cfa, []byte{opDup, opLit + 8, opMul, opSwap, opLit, opEq, opMinus, opBreg + rsp, 0, opPlus})
+	}
 	address := join([]byte{opBreg + rip, 0, opConst1s, 0x100 - returnStubSize, opAnd}, word(r.size), []byte{opMinus})
-	b := ehFrame(join(rule(cfa, ruleCFA), rule(address, ruleAt, rip), rule(whole, ruleValue, rsp)), r.addr, r.size)
-	b = append(b, make([]byte, cellsAt-len(b))...)
+	rules := join(rule(cfa, unwind.DW_CFA_def_cfa_expression), rule(address, unwind.DW_CFA_expression, rip))
+	if libgcc {
+		rules = join(rules, rule([]byte{opPlusConst, 7, opConst1s, 0xf8, opAnd}, unwind.DW_CFA_val_expression, rsp))
+	}
+	return rules
+}
+
+const returnsCellsAt = 0x400 // behind the return stubs
+
+// unwindTable is .eh_frame for return stubs, and the cells that the rules look at.
+func (r *returnStubs) unwindTable() []byte {
+	b := ehFrame(r.rules(true), r.addr, r.size)
+	b = append(b, make([]byte, returnsCellsAt-len(b))...)
 	words := byte(0)
 	for at := range returnStubSize { // as trampoline/amd64.S has it
 		switch at {
@@ -318,24 +335,29 @@ func (r *returnStubs) unwindTable() []byte {
 
 // ehFrame is a table of one entry for so many bytes of code at an address.
 func ehFrame(rules []byte, code, size uint64) []byte {
-	cie := pad(join([]byte{
-		0, 0, 0, 0, 1, // id 0, version 1
-		0,            // no augmentation: addresses are absolute
-		1, 0x78, rip, // code alignment 1, data alignment -8
-	}, rules))
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(cie)))
-	b = append(b, cie...)
-	fde := binary.LittleEndian.AppendUint32(nil, uint32(len(b)+4)) // back to the CIE
-	fde = binary.LittleEndian.AppendUint64(fde, code)
-	fde = pad(binary.LittleEndian.AppendUint64(fde, size))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(fde)))
-	b = append(b, fde...)
+	b := frameEntry(join([]byte{0, 0, 0, 0}, cieFields, rules))
+	fde := encoding.LittleEndian.AppendUint32(nil, uint32(len(b)+4)) // back to the CIE
+	fde = encoding.LittleEndian.AppendUint64(fde, code)
+	b = append(b, frameEntry(encoding.LittleEndian.AppendUint64(fde, size))...)
 	return append(b, 0, 0, 0, 0)
+}
+
+// cieFields are those of a CIE behind its id.
+var cieFields = []byte{
+	1,            // version
+	0,            // no augmentation: addresses are absolute
+	1, 0x78, rip, // code alignment 1, data alignment -8
+}
+
+// frameEntry is a CIE or FDE with its length.
+func frameEntry(b []byte) []byte {
+	b = pad(b)
+	return append(encoding.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
 // cells returns the cells for rows, which are written to the block where they are new.
 // Where there are too many different ones the others are not known.
-func (b *block) cells(p *proc.Process, rows []frameRow) ([]byte, error) {
+func (b *block) cells(p *process.Process, rows []frameRow) ([]byte, error) {
 	if b.rows == nil {
 		if err := b.readRows(p); err != nil {
 			return nil, err
@@ -364,7 +386,7 @@ func (b *block) cells(p *proc.Process, rows []frameRow) ([]byte, error) {
 }
 
 // readRows reads those that an earlier session has written.
-func (b *block) readRows(p *proc.Process) error {
+func (b *block) readRows(p *process.Process) error {
 	var all [maxRows * rowSize]byte
 	if _, err := p.ReadAt(all[:], int64(b.addr+rowsOfCellsAt)); err != nil {
 		return err
@@ -380,7 +402,7 @@ func (b *block) readRows(p *proc.Process) error {
 }
 
 // describeTrampoline writes the cells of the trampoline.
-func (b *block) describeTrampoline(p *proc.Process) error {
+func (b *block) describeTrampoline(p *process.Process) error {
 	rows := make([]frameRow, stubsAt-codeAt)
 	known := trampolineFrames(native.trampoline, native.calledRoutines())
 	row := justCalled
@@ -409,14 +431,14 @@ func (c *cpu) calledRoutines() []uint64 {
 }
 
 // describeStubs writes the cells of those of the stubs that are in the block.
-func (b *block) describeStubs(p *proc.Process, stubs []*stub) error {
+func (b *block) describeStubs(p *process.Process, stubs []*stub) error {
 	known := make(map[uint32]*cellRows)
 	for _, st := range stubs {
 		switch {
 		case st.block != b:
 		case st.frames != nil:
 			known[st.index] = st.frames
-		case !st.mode.leaves():
+		case !st.leaves():
 			known[st.index] = stubFrames(native.routines[st.mode][1] != 0)
 		} // else of an earlier session, which has written them if it knew the unwinder
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -7,7 +9,9 @@ import (
 	"fmt"
 	"strings"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // CallersHeader is a header for C, by which functions count their callers
@@ -19,10 +23,10 @@ var CallersHeader string
 // A CallersTable is what one FOOTFALL_CALLERS in a program has counted.
 type CallersTable struct {
 	Function string
-	Image    *Image
+	Image    *target.Image
 	Depth    int
-	Lost     uint64  // calls that found no room
-	Chains   []Chain // in no order; Addresses are fewer where a chain ends early
+	Lost     uint64        // calls that found no room
+	Chains   []trace.Chain // in no order; Addresses are fewer where a chain ends early
 }
 
 const (
@@ -33,8 +37,8 @@ const (
 )
 
 // CallersTables reads the tables of an image, of which there may be none.
-func (i *Image) CallersTables(p *proc.Process) ([]*CallersTable, error) {
-	addr, size, ok := i.file.Section(callersSection)
+func CallersTables(p *process.Process, i *target.Image) ([]*CallersTable, error) {
+	addr, size, ok := i.File.Section(callersSection)
 	if !ok {
 		return nil, nil
 	}
@@ -42,7 +46,7 @@ func (i *Image) CallersTables(p *proc.Process) ([]*CallersTable, error) {
 		return nil, fmt.Errorf("%s: section %s has %d bytes", i.Path, callersSection, size)
 	}
 	b := make([]byte, size)
-	if _, err := p.ReadAt(b, int64(addr+i.bias)); err != nil {
+	if _, err := p.ReadAt(b, int64(addr+i.Bias)); err != nil {
 		return nil, fmt.Errorf("%s: section %s: %w", i.Path, callersSection, err)
 	}
 	tables, err := readCallers(b)
@@ -61,7 +65,7 @@ func (i *Image) CallersTables(p *proc.Process) ([]*CallersTable, error) {
 }
 
 // text reads a string of the process.
-func text(p *proc.Process, addr uint64) (string, error) {
+func text(p *process.Process, addr uint64) (string, error) {
 	b := make([]byte, 256)
 	n, err := p.ReadAt(b, int64(addr))
 	if end := strings.IndexByte(string(b[:n]), 0); end >= 0 {
@@ -104,8 +108,8 @@ func readCallers(b []byte) ([]namedTable, error) {
 }
 
 // chainOf reads the addresses of a chain up to the first 0.
-func chainOf(b []byte, count uint64) Chain {
-	c := Chain{Count: count}
+func chainOf(b []byte, count uint64) trace.Chain {
+	c := trace.Chain{Count: count}
 	for ; len(b) >= 8; b = b[8:] {
 		a := binary.LittleEndian.Uint64(b)
 		if a == 0 {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -11,8 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"footfall/proc"
-	"footfall/proc/needs"
+	"golang.org/x/sys/unix"
+
+	"footfall/process"
+	"footfall/process/needs"
+	"footfall/trace"
 )
 
 // TestKilledAnywhere kills footfalls while they put code into a program and take
@@ -43,20 +48,51 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Fatal("the code is not what it was")
 			}
 		}
-		s := g.open(g.sites("*"), Options{Mode: Exits})
+		s := g.open(g.sites("*"), Options{Mode: trace.Exits})
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		g.in.Close()
-		if end, _ := g.out.ReadString('\n'); end != "end: 0 bad\n" {
+		g.In.Close()
+		if end := g.Line(); end != "end: 0 bad" {
 			t.Errorf("at its end the program says %q", end)
 		}
 	}
 }
 
+// TestKilledNow kills a footfall and repairs what it has left at once, while it dies, and while
+// nobody has asked for its status.
+func TestKilledNow(t *testing.T) {
+	if os.Getenv("PATCH_OPENED") != "" {
+		g := targetIn(t, "PATCH_OPENED")
+		g.open(g.sites("text"), Options{Mode: trace.Entries})
+		fmt.Println("on")
+		time.Sleep(time.Hour)
+	}
+	g := start(t, build(t, "gcc-12", "arguments.c", "-fpatchable-function-entry=5"))
+	text := g.text()
+	g.another("PATCH_OPENED", "on") // whose end nobody waits for
+	blocks, err := findBlocks(g.p)
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("%d blocks, %v", len(blocks), err)
+	}
+	owner := int(blocks[0].owner)
+	if _, err := Repair(g.p); err == nil || !strings.Contains(err.Error(), "traces it already") {
+		t.Errorf("Repair beside a footfall that lives: %v", err)
+	}
+	if err := unix.Kill(owner, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Repair(g.p); err != nil || n == 0 {
+		t.Errorf("Repair = %d, %v", n, err)
+	}
+	if !bytes.Equal(text, g.text()) {
+		t.Error("the code is not what it was")
+	}
+}
+
 // another runs the test again, in a process that finds the number of the program in the
 // variable, until it says the word; lines is what it says then.
-func (g *target) another(variable, word string) (lines *bufio.Reader, kill func()) {
+func (g *testProgram) another(variable, word string) (lines *bufio.Reader, kill func()) {
 	g.t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+g.t.Name()+"$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, g.p.PID))
@@ -87,16 +123,16 @@ func (g *target) another(variable, word string) (lines *bufio.Reader, kill func(
 }
 
 // targetIn opens the process whose number a variable of the environment has.
-func targetIn(t *testing.T, variable string) *target {
+func targetIn(t *testing.T, variable string) *testProgram {
 	var pid int
 	if _, err := fmt.Sscan(os.Getenv(variable), &pid); err != nil {
 		t.Fatal(err)
 	}
-	p, err := proc.Open(pid)
+	p, err := process.Open(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &target{t: t, p: p}
+	return &testProgram{t: t, p: p}
 }
 
 // switcher switches everything on and off until it is killed.
@@ -105,7 +141,7 @@ func switcher(t *testing.T) {
 	sites := g.sites("*")
 	fmt.Println("switching")
 	for {
-		if err := g.open(sites, Options{Mode: Exits, RingSize: 1 << 16}).Close(); err != nil {
+		if err := g.open(sites, Options{Mode: trace.Exits, RingSize: 1 << 16}).Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -7,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // What a session has mapped goes with it, but for the blocks, and what calls may have yet to
@@ -22,10 +24,10 @@ const leavePatience = 200 * time.Millisecond
 
 // A leftover is what there is of ours in a process besides blocks.
 type leftover struct {
-	memory  []proc.Mapping // for events, and stacks that a borrowed thread had
-	broken  []proc.Mapping // blocks that nothing was written to
-	headers []uint64       // of these
-	files   bool           // there are descriptors
+	memory  []process.Mapping // for events, and stacks of injected calls
+	broken  []process.Mapping // blocks that nothing was written to
+	headers []uint64          // of these
+	files   bool              // there are descriptors
 }
 
 func (l *leftover) none() bool {
@@ -33,7 +35,7 @@ func (l *leftover) none() bool {
 }
 
 // findLeftover looks for it. The blocks are those that are whole.
-func findLeftover(p *proc.Process, blocks []*block) (*leftover, error) {
+func findLeftover(p *process.Process, blocks []*block) (*leftover, error) {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return nil, err
@@ -41,10 +43,10 @@ func findLeftover(p *proc.Process, blocks []*block) (*leftover, error) {
 	l := &leftover{files: len(p.LeftDescriptors()) > 0}
 	_, l.memory = findReturns(maps)
 	for _, m := range maps {
-		name, ours := strings.CutPrefix(m.Path, "/memfd:"+proc.MemoryPrefix)
+		name, ours := strings.CutPrefix(m.Path, "/memfd:"+process.MemoryPrefix)
 		switch {
-		case ours && proc.MemoryPrefix+name == returnsName:
-		case ours && proc.MemoryPrefix+name != codeName:
+		case ours && process.MemoryPrefix+name == returnsName:
+		case ours && process.MemoryPrefix+name != codeName:
 			l.memory = append(l.memory, m)
 		case ours && !within(blocks, m.Start):
 			l.broken = append(l.broken, m)
@@ -68,18 +70,18 @@ func within(blocks []*block, addr uint64) bool {
 
 // tidy unmaps what there is of ours but for the blocks. Sites are restored, and nothing
 // is recorded.
-func tidy(p *proc.Process, blocks []*block) error {
+func tidy(p *process.Process, blocks []*block) error {
 	for end := time.Now().Add(leavePatience); ; time.Sleep(5 * time.Millisecond) {
 		l, err := findLeftover(p, blocks)
 		if err != nil || l.none() {
 			return err
 		}
 		gone := false
-		err = held(p, func(h *proc.Held) (err error) {
+		err = held(p, func(h *process.Held) (err error) {
 			gone, err = l.unmap(p, h, blocks)
 			return err
 		})
-		if errors.Is(err, proc.ErrFiltered) {
+		if errors.Is(err, process.ErrFiltered) {
 			return nil // it has to stay
 		}
 		if err != nil || gone || time.Now().After(end) {
@@ -89,41 +91,52 @@ func tidy(p *proc.Process, blocks []*block) error {
 }
 
 // unmap tells whether all is gone.
-func (l *leftover) unmap(p *proc.Process, h *proc.Held, blocks []*block) (gone bool, err error) {
+func (l *leftover) unmap(p *process.Process, h *process.Held, blocks []*block) (gone bool, err error) {
 	for _, b := range blocks {
 		if on, err := b.on(p); err != nil || on {
 			return true, err // the sites could not be restored
 		}
 	}
-	if err := h.CloseLeft(); err != nil {
-		return false, err
-	}
 	tops, err := h.StackTops()
 	if err != nil {
 		return false, err
 	}
-	inside, err := inTrampoline(p, tops, blocks)
+	inside, err := inTrampoline(p, h, tops, blocks)
 	if err != nil {
 		return false, err
 	}
 	gone = !inside
-	for _, m := range l.memory {
-		if !inside && !anyAt(tops, m) {
-			err = errors.Join(err, h.Unmap(m.Start, m.End-m.Start))
-		} else {
-			gone = false
+	if l.files { // the program is not to have others of these numbers meanwhile
+		if err := h.InjectCalls(h.CloseLeft); err != nil {
+			return false, err
 		}
 	}
-	for _, m := range l.broken {
-		err = errors.Join(err, h.Unmap(m.Start, m.End-m.Start))
+	alone := h.InjectCalls
+	if len(blocks) > 0 {
+		alone = func(do func() error) error { return blocks[0].alone(h, do) }
 	}
-	for _, addr := range l.headers {
-		err = errors.Join(err, h.Unmap(addr, infoAt))
-	}
+	// The others do not come to what is unmapped any more.
+	err = alone(func() error {
+		var err error
+		for _, m := range l.memory {
+			if !inside && !anyAt(tops, m) {
+				err = errors.Join(err, h.Unmap(m.Start, m.End-m.Start))
+			} else {
+				gone = false
+			}
+		}
+		for _, m := range l.broken {
+			err = errors.Join(err, h.Unmap(m.Start, m.End-m.Start))
+		}
+		for _, addr := range l.headers {
+			err = errors.Join(err, h.Unmap(addr, infoAt))
+		}
+		return err
+	})
 	return gone, err
 }
 
-func anyAt(tops []proc.StackTop, m proc.Mapping) bool {
+func anyAt(tops []process.StackTop, m process.Mapping) bool {
 	for _, top := range tops {
 		if m.Start <= top.SP && top.SP <= m.End {
 			return true
@@ -135,18 +148,17 @@ func anyAt(tops []proc.StackTop, m proc.Mapping) bool {
 // inTrampoline tells whether a thread is in that of a block, or returns there from the
 // handler of a signal. Other words on a stack may be old: routines call others. Where the
 // frames of signals are not known (arm64) any word counts.
-func inTrampoline(p *proc.Process, tops []proc.StackTop, blocks []*block) (inside bool, err error) {
+func inTrampoline(p *process.Process, h *process.Held, tops []process.StackTop, blocks []*block) (inside bool, err error) {
+	var trampolines []span
 	for _, b := range blocks {
-		from, to := b.addr+codeAt, b.addr+stubsAt
-		for _, top := range tops {
-			inside = inside || from <= top.PC && top.PC < to
-		}
-		if err := searchStacks(p, tops, from, to, func(_ uint64, interrupted bool) { inside = inside || interrupted || native.machine != elf.EM_X86_64 }); err != nil || inside {
-			return inside, err
+		code := span{b.addr + codeAt, b.addr + stubsAt}
+		trampolines = append(trampolines, code)
+		if slices.ContainsFunc(tops, func(top process.StackTop) bool { return code.has(top.PC) }) {
+			return true, nil
 		}
 	}
-	return false, nil
+	err = searchStacks(p, h, tops, trampolines, func(_ uint64, interrupted bool) {
+		inside = inside || interrupted || native.machine != elf.EM_X86_64
+	})
+	return inside, err
 }
-
-// isOurs tells whether a file is one that footfall has mapped.
-func isOurs(path string) bool { return strings.HasPrefix(path, "/memfd:"+proc.MemoryPrefix) }

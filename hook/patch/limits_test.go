@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -9,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // TestLimits tries programs whose limits leave no room: it is said, and nothing
@@ -20,7 +23,7 @@ func TestLimits(t *testing.T) {
 		"addresses": "prlimit --pid %d --as=unlimited",
 		"files":     "prlimit --pid %d --nofile=NUMBER",
 	} {
-		for _, mode := range []Mode{Entries, Exits} {
+		for _, mode := range []trace.Mode{trace.Entries, trace.Exits} {
 			g := start(t, program, limit)
 			sites := g.sites("leaf")
 			maps, descriptors := g.maps(), g.descriptors()
@@ -48,7 +51,7 @@ func TestLimits(t *testing.T) {
 // what is mapped there is small, in all modes.
 func TestLocksLater(t *testing.T) {
 	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
-	for _, mode := range []Mode{Counts, Chains, Entries, Exits, Filtered} {
+	for _, mode := range []trace.Mode{trace.Counts, trace.Chains, trace.Entries, trace.Exits, trace.Filtered} {
 		g := start(t, program, "nothing")
 		kB := func() (n int) {
 			fmt.Sscan(g.status("VmSize"), &n)
@@ -67,7 +70,7 @@ func TestLocksLater(t *testing.T) {
 	}
 }
 
-func (g *target) maps() string {
+func (g *testProgram) maps() string {
 	g.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", g.p.PID))
 	if err != nil {
@@ -80,7 +83,7 @@ func (g *target) maps() string {
 // when the trace has ended nothing but code is left.
 func TestLocked(t *testing.T) {
 	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
-	for _, mode := range []Mode{Entries, Exits} {
+	for _, mode := range []trace.Mode{trace.Entries, trace.Exits} {
 		g := start(t, program, "locks")
 		locked := g.status("VmLck")
 		s := g.open(g.sites("leaf"), Options{Mode: mode})
@@ -100,7 +103,7 @@ func TestLocked(t *testing.T) {
 }
 
 // status returns a field of the kernel's about the program.
-func (g *target) status(field string) string {
+func (g *testProgram) status(field string) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.p.PID))
 	if err != nil {
 		g.t.Fatal(err)
@@ -119,7 +122,7 @@ func TestBlockInTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range (&block{room: spareStubs}).parts() {
-		err := held(g.p, func(h *proc.Held) error {
+		err := held(g.p, func(h *process.Held) error {
 			_, err := newBlock(h, maps[0].Start-part[0], spareStubs, 0)
 			return err
 		})
@@ -139,7 +142,7 @@ func TestBlockInTheWay(t *testing.T) {
 // what they use stays.
 func TestTidyWhileOn(t *testing.T) {
 	g := start(t, build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...), "nothing")
-	s := g.open(g.sites("leaf"), Options{Mode: Entries})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Entries})
 	if err := tidy(g.p, s.blocks); err != nil {
 		t.Fatal(err)
 	}

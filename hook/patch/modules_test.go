@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -9,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // plugins builds libraries for loader.c.
@@ -29,7 +33,7 @@ func plugins(t *testing.T) (first, second string) {
 
 // follow switches on what has been loaded, as a command does, and returns the
 // names of these functions.
-func (g *target) follow(m *Modules, s *Session) string {
+func (g *testProgram) follow(m *target.Modules, s *Session) string {
 	g.t.Helper()
 	for _, image := range s.Gone() {
 		m.Forget(image)
@@ -38,10 +42,10 @@ func (g *target) follow(m *Modules, s *Session) string {
 	if !changed {
 		return ""
 	}
-	var sites []*Site
+	var sites []*EntrySite
 	var names []string
 	for _, i := range fresh {
-		found, _, err := i.Sites()
+		found, _, err := Sites(i)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -61,7 +65,7 @@ func (g *target) follow(m *Modules, s *Session) string {
 func TestModules(t *testing.T) {
 	first, second := plugins(t)
 	program := build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl")
-	for _, mode := range []Mode{Entries, Exits, Filtered, Counts} {
+	for _, mode := range []trace.Mode{trace.Entries, trace.Exits, trace.Filtered, trace.Counts} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			g := start(t, program)
 			text := g.text()
@@ -71,7 +75,7 @@ func TestModules(t *testing.T) {
 				t.Helper()
 				before := s.Counts()
 				y := g.tally(s, "run 100")
-				if mode == Counts {
+				if mode == trace.Counts {
 					for id, n := range s.Counts() {
 						y.entries[s.Site(id).Function.Name] += int(n - before[id])
 					}
@@ -129,7 +133,7 @@ func TestModules(t *testing.T) {
 func TestModulesChains(t *testing.T) {
 	first, second := plugins(t)
 	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl"))
-	s := g.open(g.sites("leaf"), Options{Mode: Chains, ChainDepth: 3})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Chains, ChainDepth: 3})
 	defer s.Close()
 	modules := g.modules()
 	for i, path := range []string{first, second, first} {
@@ -166,17 +170,17 @@ func TestModulesChains(t *testing.T) {
 func TestChildren(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl"))
 	text := g.text()
-	s := g.open(g.sites("leaf"), Options{Mode: Exits})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Exits})
 	var pid int
 	if _, err := fmt.Sscan(g.say("fork"), &pid); err != nil {
 		t.Fatal(err)
 	}
-	p, err := proc.Open(pid)
+	p, err := process.Open(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	child := &target{t: t, p: p}
+	child := &testProgram{t: t, p: p}
 	if bytes.Equal(text, child.text()) {
 		t.Error("the child is not as its parent is")
 	}
@@ -205,7 +209,7 @@ func TestModulesThrow(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	g := start(t, build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-ldl"))
-	s := g.open(g.sites("leaf"), Options{Mode: Exits})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Exits})
 	defer s.Close()
 	modules := g.modules()
 	first, _ := plugins(t)

@@ -1,8 +1,10 @@
+//go:build linux
+
 package patch
 
 import (
 	"bytes"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,8 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary"
+	"footfall/binary/unwind"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // The dynamic linker calls an empty function before and after its list of libraries
@@ -25,7 +29,7 @@ import (
 //	musl           dlopen: map; relocate; r_brk; constructors
 
 // notices is the mode of that stub.
-const notices Mode = 100
+const notices trace.Mode = 100
 
 const futexWaitOp, futexWakeOp = 0, 1 // of <linux/futex.h>
 
@@ -48,7 +52,7 @@ type notifier struct {
 
 // findNotifier returns nil where there is none, or no room: in static programs, or
 // with linkers of another kind.
-func findNotifier(p *proc.Process) *notifier {
+func findNotifier(p *process.Process) *notifier {
 	if _, has := native.routines[notices]; !has {
 		return nil
 	}
@@ -67,12 +71,12 @@ func findNotifier(p *proc.Process) *notifier {
 		if _, err := p.ReadAt(b[:], int64(debug)); err != nil {
 			return nil
 		}
-		n := &notifier{site: binary.LittleEndian.Uint64(b[16:]), state: debug + 24}
+		n := &notifier{site: encoding.LittleEndian.Uint64(b[16:]), state: debug + 24}
 		if m := maps.At(n.state); m == nil || !m.Write {
 			return nil
 		}
-		at := slices.IndexFunc(images, func(i *proc.Image) bool {
-			return slices.ContainsFunc(i.Parts, func(m proc.Mapping) bool { return m.Exec && m.Start <= n.site && n.site < m.End })
+		at := slices.IndexFunc(images, func(i *process.MappedFile) bool {
+			return slices.ContainsFunc(i.Parts, func(m process.Mapping) bool { return m.Exec && m.Start <= n.site && n.site < m.End })
 		})
 		if at < 0 || !n.hasRoom(p, images[at]) {
 			return nil
@@ -84,7 +88,7 @@ func findNotifier(p *proc.Process) *notifier {
 
 // debugOf returns what the linker has written behind DT_DEBUG for debuggers: in the
 // program it is the address of struct r_debug, in libraries nothing.
-func debugOf(p *proc.Process, i *proc.Image) uint64 {
+func debugOf(p *process.Process, i *process.MappedFile) uint64 {
 	const (
 		debug     = 21 // DT_DEBUG
 		mostBytes = 1 << 16
@@ -103,22 +107,22 @@ func debugOf(p *proc.Process, i *proc.Image) uint64 {
 		return 0
 	}
 	for ; len(table) >= 16; table = table[16:] {
-		switch binary.LittleEndian.Uint64(table) {
+		switch encoding.LittleEndian.Uint64(table) {
 		case 0: // its end
 			return 0
 		case debug:
-			return binary.LittleEndian.Uint64(table[8:])
+			return encoding.LittleEndian.Uint64(table[8:])
 		}
 	}
 	return 0
 }
 
-func openFile(i *proc.Image) (file *exe.File, done func()) {
+func openFile(i *process.MappedFile) (file *binary.File, done func()) {
 	f, err := i.Open()
 	if err != nil {
 		return nil, nil
 	}
-	if file, err = exe.Open(f); err != nil {
+	if file, err = binary.Open(f); err != nil {
 		f.Close()
 		return nil, nil
 	}
@@ -130,7 +134,7 @@ const functionAlignment = 16
 
 // hasRoom tells whether there is room for a jump: nothing but nops may lie behind the
 // ret, if that is not long enough itself. Then only the ret becomes one.
-func (n *notifier) hasRoom(p *proc.Process, i *proc.Image) bool {
+func (n *notifier) hasRoom(p *process.Process, i *process.MappedFile) bool {
 	code := make([]byte, functionAlignment)
 	if _, err := p.ReadAt(code, int64(n.site)); err != nil {
 		return false
@@ -161,7 +165,7 @@ func (n *notifier) hasRoom(p *proc.Process, i *proc.Image) bool {
 	}
 	rows, err := file.UnwindRows() // those of another function, which begins with nops?
 	bias := file.Bias(i.Start)
-	return err == nil && !slices.ContainsFunc(rows, func(r exe.UnwindRow) bool {
+	return err == nil && !slices.ContainsFunc(rows, func(r unwind.CompactRow) bool {
 		return !r.Missing && r.Addr+bias > n.site && r.Addr+bias < end
 	})
 }
@@ -170,10 +174,10 @@ func (n *notifier) hasRoom(p *proc.Process, i *proc.Image) bool {
 // within the site.
 const noticeReturn = 15
 
-// Notices tells of libraries that are loaded or unloaded, if Options.Notices is set
+// LoadNotifications tells of libraries that are loaded or unloaded, if Options.NotifyLoads is set
 // and the process has what that needs; else it is nil. The thread that does it waits
 // for [Session.Answer], but not long: images have come or gone, and nobody has run them.
-func (s *Session) Notices() <-chan struct{} {
+func (s *Session) LoadNotifications() <-chan struct{} {
 	if s.notifier == nil {
 		return nil
 	}

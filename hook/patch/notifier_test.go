@@ -1,8 +1,13 @@
+//go:build linux
+
 package patch
 
 import (
 	"bytes"
 	"fmt"
+	"footfall/process/processtest"
+	"footfall/process/target"
+	"footfall/trace"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -32,9 +37,9 @@ func library(t testing.TB, compiler, source, name string, flags ...string) strin
 
 // serve does while the program does what it is told as a command does: it follows
 // libraries when a thread waits for that, and only then.
-func (g *target) serve(m *Modules, s *Session, read func(), command string, args ...any) string {
+func (g *testProgram) serve(m *target.Modules, s *Session, read func(), command string, args ...any) string {
 	g.t.Helper()
-	changed := s.Notices()
+	changed := s.LoadNotifications()
 	if changed == nil {
 		g.t.Fatal("no notices")
 	}
@@ -58,11 +63,11 @@ func (g *target) serve(m *Modules, s *Session, read func(), command string, args
 func TestNotices(t *testing.T) {
 	first, second := library(t, "gcc-12", "notified.c", "first"), library(t, "gcc-12", "notified.c", "second")
 	program := build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-rdynamic", "-ldl")
-	for _, mode := range []Mode{Entries, Exits, Filtered, Counts} {
+	for _, mode := range []trace.Mode{trace.Entries, trace.Exits, trace.Filtered, trace.Counts} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			g := start(t, program)
 			text := g.text()
-			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
+			s := g.open(g.sites("leaf"), Options{Mode: mode, NotifyLoads: true})
 			defer s.Close()
 			modules := g.modules()
 			y := tally{make(map[string]int), make(map[string]int)}
@@ -73,7 +78,7 @@ func TestNotices(t *testing.T) {
 			}
 			for s.Read(y.add(s)) > 0 {
 			}
-			if mode == Counts {
+			if mode == trace.Counts {
 				for id, n := range s.Counts() {
 					y.entries[s.Site(id).Function.Name] += int(n)
 				}
@@ -93,7 +98,7 @@ func TestNotices(t *testing.T) {
 			if !exitsAreSites { // plugin jumps to leaf
 				wantExits = strings.Replace(want, "leaf:22400", "leaf:22200", 1)
 			}
-			if exits := got(y.exits); mode >= Exits && exits != wantExits {
+			if exits := got(y.exits); mode >= trace.Exits && exits != wantExits {
 				t.Errorf("exits %s", exits)
 			}
 			if err := s.Close(); err != nil {
@@ -117,33 +122,53 @@ func TestNotices(t *testing.T) {
 func TestNoticesThrow(t *testing.T) {
 	thrower := library(t, "g++-12", "thrower.cc", "thrower")
 	program := build(t, "gcc-12", "loader.c", "-fpatchable-function-entry=5", "-rdynamic", "-ldl")
-	for _, mode := range []Mode{Exits, Filtered} {
+	for _, mode := range []trace.Mode{trace.Exits, trace.Filtered} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			g := start(t, program)
-			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
+			s := g.open(g.sites("leaf"), Options{Mode: mode, NotifyLoads: true})
 			defer s.Close()
 			modules := g.modules()
 			y := tally{make(map[string]int), make(map[string]int)}
 			const cycles = 20
-			if answer := g.serve(modules, s, func() { s.Read(y.add(s)) }, "cycle %d %s", cycles, thrower); answer[0] == '-' {
+			const each = 101 // calls of plugin while the library is there
+			late, seen := 0, 0
+			read := func() {
+				s.Read(y.add(s))
+				late += s.putOffExits(seen, "plugin")
+				seen = len(s.putOff)
+			}
+			if answer := g.serve(modules, s, read, "cycle %d %s", cycles, thrower); answer[0] == '-' {
 				t.Errorf("cycle: %s", answer)
 			}
 			for s.Read(y.add(s)) > 0 {
 			}
-			const want = cycles * 101
-			// An old word on the stack may put an exit off, as long as the library is there.
-			missing := want - y.exits["plugin"]
-			// What has filters sees that the calls of thrower were left, but for the last ones.
-			left := y.exits["_ZL7throwerPFiiEi"]
-			known := left == 0
-			if mode == Filtered {
-				known = left <= want && left >= want*3/4
+			// An old word on the stack may put an exit off, as long as the library is there: then
+			// none of these calls is seen to return. What has filters sees by the next event of
+			// the stack that a call was left, as those of thrower are.
+			const want = cycles * each
+			returned, left := want-late*each, 0
+			if mode == trace.Filtered {
+				returned, left = want, want
 			}
-			if y.entries["plugin"] != want || missing < 0 || missing%101 != 0 || missing > want/4 || y.entries["_ZL7throwerPFiiEi"] != want || !known {
-				t.Errorf("events, of %d calls: %v", want, y)
+			if late == cycles {
+				t.Error("no exit of plugin has been on")
+			}
+			if y.entries["plugin"] != want || y.exits["plugin"] != returned || y.entries["_ZL7throwerPFiiEi"] != want || y.exits["_ZL7throwerPFiiEi"] != left {
+				t.Errorf("of %d calls %d of plugin are to return and %d of thrower to be left, where plugin's exit was put off %d of %d times: %v", want, returned, left, late, cycles, y)
 			}
 		})
 	}
+}
+
+// putOffExits returns 1 if an exit of a function is among the stubs that were put off, from a
+// place of the list on, else 0.
+func (s *Session) putOffExits(from int, function string) int {
+	for _, st := range s.putOff[from:] {
+		if st.leaves() && s.stubs[uint32(st.arguments)].Function.Name == function {
+			return 1
+		}
+	}
+	return 0
 }
 
 // TestNoticesKilled kills a footfall while libraries are loaded and unloaded: the
@@ -182,9 +207,9 @@ func TestNoticesKilled(t *testing.T) {
 // notified follows libraries until it is killed.
 func notified(t *testing.T) {
 	g := targetIn(t, "PATCH_NOTIFIED")
-	s := g.open(g.sites("leaf"), Options{Mode: Exits, Notices: true})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Exits, NotifyLoads: true})
 	modules := g.modules()
-	changed := s.Notices()
+	changed := s.LoadNotifications()
 	fmt.Println("on")
 	for range changed {
 		notice, _ := s.Noticed()
@@ -198,7 +223,7 @@ func notified(t *testing.T) {
 func TestNoticesMusl(t *testing.T) {
 	first, second := library(t, "musl-gcc", "notified.c", "first"), library(t, "musl-gcc", "notified.c", "second")
 	g := start(t, build(t, "musl-gcc", "loader.c", "-fpatchable-function-entry=5", "-rdynamic"))
-	s := g.open(g.sites("leaf"), Options{Mode: Counts, Notices: true})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Counts, NotifyLoads: true})
 	defer s.Close()
 	modules := g.modules()
 	if answer := g.serve(modules, s, func() {}, "cycle 4 %s,%s", first, second); answer != "0" {
@@ -234,16 +259,9 @@ func TestNotifierRoom(t *testing.T) {
 		{".p2align 4; hook: ret; ret; .p2align 4", false},
 		{".p2align 4; hook: mov %eax, %eax; ret; .p2align 4", false},
 	} {
-		source := filepath.Join(t.TempDir(), "hook.c")
-		program := strings.TrimSuffix(source, ".c")
 		text := fmt.Sprintf("#include <stdio.h>\nextern char hook[];\n__asm__(\".text; .globl hook; %s; .byte 0xcc\");\n"+
 			"int main(void) { char line[99]; while (fgets(line, 99, stdin)) { printf(\"%%p\\n\", hook); fflush(stdout); } return 0; }\n", test.code)
-		if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command("gcc-12", "-o", program, source).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", test.code, err, out)
-		}
+		program := processtest.Compile(t, text)
 		g := start(t, program)
 		n := new(notifier)
 		if _, err := fmt.Sscan(g.say("where"), &n.site); err != nil {
@@ -271,17 +289,17 @@ func TestNoticesThreads(t *testing.T) {
 	}
 	libraries = append(libraries, library(t, "gcc-12", "loaded.c", "outer", "-ldl", fmt.Sprintf("-DLOADS=%q", libraries[0])))
 	program := build(t, "gcc-12", "loaders.c", "-fpatchable-function-entry=5", "-rdynamic", "-ldl")
-	for _, mode := range []Mode{Counts, Exits} {
+	for _, mode := range []trace.Mode{trace.Counts, trace.Exits} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			g := start(t, program, libraries...)
-			s := g.open(g.sites("leaf"), Options{Mode: mode, Notices: true})
+			s := g.open(g.sites("leaf"), Options{Mode: mode, NotifyLoads: true})
 			defer s.Close()
 			modules := g.modules()
 			y := tally{make(map[string]int), make(map[string]int)}
 			answer := g.serve(modules, s, func() { s.Read(y.add(s)) }, "run 25")
 			for s.Read(y.add(s)) > 0 {
 			}
-			if mode == Counts {
+			if mode == trace.Counts {
 				for id, n := range s.Counts() {
 					y.entries[s.Site(id).Function.Name] += int(n)
 				}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -10,7 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // TestPointerless traces a program one of whose threads has no thread pointer: the
@@ -22,7 +25,7 @@ func TestPointerless(t *testing.T) {
 }
 
 func testPointerless(t *testing.T, program string) {
-	for _, mode := range []Mode{Counts, Entries, Exits, Filtered, Chains} {
+	for _, mode := range []trace.Mode{trace.Counts, trace.Entries, trace.Exits, trace.Filtered, trace.Chains} {
 		for _, early := range []bool{false, true} {
 			g := start(t, program)
 			if early {
@@ -32,7 +35,7 @@ func testPointerless(t *testing.T, program string) {
 			if !early {
 				g.say("pointerless")
 			}
-			for deadline := time.Now().Add(10 * time.Second); s.Pointerless() == 0; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); s.Pointerless() == 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("mode %d: no call without a thread pointer", mode)
 				}
@@ -56,7 +59,7 @@ func TestNoPointer(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	g := start(t, program)
-	_, err := Open(g.p, g.sites("step"), Options{Mode: Counts})
+	_, err := Open(g.p, g.sites("step"), Options{Mode: trace.Counts})
 	if skipForbidden(t, err); !errors.Is(err, ErrNotSupported) {
 		t.Errorf("%v, want one that wraps ErrNotSupported", err)
 	}
@@ -69,9 +72,9 @@ func TestNoPointer(t *testing.T) {
 // made in it.
 func TestFilterLater(t *testing.T) {
 	program := build(t, builds["gcc"][0], "odd.c", builds["gcc"][1:]...)
-	for _, mode := range []Mode{Counts, Entries, Exits, Filtered, Chains} {
+	for _, mode := range []trace.Mode{trace.Counts, trace.Entries, trace.Exits, trace.Filtered, trace.Chains} {
 		g := start(t, program)
-		s := g.open(g.sites("leaf"), Options{Mode: mode, ChainDepth: 3, Follow: mode == Entries})
+		s := g.open(g.sites("leaf"), Options{Mode: mode, ChainDepth: 3, Follow: mode == trace.Entries})
 		for _, command := range []string{"filter", "thread", "hello"} {
 			if answer := g.say(command); answer != "42" {
 				t.Errorf("mode %d: it says %q", mode, answer)
@@ -85,16 +88,16 @@ func TestFilterLater(t *testing.T) {
 }
 
 // TestFilterJustNow has a program filter its system calls when it has been found that it
-// does not: no thread is borrowed.
+// does not: no call is injected into a thread.
 func TestFilterJustNow(t *testing.T) {
 	g := start(t, build(t, builds["gcc"][0], "odd.c", builds["gcc"][1:]...))
 	g.say("filter")
-	err := held(g.p, func(h *proc.Held) error {
+	err := held(g.p, func(h *process.Held) error {
 		_, err := h.SystemCall(unix.SYS_GETPID)
 		return err
 	})
-	if skipForbidden(t, err); !errors.Is(err, proc.ErrFiltered) {
-		t.Errorf("%v, want %v", err, proc.ErrFiltered)
+	if skipForbidden(t, err); !errors.Is(err, process.ErrFiltered) {
+		t.Errorf("%v, want %v", err, process.ErrFiltered)
 	}
 	if answer := g.say("hello"); answer != "42" {
 		t.Errorf("it says %q", answer)

@@ -1,5 +1,7 @@
+//go:build linux
+
 // Package patch switches the calls of functions on and off in a running
-// process: at the sites that the compiler left (exe.Site) it writes a jump to
+// process: at the sites that the compiler left (binary.Site) it writes a jump to
 // code which records and goes on. It is injected from outside by ptrace; there
 // is no library in the process, and between [Open] and [Session.Close] it is
 // stopped twice, for about a millisecond.
@@ -43,23 +45,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
-// A Mode is what happens at a site.
-type Mode uint8
-
-// Modes, by what they cost.
+// Modes of stubs, besides those of package trace. The numbers are written down in the program, for a footfall that
+// comes later.
 const (
-	Counts   Mode = iota + 1 // calls are counted
-	Chains                   // chains of callers are counted
-	Entries                  // an event for each entry
-	Exits                    // an event for each entry and exit
-	Filtered                 // the same, for calls that a Filter lets pass
-
-	// Of stubs of a session with mode Chains.
-	chainsOn // calls are counted, and chains lead on through them
-	leads    // chains lead through calls
+	// Of a session with mode Chains.
+	chainsOn = trace.Filtered + 1 + iota // calls are counted, and chains lead on through them
+	leads                                // chains lead through calls
 
 	// Of stubs where exits are seen, but no return addresses are replaced.
 	enters         // with Exits: those are sites
@@ -69,21 +65,14 @@ const (
 	leavesFiltered
 )
 
-// A Filter says which calls are recorded, in the target.
-type Filter struct {
-	Depth   int    // open calls, at most; 0: 1000
-	MinTime uint64 // in ticks; shorter calls are not recorded
-	Period  uint64 // of calls that are not below another one, record each such
-	Roots   bool   // record only calls of, and below, sites that are a Root
-}
-
 // maxDepth is what fits into the memory of a thread.
 const maxDepth = 1000
 
 // Options of a session.
 type Options struct {
-	Mode   Mode
-	Filter Filter
+	Mode   trace.Mode
+	Filter trace.Filter
+	Clock  *Clock // for Filter.MinTime; nil: that is in ticks
 	// RingSize is the memory for the events of each thread, a power of 2 of at
 	// least 4096; 0: 4 MB.
 	RingSize int
@@ -92,19 +81,20 @@ type Options struct {
 	Newest bool
 	// ChainDepth is the number of callers of Chains.
 	ChainDepth int
-	// Undescribed are functions through which Chains are followed by tracing
+	// NoCFI are functions without call-frame information: Chains lead through them by tracing
 	// them. They are switched on, too.
-	Undescribed []Undescribed
+	NoCFI []NoCFI
 	// Arguments records those of the sites that have some, with modes Entries
 	// and Filtered.
 	Arguments bool
 	// Threads tells which threads are recorded, by what is known of them now; nil: all
 	// are. It is for all modes but Chains.
-	Threads func(proc.Thread) bool
+	Threads func(process.ThreadStatus) bool
 	// Follow records the calls of children made by fork, too.
 	Follow bool
-	// Notices has the process tell of libraries that are loaded: see Session.Notices.
-	Notices bool
+	// NotifyLoads has the process tell of libraries that are loaded: see
+	// Session.LoadNotifications.
+	NotifyLoads bool
 	// returns is for tests: no exits are sites, return addresses are replaced.
 	returns bool
 	// Anchor is an address of code near which there is to be room for further
@@ -117,20 +107,20 @@ var ErrNotSupported = errors.ErrUnsupported
 
 // A Session records calls of one process.
 type Session struct {
-	p       *proc.Process
+	p       *process.Process
 	options Options
 	blocks  []*block
 	region  *region
 	shadow  uint64
 	stacks  [2]uint64 // what it is for: the lowest address, size
 	on      []*stub
-	putOff  []*stub          // to be on, as soon as nothing on a stack leads into the middle of their sites
-	stubs   map[uint32]*Site // by id
-	threads map[uint32]proc.Thread
+	putOff  []*stub               // to be on, as soon as nothing on a stack leads into the middle of their sites
+	stubs   map[uint32]*EntrySite // by id
+	threads map[uint32]process.ThreadStatus
 	wanted  map[uint32]bool      // threads that Options.Threads has chosen
 	since   map[uint32]time.Time // others which are not muted, and when Recycle saw them first
 	ended   ended
-	buffer  []Event
+	buffer  []SiteEvent
 	// events that had been lost when those of a place were read last
 	lostBefore [maxThreads]uint64
 	used       [maxThreads]bool // places of threads that have ended
@@ -141,7 +131,8 @@ type Session struct {
 	// pointerless: there may be threads without a thread pointer.
 	pointerless bool
 	ownPID      int // as the process sees itself
-	bare        []Undescribed
+	bare        []NoCFI
+	before      survey
 
 	replaced int           // functions whose return addresses are
 	returns  []returnStubs // in the process; the last are used for new calls
@@ -150,13 +141,14 @@ type Session struct {
 	noReturns     error           // why that cannot be
 	traced        map[uint64]bool // where functions and their sites are; of those that were on before, sites
 
-	follows map[int]*child   // by their own pids
-	probes  map[*Image]*stub // one of each image, by which Gone sees that it is gone
-	files   map[string]bool  // of the blocks
+	follows map[int]*child          // by their own pids
+	probes  map[*target.Image]*stub // one of each image, by which Gone sees that it is gone
+	files   map[string]bool         // of the blocks
 
-	notifier  *notifier             // nil: there is none
-	unwinders map[string]*unwinding // by image
-	untold    time.Time             // since when it is known that the unwinder does not know all blocks; 0: it does
+	notifier     *notifier              // nil: there is none
+	unwinders    map[string]*unwinding  // by image
+	dynamicLists map[string]dynamicList // by image
+	untold       time.Time              // since when it is known that the unwinder does not know all blocks; 0: it does
 
 	unmapped    error // why no more rings can be mapped
 	recording   bool  // the threads have the table
@@ -165,8 +157,8 @@ type Session struct {
 	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
-	Skipped map[*Site]string
-	// Untraced is why undescribed functions are not traced.
+	Skipped map[*EntrySite]string
+	// Untraced is why functions without call-frame information are not traced.
 	Untraced error
 	// Follows tells whether children made by fork record, as Options.Follow wants.
 	Follows bool
@@ -181,11 +173,11 @@ type Session struct {
 }
 
 // Open switches the sites on. If it fails the process is as before.
-func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err error) {
+func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, err error) {
 	if err := supported(p, &options); err != nil {
 		return nil, err
 	}
-	s = &Session{p: p, options: options, stubs: make(map[uint32]*Site), threads: make(map[uint32]proc.Thread), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*Image]*stub), Skipped: make(map[*Site]string)}
+	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string)}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
@@ -202,18 +194,18 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if sites = s.usable(sites); len(sites) == 0 && options.Anchor == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
-	sites = s.usable(s.leading(sites, options.Undescribed))
+	sites = s.usable(s.leading(sites, options.NoCFI))
 	s.chooseExits(sites)
 	places := sites
 	if len(sites) == 0 {
-		places = []*Site{{Addr: options.Anchor}}
+		places = []*EntrySite{{Entry: target.Entry{Addr: options.Anchor}}}
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if options.Notices {
+	if options.NotifyLoads {
 		s.notifier = findNotifier(p)
 	}
 	if err := s.inject(places); err != nil {
@@ -228,7 +220,8 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	if err != nil {
 		return s, err
 	}
-	if options.Mode == Chains {
+	s.tellLibunwind()
+	if options.Mode == trace.Chains {
 		if err := s.unwindRows(stubs); err != nil {
 			return s, err
 		}
@@ -246,21 +239,21 @@ func Open(p *proc.Process, sites []*Site, options Options) (s *Session, err erro
 	return s, nil
 }
 
-func supported(p *proc.Process, o *Options) error {
+func supported(p *process.Process, o *Options) error {
 	if err := native.supports(p, o); err != nil {
 		return err
 	}
 	switch {
 	case p.MoreFiltered():
-		return fmt.Errorf("process %d: %w", p.PID, proc.ErrFiltered)
+		return fmt.Errorf("process %d: %w", p.PID, process.ErrFiltered)
 	}
 	return nil
 }
 
 // usable looks at what is in memory at the sites, and keeps those where there
 // is room.
-func (s *Session) usable(sites []*Site) []*Site {
-	var usable []*Site
+func (s *Session) usable(sites []*EntrySite) []*EntrySite {
+	var usable []*EntrySite
 	seen := make(map[uint64]bool)
 	code := make([]byte, 16)
 	for _, site := range sites {
@@ -275,7 +268,7 @@ func (s *Session) usable(sites []*Site) []*Site {
 		case err != nil:
 			s.Skipped[site] = err.Error()
 		default:
-			if site.room = site.Image.file.Nops(code[:room], native.jumpSize); site.room < native.jumpSize {
+			if site.room = site.Image.File.Nops(code[:room], native.jumpSize); site.room < native.jumpSize {
 				s.Skipped[site] = fmt.Sprintf("somebody has changed the code there: % x", code[:native.jumpSize])
 				continue
 			}
@@ -283,7 +276,7 @@ func (s *Session) usable(sites []*Site) []*Site {
 			usable = append(usable, site)
 		}
 	}
-	slices.SortFunc(usable, func(a, b *Site) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortFunc(usable, func(a, b *EntrySite) int { return cmp.Compare(a.Addr, b.Addr) })
 	return usable
 }
 
@@ -296,10 +289,11 @@ func (s *Session) firstSkipped() string {
 
 // held calls do while all threads are stopped, again if they are in a state
 // where none of them can be used.
-func held(p *proc.Process, do func(*proc.Held) error) error {
+func held(p *process.Process, do func(*process.Held) error) error {
+	p.PrepareSystemCalls()
 	for try := 0; ; try++ {
 		err := p.WhileHeld(do)
-		if try == 100 || !errors.Is(err, proc.ErrBusy) {
+		if try == 100 || !errors.Is(err, process.ErrBusy) {
 			return err
 		}
 		time.Sleep(time.Millisecond)
@@ -310,7 +304,7 @@ func held(p *proc.Process, do func(*proc.Held) error) error {
 func (s *Session) switchOn(stubs []*stub) error {
 	begin := time.Now()
 	defer func() { s.Stopped = time.Since(begin) }()
-	return s.p.WhileHeld(func(h *proc.Held) error {
+	return s.p.WhileHeld(func(h *process.Held) error {
 		// What was there a moment ago may have been unloaded.
 		stubs, err := present(s.p, sorted(s.withNotifier(withExits(stubs), false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
 		if err != nil {
@@ -325,14 +319,14 @@ func (s *Session) switchOn(stubs []*stub) error {
 				continue
 			}
 			s.putOff = append(s.putOff, st)
-			if !st.mode.leaves() {
+			if !st.leaves() {
 				s.Skipped[s.stubs[st.id()]] = putOff
 			}
 		}
 		// From here on Close has something to undo.
 		s.recording = true
 		for _, st := range stubs {
-			if st.mode != notices && !st.mode.leaves() {
+			if st.mode != notices && !st.leaves() {
 				s.on = append(s.on, st)
 				delete(s.Skipped, s.stubs[st.id()])
 			}
@@ -374,7 +368,7 @@ func sorted(stubs []*stub) []*stub {
 // present returns those of the stubs, which are sorted, at whose sites the
 // wanted bytes are. They are not where a library has been unloaded, and maybe
 // another one loaded.
-func present(p *proc.Process, stubs []*stub, wanted func(*stub) []byte) ([]*stub, error) {
+func present(p *process.Process, stubs []*stub, wanted func(*stub) []byte) ([]*stub, error) {
 	const page = 4096
 	var there []*stub
 	buffer := make([]byte, 2*page)
@@ -408,7 +402,7 @@ type change struct {
 // writeCode makes changes, by ascending address, a page with one write. Where
 // the old bytes are not what is there nothing is written; it returns how many
 // were.
-func writeCode(p *proc.Process, changes []change) (int, error) {
+func writeCode(p *process.Process, changes []change) (int, error) {
 	const page = 4096
 	written := 0
 	buffer := make([]byte, 2*page)
@@ -482,8 +476,8 @@ func (s *Session) SwitchOff() error {
 }
 
 // restore writes what was at the sites before, and switches recording off.
-func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
-	err := p.WhileHeld(func(h *proc.Held) error {
+func restore(p *process.Process, blocks []*block, stubs []*stub) error {
+	err := p.WhileHeld(func(h *process.Held) error {
 		if err := putBack(p, h, blocks, stubs); err != nil {
 			return err
 		}
@@ -504,7 +498,7 @@ func restore(p *proc.Process, blocks []*block, stubs []*stub) error {
 }
 
 // putBack writes what was at the sites before.
-func putBack(p *proc.Process, h *proc.Held, blocks []*block, stubs []*stub) error {
+func putBack(p *process.Process, h *process.Held, blocks []*block, stubs []*stub) error {
 	there, err := present(p, sorted(stubs), (*stub).jump)
 	if err != nil {
 		return err
@@ -526,7 +520,7 @@ func putBack(p *proc.Process, h *proc.Held, blocks []*block, stubs []*stub) erro
 
 // Repair restores the sites of a process whose footfall was killed, and
 // returns how many there were.
-func Repair(p *proc.Process) (int, error) {
+func Repair(p *process.Process) (int, error) {
 	blocks, err := findBlocks(p)
 	if err != nil {
 		return 0, err
@@ -537,7 +531,7 @@ func Repair(p *proc.Process) (int, error) {
 	return repair(p, blocks)
 }
 
-func repair(p *proc.Process, blocks []*block) (int, error) {
+func repair(p *process.Process, blocks []*block) (int, error) {
 	var stubs []*stub
 	for _, b := range blocks {
 		for _, st := range b.stubs {
@@ -556,7 +550,7 @@ func repair(p *proc.Process, blocks []*block) (int, error) {
 	}
 	sites := 0
 	for _, st := range stubs {
-		if st.mode != notices && !st.mode.leaves() {
+		if st.mode != notices && !st.leaves() {
 			sites++
 		}
 	}
@@ -568,13 +562,14 @@ func repair(p *proc.Process, blocks []*block) (int, error) {
 	return sites, tidy(p, blocks)
 }
 
-// refuseSecond returns an error if another footfall traces the process.
-func refuseSecond(p *proc.Process, blocks []*block) error {
+// refuseSecond returns an error if another footfall traces the process. One that was
+// killed does not, even if it has not ended yet.
+func refuseSecond(p *process.Process, blocks []*block) error {
 	for _, b := range blocks {
 		if b.owner == 0 || b.owner == uint64(os.Getpid()) {
 			continue
 		}
-		if id, err := proc.Identify(int(b.owner)); err == nil && id.Ticks == b.ownerTicks {
+		if process.Runs(int(b.owner), b.ownerTicks) {
 			return fmt.Errorf("process %d: footfall process %d traces it already", p.PID, b.owner)
 		}
 	}

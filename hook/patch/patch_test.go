@@ -1,11 +1,11 @@
+//go:build linux
+
 package patch
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,18 +14,20 @@ import (
 	"testing"
 	"time"
 
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/process"
+	"footfall/process/needs"
+	"footfall/process/processtest"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
-// target is a running test program which reads commands and answers each with
+// testProgram is a running test program which reads commands and answers each with
 // a line.
-type target struct {
+type testProgram struct {
+	*processtest.Program
 	t   testing.TB
 	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	p   *proc.Process
+	p   *process.Process
 }
 
 // build compiles a program of testdata.
@@ -38,34 +40,18 @@ func buildIn(t testing.TB, dir, compiler, source string, flags ...string) string
 	t.Helper()
 	program := filepath.Join(dir, strings.TrimSuffix(source, filepath.Ext(source)))
 	args := append([]string{"-O2", "-g", "-o", program, filepath.Join("testdata", source), "-lpthread"}, flags...)
-	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", compiler, source, err, out)
-	}
+	processtest.Run(t, "", compiler, args...)
 	return program
 }
 
-func start(t testing.TB, program string, args ...string) *target {
+func start(t testing.TB, program string, args ...string) *testProgram {
 	t.Helper()
-	g := &target{t: t, cmd: exec.Command(program, args...)}
-	in, err := g.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := g.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.cmd.Stderr = os.Stderr
-	if err := g.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	g.in, g.out = in, bufio.NewReader(out)
-	t.Cleanup(func() {
-		g.cmd.Process.Kill()
-		g.cmd.Wait()
-	})
+	cmd := exec.Command(program, args...)
+	cmd.Stderr = os.Stderr
+	g := &testProgram{Program: processtest.Start(t, cmd), t: t, cmd: cmd}
 	g.say("hello")
-	if g.p, err = proc.Open(g.cmd.Process.Pid); err != nil {
+	var err error
+	if g.p, err = process.Open(g.Pid()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.p.Close() })
@@ -73,28 +59,22 @@ func start(t testing.TB, program string, args ...string) *target {
 }
 
 // say sends a command and returns the answer.
-func (g *target) say(format string, args ...any) string {
+func (g *testProgram) say(format string, args ...any) string {
 	g.t.Helper()
-	fmt.Fprintf(g.in, format+"\n", args...)
-	line, err := g.out.ReadString('\n')
-	if err != nil {
-		g.cmd.Wait()
-		g.t.Fatalf("the program ended: %v, %v", err, g.cmd.ProcessState)
-	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(g.Say(format, args...))
 }
 
 // sites returns those of the functions.
-func (g *target) sites(names ...string) []*Site {
+func (g *testProgram) sites(names ...string) []*EntrySite {
 	g.t.Helper()
-	images, err := Images(g.p)
+	images, err := target.Images(g.p)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	var sites []*Site
+	var sites []*EntrySite
 	for _, i := range images {
 		g.t.Cleanup(i.Close)
-		all, _, err := i.Sites()
+		all, _, err := Sites(i)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -113,7 +93,7 @@ func (g *target) sites(names ...string) []*Site {
 	return sites
 }
 
-func (g *target) open(sites []*Site, o Options) *Session {
+func (g *testProgram) open(sites []*EntrySite, o Options) *Session {
 	g.t.Helper()
 	if o.RingSize == 0 {
 		o.RingSize = 16 << 20 // so that nothing is lost however late we read
@@ -129,9 +109,9 @@ func (g *target) open(sites []*Site, o Options) *Session {
 }
 
 // modules opens the images of the process, until the test ends.
-func (g *target) modules() *Modules {
+func (g *testProgram) modules() *target.Modules {
 	g.t.Helper()
-	m, err := OpenModules(g.p)
+	m, err := target.OpenModules(g.p)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -142,7 +122,7 @@ func (g *target) modules() *Modules {
 // skipForbidden skips tests where the system allows no ptrace.
 func skipForbidden(t testing.TB, err error) {
 	t.Helper()
-	var access *proc.AccessError
+	var access *process.AccessError
 	if errors.As(err, &access) {
 		needs.Skip(t, needs.Ptrace, err)
 	}
@@ -152,7 +132,7 @@ func skipForbidden(t testing.TB, err error) {
 // and all events are there.
 type tally struct{ entries, exits map[string]int }
 
-func (g *target) tally(s *Session, command string) tally {
+func (g *testProgram) tally(s *Session, command string) tally {
 	g.t.Helper()
 	done := make(chan string)
 	go func() { done <- g.say("%s", command) }()
@@ -173,8 +153,8 @@ func (g *target) tally(s *Session, command string) tally {
 }
 
 // add returns what counts the events of a session that are read.
-func (y tally) add(s *Session) func(proc.Thread, []Event) {
-	return func(_ proc.Thread, events []Event) {
+func (y tally) add(s *Session) func(process.ThreadStatus, []SiteEvent) {
+	return func(_ process.ThreadStatus, events []SiteEvent) {
 		for _, e := range events {
 			if e.ID&GapFlag != 0 {
 				continue
@@ -190,7 +170,7 @@ func (y tally) add(s *Session) func(proc.Thread, []Event) {
 }
 
 // text returns the code of the program as it is in memory.
-func (g *target) text() []byte {
+func (g *testProgram) text() []byte {
 	g.t.Helper()
 	maps, _, err := g.p.Maps()
 	if err != nil {
@@ -209,7 +189,7 @@ func (g *target) text() []byte {
 	return text
 }
 
-func (g *target) descriptors() int {
+func (g *testProgram) descriptors() int {
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.p.PID))
 	if err != nil {
 		g.t.Fatal(err)
@@ -247,7 +227,7 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, build(t, b[0], "calls.c", b[1:]...))
 			text, descriptors := g.text(), g.descriptors()
-			for _, o := range []Options{{Mode: Entries}, {Mode: Exits}, {Mode: Exits, returns: true}, {Mode: Filtered}, {Mode: Filtered, returns: true}, {Mode: Exits}} {
+			for _, o := range []Options{{Mode: trace.Entries}, {Mode: trace.Exits}, {Mode: trace.Exits, returns: true}, {Mode: trace.Filtered}, {Mode: trace.Filtered, returns: true}, {Mode: trace.Exits}} {
 				mode := o.Mode
 				s := g.open(g.sites("leaf", "middle", "fib", "tail", "tailed"), o)
 				y := g.tally(s, "run 1000")
@@ -263,7 +243,7 @@ func TestEvents(t *testing.T) {
 					if f == "tailed" && (o.returns || !exitsAreSites) {
 						n = 0 // its exit is that of tail
 					}
-					if mode != Entries && y.exits[f] != n {
+					if mode != trace.Entries && y.exits[f] != n {
 						t.Errorf("mode %d: %s: %d exits, want %d", mode, f, y.exits[f], n)
 					}
 				}
@@ -286,7 +266,7 @@ func TestEvents(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5"))
-	s := g.open(g.sites("leaf", "fib"), Options{Mode: Counts})
+	s := g.open(g.sites("leaf", "fib"), Options{Mode: trace.Counts})
 	defer s.Close()
 	g.say("run 1000")
 	got := make(map[string]uint64)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -9,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // Where return addresses are replaced, each call returns to a return stub: one for each
@@ -30,7 +32,7 @@ type returnStubs struct {
 }
 
 const (
-	returnsName    = proc.MemoryPrefix + "returns"
+	returnsName    = process.MemoryPrefix + "returns"
 	returnStubSize = 32
 	returnsPage    = pageSize // the last one
 	returnsToldAt  = returnsPage - 8
@@ -56,7 +58,7 @@ func (c *cpu) putReturns(code []byte, all []returnStubs) {
 
 // findReturns finds those that are in the process, the largest last; and what a footfall has
 // left of some that was killed as it mapped them.
-func findReturns(maps proc.Maps) (all []returnStubs, broken []proc.Mapping) {
+func findReturns(maps process.Maps) (all []returnStubs, broken []process.Mapping) {
 	for n := 0; n < len(maps); n++ {
 		m := maps[n]
 		if m.Path != "/memfd:"+returnsName {
@@ -118,7 +120,7 @@ func (s *Session) returnsWanted() uint64 {
 }
 
 // newReturns maps return stubs. They are complete as soon as the places can be written to.
-func (s *Session) newReturns(h *proc.Held) error {
+func (s *Session) newReturns(h *process.Held) error {
 	size := s.returnsWanted()
 	all := 2*size + returnsPage
 	err := h.WithFile(returnsName, int64(all), func(fd uint64, f *os.File) error {

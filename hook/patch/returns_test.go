@@ -1,6 +1,9 @@
+//go:build linux
+
 package patch
 
 import (
+	"footfall/trace"
 	"runtime"
 	"testing"
 )
@@ -18,15 +21,15 @@ func TestCopiedStacks(t *testing.T) {
 		Options
 		exact bool // exits are not left out by a filter
 	}{
-		{Options{Mode: Entries}, false},
-		{Options{Mode: Exits}, true},
-		{Options{Mode: Filtered, Filter: Filter{Depth: 2}}, false},
-		{Options{Mode: Filtered, Filter: Filter{MinTime: 1 << 40}}, false},
-		{Options{Mode: Exits}, true},
+		{Options{Mode: trace.Entries}, false},
+		{Options{Mode: trace.Exits}, true},
+		{Options{Mode: trace.Filtered, Filter: trace.Filter{Depth: 2}}, false},
+		{Options{Mode: trace.Filtered, Filter: trace.Filter{MinTime: 1 << 40}}, false},
+		{Options{Mode: trace.Exits}, true},
 	} {
 		s := g.open(g.sites("left", "right", "leaf", "passes"), test.Options)
 		// What passes jumps to may look at the return address.
-		if byReturn, not := s.ExitWays(); test.Mode != Entries && (byReturn != 3 || not != 1) {
+		if byReturn, not := s.ExitWays(); test.Mode != trace.Entries && (byReturn != 3 || not != 1) {
 			t.Errorf("%+v: of %d functions return addresses are replaced, of %d not: the test is none", test.Options, byReturn, not)
 		}
 		y := tally{make(map[string]int), make(map[string]int)}

@@ -1,8 +1,10 @@
+//go:build linux
+
 package patch
 
 import (
 	"cmp"
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,12 +14,14 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
-	"footfall/proc"
+	"footfall/binary/unwind"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // The region is memory that the process shares with us:
@@ -38,15 +42,16 @@ type region struct {
 	file     *os.File
 	ringSize uint64
 	newest   bool
-	framed   bool                       // there is memory for open calls
-	chains   bool                       // there are unwind rows
-	few      bool                       // no more rings are mapped than are needed soon
-	rings    []uint64                   // where the process has them, in their order in the file
-	numbers  map[uint64]int             // of these
-	near     int                        // children may have so many of these, the first ones; 0: all
-	far      []uint64                   // those that are to be had of the others
-	rows     map[string][]exe.UnwindRow // of each image, for chains
-	sorted   []chainRow                 // all that the trampoline has
+	framed   bool                           // there is memory for open calls
+	chains   bool                           // there are unwind rows
+	few      bool                           // no more rings are mapped than are needed soon
+	rings    []uint64                       // where the process has them, in their order in the file
+	numbers  map[uint64]int                 // of these
+	first    int                            // so many are mapped at first
+	near     int                            // children may have so many of these, the first ones; 0: all
+	far      []uint64                       // those that are to be had of the others
+	rows     map[string][]unwind.CompactRow // of each image, for chains
+	sorted   []chainRow                     // all that the trampoline has
 }
 
 const (
@@ -116,8 +121,8 @@ type settings struct {
 	rowCount   uint64
 }
 
-// An Event is an entry into a function, or an exit from it.
-type Event struct {
+// A SiteEvent is an entry into a function, or an exit from it.
+type SiteEvent struct {
 	Time  uint64 // in ticks: see Clock
 	ID    uint32 // of the site; for exits with ExitFlag
 	Stack uint32 // the low half of the address of the return address
@@ -161,12 +166,12 @@ func (r *region) thread(i int) *thread {
 }
 
 // ring is that of a thread, nil if it has none.
-func (r *region) ring(i int) []Event {
+func (r *region) ring(i int) []SiteEvent {
 	at := r.ringOffset(i)
 	if at == 0 {
 		return nil
 	}
-	return unsafe.Slice((*Event)(unsafe.Pointer(&r.memory[at])), r.ringSize/uint64(unsafe.Sizeof(Event{})))
+	return unsafe.Slice((*SiteEvent)(unsafe.Pointer(&r.memory[at])), r.ringSize/uint64(unsafe.Sizeof(SiteEvent{})))
 }
 
 // ringOffset is where it is in the file, 0: nowhere.
@@ -196,28 +201,33 @@ func (r *region) ringsAt() uint64 {
 
 func (r *region) size() uint64 { return r.ringsAt() + maxThreads*r.stride() }
 
-// newRegion maps a region, which is complete before anything leads to it.
-func (s *Session) newRegion(h *proc.Held) (err error) {
-	r := &region{ringSize: uint64(cmp.Or(s.options.RingSize, defaultRing)), newest: s.options.Newest}
+// planRegion returns a region that is to be mapped.
+func (s *Session) planRegion() (r *region, err error) {
+	r = &region{ringSize: uint64(cmp.Or(s.options.RingSize, defaultRing)), newest: s.options.Newest}
 	if r.ringSize < 4096 || r.ringSize&(r.ringSize-1) != 0 || r.ringSize > 1<<30 {
-		return fmt.Errorf("a ring of %d bytes: it must be a power of 2, at least 4096", r.ringSize)
+		return nil, fmt.Errorf("a ring of %d bytes: it must be a power of 2, at least 4096", r.ringSize)
 	}
 	if r.ringSize < minArgumentsRing && s.options.Arguments {
-		return fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)
+		return nil, fmt.Errorf("a ring of %d bytes: with arguments it must have %d", r.ringSize, minArgumentsRing)
 	}
 	if s.ownPID, err = s.p.OwnPID(); err != nil {
-		return err
+		return nil, err
 	}
-	r.framed, r.chains = s.options.Mode >= Filtered || s.options.Mode == Chains, s.options.Mode == Chains
-	first := maxThreads
-	if native.takesRings && (s.options.Mode >= Entries || limitsMemory(s.p)) {
-		if first, err = s.firstRings(r); err != nil {
-			return err
-		}
+	r.framed, r.chains = s.options.Mode >= trace.Filtered || s.options.Mode == trace.Chains, s.options.Mode == trace.Chains
+	r.first = maxThreads
+	if native.takesRings && (s.options.Mode >= trace.Entries || s.before.limits) {
+		r.first = s.firstRings(r, len(s.before.threads))
 	}
+	return r, nil
+}
+
+// mapped is how much of the region is mapped at first.
+func (r *region) mapped() uint64 { return r.ringsAt() + uint64(r.first)*r.stride() }
+
+// mapInto maps a region, which is complete before anything leads to it.
+func (r *region) mapInto(h *process.Held) error {
 	size := r.size()
-	mapped := r.ringsAt() + uint64(first)*r.stride()
-	err = h.WithFile(regionName, int64(size), func(fd uint64, f *os.File) error {
+	err := h.WithFile(regionName, int64(size), func(fd uint64, f *os.File) error {
 		own, err := unix.Dup(int(f.Fd()))
 		if err != nil {
 			return err
@@ -227,43 +237,48 @@ func (s *Session) newRegion(h *proc.Held) (err error) {
 		if r.memory, err = unix.Mmap(own, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 			return err
 		}
-		r.addr, err = h.Map(0, mapped, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE, fd, 0)
+		r.addr, err = h.Map(0, r.mapped(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE, fd, 0)
 		return err
 	})
 	if err != nil {
-		if r.memory != nil {
-			unix.Munmap(r.memory)
-		}
-		if r.file != nil {
-			r.file.Close()
-		}
-		return fmt.Errorf("map memory for events, %d MB of addresses: %w; a smaller --buffer needs less", mapped>>20, err)
+		r.forget()
+		return fmt.Errorf("map memory for events, %d MB of addresses: %w; a smaller --buffer needs less", r.mapped()>>20, err)
 	}
-	r.prepare(&s.options, s.ownPID)
-	r.noteReadable(s.p)
-	if s.options.Follow {
-		r.near = first
-	}
-	r.give(r.addr+r.ringsAt(), first)
-	if first == maxThreads {
-		r.giveAll()
-	}
-	s.region = r
 	return nil
+}
+
+// unmap takes it back, if it was mapped.
+func (r *region) unmap(h *process.Held) error {
+	if r.memory == nil {
+		return nil
+	}
+	r.forget()
+	return h.Unmap(r.addr, r.mapped())
+}
+
+// forget gives back what we have of it.
+func (r *region) forget() {
+	if r.memory != nil {
+		unix.Munmap(r.memory)
+	}
+	if r.file != nil {
+		r.file.Close()
+	}
+	r.memory, r.file = nil, nil
 }
 
 // prepare fills the settings and the table.
 func (r *region) prepare(o *Options, pid int) {
 	set := r.settings()
 	set.pid = uint64(pid)
-	r.filter(o.Filter)
+	r.filter(o.Filter, o.Clock)
 	set.cache, set.queue = r.addr+cacheAt, r.addr+queueAt
 	set.chainDepth, set.chainShift = uint32(o.ChainDepth), chainShift(o.ChainDepth)
 	set.rows, set.rowCount = r.addr+rowsAt, 1
 	for i := range maxThreads {
 		t := r.thread(i)
 		t.turn = rand.Uint32()
-		t.mask = uint32(r.ringSize/uint64(unsafe.Sizeof(Event{}))) - 1
+		t.mask = uint32(r.ringSize/uint64(unsafe.Sizeof(SiteEvent{}))) - 1
 		if r.newest {
 			t.limit = math.MaxUint64
 		}
@@ -271,14 +286,18 @@ func (r *region) prepare(o *Options, pid int) {
 }
 
 // filter sets the filter.
-func (r *region) filter(f Filter) {
+func (r *region) filter(f trace.Filter, clock *Clock) {
 	set := r.settings()
 	roots := uint64(0)
 	if f.Roots {
 		roots = 1
 	}
 	atomic.StoreUint64(&set.depth, uint64(min(cmp.Or(f.Depth, maxDepth), maxDepth)))
-	atomic.StoreUint64(&set.minTime, f.MinTime)
+	minTime := f.MinTime
+	if clock != nil {
+		minTime = clock.Ticks(time.Duration(minTime))
+	}
+	atomic.StoreUint64(&set.minTime, minTime)
 	atomic.StoreUint64(&set.period, f.Period)
 	atomic.StoreUint64(&set.roots, roots)
 }
@@ -301,8 +320,8 @@ const batch = 4096
 // thread by thread, in order. The slice is only valid until do returns. It
 // returns how many there were; with Options.Newest it is to be called after
 // SwitchOff. If a thread waits for [Session.Answer] it returns early.
-func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
-	if s.options.Mode < Entries {
+func (s *Session) Read(do func(t process.ThreadStatus, events []SiteEvent)) int {
+	if s.options.Mode < trace.Entries {
 		return 0
 	}
 	s.noticeFilters()
@@ -335,7 +354,7 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 		gap := lost != s.lostBefore[i]
 		s.lostBefore[i] = lost
 		if gap {
-			do(thread, []Event{{ID: GapFlag}})
+			do(thread, []SiteEvent{{ID: GapFlag}})
 		}
 		waits := false
 		for !waits {
@@ -349,7 +368,7 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 			_, waits = s.Noticed()
 		}
 		if gap {
-			do(thread, []Event{{ID: GapFlag | ExitFlag}})
+			do(thread, []SiteEvent{{ID: GapFlag | ExitFlag}})
 		}
 		if waits {
 			s.interrupted = i // it goes on from there, so that all get their turn
@@ -361,7 +380,7 @@ func (s *Session) Read(do func(t proc.Thread, events []Event)) int {
 
 // sound tells whether what a thread has recorded can be read. If the program has written over
 // it, all that there is of the thread is left out.
-func (s *Session) sound(i int, t *thread, ring []Event, head uint64) bool {
+func (s *Session) sound(i int, t *thread, ring []SiteEvent, head uint64) bool {
 	tail := s.tails[i]
 	if t.tail == tail && head >= tail && (s.options.Newest || head-tail <= uint64(len(ring))) {
 		return true
@@ -388,9 +407,9 @@ func (s *Session) counter(word *uint64) uint64 {
 
 // take moves up to a batch of events to the buffer. A time of 0 is an event
 // that is being written.
-func (s *Session) take(t *thread, ring []Event, head uint64) int {
+func (s *Session) take(t *thread, ring []SiteEvent, head uint64) int {
 	if cap(s.buffer) < batch {
-		s.buffer = make([]Event, batch)
+		s.buffer = make([]SiteEvent, batch)
 	}
 	b := s.buffer[:batch]
 	mask := uint64(len(ring) - 1)
@@ -406,13 +425,13 @@ func (s *Session) take(t *thread, ring []Event, head uint64) int {
 		if words > 0 && (tail+uint64(words) >= head || n+int(words) >= batch) {
 			break
 		}
-		b[n] = Event{time, e.ID & (eventFlags | idMask), e.Stack}
+		b[n] = SiteEvent{time, e.ID & (eventFlags | idMask), e.Stack}
 		e.Time = 0
 		tail++
 		n++
 		for ; words > 0; words-- {
 			w := &ring[tail&mask]
-			b[n] = Event{Time: w.Time, ID: WordFlag}
+			b[n] = SiteEvent{Time: w.Time, ID: WordFlag}
 			w.Time = 0
 			tail++
 			n++
@@ -432,10 +451,10 @@ func wordsOf(id uint32) uint32 {
 }
 
 // readNewest takes all that a ring has.
-func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.Thread, do func(proc.Thread, []Event)) int {
+func (s *Session) readNewest(t *thread, ring []SiteEvent, head uint64, thread process.ThreadStatus, do func(process.ThreadStatus, []SiteEvent)) int {
 	n := uint64(len(ring))
 	tail := max(t.tail, head-min(head, n))
-	var events []Event
+	var events []SiteEvent
 	last := uint64(0)
 	for tail < head {
 		e := ring[tail&(n-1)]
@@ -444,9 +463,9 @@ func (s *Session) readNewest(t *thread, ring []Event, head uint64, thread proc.T
 			continue // of an event that is gone, or was being written
 		}
 		last = e.Time
-		events = append(events, Event{e.Time, e.ID & (eventFlags | idMask), e.Stack})
+		events = append(events, SiteEvent{e.Time, e.ID & (eventFlags | idMask), e.Stack})
 		for words := wordsOf(e.ID); words > 0 && tail < head && ring[tail&(n-1)].ID == wordFlag; words-- {
-			events = append(events, Event{Time: ring[tail&(n-1)].Time, ID: WordFlag})
+			events = append(events, SiteEvent{Time: ring[tail&(n-1)].Time, ID: WordFlag})
 			tail++
 		}
 	}
@@ -507,16 +526,10 @@ func (s *Session) countsOf(i int, counts map[uint32]uint64) {
 
 // Site returns the site of an event's id; nil for calls that an earlier session
 // has seen begin.
-func (s *Session) Site(id uint32) *Site { return s.stubs[id&idMask] }
+func (s *Session) Site(id uint32) *EntrySite { return s.stubs[id&idMask] }
 
 // Sites returns all sites that are switched on, with their ids.
-func (s *Session) Sites() map[uint32]*Site { return s.stubs }
-
-// A Chain is callers that reached a site, the nearest first, and how often.
-type Chain struct {
-	Addresses []uint64 // after the calls
-	Count     uint64
-}
+func (s *Session) Sites() map[uint32]*EntrySite { return s.stubs }
 
 // chainShift is the binary logarithm of a chain's size in the table.
 func chainShift(depth int) uint32 {
@@ -532,9 +545,9 @@ const MaxChainDepth = 30
 
 // Chains returns what mode Chains has counted, the most frequent first, equal
 // chains of all threads added up.
-func (s *Session) Chains() []Chain {
+func (s *Session) Chains() []trace.Chain {
 	shift := chainShift(s.options.ChainDepth)
-	byAddresses := make(map[string]*Chain)
+	byAddresses := make(map[string]*trace.Chain)
 	for i := range maxThreads {
 		t := s.region.thread(i)
 		if atomic.LoadUint64(&t.head) == 0 {
@@ -548,7 +561,7 @@ func (s *Session) Chains() []Chain {
 			s.Damaged = !collectChains(table, shift, s.options.ChainDepth, byAddresses) || s.Damaged
 		}
 	}
-	var chains []Chain
+	var chains []trace.Chain
 	for _, c := range byAddresses {
 		chains = append(chains, *c)
 	}
@@ -557,18 +570,18 @@ func (s *Session) Chains() []Chain {
 }
 
 // SortChains sorts chains, the most frequent first.
-func SortChains(chains []Chain) {
-	slices.SortFunc(chains, func(a, b Chain) int {
+func SortChains(chains []trace.Chain) {
+	slices.SortFunc(chains, func(a, b trace.Chain) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Addresses, b.Addresses))
 	})
 }
 
 // collectChains adds the chains of (a part of) a table.
-func collectChains(table []byte, shift uint32, depth int, byAddresses map[string]*Chain) (sound bool) {
+func collectChains(table []byte, shift uint32, depth int, byAddresses map[string]*trace.Chain) (sound bool) {
 	sound = true
 	for ; len(table) >= 1<<shift; table = table[1<<shift:] {
-		n := binary.LittleEndian.Uint32(table[8:])
-		count := binary.LittleEndian.Uint64(table)
+		n := encoding.LittleEndian.Uint32(table[8:])
+		count := encoding.LittleEndian.Uint64(table)
 		if n == math.MaxUint32 || n == 0 && count == 0 {
 			continue // it is just being written
 		}
@@ -579,9 +592,9 @@ func collectChains(table []byte, shift uint32, depth int, byAddresses map[string
 		key := string(table[16 : 16+8*n])
 		c := byAddresses[key]
 		if c == nil {
-			c = new(Chain)
+			c = new(trace.Chain)
 			for a := []byte(key); len(a) > 0; a = a[8:] {
-				c.Addresses = append(c.Addresses, binary.LittleEndian.Uint64(a))
+				c.Addresses = append(c.Addresses, encoding.LittleEndian.Uint64(a))
 			}
 			byAddresses[key] = c
 		}

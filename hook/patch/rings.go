@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -7,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/trace"
 )
 
 // Rings of events are mapped as threads need them: at first one for each thread that
@@ -33,15 +37,10 @@ func (r *region) queued(n uint64) *queuedRing {
 	return (*queuedRing)(unsafe.Pointer(&r.memory[at]))
 }
 
-// firstRings returns how many rings are mapped at first. Where the memory of the process
+// firstRings returns how many rings are mapped at first, for n threads. Where the memory of the process
 // is limited, or it is able to lock all that it has, it is to have room besides: rings are
 // smaller then.
-func (s *Session) firstRings(r *region) (int, error) {
-	threads, err := s.p.Threads()
-	if err != nil {
-		return 0, err
-	}
-	n := len(threads)
+func (s *Session) firstRings(r *region, n int) int {
 	if room := s.p.MemoryRoom(); room > 0 && r.ringSize == defaultRing {
 		const least = 1 << 16
 		spare := 4
@@ -52,35 +51,35 @@ func (s *Session) firstRings(r *region) (int, error) {
 			r.ringSize /= 2
 		}
 		if uint64(n+spare)*r.stride() <= room/4*3 {
-			return min(n+spare, maxThreads), nil
+			return min(n+spare, maxThreads)
 		}
 		r.ringSize = defaultRing // it is not, in any case
 	}
-	r.few = limitsMemory(s.p)
-	return min(n+r.spare(), maxThreads), nil
+	r.few = s.before.limits
+	return min(n+r.spare(), maxThreads)
 }
 
 // limitsMemory tells whether a file of the process calls what limits its memory, or locks
 // all that it has.
-func limitsMemory(p *proc.Process) bool {
+func limitsMemory(p *process.Process) bool {
 	return uses(p, "mlockall", "setrlimit", "setrlimit64", "prlimit", "prlimit64")
 }
 
 // uses tells whether a file of the process uses a function of that name in another one, or
 // a program that has all its libraries within the first of them.
-func uses(p *proc.Process, names ...string) bool {
+func uses(p *process.Process, names ...string) bool {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return false
 	}
 	for _, i := range p.Images(maps) {
-		image, err := openImage(p, i)
+		image, err := target.Open(p, i)
 		if err != nil {
 			continue
 		}
-		does := image.file.Imports(names...)
-		if image.static() {
-			_, does = image.symbol(names[0])
+		does := image.File.Imports(names...)
+		if image.IsStatic() {
+			_, does = image.Symbol(names[0])
 		}
 		image.Close()
 		if does {
@@ -88,12 +87,6 @@ func uses(p *proc.Process, names ...string) bool {
 		}
 	}
 	return false
-}
-
-// static tells whether the file is a program that has all its libraries within.
-func (i *Image) static() bool {
-	needed, own := i.file.Needed()
-	return len(needed) == 0 && own == ""
 }
 
 // spare is how many rings there are to be for new threads.
@@ -172,9 +165,9 @@ func (r *region) takeFor(t *thread) bool {
 
 // takeBack puts the ring of a place, whose thread has ended, into the queue. What has
 // been counted stays with the place.
-func (r *region) takeBack(t *thread, mode Mode) {
+func (r *region) takeBack(t *thread, mode trace.Mode) {
 	ring := atomic.LoadUint64(&t.ring)
-	if _, has := r.numbers[ring]; !has || mode < Entries || !native.takesRings {
+	if _, has := r.numbers[ring]; !has || mode < trace.Entries || !native.takesRings {
 		return
 	}
 	atomic.StoreUint64(&t.ring, 0)
@@ -194,12 +187,14 @@ func (s *Session) mapRings() {
 		return
 	}
 	if n := min(first, maxThreads-len(r.rings)); n > 0 && s.unmapped == nil {
-		s.unmapped = held(s.p, func(h *proc.Held) error {
-			at, err := r.extend(h, n)
-			if err == nil {
-				r.give(at, n)
-			}
-			return err
+		s.unmapped = held(s.p, func(h *process.Held) error {
+			return s.blocks[0].alone(h, func() error {
+				at, err := r.extend(h, n)
+				if err == nil {
+					r.give(at, n)
+				}
+				return err
+			})
 		})
 	}
 	for i := range maxThreads {
@@ -212,7 +207,7 @@ func (s *Session) mapRings() {
 
 // extend maps the next rings of the file: what is there of it can be mapped once more,
 // and further, without its descriptor.
-func (r *region) extend(h *proc.Held, n int) (at uint64, err error) {
+func (r *region) extend(h *process.Held, n int) (at uint64, err error) {
 	const mayMove = 1 // MREMAP_MAYMOVE
 	last := r.rings[len(r.rings)-1]
 	at, err = h.SystemCall(unix.SYS_MREMAP, last, 0, uint64(n+1)*r.stride(), mayMove)

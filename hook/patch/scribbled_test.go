@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -5,7 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // TestScribbled writes over what a program has recorded, as its own bad pointers may: what is
@@ -13,7 +16,7 @@ import (
 func TestScribbled(t *testing.T) {
 	g := start(t, build(t, builds["gcc"][0], "calls.c", builds["gcc"][1:]...))
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, o := range []Options{{Mode: Entries}, {Mode: Exits}, {Mode: Filtered}, {Mode: Entries, Newest: true}, {Mode: Counts}, {Mode: Chains, ChainDepth: 3}} {
+	for _, o := range []Options{{Mode: trace.Entries}, {Mode: trace.Exits}, {Mode: trace.Filtered}, {Mode: trace.Entries, Newest: true}, {Mode: trace.Counts}, {Mode: trace.Chains, ChainDepth: 3}} {
 		o.RingSize = 1 << 20
 		damaged := 0
 		const rounds = 12
@@ -26,7 +29,7 @@ func TestScribbled(t *testing.T) {
 			scribble(random, s.region, round)
 			events := 0
 			for range 20 {
-				events += s.Read(func(_ proc.Thread, e []Event) {
+				events += s.Read(func(_ process.ThreadStatus, e []SiteEvent) {
 					for i := range e {
 						s.Site(e[i].ID)
 					}

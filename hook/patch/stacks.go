@@ -1,32 +1,38 @@
+//go:build linux
+
 package patch
 
 import (
 	"sync/atomic"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // Frame pointers may be anything in code that has none. The trampoline follows
 // one only within the thread's stack, whose bounds it is told: of the threads that
 // there are when the session begins, and of others when they ask.
 
-// noteStacks gives the threads that there are their places, with their stacks.
-// Without them chains end early.
-func (s *Session) noteStacks(h *proc.Held) {
-	if s.options.Mode != Chains || s.idPlace == 0 {
-		return
-	}
-	threads, err := s.p.Threads()
-	if err != nil {
+// notesStacks tells whether the threads that there are are given their places, with their
+// stacks. Without them chains end early.
+func (s *Session) notesStacks() bool { return s.options.Mode == trace.Chains && s.idPlace != 0 }
+
+// noteStacks does it.
+func (s *Session) noteStacks() {
+	if !s.notesStacks() {
 		return
 	}
 	maps, _, err := s.p.Maps()
 	if err != nil {
 		return
 	}
-	for _, t := range threads {
-		sp, err := h.StackPointer(t.ID)
-		if err != nil {
+	stacks := make(map[int]uint64)
+	for _, top := range s.before.tops {
+		stacks[top.Thread] = top.SP
+	}
+	for _, t := range s.before.threads {
+		sp := stacks[t.ID]
+		if sp == 0 {
 			continue
 		}
 		if place := s.region.placeOf(uint32(t.OwnID)); place != nil && s.region.takeFor(place) {
@@ -48,7 +54,7 @@ func (r *region) placeOf(id uint32) *thread {
 }
 
 // stack notes the bounds of the stack that has the address.
-func (t *thread) stack(maps proc.Maps, sp uint64) {
+func (t *thread) stack(maps process.Maps, sp uint64) {
 	m := maps.At(sp)
 	if m == nil || !m.Read || !m.Write {
 		return
@@ -60,10 +66,10 @@ func (t *thread) stack(maps proc.Maps, sp uint64) {
 
 // answerStacks finds the stacks that threads ask for.
 func (s *Session) answerStacks() {
-	if s.options.Mode != Chains {
+	if s.options.Mode != trace.Chains {
 		return
 	}
-	maps := make(map[uint32]proc.Maps) // by process
+	maps := make(map[uint32]process.Maps) // by process
 	for i := range maxThreads {
 		t := s.region.thread(i)
 		asks, pid := atomic.LoadUint64(&t.asks), atomic.LoadUint32(&t.pid)

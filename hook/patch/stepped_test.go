@@ -1,7 +1,11 @@
+//go:build linux
+
 package patch
 
 import (
 	"fmt"
+	"footfall/trace"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,27 +15,38 @@ import (
 // TestStepped steps through stubs and trampoline, in each mode, and has libgcc unwind at
 // each instruction: it must find the true callers, and what is in registers there.
 func TestStepped(t *testing.T) {
+	unwindsAlways = true
+	defer func() { unwindsAlways = false }()
+	testStepped(t)
+}
+
+// TestSteppedByLibunwind has GNU libunwind unwind, which is told in all modes.
+func TestSteppedByLibunwind(t *testing.T) {
+	testStepped(t, "-DLIBUNWIND", "-lunwind")
+}
+
+func testStepped(t *testing.T, with ...string) {
 	if native != amd64 {
 		t.Skip("x86-64 only")
 	}
-	filter := Filter{Depth: 100}
+	filter := trace.Filter{Depth: 100}
 	modes := map[string]Options{
-		"counts":           {Mode: Counts},
-		"entries":          {Mode: Entries},
-		"exits":            {Mode: Exits},
-		"filtered":         {Mode: Filtered, Filter: filter},
-		"minimal duration": {Mode: Filtered, Filter: Filter{Depth: 3, MinTime: 1000}},
-		"arguments":        {Mode: Entries, Arguments: true},
-		"with filters":     {Mode: Filtered, Arguments: true, Filter: filter},
-		"flight recorder":  {Mode: Exits, RingSize: 4096, Newest: true},
-		"full":             {Mode: Exits, RingSize: 4096},
-		"chains":           {Mode: Chains, ChainDepth: 5},
+		"counts":           {Mode: trace.Counts},
+		"entries":          {Mode: trace.Entries},
+		"exits":            {Mode: trace.Exits},
+		"filtered":         {Mode: trace.Filtered, Filter: filter},
+		"minimal duration": {Mode: trace.Filtered, Filter: trace.Filter{Depth: 3, MinTime: 1000}},
+		"arguments":        {Mode: trace.Entries, Arguments: true},
+		"with filters":     {Mode: trace.Filtered, Arguments: true, Filter: filter},
+		"flight recorder":  {Mode: trace.Exits, RingSize: 4096, Newest: true},
+		"full":             {Mode: trace.Exits, RingSize: 4096},
+		"chains":           {Mode: trace.Chains, ChainDepth: 5},
 	}
 	for _, flags := range []string{"-fcf-protection=none", "-fcf-protection -fno-omit-frame-pointer"} {
-		program := build(t, "gcc-12", "stepped.c", append([]string{"-shared-libgcc", "-fpatchable-function-entry=5"}, strings.Fields(flags)...)...)
+		program := build(t, "gcc-12", "stepped.c", slices.Concat([]string{"-shared-libgcc", "-fpatchable-function-entry=5"}, strings.Fields(flags), with)...)
 		for name, o := range modes {
 			for _, returns := range []bool{false, true} {
-				if returns && o.Mode != Exits && o.Mode != Filtered {
+				if returns && o.Mode != trace.Exits && o.Mode != trace.Filtered {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s, replaced: %v", name, flags, returns), func(t *testing.T) {
@@ -42,24 +57,74 @@ func TestStepped(t *testing.T) {
 	}
 }
 
-func stepThrough(t *testing.T, g *target, o Options, returns bool) {
-	unwindsAlways, o.returns = true, returns
-	defer func() { unwindsAlways = false }()
+func stepThrough(t *testing.T, g *testProgram, o Options, returns bool) {
+	o.returns = returns
 	sites := g.sites("outer", "many", "pushes", "framed", "leaf", "jumps", "jumped")
 	if o.Arguments {
 		for _, site := range sites {
-			site.Arguments = []Argument{{Kind: Value, Index: 0}, {Kind: String, Index: 1}, {Kind: Float, Index: 0}, {Kind: Value, Index: 7}}
+			site.Arguments = []trace.Capture{{Kind: trace.CaptureWord, Index: 0}, {Kind: trace.CaptureString, Index: 1}, {Kind: trace.CaptureFloat, Index: 0}, {Kind: trace.CaptureWord, Index: 7}}
 		}
 	}
 	s := g.open(sites, o)
-	defer s.Close()
 	for _, how := range []string{"calls", "thread", "calls"} {
-		var steps, within, places, wrong int
-		if _, err := fmt.Sscanf(g.say(how), "%d steps %d within %d places %d wrong", &steps, &within, &places, &wrong); err != nil {
-			t.Fatal(err)
+		step(t, g, how)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// What is there from before is known, and what is new.
+	s = g.open(g.sites("outer", "many", "pushes", "framed", "leaf", "jumps", "jumped"), Options{Mode: trace.Exits})
+	defer s.Close()
+	step(t, g, "calls")
+}
+
+func step(t *testing.T, g *testProgram, how string) {
+	t.Helper()
+	var steps, within, places, wrong int
+	if _, err := fmt.Sscanf(g.say(how), "%d steps %d within %d places %d wrong", &steps, &within, &places, &wrong); err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%s: %d steps, %d within, %d places", how, steps, within, places); within < 100 || wrong > 0 {
+		t.Errorf("%s: %d of %d steps within were wrong", how, wrong, within)
+	}
+}
+
+// TestTablesHaveRoom looks whether what is written to the page of a block's unwind table fits
+// there.
+func TestTablesHaveRoom(t *testing.T) {
+	size := uint64(stubsAt - codeAt + maxStubs*stubSize)
+	r := returnStubs{addr: 1 << 40, size: mostReturns * returnStubSize}
+	for _, c := range []struct {
+		name     string
+		from, to uint64
+		length   int
+	}{
+		{"table", unwindAt, dynamicAt, len(frameTable(0, size)) + len(amd64.breakpoint)},
+		{"entries", dynamicAt, dynamicTableAt, (1 + maxBlocks) * dynamicSize},
+		{"an entry", 0, dynamicSize, len((&dynamic{}).entry(0))},
+		{"libunwind's", dynamicTableAt, unwindAt + pageSize, len(dynamicTable(0, frameRules(0), size))},
+		{"of return stubs", 0, returnsDynamicAt, len(r.unwindTable()) + len(amd64.breakpoint)},
+		{"of return stubs, libunwind's", returnsDynamicAt, returnsToldAt, len(dynamicTable(0, r.rules(false), r.size))},
+	} {
+		if room := c.to - c.from; uint64(c.length) > room {
+			t.Errorf("%s: %d bytes, there is room for %d", c.name, c.length, room)
 		}
-		if t.Logf("%s: %d steps, %d within, %d places", how, steps, within, places); within < 100 || wrong > 0 {
-			t.Errorf("%s: %d of %d steps within were wrong", how, wrong, within)
+	}
+}
+
+// TestReturnedAddress decodes functions that return an address.
+func TestReturnedAddress(t *testing.T) {
+	for code, want := range map[string]uint64{
+		"\x48\x8d\x05\x49\x0d\x01\x00\xc3":                 0x11d50, // lea 0x10d49(%rip),%rax; ret, at 0x1000
+		"\xf3\x0f\x1e\xfa\x48\x8d\x05\x49\x0d\x01\x00\xc3": 0x11d54,
+		"\xb8\x40\x20\x40\x00\xc3":                         0x402040, // mov $0x402040,%eax; ret
+		"\x53\xb8\x40\x20\x40\x00\xc3":                     0,
+		"\xe8\x40\x20\x40\x00\xc3":                         0,
+		"\x48\x8d\x05\x49":                                 0,
+		"":                                                 0,
+	} {
+		if got := returnedAddress([]byte(code), 0x1000); got != want {
+			t.Errorf("% x: %#x, not %#x", code, got, want)
 		}
 	}
 }

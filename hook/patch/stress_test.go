@@ -1,16 +1,29 @@
+//go:build linux
+
 package patch
 
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 var cycles = flag.Int("cycles", 20, "how often TestStress switches on and off")
+
+// rounds is what the program has done of its work.
+func (g *testProgram) rounds() (n int) {
+	g.t.Helper()
+	if _, err := fmt.Sscan(g.say("status"), &n); err != nil {
+		g.t.Fatal(err)
+	}
+	return n
+}
 
 // TestStress switches on and off in a program that does everything that is
 // hard, and checks its own results.
@@ -28,20 +41,20 @@ func TestStress(t *testing.T) {
 			sites := g.sites("*")
 			for i, site := range sites {
 				if i%3 == 0 { // whatever its registers hold
-					site.Arguments = []Argument{{Value, 1}, {String, i % 7}, {Float, 0}}
+					site.Arguments = []trace.Capture{{Kind: trace.CaptureWord, Index: 1}, {Kind: trace.CaptureString, Index: i % 7}, {Kind: trace.CaptureFloat, Index: 0}}
 				}
 			}
 			events, late := 0, 0
 			var stopped time.Duration
 			for i := range *cycles {
-				o := Options{Mode: []Mode{Exits, Entries, Filtered, Counts, Chains}[i%5], RingSize: 1 << 20, ChainDepth: 5, Follow: i%2 == 0, Arguments: true, returns: i/5%2 == 1}
-				if o.Mode == Filtered {
-					o.Filter = Filter{Depth: 20, MinTime: 2000 * uint64(i%2), Period: uint64(i % 3)}
+				o := Options{Mode: []trace.Mode{trace.Exits, trace.Entries, trace.Filtered, trace.Counts, trace.Chains}[i%5], RingSize: 1 << 20, ChainDepth: 5, Follow: i%2 == 0, Arguments: true, returns: i/5%2 == 1}
+				if o.Mode == trace.Filtered {
+					o.Filter = trace.Filter{Depth: 20, MinTime: 2000 * uint64(i%2), Period: uint64(i % 3)}
 				}
 				s := g.open(sites, o)
 				stopped = max(stopped, s.Stopped)
-				for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-					events += s.Read(func(_ proc.Thread, events []Event) {
+				for end := g.rounds() + 500; g.rounds() < end; time.Sleep(time.Millisecond) {
+					events += s.Read(func(_ process.ThreadStatus, events []SiteEvent) {
 						for _, e := range events {
 							if e.ID&(WordFlag|GapFlag) == 0 && s.Site(e.ID) == nil {
 								late++
@@ -69,8 +82,8 @@ func TestStress(t *testing.T) {
 			if n := g.descriptors(); n > descriptors {
 				t.Errorf("%d descriptors, before %d", n, descriptors)
 			}
-			g.in.Close()
-			if end, _ := g.out.ReadString('\n'); end != "end: 0 bad\n" {
+			g.In.Close()
+			if end := g.Line(); end != "end: 0 bad" {
 				t.Errorf("at its end the program says %q", end)
 			}
 		})

@@ -1,10 +1,12 @@
+//go:build linux
+
 package patch
 
 import (
 	"sync/atomic"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
 )
 
 // The trampoline reads strings itself where that cannot fail: what the program has, which
@@ -12,7 +14,7 @@ import (
 // that begins to filter its system calls may not allow that: then they are not read.
 
 // noteReadable tells the trampoline of the memory of the program's file that can be read.
-func (r *region) noteReadable(p *proc.Process) {
+func (r *region) noteReadable(p *process.Process) {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return

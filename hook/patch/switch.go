@@ -1,24 +1,27 @@
+//go:build linux
+
 package patch
 
 import (
 	"fmt"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // Switch makes the sites those that are on: it switches others off and what is
 // missing on, and returns how many of each. Calls that have begun are recorded
 // to their end. Skipped has those that cannot be on.
-func (s *Session) Switch(sites []*Site) (on, off int, err error) {
+func (s *Session) Switch(sites []*EntrySite) (on, off int, err error) {
 	now := make(map[uint64]*stub)
 	for _, st := range s.on {
 		now[st.site] = st
 	}
-	var missing []*Site
+	var missing []*EntrySite
 	keep := make(map[*stub]bool)
 	for _, site := range sites {
 		st := now[site.Addr]
-		root := site.Root && s.options.Mode == Filtered
+		root := site.Root && s.options.Mode == trace.Filtered
 		if st != nil && st.root == root && st.arguments == s.description(site) {
 			keep[st] = true
 		} else {
@@ -34,7 +37,7 @@ func (s *Session) Switch(sites []*Site) (on, off int, err error) {
 		}
 	}
 	if len(unwanted) > 0 {
-		if err := s.p.WhileHeld(func(h *proc.Held) error { return putBack(s.p, h, s.blocks, withExits(unwanted)) }); err != nil {
+		if err := s.p.WhileHeld(func(h *process.Held) error { return putBack(s.p, h, s.blocks, withExits(unwanted)) }); err != nil {
 			return 0, 0, err
 		}
 		s.on = rest
@@ -65,11 +68,11 @@ func (s *Session) On() int { return len(s.on) }
 
 // SetFilter changes the filter, which is possible with mode Filtered. Calls that
 // have begun end as they began.
-func (s *Session) SetFilter(f Filter) error {
-	if s.options.Mode != Filtered {
+func (s *Session) SetFilter(f trace.Filter) error {
+	if s.options.Mode != trace.Filtered {
 		return fmt.Errorf("the session has no filters: %w", ErrNotSupported)
 	}
 	s.options.Filter = f
-	s.region.filter(f)
+	s.region.filter(f, s.options.Clock)
 	return nil
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -10,7 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // Threads have places in the table by the ids that they have for themselves,
@@ -18,39 +21,41 @@ import (
 
 // A child was made by fork, by the process or by another child.
 type child struct {
-	p    *proc.Process // nil: it had ended before anybody looked
+	p    *process.Process // nil: it had ended before anybody looked
 	name string
 }
 
 // followFork lets children have the table of threads, or not: then they find
 // zeros in its place. Where threads do not know their ids they cannot: those of
 // two processes would take the same place.
-func (s *Session) followFork(h *proc.Held) error {
+func (s *Session) followFork(h *process.Held) error {
 	s.Follows = s.options.Follow && s.idPlace != 0
 	advice := uint64(unix.MADV_WIPEONFORK)
 	if s.Follows {
 		advice = unix.MADV_KEEPONFORK
 	}
-	for _, b := range s.blocks {
-		_, err := h.SystemCall(unix.SYS_MADVISE, b.addr, processAt, advice)
-		if err == nil {
-			_, err = h.SystemCall(unix.SYS_MADVISE, b.addr+processAt, infoAt-processAt, unix.MADV_WIPEONFORK)
+	return h.InjectCalls(func() error {
+		for _, b := range s.blocks {
+			_, err := h.SystemCall(unix.SYS_MADVISE, b.addr, processAt, advice)
+			if err == nil {
+				_, err = h.SystemCall(unix.SYS_MADVISE, b.addr+processAt, infoAt-processAt, unix.MADV_WIPEONFORK)
+			}
+			if err != nil {
+				return fmt.Errorf("madvise: %w", err)
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("madvise: %w", err)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // threadCalled returns the thread that has the id for itself, in the process of
 // that id.
-func (s *Session) threadCalled(id, pid uint32) proc.Thread {
+func (s *Session) threadCalled(id, pid uint32) process.ThreadStatus {
 	if t, ok := s.threads[id]; ok {
 		return t
 	}
 	p := s.p
-	t := proc.Thread{ID: int(id), OwnID: int(id), Process: s.p.PID, Name: s.p.Name} // if it has ended
+	t := process.ThreadStatus{ID: int(id), OwnID: int(id), Process: s.p.PID, Name: s.p.Name} // if it has ended
 	if pid != 0 && int(pid) != s.ownPID {
 		c := s.childCalled(int(pid))
 		if p = c.p; p == nil {
@@ -84,10 +89,10 @@ func (s *Session) childCalled(pid int) *child {
 	s.follows[pid] = c
 	candidates := []int{pid}
 	if s.ownPID != s.p.PID {
-		candidates, _ = proc.List() // it counts processes otherwise
+		candidates, _ = process.List() // it counts processes otherwise
 	}
 	for _, candidate := range candidates {
-		p, err := proc.Open(candidate)
+		p, err := process.Open(candidate)
 		if err != nil {
 			continue
 		}
@@ -136,7 +141,7 @@ func (s *Session) Recycle() error {
 		t := s.region.thread(i)
 		id, _ := t.occupant()
 		pid := int(atomic.LoadUint32(&t.pid))
-		unread := s.options.Mode >= Entries && atomic.LoadUint64(&t.head) != t.tail
+		unread := s.options.Mode >= trace.Entries && atomic.LoadUint64(&t.head) != t.tail
 		if id == 0 || id != before[i] || living[id] || unread && s.wants(i) {
 			continue
 		}
@@ -167,7 +172,7 @@ func (s *Session) threadEnded(id uint32) (bool, error) {
 		return s.childThreadEnded(s.ownPID, int(id)), nil
 	}
 	alive, err := s.p.Threads()
-	return !slices.ContainsFunc(alive, func(t proc.Thread) bool { return uint32(t.OwnID) == id }), err
+	return !slices.ContainsFunc(alive, func(t process.ThreadStatus) bool { return uint32(t.OwnID) == id }), err
 }
 
 // childThreadEnded tells whether a thread of a child is known to have ended.

@@ -1,6 +1,9 @@
+//go:build linux
+
 package patch
 
 import (
+	"footfall/trace"
 	"slices"
 	"testing"
 )
@@ -10,7 +13,7 @@ import (
 func TestPlacesOfTheLiving(t *testing.T) {
 	const threads = 60
 	g := start(t, build(t, builds["gcc"][0], "newthread.c", builds["gcc"][1:]...))
-	s := g.open(g.sites("leaf"), Options{Mode: Counts})
+	s := g.open(g.sites("leaf"), Options{Mode: trace.Counts})
 	defer s.Close()
 	begun := make(chan bool)
 	go func() {

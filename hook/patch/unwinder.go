@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -9,7 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/process/target"
 )
 
 // Exceptions go on through the stubs if libgcc, where the process has it, has been told
@@ -168,7 +171,7 @@ var errNoNotice = errors.New("no thread waits")
 // dynamic linker holds no lock of the memory allocator. If the unwinder is not relocated
 // the notice is answered, and the thread stopped again when it is.
 func (s *Session) tellInNotice(u *unwinder, untold []registration) error {
-	return held(s.p, func(h *proc.Held) error {
+	return held(s.p, func(h *process.Held) error {
 		tid := s.notifier.waiting(h)
 		if tid == 0 {
 			return errNoNotice
@@ -200,7 +203,7 @@ func (s *Session) tellWhenRelocated() error {
 		return err
 	}
 	err = s.tellInNotice(u, untold)
-	if errors.Is(err, errNoNotice) || errors.Is(err, proc.ErrStuck) {
+	if errors.Is(err, errNoNotice) || errors.Is(err, process.ErrStuck) {
 		return nil // Recycle tries again
 	}
 	s.untold = time.Time{}
@@ -209,7 +212,7 @@ func (s *Session) tellWhenRelocated() error {
 
 // waiting returns the thread that is in a notice, 0 if there is none. It is one at most:
 // it has the linker's lock.
-func (n *notifier) waiting(h *proc.Held) (tid int) {
+func (n *notifier) waiting(h *process.Held) (tid int) {
 	code := n.stub.block.addr + codeAt
 	from, to := code+native.offset(noticeRoutine), code+native.offset(noticeEnd)
 	for _, tid := range h.Threads() {
@@ -228,7 +231,7 @@ func (s *Session) findUnwinder() (*unwinder, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := slices.DeleteFunc(s.p.Images(maps), func(i *proc.Image) bool { return isOurs(i.Path) })
+	images := slices.DeleteFunc(s.p.Images(maps), func(i *process.MappedFile) bool { return target.IsOurs(i.Path) })
 	before := s.unwinders
 	s.unwinders = make(map[string]*unwinding)
 	var found *unwinder
@@ -261,32 +264,32 @@ func (s *Session) findUnwinder() (*unwinder, error) {
 }
 
 // unwinderOf returns the one that an image has, nil if it has none.
-func unwinderOf(p *proc.Process, of *proc.Image) *unwinder {
-	i, err := openImage(p, of)
+func unwinderOf(p *process.Process, of *process.MappedFile) *unwinder {
+	i, err := target.Open(p, of)
 	if err != nil {
 		return nil
 	}
 	defer i.Close()
 	for _, name := range []string{"_Unwind_RaiseException", "_Unwind_Resume"} { // AddressSanitizer has the first, which calls the real one
-		if _, has := i.symbol(name); !has {
+		if _, has := i.Symbol(name); !has {
 			return nil
 		}
 	}
 	u := &unwinder{path: i.Path}
-	if _, gcc := i.symbol("__register_frame_table"); gcc {
-		u.register, _ = i.symbol("__register_frame")
-		u.find, _ = i.symbol("_Unwind_Find_FDE")
+	if _, gcc := i.Symbol("__register_frame_table"); gcc {
+		u.register, _ = i.Symbol("__register_frame")
+		u.find, _ = i.Symbol("_Unwind_Find_FDE")
 	}
 	const page = 4096
-	if addr, size, ok := i.file.ReadOnlyAfterRelocation(); ok && (addr+size)&^(page-1) > addr&^(page-1) {
-		u.readOnly = addr&^(page-1) + i.bias
+	if addr, size, ok := i.File.ReadOnlyAfterRelocation(); ok && (addr+size)&^(page-1) > addr&^(page-1) {
+		u.readOnly = addr&^(page-1) + i.Bias
 	}
 	return u
 }
 
 // relocated tells whether its functions can be called. Where nothing shows that, they
 // can.
-func (u *unwinder) relocated(p *proc.Process) bool {
+func (u *unwinder) relocated(p *process.Process) bool {
 	if u.readOnly == 0 {
 		return true
 	}
@@ -300,9 +303,9 @@ func (u *unwinder) relocated(p *proc.Process) bool {
 
 // Throws tells whether there is the name of C++'s exceptions, or Rust's, in the
 // code of the image.
-func (i *Image) Throws(p *proc.Process) bool { return throws(p, i.image) }
+func Throws(p *process.Process, i *target.Image) bool { return throws(p, i.Mapped) }
 
-func throws(p *proc.Process, i *proc.Image) bool {
+func throws(p *process.Process, i *process.MappedFile) bool {
 	names := [][]byte{[]byte("\x00++CCUNG"), []byte("\x00++CGNLC"), []byte("MOZ\x00RUST")}
 	const most = 1 << 20
 	b := make([]byte, most)

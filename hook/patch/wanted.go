@@ -1,3 +1,5 @@
+//go:build linux
+
 package patch
 
 import (
@@ -8,7 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // Where not all threads are wanted, the others are muted: a muted thread does not
@@ -67,11 +70,7 @@ func (s *Session) muteThreads() {
 	if s.options.Threads == nil || s.idPlace == 0 {
 		return
 	}
-	threads, err := s.p.Threads()
-	if err != nil {
-		return // Recycle does it
-	}
-	for _, t := range threads {
+	for _, t := range s.before.threads {
 		if s.options.Threads(t) {
 			continue
 		}
@@ -84,7 +83,7 @@ func (s *Session) muteThreads() {
 }
 
 // chooseThreads mutes and unmutes threads by the names that they have now.
-func (s *Session) chooseThreads(alive []proc.Thread) error {
+func (s *Session) chooseThreads(alive []process.ThreadStatus) error {
 	if s.options.Threads == nil {
 		return nil
 	}
@@ -127,7 +126,7 @@ func (s *Session) chooseThreads(alive []proc.Thread) error {
 
 // rename takes the names that threads have now. One that is wanted keeps the name by
 // which it was, as long as it is; one that just ends may seem to have the program's.
-func (s *Session) rename(p *proc.Process, alive []proc.Thread) {
+func (s *Session) rename(p *process.Process, alive []process.ThreadStatus) {
 	for _, t := range alive {
 		id := uint32(t.OwnID)
 		if _, known := s.threads[id]; known && (!s.wanted[id] || t.Name != p.Name && !s.options.Threads(t)) {
@@ -144,7 +143,7 @@ func (s *Session) settle(i int, id uint32) error {
 	}
 	if s.wants(i) {
 		s.ended.lost += s.counter(&s.region.thread(i).lost)
-		if s.options.Mode == Counts {
+		if s.options.Mode == trace.Counts {
 			s.countsOf(i, s.ended.counts)
 		}
 	}

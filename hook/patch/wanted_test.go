@@ -1,10 +1,13 @@
+//go:build linux
+
 package patch
 
 import (
 	"testing"
 	"time"
 
-	"footfall/proc"
+	"footfall/process"
+	"footfall/trace"
 )
 
 // TestThreads has two threads, one of which is wanted, and rings that are too small
@@ -12,11 +15,11 @@ import (
 func TestThreads(t *testing.T) {
 	program := build(t, "gcc-12", "workers.c", "-fpatchable-function-entry=5")
 	for name, o := range map[string]Options{
-		"entries":  {Mode: Entries},
-		"exits":    {Mode: Exits},
-		"filtered": {Mode: Filtered, Filter: Filter{Depth: 1}},
-		"counts":   {Mode: Counts},
-		"newest":   {Mode: Entries, Newest: true},
+		"entries":  {Mode: trace.Entries},
+		"exits":    {Mode: trace.Exits},
+		"filtered": {Mode: trace.Filtered, Filter: trace.Filter{Depth: 1}},
+		"counts":   {Mode: trace.Counts},
+		"newest":   {Mode: trace.Entries, Newest: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWorkers(t, program)
@@ -28,14 +31,14 @@ func TestThreads(t *testing.T) {
 			o.RingSize = 1 << 16
 			all := w.open(w.sites("leaf"), o)
 			w.say("do c 0 100000")
-			if lost, _ := all.Lost(); lost == 0 && o.Mode >= Entries && !o.Newest {
+			if lost, _ := all.Lost(); lost == 0 && o.Mode >= trace.Entries && !o.Newest {
 				t.Error("100,000 calls fit into the ring")
 			}
 			if err := all.Close(); err != nil {
 				t.Fatal(err)
 			}
 
-			o.Threads = func(t proc.Thread) bool { return t.Name == "calm" }
+			o.Threads = func(t process.ThreadStatus) bool { return t.Name == "calm" }
 			s := w.open(w.sites("leaf"), o)
 			defer s.Close()
 			w.say("do c 0 100000")
@@ -68,15 +71,15 @@ func TestThreads(t *testing.T) {
 func TestNewThreads(t *testing.T) {
 	program := build(t, "gcc-12", "workers.c", "-fpatchable-function-entry=5")
 	for name, o := range map[string]Options{
-		"entries":  {Mode: Entries},
-		"exits":    {Mode: Exits},
-		"filtered": {Mode: Filtered},
-		"counts":   {Mode: Counts},
+		"entries":  {Mode: trace.Entries},
+		"exits":    {Mode: trace.Exits},
+		"filtered": {Mode: trace.Filtered},
+		"counts":   {Mode: trace.Counts},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWorkers(t, program)
 			o.RingSize = 1 << 16
-			o.Threads = func(t proc.Thread) bool { return t.Name == "calm" }
+			o.Threads = func(t process.ThreadStatus) bool { return t.Name == "calm" }
 			s := w.open(w.sites("leaf", "hold"), o)
 			defer s.Close()
 
@@ -109,7 +112,7 @@ func TestNewThreads(t *testing.T) {
 			w.say("begin 2")
 			w.say("name 2 calm")
 			w.say("do c 2 200")
-			if o.Mode == Counts {
+			if o.Mode == trace.Counts {
 				w.check(s, 300+201)
 			} else {
 				w.check(s, 201)
@@ -118,7 +121,7 @@ func TestNewThreads(t *testing.T) {
 	}
 }
 
-type workers struct{ *target }
+type workers struct{ *testProgram }
 
 func startWorkers(t *testing.T, program string) workers { return workers{start(t, program)} }
 
@@ -127,7 +130,7 @@ func startWorkers(t *testing.T, program string) workers { return workers{start(t
 func (w workers) check(s *Session, want int) {
 	w.t.Helper()
 	got := 0
-	if s.options.Mode == Counts {
+	if s.options.Mode == trace.Counts {
 		for id, n := range s.Counts() {
 			if s.Site(id).Function.Name == "leaf" {
 				got += int(n)
@@ -153,7 +156,7 @@ func (w workers) check(s *Session, want int) {
 // until waits until so many threads are muted, besides the first of the program.
 func (w workers) until(s *Session, want int) {
 	w.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if err := s.Recycle(); err != nil {
 			w.t.Fatal(err)
 		}

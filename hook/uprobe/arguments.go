@@ -1,23 +1,16 @@
+//go:build linux
+
 package uprobe
 
 import (
 	"encoding/binary"
 	"fmt"
+	"footfall/trace"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
-
-// An Argument of a function is read at its entry, as the calling convention of
-// System V has it.
-type Argument struct {
-	// Index counts integers and pointers from 0: up to 5 those in registers, up to
-	// MaxArgument the words on the stack.
-	Index int
-	// String is for pointers to one: it is read, too.
-	String bool
-}
 
 // Limits of arguments.
 const (
@@ -43,8 +36,10 @@ const (
 // argumentRegisters are where struct pt_regs of x86-64 has rdi, rsi, rdx, rcx, r8, r9.
 var argumentRegisters = []int16{112, 104, 96, 88, 72, 64}
 
-func (a Argument) size() int {
-	if a.String {
+// sizeOf is how many bytes of an event an argument takes. It is read at the entry, where the
+// calling convention of System V has it.
+func sizeOf(a trace.Capture) int {
+	if a.Kind == trace.CaptureString {
 		return textAt + textSize
 	}
 	return 8
@@ -52,11 +47,11 @@ func (a Argument) size() int {
 
 // entryProgram returns the program for functions with these arguments, which it
 // loads if it is the first of them.
-func (s *Session) entryProgram(arguments []Argument) (*ebpf.Program, error) {
+func (s *ProbeSet) entryProgram(arguments []trace.Capture) (*ebpf.Program, error) {
 	if len(arguments) == 0 {
 		return s.entry, nil
 	}
-	if len(arguments) > maxArguments || s.options.Mode == Counts || s.options.Mode == Chains {
+	if len(arguments) > maxArguments || s.options.Mode == trace.Counts || s.options.Mode == trace.Chains {
 		return nil, fmt.Errorf("%d arguments: of an event there can be %d", len(arguments), maxArguments)
 	}
 	key := fmt.Sprint(arguments)
@@ -76,10 +71,10 @@ func (s *Session) entryProgram(arguments []Argument) (*ebpf.Program, error) {
 }
 
 // recordSize is the size of an event with its arguments.
-func recordSize(arguments []Argument) int {
+func recordSize(arguments []trace.Capture) int {
 	size := eventSize
 	for _, a := range arguments {
-		size += a.size()
+		size += sizeOf(a)
 	}
 	return size
 }
@@ -89,7 +84,7 @@ const maxRecord = eventSize + maxArguments*(textAt+textSize)
 
 // readArguments reads arguments to where they belong behind the event R7. R6 has the
 // registers of the thread; R8 changes.
-func readArguments(arguments []Argument) (code asm.Instructions) {
+func readArguments(arguments []trace.Capture) (code asm.Instructions) {
 	at := int16(eventSize)
 	for _, a := range arguments {
 		if a.Index < len(argumentRegisters) {
@@ -104,7 +99,7 @@ func readArguments(arguments []Argument) (code asm.Instructions) {
 				asm.FnProbeReadUser.Call(),
 				asm.LoadMem(asm.R8, asm.R7, at, asm.DWord))
 		}
-		if a.String {
+		if a.Kind == trace.CaptureString {
 			code = append(code,
 				asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, int32(at+textAt)),
 				asm.Mov.Imm(asm.R2, readSize),
@@ -112,7 +107,7 @@ func readArguments(arguments []Argument) (code asm.Instructions) {
 				asm.FnProbeReadUserStr.Call(),
 				asm.StoreMem(asm.R7, at+resultAt, asm.R0, asm.DWord))
 		}
-		at += int16(a.size())
+		at += int16(sizeOf(a))
 	}
 	return code
 }
@@ -126,17 +121,17 @@ const (
 
 // argumentWords makes words of the arguments in a record: of a string the pointer, a
 // word with the length, and as many words as it takes.
-func argumentWords(b []byte, arguments []Argument) []uint64 {
+func argumentWords(b []byte, arguments []trace.Capture) []uint64 {
 	var words []uint64
 	for _, a := range arguments {
-		if len(b) < a.size() {
+		if len(b) < sizeOf(a) {
 			break
 		}
 		words = append(words, binary.NativeEndian.Uint64(b))
-		if a.String {
+		if a.Kind == trace.CaptureString {
 			words = append(words, stringWords(int64(binary.NativeEndian.Uint64(b[resultAt:])), b[textAt:textAt+textSize])...)
 		}
-		b = b[a.size():]
+		b = b[sizeOf(a):]
 	}
 	return words
 }

@@ -1,13 +1,14 @@
+//go:build linux
+
 package uprobe
 
 import (
 	"fmt"
+	"footfall/binary/unwind"
 	"math/bits"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-
-	"footfall/exe"
 )
 
 // maxRows is more than the largest programs have.
@@ -15,7 +16,7 @@ const maxRows = 1 << 24
 
 // makeRows makes the table of the unwind rows: address u64, rule u64. The first
 // row is for everything below.
-func (s *Session) makeRows() (err error) {
+func (s *ProbeSet) makeRows() (err error) {
 	n := len(s.options.Rows) + 1
 	if n > maxRows {
 		return fmt.Errorf("%d unwind rows, at most %d are expected", n, maxRows)
@@ -34,7 +35,7 @@ func (s *Session) makeRows() (err error) {
 // rule encodes a row: CFA in bits 0 to 31, the place of the frame pointer in 32
 // to 47, then whether the CFA is from the frame pointer, and a 1. 0 ends the
 // chain.
-func rule(row exe.UnwindRow) uint64 {
+func rule(row unwind.CompactRow) uint64 {
 	if !row.Known {
 		return 0
 	}

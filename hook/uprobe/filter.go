@@ -1,3 +1,5 @@
+//go:build linux
+
 package uprobe
 
 import (
@@ -19,7 +21,7 @@ const (
 
 // SetFilter changes the filter of mode Filtered. It means what that of package patch means,
 // which code in the program carries out.
-func (s *Session) SetFilter(f trace.Filter) error {
+func (s *ProbeSet) SetFilter(f trace.Filter) error {
 	settings := [settingsSize / 8]uint64{maxFrames, f.MinTime, f.Period, 0}
 	if f.Depth > 0 {
 		settings[depthSetting/8] = uint64(min(f.Depth, maxFrames))
@@ -60,7 +62,7 @@ func frame(to asm.Register) asm.Instructions {
 }
 
 // setting reads one of the filter to R1.
-func (s *Session) setting(at uint32) asm.Instructions {
+func (s *ProbeSet) setting(at uint32) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapValue(asm.R1, s.settings.FD(), at),
 		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord),
@@ -102,7 +104,7 @@ func search() asm.Instructions {
 //
 //	R6 registers of the thread     R7 its state
 //	R8 place of the call           R9 open calls
-func (s *Session) enterFiltered(arguments []Argument) asm.Instructions {
+func (s *ProbeSet) enterFiltered(arguments []trace.Capture) asm.Instructions {
 	code := append(s.begin(false), s.ofThread()...)
 	if !s.options.Newest { // else it has it
 		code = append(code, s.state(true)...)
@@ -177,7 +179,7 @@ func leaveRound() asm.Instructions {
 const pageSize = 4096
 
 // pass goes to "end" if the filter does not let the call pass.
-func (s *Session) pass() asm.Instructions {
+func (s *ProbeSet) pass() asm.Instructions {
 	code := asm.Instructions{
 		asm.JEq.Imm(asm.R9, 0, "outermost"),
 		asm.LoadMem(asm.R1, asm.R7, leftOutAt, asm.Word),
@@ -204,7 +206,7 @@ func (s *Session) pass() asm.Instructions {
 }
 
 // push makes a frame, and goes to "write" if the call is to be written at once.
-func (s *Session) push() asm.Instructions {
+func (s *ProbeSet) push() asm.Instructions {
 	code := append(append(s.now(), frame(asm.R8)...),
 		asm.LoadMem(asm.R1, asm.RFP, timeAt, asm.DWord),
 		asm.StoreMem(asm.R8, frameTime, asm.R1, asm.DWord),
@@ -226,7 +228,7 @@ func (s *Session) push() asm.Instructions {
 }
 
 // keep keeps the record of the call, until it is known whether it is written.
-func keep(arguments []Argument) asm.Instructions {
+func keep(arguments []trace.Capture) asm.Instructions {
 	code := asm.Instructions{
 		asm.JGE.Imm(asm.R9, keptFrames, "end"),
 		asm.Mov.Reg(asm.R1, asm.R9), asm.Mul.Imm(asm.R1, keptSize),
@@ -240,7 +242,7 @@ func keep(arguments []Argument) asm.Instructions {
 //
 //	R6 frames that were written    R7 state of the thread
 //	R8 place of the call, record   R9 open calls, then those around this one
-func (s *Session) exitFiltered() asm.Instructions {
+func (s *ProbeSet) exitFiltered() asm.Instructions {
 	code := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.FnGetAttachCookie.Call(),
@@ -294,7 +296,7 @@ func (s *Session) exitFiltered() asm.Instructions {
 }
 
 // writeKept writes the calls around this one that have not been written, and this one.
-func (s *Session) writeKept() asm.Instructions {
+func (s *ProbeSet) writeKept() asm.Instructions {
 	size, at := int32(eventSize), int32(framesAt)
 	if s.options.Arguments {
 		size, at = keptSize, keptAt
@@ -315,7 +317,7 @@ func (s *Session) writeKept() asm.Instructions {
 }
 
 // writeRecord writes the record R8, and goes on at "wrote".
-func (s *Session) writeRecord() asm.Instructions {
+func (s *ProbeSet) writeRecord() asm.Instructions {
 	if s.options.Newest {
 		code := append(s.nextSlot("record"),
 			asm.Mov.Reg(asm.R1, asm.R0),

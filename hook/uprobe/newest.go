@@ -1,3 +1,5 @@
+//go:build linux
+
 package uprobe
 
 import (
@@ -43,7 +45,7 @@ type endedRing struct {
 }
 
 // recordSpace is the size of a record in a ring.
-func (s *Session) recordSpace() int {
+func (s *ProbeSet) recordSpace() int {
 	if s.options.Arguments {
 		return maxRecord
 	}
@@ -54,7 +56,7 @@ func (s *Session) recordSpace() int {
 const bpfMappable = 1 << 10
 
 // makeRings makes the chunks.
-func (s *Session) makeRings() (err error) {
+func (s *ProbeSet) makeRings() (err error) {
 	r := &s.rings
 	size := chunkSlots * s.recordSpace()
 	r.chunks = max(s.options.BufferSize/size, 1)
@@ -75,11 +77,11 @@ func (s *Session) makeRings() (err error) {
 }
 
 // chunksAt is where the state of a thread has its chunks.
-func (s *Session) chunksAt() int32 { return int32(s.stateSize() - (4*s.rings.chunks+7)&^7) }
+func (s *ProbeSet) chunksAt() int32 { return int32(s.stateSize() - (4*s.rings.chunks+7)&^7) }
 
 // nextSlot sets R0 to the place of the next record of the thread, whose state is R7. label
 // tells the code from other such in the program.
-func (s *Session) nextSlot(label string) asm.Instructions {
+func (s *ProbeSet) nextSlot(label string) asm.Instructions {
 	took, has, next := label+".took", label+".has", label+".next"
 	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R7, slotAt, asm.Word), asm.RSh.Imm(asm.R2, chunkShift),
@@ -124,7 +126,7 @@ func (s *Session) nextSlot(label string) asm.Instructions {
 }
 
 // chunksOf returns the chunks of a thread.
-func (s *Session) chunksOf(state []byte) (chunks []uint32) {
+func (s *ProbeSet) chunksOf(state []byte) (chunks []uint32) {
 	for b := state[s.chunksAt():]; len(b) >= 4 && len(chunks) < s.rings.chunks; b = b[4:] {
 		number := binary.NativeEndian.Uint32(b)
 		if number == 0 || int(number) > s.rings.all {
@@ -136,7 +138,7 @@ func (s *Session) chunksOf(state []byte) (chunks []uint32) {
 }
 
 // recordsOf returns what the ring of a thread has, the oldest record first.
-func (s *Session) recordsOf(state []byte) ([]byte, error) {
+func (s *ProbeSet) recordsOf(state []byte) ([]byte, error) {
 	memory, err := s.results.Memory()
 	if err != nil {
 		return nil, err
@@ -160,7 +162,7 @@ func (s *Session) recordsOf(state []byte) ([]byte, error) {
 
 // keepEnded keeps what a thread that has ended has left, and lets others have its chunks. If
 // that becomes too much, what ended threads left first goes.
-func (s *Session) keepEnded(tid uint32) error {
+func (s *ProbeSet) keepEnded(tid uint32) error {
 	r := &s.rings
 	state := make([]byte, s.stateSize())
 	if !s.options.Newest || s.states.Lookup(tid, &state) != nil {
@@ -186,7 +188,7 @@ func (s *Session) keepEnded(tid uint32) error {
 }
 
 // readNewest gives the newest events to do, thread by thread.
-func (s *Session) readNewest(do func([]Event)) (n int) {
+func (s *ProbeSet) readNewest(do func([]ProbeEvent)) (n int) {
 	left := s.rings.ended
 	tids, _ := s.threadsWithState()
 	for _, tid := range tids {
@@ -200,7 +202,7 @@ func (s *Session) readNewest(do func([]Event)) (n int) {
 	}
 	space := s.recordSpace()
 	for _, r := range left {
-		events := make([]Event, 0, len(r.records)/space)
+		events := make([]ProbeEvent, 0, len(r.records)/space)
 		for b := r.records; len(b) >= space; b = b[space:] {
 			if e, wanted := s.event(b[:space]); wanted {
 				events = append(events, e)

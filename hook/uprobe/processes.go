@@ -1,3 +1,5 @@
+//go:build linux
+
 package uprobe
 
 import (
@@ -37,7 +39,7 @@ const maxOwned = 1 << 16
 const cloneThread = 0x10000
 
 // followChildren makes what is known of processes, and has it kept.
-func (s *Session) followChildren() (err error) {
+func (s *ProbeSet) followChildren() (err error) {
 	if !countsAll() {
 		return errors.New("footfall runs in a namespace of process ids")
 	}
@@ -123,7 +125,7 @@ func memberOffset(members []btf.Member, name string) (btf.Bits, bool) {
 
 // lookUpProcess sets R0 to the byte of the process whose id is in a register, or goes to
 // a label. It uses R1 to R5, and the key.
-func (s *Session) lookUpProcess(id asm.Register, missing string) asm.Instructions {
+func (s *ProbeSet) lookUpProcess(id asm.Register, missing string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, id), asm.RSh.Imm(asm.R1, processesShift),
 		asm.StoreMem(asm.RFP, keyAt, asm.R1, asm.Word),
@@ -138,7 +140,7 @@ func (s *Session) lookUpProcess(id asm.Register, missing string) asm.Instruction
 
 // ofProcess goes to "end" unless the calls of the process are recorded, and counts it if
 // this is the first one of a child. R1 is as before; R6 and R7 are changed.
-func (s *Session) ofProcess() asm.Instructions {
+func (s *ProbeSet) ofProcess() asm.Instructions {
 	if s.processes == nil {
 		return nil
 	}
@@ -167,7 +169,7 @@ func (s *Session) ofProcess() asm.Instructions {
 //
 //	R6 whether its parent is recorded     R7 the task, then its id
 //	R8 flags of clone                     R9 the parent's process
-func (s *Session) noteNew(pid int16) asm.Instructions {
+func (s *ProbeSet) noteNew(pid int16) asm.Instructions {
 	code := asm.Instructions{
 		asm.LoadMem(asm.R7, asm.R1, 0, asm.DWord),
 		asm.LoadMem(asm.R8, asm.R1, 8, asm.DWord),
@@ -203,7 +205,7 @@ func (s *Session) noteNew(pid int16) asm.Instructions {
 }
 
 // noteExec is what happens when a process has become another program.
-func (s *Session) noteExec() asm.Instructions {
+func (s *ProbeSet) noteExec() asm.Instructions {
 	code := asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.Mov.Reg(asm.R7, asm.R0), asm.RSh.Imm(asm.R7, 32),
@@ -219,7 +221,7 @@ func (s *Session) noteExec() asm.Instructions {
 }
 
 // ProcessOf returns the process of a thread that has been recorded.
-func (s *Session) ProcessOf(tid int) int {
+func (s *ProbeSet) ProcessOf(tid int) int {
 	var owner uint32
 	if s.owners == nil || s.owners.Lookup(uint32(tid), &owner) != nil {
 		return s.options.PID
@@ -228,16 +230,16 @@ func (s *Session) ProcessOf(tid int) int {
 }
 
 // Followed returns the number of children made by fork that have been recorded.
-func (s *Session) Followed() int {
+func (s *ProbeSet) Followed() int {
 	missing, _ := s.missing()
 	return int(missing[childrenCount/8])
 }
 
 // Forked returns the number of children made by fork that have not become other programs.
-func (s *Session) Forked() int {
+func (s *ProbeSet) Forked() int {
 	missing, _ := s.missing()
 	return max(int(missing[forkedCount/8]), 0)
 }
 
 // everywhere tells whether a probe is in all processes that run its file.
-func (s *Session) everywhere(p Probe) bool { return s.processes != nil && !p.OnlyProcess }
+func (s *ProbeSet) everywhere(p Probe) bool { return s.processes != nil && !p.OnlyProcess }

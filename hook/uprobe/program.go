@@ -1,7 +1,10 @@
+//go:build linux
+
 package uprobe
 
 import (
 	"errors"
+	"footfall/trace"
 	"math"
 
 	"github.com/cilium/ebpf"
@@ -74,7 +77,7 @@ const (
 )
 
 // makeMaps makes what the programs read and write.
-func (s *Session) makeMaps() (err error) {
+func (s *ProbeSet) makeMaps() (err error) {
 	array := func(size uint32) (*ebpf.Map, error) {
 		return ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: size, MaxEntries: 1})
 	}
@@ -91,11 +94,11 @@ func (s *Session) makeMaps() (err error) {
 		return err
 	}
 	switch {
-	case s.options.Mode == Counts && !s.named():
+	case s.options.Mode == trace.Counts && !s.named():
 		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, Flags: bpfMappable, KeySize: 4, ValueSize: 8, MaxEntries: MaxID})
-	case s.options.Mode == Counts:
+	case s.options.Mode == trace.Counts:
 		s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxNamedCounts})
-	case s.options.Mode == Chains:
+	case s.options.Mode == trace.Chains:
 		size := 8 * s.options.ChainDepth
 		entries := min(max(s.options.BufferSize/(size+64), 256), 1<<20)
 		if s.results, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(size), ValueSize: 8, MaxEntries: uint32(entries)}); err == nil {
@@ -125,18 +128,18 @@ const (
 )
 
 // loadEntry loads the program for entries into functions with these arguments.
-func (s *Session) loadEntry(arguments []Argument) (*ebpf.Program, error) {
+func (s *ProbeSet) loadEntry(arguments []trace.Capture) (*ebpf.Program, error) {
 	license := ownLicense
-	if len(arguments) > 0 || s.options.Mode >= Chains {
+	if len(arguments) > 0 || s.options.Mode == trace.Chains || s.options.Mode == trace.Filtered {
 		license = readingLicense
 	}
 	var code asm.Instructions
 	switch s.options.Mode {
-	case Counts:
+	case trace.Counts:
 		code = s.countCall()
-	case Chains:
+	case trace.Chains:
 		code = countChain(s.results, s.rows, s.options.ChainDepth, len(s.options.Rows)+1)
-	case Filtered:
+	case trace.Filtered:
 		code = s.enterFiltered(arguments)
 	default:
 		code = s.begin(false)
@@ -147,8 +150,8 @@ func (s *Session) loadEntry(arguments []Argument) (*ebpf.Program, error) {
 }
 
 // loadExit loads the program for exits.
-func (s *Session) loadExit() (*ebpf.Program, error) {
-	if s.options.Mode == Filtered {
+func (s *ProbeSet) loadExit() (*ebpf.Program, error) {
+	if s.options.Mode == trace.Filtered {
 		return s.newProgram(s.exitFiltered(), readingLicense)
 	}
 	code := append(s.begin(true), s.ofThread()...)
@@ -157,7 +160,7 @@ func (s *Session) loadExit() (*ebpf.Program, error) {
 
 // newProgram loads a program. Where its code jumps to "lost" or "threads" what it is
 // about is counted as missing; it ends at "end".
-func (s *Session) newProgram(code asm.Instructions, license string) (*ebpf.Program, error) {
+func (s *ProbeSet) newProgram(code asm.Instructions, license string) (*ebpf.Program, error) {
 	code = append(s.ofProcess(), code...)
 	wanted := make(map[string]bool)
 	for _, i := range code {
@@ -188,7 +191,7 @@ func labelled(label string, code asm.Instructions) asm.Instructions {
 }
 
 // countLost adds 1 to a count of what is missing.
-func (s *Session) countLost(at uint32) asm.Instructions {
+func (s *ProbeSet) countLost(at uint32) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapValue(asm.R1, s.lost.FD(), at),
 		asm.Mov.Imm(asm.R2, 1),
@@ -198,7 +201,7 @@ func (s *Session) countLost(at uint32) asm.Instructions {
 
 // ifOn goes to "end" unless the calls of the probe R0 are recorded. Its flags are in R1
 // then.
-func (s *Session) ifOn() asm.Instructions {
+func (s *ProbeSet) ifOn() asm.Instructions {
 	return asm.Instructions{
 		asm.And.Imm(asm.R0, MaxID-1),
 		asm.LoadMapValue(asm.R1, s.flags.FD(), 0),
@@ -213,7 +216,7 @@ func (s *Session) ifOn() asm.Instructions {
 
 // begin makes the event, but for the time, of a call that is recorded. R6 has the
 // registers of the thread. After an exit the stack pointer is behind the return address.
-func (s *Session) begin(exit bool) asm.Instructions {
+func (s *ProbeSet) begin(exit bool) asm.Instructions {
 	behind, flag := int32(0), int32(0)
 	if exit {
 		behind, flag = 8, math.MinInt32
@@ -223,7 +226,7 @@ func (s *Session) begin(exit bool) asm.Instructions {
 		asm.FnGetAttachCookie.Call(),
 	}
 	code = append(code, s.ifOn()...)
-	if s.options.Mode == Filtered {
+	if s.options.Mode == trace.Filtered {
 		code = append(code, asm.StoreMem(asm.RFP, flagsAt, asm.R1, asm.Word))
 	}
 	return append(code,
@@ -241,13 +244,13 @@ func (s *Session) begin(exit bool) asm.Instructions {
 const ringNoWakeup = 1
 
 // now sets the time of the event.
-func (s *Session) now() asm.Instructions {
+func (s *ProbeSet) now() asm.Instructions {
 	return asm.Instructions{asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, timeAt, asm.R0, asm.DWord)}
 }
 
 // write writes the event and arguments behind it. With Newest R7 is the thread's state. It
 // changes R7 and R8. label tells the code from other such in the program.
-func (s *Session) write(label string, arguments []Argument) asm.Instructions {
+func (s *ProbeSet) write(label string, arguments []trace.Capture) asm.Instructions {
 	switch {
 	case s.options.Newest:
 		code := append(s.nextSlot(label), asm.Mov.Reg(asm.R7, asm.R0))
@@ -287,7 +290,7 @@ func copyEvent(from asm.Register, at int16) (code asm.Instructions) {
 
 // countCall adds 1 to the count of the probe, where only some threads count to that of
 // the probe and the name.
-func (s *Session) countCall() asm.Instructions {
+func (s *ProbeSet) countCall() asm.Instructions {
 	if s.named() {
 		return s.countNamed()
 	}

@@ -1,9 +1,12 @@
+//go:build linux
+
 package uprobe
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"footfall/trace"
 	"os"
 
 	"github.com/cilium/ebpf"
@@ -35,12 +38,12 @@ const (
 	maxArgumentThreads = 256
 )
 
-func (s *Session) stateful() bool { return s.options.Mode == Filtered || s.options.Newest }
+func (s *ProbeSet) stateful() bool { return s.options.Mode == trace.Filtered || s.options.Newest }
 
 // stateSize is the size of a thread's state.
-func (s *Session) stateSize() int {
+func (s *ProbeSet) stateSize() int {
 	size := framesAt
-	if s.options.Mode == Filtered {
+	if s.options.Mode == trace.Filtered {
 		size += maxFrames * eventSize
 		if s.options.Arguments {
 			size += keptFrames * keptSize
@@ -53,9 +56,9 @@ func (s *Session) stateSize() int {
 }
 
 // makeStates makes room for the states of threads, and one to begin with.
-func (s *Session) makeStates() (err error) {
+func (s *ProbeSet) makeStates() (err error) {
 	threads := uint32(maxThreads)
-	if s.options.Mode == Filtered && s.options.Arguments {
+	if s.options.Mode == trace.Filtered && s.options.Arguments {
 		threads = maxArgumentThreads
 	}
 	size := uint32(s.stateSize())
@@ -78,7 +81,7 @@ func (s *Session) makeStates() (err error) {
 
 // ofThread goes to "end" unless the thread is one that is recorded; with Newest it sets R7
 // to its state.
-func (s *Session) ofThread() (code asm.Instructions) {
+func (s *ProbeSet) ofThread() (code asm.Instructions) {
 	if s.named() {
 		code = append(code, s.checkName()...)
 	}
@@ -89,7 +92,7 @@ func (s *Session) ofThread() (code asm.Instructions) {
 }
 
 // state sets R7 to the state of the thread. If there is none it is made, or the program ends.
-func (s *Session) state(make bool) asm.Instructions {
+func (s *ProbeSet) state(make bool) asm.Instructions {
 	find := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, s.states.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, threadAt),
@@ -125,11 +128,11 @@ const (
 )
 
 // named tells whether only some threads are recorded.
-func (s *Session) named() bool { return s.options.ThreadNames != nil || len(s.options.ThreadIDs) > 0 }
+func (s *ProbeSet) named() bool { return s.options.ThreadNames != nil || len(s.options.ThreadIDs) > 0 }
 
 // makeNames makes the tables of names, {verdict u32, number u32} each, and of ids, and a
 // queue of numbers for names.
-func (s *Session) makeNames() (err error) {
+func (s *ProbeSet) makeNames() (err error) {
 	if s.numbers, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Queue, ValueSize: 4, MaxEntries: maxNames}); err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (s *Session) makeNames() (err error) {
 
 // checkName goes to "end" if the thread of the event is not wanted. If it depends on the
 // name its number becomes part of the event.
-func (s *Session) checkName() (code asm.Instructions) {
+func (s *ProbeSet) checkName() (code asm.Instructions) {
 	if s.ids != nil {
 		code = append(code,
 			asm.LoadMapPtr(asm.R1, s.ids.FD()),
@@ -206,7 +209,7 @@ func (s *Session) checkName() (code asm.Instructions) {
 }
 
 // countNamed adds 1 to the count of the probe and the name.
-func (s *Session) countNamed() asm.Instructions {
+func (s *ProbeSet) countNamed() asm.Instructions {
 	code := append(s.begin(false), s.checkName()...)
 	find := func(missing string) {
 		code = append(code,
@@ -234,7 +237,7 @@ func (s *Session) countNamed() asm.Instructions {
 }
 
 // decide gives names that are new their verdicts.
-func (s *Session) decide() error {
+func (s *ProbeSet) decide() error {
 	if !s.named() {
 		return nil
 	}
@@ -278,11 +281,11 @@ type threadName struct {
 
 // wantsName tells whether calls with the number of a name are wanted; 0 is that of
 // threads which are wanted by their ids.
-func (s *Session) wantsName(number uint32) bool { return number == 0 || s.nameOf[number].wanted }
+func (s *ProbeSet) wantsName(number uint32) bool { return number == 0 || s.nameOf[number].wanted }
 
 // Recycle gives the places of threads that have ended to new ones; alive tells which
 // have not. It is to be called now and then.
-func (s *Session) Recycle(alive func(tid int) bool) error {
+func (s *ProbeSet) Recycle(alive func(tid int) bool) error {
 	if err := s.decide(); err != nil {
 		return err
 	}
@@ -305,7 +308,7 @@ func (s *Session) Recycle(alive func(tid int) bool) error {
 }
 
 // threadsWithState returns the ids of threads. Some may be missing while others come and go.
-func (s *Session) threadsWithState() (tids []uint32, err error) {
+func (s *ProbeSet) threadsWithState() (tids []uint32, err error) {
 	var tid uint32
 	for err = s.states.NextKey(nil, &tid); err == nil && len(tids) < maxThreads; err = s.states.NextKey(tid, &tid) {
 		tids = append(tids, tid)

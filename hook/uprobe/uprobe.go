@@ -1,10 +1,12 @@
+//go:build linux
+
 // Package uprobe watches functions of a process by the kernel's uprobes and
 // small BPF programs: functions that the compiler left no room in.
 //
 // The kernel puts a breakpoint on the first instruction of each function, in
 // the memory of the one process, and runs a BPF program there, which writes an
 // event, counts the call, or counts the chain of its callers. With the process
-// that opened a [Session] all of it goes: nothing is ever left behind.
+// that opened a [ProbeSet] all of it goes: nothing is ever left behind.
 //
 // It knows nothing of symbols: a function is an offset in a file.
 //
@@ -16,7 +18,7 @@
 package uprobe
 
 import (
-	"encoding/binary"
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,21 +34,9 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
-	"footfall/exe"
+	"footfall/binary/unwind"
 	"footfall/input"
 	"footfall/trace"
-)
-
-// A Mode says what is done at each call.
-type Mode int
-
-// Modes.
-const (
-	Entries  Mode = iota // an event
-	Exits                // an event for the entry, and one for the exit
-	Counts               // calls are counted
-	Chains               // chains of callers are counted
-	Filtered             // as Exits, of calls that a Filter lets pass
 )
 
 // MaxChainDepth is the largest number of callers of a chain.
@@ -54,8 +44,10 @@ const MaxChainDepth = 30
 
 // Options say how to watch.
 type Options struct {
-	PID  int
-	Mode Mode
+	PID int
+	// Thread returns a thread of the process that has not ended; nil: the first one has not.
+	Thread func() int
+	Mode   trace.Mode // 0: Entries
 	// Children made by fork are recorded, and theirs, until they become other programs: all
 	// that begin after Open.
 	Children bool
@@ -79,7 +71,7 @@ type Options struct {
 	ThreadIDs   []uint32
 	// Rows say, for Chains, how to find callers; their addresses are those of the
 	// process, and ascend.
-	Rows []exe.UnwindRow
+	Rows []unwind.CompactRow
 
 	single bool // set each probe by itself, as on older kernels
 }
@@ -95,14 +87,14 @@ type Probe struct {
 	// calls cost time, but are not recorded.
 	OnlyProcess bool
 	// Arguments are read with each event of an entry.
-	Arguments []Argument
+	Arguments []trace.Capture
 }
 
 // MaxID is more than any ID.
 const MaxID = 1 << 18
 
-// An Event is an entry into a function or an exit from it.
-type Event struct {
+// A ProbeEvent is an entry into a function or an exit from it.
+type ProbeEvent struct {
 	Time  uint64 // nanoseconds of the monotonic clock
 	TID   int    // as the first namespace has it
 	ID    uint32 // of the probe
@@ -115,14 +107,8 @@ type Event struct {
 	Words []uint64
 }
 
-// A Chain is how a function was reached.
-type Chain struct {
-	Addresses []uint64 // return addresses, the nearest caller first
-	Count     uint64
-}
-
-// A Session watches functions. Its methods must not be called at the same time.
-type Session struct {
+// A ProbeSet watches functions. Its methods must not be called at the same time.
+type ProbeSet struct {
 	options       Options
 	lost, results *ebpf.Map
 	rows          *ebpf.Map
@@ -132,9 +118,10 @@ type Session struct {
 	offSince      map[uint32]time.Time
 	reader        *ringbuf.Reader
 	entry, exit   *ebpf.Program
-	entries       map[string]*ebpf.Program // with arguments
-	arguments     map[uint32][]Argument    // by probe
+	entries       map[string]*ebpf.Program   // with arguments
+	arguments     map[uint32][]trace.Capture // by probe
 	links         []linked
+	held          int // breakpoints in a process that has lost its first thread
 	multi         bool
 
 	states, fresh, settings *ebpf.Map // of threads
@@ -170,14 +157,14 @@ func (e *ChildrenError) Error() string { return e.Err.Error() }
 func (e *ChildrenError) Unwrap() error { return e.Err }
 
 // Open loads the programs; nothing is watched yet, and nothing switched on.
-func Open(o Options) (*Session, error) {
+func Open(o Options) (*ProbeSet, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, errors.New("uprobes are known for x86-64 only")
 	}
-	if o.Mode == Exits && (o.ThreadNames != nil || len(o.ThreadIDs) > 0) {
-		o.Mode = Filtered // an exit goes by its entry
+	if o.Mode == trace.Exits && (o.ThreadNames != nil || len(o.ThreadIDs) > 0) {
+		o.Mode = trace.Filtered // an exit goes by its entry
 	}
-	s := &Session{options: o, entries: make(map[string]*ebpf.Program), arguments: make(map[uint32][]Argument), on: make([]byte, MaxID), offSince: make(map[uint32]time.Time), nameOf: make(map[uint32]threadName)}
+	s := &ProbeSet{options: o, entries: make(map[string]*ebpf.Program), arguments: make(map[uint32][]trace.Capture), on: make([]byte, MaxID), offSince: make(map[uint32]time.Time), nameOf: make(map[uint32]threadName)}
 	if err := s.load(); err != nil {
 		s.Close()
 		var refused *ebpf.VerifierError
@@ -192,7 +179,7 @@ func Open(o Options) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) load() (err error) {
+func (s *ProbeSet) load() (err error) {
 	_ = rlimit.RemoveMemlock() // Linux before 5.11; what it is for fails later if it was needed
 	if err := s.makeMaps(); err != nil {
 		return err
@@ -212,7 +199,7 @@ func (s *Session) load() (err error) {
 	if s.entry, err = s.loadEntry(nil); err != nil {
 		return err
 	}
-	if s.options.Mode == Exits || s.options.Mode == Filtered {
+	if s.options.Mode == trace.Exits || s.options.Mode == trace.Filtered {
 		s.exit, err = s.loadExit()
 	}
 	return err
@@ -220,7 +207,7 @@ func (s *Session) load() (err error) {
 
 // Attach watches further functions. Those that cannot be, for the kernel cannot
 // step over their first instruction, are returned by their IDs.
-func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
+func (s *ProbeSet) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 	skipped = make(map[uint32]error)
 	type group struct {
 		file, arguments string
@@ -247,7 +234,11 @@ func (s *Session) Attach(probes []Probe) (skipped map[uint32]error, err error) {
 		if err != nil {
 			return skipped, err
 		}
-		good, doubtful := sortOut(groups[g])
+		can := s.holdable(groups[g], skipped)
+		if len(can) == 0 {
+			continue
+		}
+		good, doubtful := sortOut(can)
 		for _, p := range doubtful {
 			if err := checkFirst(p); err != nil {
 				_ = skip(p, err, skipped) // nil, as it is notSupported
@@ -331,7 +322,7 @@ func misread(code []byte) bool {
 
 // checkFirst returns an error if the kernel would set a probe and then misread the instruction there.
 func checkFirst(p Probe) error {
-	f, err := os.Open(p.File)
+	f, err := input.Open(p.File)
 	if err != nil {
 		return nil // the kernel will say so
 	}
@@ -349,8 +340,8 @@ const notSupported = unix.Errno(524)
 // maxSkipped probes that cannot be set are not the functions' fault.
 const maxSkipped = 64
 
-func (s *Session) attach(file *link.Executable, entry *ebpf.Program, probes []Probe, skipped map[uint32]error) error {
-	if !s.multi {
+func (s *ProbeSet) attach(file *link.Executable, entry *ebpf.Program, probes []Probe, skipped map[uint32]error) error {
+	if !s.multi || s.leaderless(probes[0]) && !knowsGroups() {
 		for _, p := range probes {
 			err := s.attachOne(file, entry, p)
 			if err := skip(p, err, skipped); err != nil {
@@ -388,7 +379,7 @@ func skip(p Probe, err error, skipped map[uint32]error) error {
 	return nil
 }
 
-func (s *Session) attachMany(file *link.Executable, entry *ebpf.Program, probes []Probe) error {
+func (s *ProbeSet) attachMany(file *link.Executable, entry *ebpf.Program, probes []Probe) error {
 	o := &link.UprobeMultiOptions{PID: uint32(s.options.PID)}
 	if s.everywhere(probes[0]) {
 		o.PID = 0
@@ -399,13 +390,18 @@ func (s *Session) attachMany(file *link.Executable, entry *ebpf.Program, probes 
 		o.Cookies = append(o.Cookies, uint64(p.ID))
 		ids = append(ids, p.ID)
 	}
+	if s.leaderless(probes[0]) {
+		if err := s.hold(file, probes); err != nil {
+			return err
+		}
+	}
 	return s.link(ids,
 		func() (link.Link, error) { return file.UprobeMulti(nil, entry, o) },
 		func() (link.Link, error) { return file.UretprobeMulti(nil, s.exit, o) })
 }
 
-func (s *Session) attachOne(file *link.Executable, entry *ebpf.Program, p Probe) error {
-	o := &link.UprobeOptions{Address: p.Offset, PID: s.options.PID, Cookie: uint64(p.ID)}
+func (s *ProbeSet) attachOne(file *link.Executable, entry *ebpf.Program, p Probe) error {
+	o := &link.UprobeOptions{Address: p.Offset, PID: s.thread(), Cookie: uint64(p.ID)}
 	if s.everywhere(p) {
 		o.PID = 0
 	}
@@ -416,12 +412,12 @@ func (s *Session) attachOne(file *link.Executable, entry *ebpf.Program, p Probe)
 
 // link sets probes at entries and, if they are watched, at exits. With a filter those come
 // first: a call that has begun must be seen to end.
-func (s *Session) link(ids []uint32, entry, exit func() (link.Link, error)) error {
+func (s *ProbeSet) link(ids []uint32, entry, exit func() (link.Link, error)) error {
 	order := []func() (link.Link, error){entry}
 	switch s.options.Mode {
-	case Exits:
+	case trace.Exits:
 		order = append(order, exit)
-	case Filtered:
+	case trace.Filtered:
 		order = []func() (link.Link, error){exit, entry}
 	}
 	var made []linked
@@ -441,7 +437,7 @@ func (s *Session) link(ids []uint32, entry, exit func() (link.Link, error)) erro
 
 // Switch has the calls of these probes recorded, and of no others, from one moment on.
 // Those that are not attached are recorded once they are.
-func (s *Session) Switch(probes []Probe) error {
+func (s *ProbeSet) Switch(probes []Probe) error {
 	next := s.set ^ flagsShift
 	for id := range s.on {
 		s.on[id] &^= flagsSet << next
@@ -473,7 +469,7 @@ const lingering = time.Second
 
 // Trim detaches probes that have been switched off for a while, unless others which were
 // attached with them have not.
-func (s *Session) Trim() error {
+func (s *ProbeSet) Trim() error {
 	var idle []linked
 	s.links = slices.DeleteFunc(s.links, func(l linked) bool {
 		used := slices.ContainsFunc(l.ids, func(id uint32) bool {
@@ -489,14 +485,14 @@ func (s *Session) Trim() error {
 }
 
 // Attached tells whether a probe is.
-func (s *Session) Attached(id uint32) bool {
+func (s *ProbeSet) Attached(id uint32) bool {
 	return slices.ContainsFunc(s.links, func(l linked) bool { return slices.Contains(l.ids, id) })
 }
 
 // Read gives the events that there are to do, those of each thread in order,
 // and returns how many there were. What do gets is used again. With Newest it gives
 // nothing before Detach.
-func (s *Session) Read(do func([]Event)) (n int) {
+func (s *ProbeSet) Read(do func([]ProbeEvent)) (n int) {
 	if s.options.Newest {
 		if s.links != nil || s.decide() != nil {
 			return 0
@@ -505,7 +501,7 @@ func (s *Session) Read(do func([]Event)) (n int) {
 	}
 	s.reader.SetDeadline(time.Now().Add(-time.Second)) // take what there is
 	var record ringbuf.Record
-	events := make([]Event, 0, 1024)
+	events := make([]ProbeEvent, 0, 1024)
 	for s.reader.ReadInto(&record) == nil {
 		if len(record.RawSample) < eventSize {
 			continue
@@ -527,11 +523,11 @@ func (s *Session) Read(do func([]Event)) (n int) {
 }
 
 // event reads an event, and tells whether its thread is wanted.
-func (s *Session) event(b []byte) (e Event, wanted bool) {
-	word := binary.NativeEndian.Uint32(b[12:])
-	e = Event{
-		Time: binary.NativeEndian.Uint64(b), TID: int(binary.NativeEndian.Uint32(b[8:])),
-		ID: word & (MaxID - 1), Exit: word&exitFlag != 0, Stack: binary.NativeEndian.Uint64(b[16:]),
+func (s *ProbeSet) event(b []byte) (e ProbeEvent, wanted bool) {
+	word := encoding.NativeEndian.Uint32(b[12:])
+	e = ProbeEvent{
+		Time: encoding.NativeEndian.Uint64(b), TID: int(encoding.NativeEndian.Uint32(b[8:])),
+		ID: word & (MaxID - 1), Exit: word&exitFlag != 0, Stack: encoding.NativeEndian.Uint64(b[16:]),
 	}
 	if !e.Exit {
 		e.Words = argumentWords(b[eventSize:], s.arguments[e.ID])
@@ -545,7 +541,7 @@ func (s *Session) event(b []byte) (e Event, wanted bool) {
 }
 
 // Counts returns how often the functions were called, by the IDs of probes.
-func (s *Session) Counts() (map[uint32]uint64, error) {
+func (s *ProbeSet) Counts() (map[uint32]uint64, error) {
 	counts := make(map[uint32]uint64)
 	if !s.named() {
 		memory, err := s.results.Memory()
@@ -557,7 +553,7 @@ func (s *Session) Counts() (map[uint32]uint64, error) {
 			return nil, err
 		}
 		for id := range uint32(MaxID) {
-			if n := binary.NativeEndian.Uint64(all[8*id:]); n > 0 {
+			if n := encoding.NativeEndian.Uint64(all[8*id:]); n > 0 {
 				counts[id] = n
 			}
 		}
@@ -578,21 +574,21 @@ func (s *Session) Counts() (map[uint32]uint64, error) {
 }
 
 // Chains returns the chains, the most frequent first.
-func (s *Session) Chains() ([]Chain, error) {
-	var chains []Chain
+func (s *ProbeSet) Chains() ([]trace.Chain, error) {
+	var chains []trace.Chain
 	key := make([]byte, 8*s.options.ChainDepth)
 	var n uint64
 	each := s.results.Iterate()
 	for each.Next(&key, &n) {
 		var addresses []uint64
 		for b := key; len(b) > 0; b = b[8:] {
-			if a := binary.NativeEndian.Uint64(b); a != 0 {
+			if a := encoding.NativeEndian.Uint64(b); a != 0 {
 				addresses = append(addresses, a)
 			}
 		}
-		chains = append(chains, Chain{addresses, n})
+		chains = append(chains, trace.Chain{Addresses: addresses, Count: n})
 	}
-	slices.SortFunc(chains, func(a, b Chain) int {
+	slices.SortFunc(chains, func(a, b trace.Chain) int {
 		if a.Count != b.Count {
 			if a.Count > b.Count {
 				return -1
@@ -602,26 +598,26 @@ func (s *Session) Chains() ([]Chain, error) {
 		return slices.Compare(a.Addresses, b.Addresses)
 	})
 	// A table that grows while it is gone through may be begun again.
-	chains = slices.CompactFunc(chains, func(a, b Chain) bool { return slices.Equal(a.Addresses, b.Addresses) })
+	chains = slices.CompactFunc(chains, func(a, b trace.Chain) bool { return slices.Equal(a.Addresses, b.Addresses) })
 	return chains, each.Err()
 }
 
 // Lost returns how many events or calls found no room, and how many were not recorded
 // because there were too many threads; or, of threads that ended with Newest, how many
 // were forgotten.
-func (s *Session) Lost() (events, threads, forgotten uint64) {
+func (s *ProbeSet) Lost() (events, threads, forgotten uint64) {
 	missing, _ := s.missing()
 	return missing[lostEvents/8], missing[lostThreads/8], s.forgotten
 }
 
-func (s *Session) missing() (counts [lostSize / 8]uint64, err error) {
+func (s *ProbeSet) missing() (counts [lostSize / 8]uint64, err error) {
 	err = s.lost.Lookup(uint32(0), &counts)
 	return counts, err
 }
 
 // Detach ends the watching, at one moment for all functions; what there is can still be
 // read.
-func (s *Session) Detach() error {
+func (s *ProbeSet) Detach() error {
 	var err error
 	if s.shift != nil {
 		err = s.shift.Put(uint32(0), uint32(nothingOn))
@@ -649,7 +645,7 @@ func closeLinks(links []linked) error {
 }
 
 // Close ends the watching.
-func (s *Session) Close() error {
+func (s *ProbeSet) Close() error {
 	err := s.Detach()
 	if s.reader != nil {
 		err = errors.Join(err, s.reader.Close())

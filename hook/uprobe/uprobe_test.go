@@ -1,27 +1,31 @@
+//go:build linux
+
 package uprobe
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"footfall/exe"
-	"footfall/proc"
-	"footfall/proc/needs"
+	"footfall/binary"
+	"footfall/binary/unwind"
+	"footfall/process"
+	"footfall/process/needs"
+	"footfall/process/processtest"
+	"footfall/trace"
 )
 
 // target calls, in 4 threads and whenever it is told to, functions that count
 // themselves, and says how often.
 const target = `
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,12 +59,28 @@ static void *work(void *p)
 	return p;
 }
 
-int main(void)
+static void *serve(void *p)
 {
 	puts("ready");
 	fflush(stdout);
-	while (getchar() == '\n') {
+	for (int c; (c = getchar()) == '\n' || c == 'f' || c == 'h';) {
 		pthread_t t[4];
+		if (c == 'h') { /* another thread goes on when this one has ended */
+			pthread_create(&t[0], 0, serve, 0);
+			pthread_detach(t[0]);
+			return 0;
+		}
+		if (c == 'f') { /* a child that waits */
+			int child = fork();
+			if (child == 0) {
+				prctl(PR_SET_PDEATHSIG, SIGKILL);
+				for (;;)
+					pause();
+			}
+			printf("%d\n", child);
+			fflush(stdout);
+			continue;
+		}
 		leafs = outers = tails = 0;
 		if (fork() == 0) { /* its calls are its own */
 			work(0);
@@ -76,62 +96,41 @@ int main(void)
 	}
 	return 0;
 }
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	if (argc == 1)
+		return serve(0) != 0;
+	pthread_create(&t, 0, serve, 0);
+	pthread_exit(0);
+}
 `
 
 // A program is a running target.
 type program struct {
+	*processtest.Program
 	cmd  *exec.Cmd
-	in   io.Writer
-	out  *bufio.Scanner
 	path string
 }
 
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
-	dir := t.TempDir()
-	source, path := filepath.Join(dir, "target.c"), filepath.Join(dir, "target")
-	if err := os.WriteFile(source, []byte(target), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"-O2", "-o", path, source, "-lpthread"}, flags...)
-	if out, err := exec.Command("gcc-12", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
+	return processtest.Compile(t, target, append([]string{"-O2", "-lpthread"}, flags...)...)
 }
 
-func start(t *testing.T, path string) *program {
+func start(t *testing.T, path string, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: exec.Command(path), path: path}
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p.in, p.out = in, bufio.NewScanner(out)
-	t.Cleanup(func() {
-		in.Close()
-		p.cmd.Wait()
-	})
-	if !p.out.Scan() { // until then its memory may be that of what it was before
-		t.Fatal("the program has ended")
-	}
+	cmd := exec.Command(path, args...)
+	p := &program{processtest.Start(t, cmd), cmd, path}
+	p.Line() // until then its memory may be that of what it was before
 	return p
 }
 
 // run lets the program call its functions, and returns how often it did.
 func (p *program) run(t *testing.T) (leafs, outers, tails uint64) {
 	t.Helper()
-	if _, err := io.WriteString(p.in, "\n"); err != nil || !p.out.Scan() {
-		t.Fatal("the program has ended: ", err)
-	}
-	if _, err := fmt.Sscan(p.out.Text(), &leafs, &outers, &tails); err != nil {
+	if _, err := fmt.Sscan(p.Say(""), &leafs, &outers, &tails); err != nil {
 		t.Fatal(err)
 	}
 	return leafs, outers, tails
@@ -147,7 +146,7 @@ func (p *program) probes(t *testing.T) []Probe {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	file, err := exe.Open(f)
+	file, err := binary.Open(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,45 +166,51 @@ func (p *program) probes(t *testing.T) []Probe {
 	return list
 }
 
-// rows returns the unwind rows of the running program itself.
-func (p *program) rows(t *testing.T) []exe.UnwindRow {
+// image opens the program that a process runs. bias is what to add to addresses of the file.
+func image(t *testing.T, pid int) (p *process.Process, file *binary.File, bias uint64) {
 	t.Helper()
-	process, err := proc.Open(p.cmd.Process.Pid)
+	p, err := process.Open(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer process.Close()
-	maps, _, err := process.Maps()
+	t.Cleanup(func() { p.Close() })
+	maps, _, err := p.Maps()
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := process.Images(maps)[0]
+	image := p.Images(maps)[0]
 	f, err := image.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	file, err := exe.Open(f)
-	if err != nil {
+	t.Cleanup(func() { f.Close() })
+	if file, err = binary.Open(f); err != nil {
 		t.Fatal(err)
 	}
+	return p, file, file.Bias(image.Start)
+}
+
+// rows returns the unwind rows of the running program itself.
+func (p *program) rows(t *testing.T) []unwind.CompactRow {
+	t.Helper()
+	_, file, bias := image(t, p.cmd.Process.Pid)
 	rows, err := file.UnwindRows()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range rows {
-		rows[i].Addr += file.Bias(image.Start)
+		rows[i].Addr += bias
 	}
 	return rows
 }
 
 // lostOf returns how many events or calls found no room.
-func lostOf(s *Session) uint64 {
+func lostOf(s *ProbeSet) uint64 {
 	events, _, _ := s.Lost()
 	return events
 }
 
-func open(t *testing.T, o Options) *Session {
+func open(t *testing.T, o Options) *ProbeSet {
 	t.Helper()
 	s, err := Open(o)
 	var refused *PermissionError
@@ -224,7 +229,7 @@ func open(t *testing.T, o Options) *Session {
 }
 
 // attachTo attaches probes that are switched on.
-func (p *program) attachTo(t *testing.T, s *Session, probes []Probe) map[uint32]error {
+func (p *program) attachTo(t *testing.T, s *ProbeSet, probes []Probe) map[uint32]error {
 	t.Helper()
 	if err := s.Switch(probes); err != nil {
 		t.Fatal(err)
@@ -236,7 +241,7 @@ func (p *program) attachTo(t *testing.T, s *Session, probes []Probe) map[uint32]
 	return skipped
 }
 
-func (p *program) attach(t *testing.T, s *Session) {
+func (p *program) attach(t *testing.T, s *ProbeSet) {
 	t.Helper()
 	skipped := p.attachTo(t, s, p.probes(t))
 	if len(skipped) != 1 || skipped[4] == nil {
@@ -259,7 +264,7 @@ func ways(t *testing.T, test func(t *testing.T, path string, single bool)) {
 func TestCounts(t *testing.T) {
 	ways(t, func(t *testing.T, path string, single bool) {
 		p, other := start(t, path), start(t, path)
-		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Counts, single: single})
+		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Counts, single: single})
 		p.attach(t, s)
 		for range 2 {
 			other.run(t)
@@ -291,15 +296,15 @@ func TestCounts(t *testing.T) {
 func TestEvents(t *testing.T) {
 	ways(t, func(t *testing.T, path string, single bool) {
 		p := start(t, path)
-		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Exits, BufferSize: 1 << 22, single: single})
+		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Exits, BufferSize: 1 << 22, single: single})
 		p.attach(t, s)
 		leafs, outers, tails := p.run(t)
 		if err := s.Detach(); err != nil {
 			t.Fatal(err)
 		}
 		calls := make(map[uint32]uint64)
-		stacks, last := make(map[int][]Event), make(map[int]uint64)
-		n := s.Read(func(events []Event) {
+		stacks, last := make(map[int][]ProbeEvent), make(map[int]uint64)
+		n := s.Read(func(events []ProbeEvent) {
 			for _, e := range events {
 				stack := stacks[e.TID]
 				if e.Time < last[e.TID] {
@@ -330,11 +335,11 @@ func TestEvents(t *testing.T) {
 func TestArguments(t *testing.T) {
 	ways(t, func(t *testing.T, path string, single bool) {
 		p := start(t, path)
-		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Exits, BufferSize: 1 << 22, single: single})
+		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Exits, BufferSize: 1 << 22, single: single})
 		probes := p.probes(t)
 		for i := range probes {
 			if names[probes[i].ID] == "leaf" {
-				probes[i].Arguments = []Argument{{Index: 0}, {Index: 0, String: true}}
+				probes[i].Arguments = []trace.Capture{{Kind: trace.CaptureWord}, {Kind: trace.CaptureString}}
 			}
 		}
 		p.attachTo(t, s, probes)
@@ -343,7 +348,7 @@ func TestArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		var calls, sum uint64
-		s.Read(func(events []Event) {
+		s.Read(func(events []ProbeEvent) {
 			for _, e := range events {
 				switch {
 				case e.Exit || names[e.ID] != "leaf":
@@ -369,9 +374,9 @@ func FuzzArgumentWords(f *testing.F) {
 	f.Add(append(make([]byte, 8+8), "\x03\x00\x00\x00\x00\x00\x00\x00ab"+strings.Repeat("\x00", 54)...), uint8(2))
 	f.Add([]byte("12345678"), uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, strings uint8) {
-		var arguments []Argument
+		var arguments []trace.Capture
 		for i := range maxArguments {
-			arguments = append(arguments, Argument{Index: i, String: strings>>i&1 != 0})
+			arguments = append(arguments, trace.Capture{Kind: trace.CaptureWord + trace.CaptureKind(strings>>i&1), Index: i})
 		}
 		if words := argumentWords(b, arguments); len(words) > len(b)/8 {
 			t.Errorf("%d words of %d bytes", len(words), len(b))
@@ -382,10 +387,10 @@ func FuzzArgumentWords(f *testing.F) {
 // TestLost fills a small buffer: what finds no room is counted.
 func TestLost(t *testing.T) {
 	p := start(t, build(t))
-	s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Entries, BufferSize: os.Getpagesize()})
+	s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Entries, BufferSize: os.Getpagesize()})
 	p.attach(t, s)
 	leafs, outers, tails := p.run(t)
-	n := s.Read(func([]Event) {})
+	n := s.Read(func([]ProbeEvent) {})
 	if lost := lostOf(s); lost == 0 || uint64(n)+lost != leafs+outers+tails {
 		t.Errorf("%d events and %d lost, want %d together", n, lost, leafs+outers+tails)
 	}
@@ -395,7 +400,7 @@ func TestLost(t *testing.T) {
 func TestChains(t *testing.T) {
 	ways(t, func(t *testing.T, path string, single bool) {
 		p := start(t, path)
-		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Chains, BufferSize: 1 << 20, ChainDepth: 3, Rows: p.rows(t), single: single})
+		s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Chains, BufferSize: 1 << 20, ChainDepth: 3, Rows: p.rows(t), single: single})
 		probes := p.probes(t)
 		p.attachTo(t, s, probes[slices.IndexFunc(probes, func(p Probe) bool { return names[p.ID] == "leaf" }):][:1])
 		leafs, outers, _ := p.run(t)
@@ -427,7 +432,7 @@ func TestChains(t *testing.T) {
 // TestFullTable counts chains that find no room.
 func TestFullTable(t *testing.T) {
 	p := start(t, build(t))
-	s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Chains, BufferSize: 1, ChainDepth: 30, Rows: p.rows(t)})
+	s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Chains, BufferSize: 1, ChainDepth: 30, Rows: p.rows(t)})
 	if got := s.results.MaxEntries(); got != 256 {
 		t.Errorf("room for %d chains", got)
 	}
@@ -449,7 +454,7 @@ func TestFullTable(t *testing.T) {
 // TestExit ends the program while it is watched.
 func TestExit(t *testing.T) {
 	p := start(t, build(t))
-	s := open(t, Options{PID: p.cmd.Process.Pid, Mode: Counts})
+	s := open(t, Options{PID: p.cmd.Process.Pid, Mode: trace.Counts})
 	p.attach(t, s)
 	p.cmd.Process.Kill()
 	p.cmd.Wait()

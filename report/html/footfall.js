@@ -147,6 +147,7 @@ function sortable(table, order, descending) {
   }
 }
 
+const manyFiles = 200; // that begin folded
 const largestFirst = ['missed', 'calls'];
 
 function plainTable(table) {
@@ -171,6 +172,31 @@ function percent(covered, total) {
   if (!total) return '-';
   const tenths = Math.max(Math.floor(covered * 1000 / total), covered ? 1 : 0);
   return `${Math.floor(tenths / 10)}.${tenths % 10}%`;
+}
+
+// readEntry takes apart what data say of a file or folder: what is missed and the
+// total of each metric, how much of the name is that of the one before, and the rest
+// of the name. Numbers have base 36, and nothing is 0.
+function readEntry(entry, after, metrics) {
+  const ratios = [];
+  let at = 0;
+  const number = () => {
+    const end = entry.indexOf(' ', at), digits = entry.slice(at, end);
+    at = end + 1;
+    return parseInt(digits || '0', 36);
+  };
+  for (let i = 0; i < metrics; i++) {
+    const missed = number(), total = number();
+    ratios.push(total - missed, total);
+  }
+  const shared = number();
+  return {name: after.slice(0, shared) + entry.slice(at), ratios};
+}
+
+// escapedPath is how most pages are called.
+function escapedPath(path) {
+  const hex = byte => '=' + byte.toString(16).toUpperCase().padStart(2, '0');
+  return path.replace(/[^\w.-]/gu, c => c === '/' ? '~' : [...new TextEncoder().encode(c)].map(hex).join(''));
 }
 
 // newRow is the row of a node of data, as the page has them of smaller trees.
@@ -227,20 +253,27 @@ function index(table) {
     }
     return node.row;
   };
+  let metrics = 0;
   const grow = ([, folders, pages], parent) => {
-    for (const folder of folders) {
-      const [name, , , ratios] = folder;
-      grow(folder, add({name, ratios, folder: true, open: false, values: [name, ...ratioValues(ratios)]}, parent));
-    }
-    for (const [name, ratios, page] of pages) {
-      const node = add({name, ratios, folder: false, values: [name, ...ratioValues(ratios)]}, parent);
-      node.href = `files/${page ?? node.path.replaceAll('/', '~')}.html`;
+    let after = '';
+    const take = (entry, folder) => {
+      const read = readEntry(entry, after, metrics);
+      after = read.name;
+      return add({...read, folder, open: false, values: [read.name, ...ratioValues(read.ratios)]}, parent);
+    };
+    for (const folder of folders) grow(folder, take(folder[0], true));
+    after = '';
+    for (const file of pages) {
+      const [entry, page] = [file].flat();
+      const node = take(entry, false);
+      node.href = `files/${page ?? escapedPath(node.path)}.html`;
     }
   };
 
   let flat = false, sorted = null, words = [], hideFull = false;
   const most = self.footfallTree ? mostRows : Infinity;
   if (self.footfallTree) {
+    metrics = (self.footfallTree[0].split(' ').length - 2) / 2; // that of the whole has no name
     grow(self.footfallTree, top);
     for (const node of top.children) node.open = top.children.length === 1;
   } else {
@@ -254,6 +287,16 @@ function index(table) {
       const node = add({row, name, folder, open: true, values}, stack.at(-1));
       if (folder) stack.push(node);
       dress(node);
+    }
+    if (files.length > manyFiles) {
+      const close = (node, open) => {
+        for (const c of node.children) if (c.folder) {
+          c.open = open && node.children.length === 1;
+          c.button.setAttribute('aria-expanded', c.open);
+          close(c, c.open);
+        }
+      };
+      close(top, true);
     }
   }
   const fold = (node, open) => {

@@ -38,7 +38,15 @@ FUNCTION long faulted(void)
 		*nowhere = 1;
 	return code;
 }
-FUNCTION void sleeps(int s) { (void)s; leaf(1); nap(3000); leaf(2); }
+FUNCTION void sleeps(int s)
+{
+	int error = errno; /* which an interrupted nap changes */
+	(void)s;
+	leaf(1);
+	nap(3000);
+	leaf(2);
+	errno = error;
+}
 FUNCTION void counts(int s, siginfo_t *i, void *context) { (void)s; (void)context; queued += i->si_value.sival_int; leaf(3); }
 FUNCTION void ticks(int s) { (void)s; leaf(4); }
 

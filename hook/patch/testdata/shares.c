@@ -1,5 +1,6 @@
 // Processes that run in one memory: a child by clone(CLONE_VM) that calls step all the
 // time, and with an argument one by vfork, for which a thread waits until "let go".
+// With two arguments main ends, and another thread does what it does.
 // Answers each command with the state of the children.
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -33,8 +34,9 @@ __attribute__((optimize("O0"))) static void *start(void *p)
 	waits = status ? -1 : 0;
 	return 0;
 }
-int main(int argc, char **v)
+static void *serve(void *p)
 {
+	int argc = *(int *)p;
 	char line[100];
 	pthread_t t;
 	pipe(hold);
@@ -61,4 +63,15 @@ int main(int argc, char **v)
 	}
 	if (argc == 1)
 		kill(c, SIGKILL);
+	return 0;
+}
+int main(int argc, char **v)
+{
+	static int given;
+	pthread_t t;
+	given = argc;
+	if (argc < 3)
+		return serve(&given) != 0;
+	pthread_create(&t, 0, serve, &given);
+	pthread_exit(0);
 }

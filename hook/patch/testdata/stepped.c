@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#ifdef LIBUNWIND // instead of libgcc's
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+#endif
 #include <unwind.h>
 
 #define FUNCTION __attribute__((noinline, noclone))
@@ -95,27 +99,65 @@ static long place(unsigned long pc) // within the code that is not the program's
 }
 
 struct chain { int of[32], n, signal, all; unsigned long registers, at[48]; };
-static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *p)
+static const int preserved[] = {3, 6, 12, 13, 14, 15};
+
+// add adds a frame to a chain: of a function that begins there, with what is in the registers
+// above, and whether it was interrupted: then what came so far is the handler.
+static void add(struct chain *c, unsigned long pc, int interrupted, unsigned long start, const unsigned long *registers)
 {
-	struct chain *c = p;
-	int before = 0;
-	unsigned long pc = _Unwind_GetIPInfo(context, &before);
-	if (before) // interrupted: what came so far is the handler
+	if (interrupted)
 		c->n = c->all = 0, c->signal = 1;
 	if (c->all < 48)
 		c->at[c->all++] = pc;
-	int f = function_at((void *)_Unwind_GetRegionStart(context));
+	int f = function_at((void *)start);
 	if (place(pc) < 0 && f >= 0 && c->n < 32) {
 		c->of[c->n++] = f;
-		if (f == 1) {
-			static const int preserved[] = {3, 6, 12, 13, 14, 15};
-			for (int i = 0; i < 6; i++)
-				if (_Unwind_GetGR(context, preserved[i]) == (unsigned long)(0x1000 + preserved[i]))
-					c->registers |= 1 << i;
-		}
+		for (int i = 0; f == 1 && i < 6; i++)
+			if (registers[i] == (unsigned long)(0x1000 + preserved[i]))
+				c->registers |= 1 << i;
 	}
+}
+
+#ifdef LIBUNWIND
+static void unwind(struct chain *c)
+{
+	static const int numbers[] = {UNW_X86_64_RBX, UNW_X86_64_RBP, UNW_X86_64_R12, UNW_X86_64_R13, UNW_X86_64_R14, UNW_X86_64_R15};
+	unw_context_t context;
+	unw_cursor_t cursor;
+	unw_getcontext(&context);
+	unw_init_local(&cursor, &context);
+	for (int interrupted = 0, more = 1; more > 0;) {
+		unw_proc_info_t info = {0};
+		unw_word_t pc = 0, registers[6] = {0};
+		unw_get_reg(&cursor, UNW_REG_IP, &pc);
+		unw_get_proc_info(&cursor, &info);
+		for (int i = 0; i < 6; i++)
+			unw_get_reg(&cursor, numbers[i], &registers[i]);
+		add(c, pc, interrupted, info.start_ip, registers);
+		interrupted = unw_is_signal_frame(&cursor) > 0;
+		more = unw_step(&cursor);
+	}
+}
+static void *begin(unsigned long pc) // of the function
+{
+	unw_proc_info_t info = {0};
+	unw_get_proc_info_by_ip(unw_local_addr_space, pc, &info, 0);
+	return (void *)info.start_ip;
+}
+#else
+static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *p)
+{
+	unsigned long registers[6];
+	int interrupted = 0;
+	unsigned long pc = _Unwind_GetIPInfo(context, &interrupted);
+	for (int i = 0; i < 6; i++)
+		registers[i] = _Unwind_GetGR(context, preserved[i]);
+	add(p, pc, interrupted, _Unwind_GetRegionStart(context), registers);
 	return _URC_NO_REASON;
 }
+static void unwind(struct chain *c) { _Unwind_Backtrace(frame, c); }
+static void *begin(unsigned long pc) { return _Unwind_FindEnclosingFunction((void *)(pc + 1)); } // which looks before it
+#endif
 
 // The handler of a signal must not take memory: it may have come into malloc.
 void *__libc_malloc(size_t n);
@@ -135,14 +177,14 @@ static void step(int s, siginfo_t *info, void *v)
 	long at = place(pc);
 	steps++;
 	handling = 1;
-	int f = at < 0 ? function_at(_Unwind_FindEnclosingFunction((void *)(pc + 1))) : -1; // which looks before it
+	int f = at < 0 ? function_at(begin(pc)) : -1;
 	if (f == 0) {
 		handling = 0;
 		if (last > 0)
 			registers[REG_EFL] &= ~0x100;
 		return;
 	}
-	_Unwind_Backtrace(frame, &c);
+	unwind(&c);
 	handling = 0;
 	int expected = f >= 0 ? f : functions[last].caller;
 	if (f >= 0)
@@ -191,7 +233,7 @@ int main(void)
 	char line[100];
 	struct sigaction a = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
 	struct chain c = {.n = 0};
-	_Unwind_Backtrace(frame, &c); // finds what it needs
+	unwind(&c); // finds what it needs
 	sigaction(SIGTRAP, &a, 0);
 	while (fgets(line, sizeof line, stdin)) {
 		steps = within = wrong = last = 0;

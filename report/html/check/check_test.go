@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +28,7 @@ import (
 var (
 	pages       = flag.String("pages", "", "the `DIR` of a report, of html=DIR")
 	parts       = flag.String("parts", "", "one that has files/generated.c.html, of 100,000 lines")
+	many        = flag.String("many", "", "one of 5,000 sources in 50 directories, the first of them \"d 0\", of which each misses one of two lines, and the last \"Größe\"")
 	small       = flag.String("small", "", "a `FILE` of html=FILE.html whose sources are not compressed")
 	packed      = flag.String("packed", "", "one whose sources are")
 	axe         = flag.String("axe", "", "the `FILE` axe.min.js")
@@ -49,7 +51,7 @@ func TestMain(m *testing.M) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.UserDataDir(profile), chromedp.WindowSize(1400, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.WSURLReadTimeout(90*time.Second))
+		chromedp.WSURLReadTimeout(5*time.Minute))
 	ctx, stopBrowser := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ = chromedp.NewContext(ctx)
 	if err := chromedp.Do(ctx); err != nil {
@@ -97,7 +99,7 @@ func open(t *testing.T, file, hash string, before ...chromedp.Action[chromedp.Vo
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(ctx, 90*time.Second)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(func() {
 		stop()
 		closeTab()
@@ -158,7 +160,7 @@ func (b tab) holds(expression string) {
 	// A page that is being left has no answer; the next one has.
 	var ok bool
 	var err error
-	for end := time.Now().Add(20 * time.Second); !ok && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ok, err = chromedp.Run(b.Context, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 	}
 	if !ok {
@@ -234,6 +236,38 @@ func TestIndexOfDirectory(t *testing.T) {
 	b := open(t, filepath.Join(*pages, "index.html"), "#in=src/")
 	if got := value[string](b, files); !strings.HasPrefix(got, "src/") || strings.Contains(got, "generated.c") {
 		t.Errorf("the index of src/ has %s", got)
+	}
+}
+
+// Of a large tree the files come as data.
+func TestIndexOfManySources(t *testing.T) {
+	b := open(t, filepath.Join(*many, "index.html"), "")
+	b.holds(files + `.startsWith("/nosuch/ Größe/ d 0/ d1/ ")`)
+	b.holds(`document.querySelectorAll("#tree tbody tr").length === 52`)
+	b.run(chromedp.Click(`//tr//button[.="d 0/"]`))
+	b.holds(files + `.startsWith("/nosuch/ Größe/ d 0/ source1.c source10.c ")`)
+	b.holds(`[...document.querySelectorAll("#tree tbody tr")][3].innerText.trim().split(/\s+/).join(" ") === "source1.c 1 50.0% 1/2"`)
+	b.press("e")
+	b.holds(files + ` === "/nosuch/"`)
+	b.press("e")
+	b.holds(`document.querySelectorAll("#tree tbody tr").length === 5000`) // as many as are shown
+	b.press("e")
+
+	b.search("SOURCE4999")
+	b.holds(files + ` === "/nosuch/ d49/ source4999.c"`)
+	b.press(kb.Escape)
+	b.search("größe")
+	b.holds(files + ` === "/nosuch/ Größe/ ein +.c"`)
+	for _, file := range []string{"d 0/source1.c", "source4999.c", "größe"} {
+		b := open(t, filepath.Join(*many, "index.html"), "#in="+file)
+		link := value[string](b, `document.querySelector("#tree tbody a").href`)
+		path, err := url.PathUnescape(strings.TrimPrefix(link, "file://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -29,3 +29,13 @@ data:
 	.long	7
 	ret
 	.size	data, .-data
+	.type	checked, @function
+checked:
+	.long	846595819
+	.long	.Lproxy-checked
+	nop
+	ret
+	.size	checked, .-checked
+	.section	.rodata
+.Lproxy:
+	.quad	0

@@ -1,0 +1,634 @@
+package binary
+
+import (
+	"bufio"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"footfall/binary/unwind"
+)
+
+// An Exit is a place where a function is left for good, by ret or by a jump to
+// another function, and room there for a jump of 5 bytes. The stack pointer is there
+// what it was at the function's entry.
+//
+//	in place                     moved                       a conditional jump
+//
+//	ret           1: Code        pop %rbx     1: Code        0f
+//	nop           4              pop %rbp     1  ...         8x rel32   5: Code
+//	                             ret          1  ...
+//	                             nop          2
+//
+// The last instruction of Code leaves the function; those before it are to be run
+// first. Nothing leads to addresses within the room but to Addr.
+type Exit struct {
+	Addr   uint64 // of the room, as the file has it
+	Code   []byte
+	Starts []int  // of the instructions, in Code
+	Target uint64 // of a direct jump; 0: it is ret, or a jump through a pointer
+	// Conditional: Code is a conditional jump but for its first byte.
+	Conditional bool
+	// Relative are where Code has 4 bytes that are relative to where the instruction
+	// ends whose number is beside: addresses of data. The jump to Target is not among them.
+	Relative []RelativeAddress
+}
+
+// A RelativeAddress is 4 bytes of code at At, from the instruction's end on, which is at End.
+type RelativeAddress struct{ At, End int }
+
+// exitRoom is what a jump needs.
+const exitRoom = 5
+
+// maxMoved is how many bytes of instructions are before the last one at most.
+const maxMoved = 18
+
+// ErrExits is wrapped by the reasons why a function's exits cannot be had.
+var ErrExits = errors.New("not all exits have room")
+
+// ErrPops is wrapped as well where the function takes its arguments from the stack itself
+// (ret N), or where that is not known.
+var ErrPops = errors.New("the function may remove its arguments")
+
+// ErrJumps is wrapped as well where the function ends by a jump to another one, which then sees
+// the return address: dlsym tells by it which library asks.
+var ErrJumps = errors.New("the function ends by a jump to another")
+
+// ExitFinder finds the exits of functions of a file, one at a time.
+type ExitFinder struct {
+	f        *File
+	code     code
+	names    Functions
+	frames   *unwind.Table
+	pointers []uint64 // addresses of code that data has, which are no beginnings of functions
+	starts   []uint64 // of functions, with names or without
+	sections map[*elf.Section][]byte
+	// all is memory for the instructions of a function and its parts, buffer what is left of
+	// it: each function uses it again.
+	all, buffer []instruction
+}
+
+// Frame returns the row of the file's call frames for an address.
+func (x *ExitFinder) Frame(addr uint64) (row unwind.Row, ok bool) {
+	if x.frames == nil {
+		return row, false
+	}
+	return x.frames.Row(addr)
+}
+
+// ExitFinder returns one; names are the functions of the file, sites those that it has.
+// Only x86-64 is known.
+func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
+	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
+		return nil, fmt.Errorf("exits of %v: %w", f.Machine, ErrExits)
+	}
+	code, err := f.code()
+	if err != nil {
+		return nil, err
+	}
+	frames, err := f.CallFrames()
+	if err != nil {
+		frames = nil // then no more than ret is known
+	}
+	x := &ExitFinder{f: f, code: code, names: names, frames: frames, sections: make(map[*elf.Section][]byte)}
+	x.findPointers()
+	for _, fn := range names {
+		x.starts = append(x.starts, fn.Addr)
+	}
+	for _, site := range sites {
+		x.starts = append(x.starts, site.Addr, site.Function.Addr)
+	}
+	if frames != nil {
+		x.starts = append(x.starts, frames.Starts()...)
+	}
+	slices.Sort(x.starts)
+	return x, nil
+}
+
+// findPointers finds the relocations which lead into functions, but not to their
+// beginnings: labels as values, and tables of them.
+func (x *ExitFinder) findPointers() {
+	add := func(addr uint64) {
+		if fn := x.names.At(addr); fn != nil && fn.Addr != addr && x.code.at(addr) != nil {
+			x.pointers = append(x.pointers, addr)
+		}
+	}
+	relocated := false
+	for _, s := range x.f.elf.Sections {
+		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, err := data(s)
+		if err != nil {
+			continue
+		}
+		for ; len(b) >= 24; b = b[24:] { // offset u64, type u32, symbol u32, addend i64
+			if x.f.Order.Uint32(b[8:]) == uint32(elf.R_X86_64_RELATIVE) {
+				relocated = true
+				add(x.f.Order.Uint64(b[16:]))
+			}
+		}
+	}
+	if !relocated { // at fixed addresses every word may be one
+		for _, s := range x.f.elf.Sections {
+			if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Size > maxSection {
+				continue
+			}
+			r, b := bufio.NewReaderSize(s.Open(), 1<<16), make([]byte, 8) // also where most of it are holes
+			for _, err := io.ReadFull(r, b); err == nil; _, err = io.ReadFull(r, b) {
+				add(x.f.Order.Uint64(b))
+			}
+		}
+	}
+	slices.Sort(x.pointers)
+	x.pointers = slices.Compact(x.pointers)
+}
+
+// An instruction of a function.
+type instruction struct {
+	x86asm.Inst
+	addr uint64
+}
+
+func (i *instruction) end() uint64 { return i.addr + uint64(i.Len) }
+
+// target returns where a direct branch leads.
+func (i *instruction) target() (uint64, bool) {
+	rel, ok := i.Args[0].(x86asm.Rel)
+	if !ok {
+		return 0, false
+	}
+	return i.end() + uint64(int64(rel)), true
+}
+
+// A body is the code of a function: with the parts that the compiler has moved apart.
+type body struct {
+	x         *ExitFinder
+	parts     [][2]uint64
+	code      [][]instruction // of each part
+	targets   map[uint64]bool
+	tables    bool // it has jumps by tables whose targets are known
+	computed  bool // labels of it are values
+	blind     bool // it has a jump table that was not found
+	protected [2]uint64
+}
+
+// Exits returns all exits of a function. protected are addresses of it that are not to
+// be used as room: low, high.
+func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64) ([]Exit, error) {
+	b := &body{x: x, targets: make(map[uint64]bool), protected: protected}
+	x.buffer = x.all[:0]
+	if err := b.read(fn); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w: %w", fn.Name, ErrExits, ErrPops, err)
+	}
+	var exits []Exit
+	for _, code := range b.code {
+		for n := range code {
+			leaves, err := b.leaves(code, n)
+			if err == nil && leaves {
+				var e Exit
+				e, err = b.room(code, n)
+				exits = append(exits, e)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: at %#x: %w: %w", fn.Name, code[n].addr, ErrExits, err)
+				if b.pops() {
+					err = fmt.Errorf("%w: %w", err, ErrPops)
+				}
+				if b.jumps() {
+					err = fmt.Errorf("%w: %w", err, ErrJumps)
+				}
+				return nil, err
+			}
+		}
+	}
+	return exits, nil
+}
+
+// pops tells whether a ret removes arguments.
+func (b *body) pops() bool {
+	for _, code := range b.code {
+		for i := range code {
+			if code[i].Op == x86asm.RET && code[i].Args[0] != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// jumps tells whether it may end by a jump to another function.
+func (b *body) jumps() bool {
+	for _, code := range b.code {
+		for n := range code {
+			i := &code[n]
+			t, direct := i.target()
+			switch {
+			case direct && i.Op != x86asm.CALL && !b.has(t):
+				return true
+			case direct || i.Op != x86asm.JMP:
+				continue
+			}
+			if popped, known := b.popped(i.addr); known && !popped {
+				continue
+			}
+			if dispatches, err := b.dispatches(code, n); err != nil || !dispatches {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxExitFunction is how many bytes a function has at most that is looked at.
+const maxExitFunction = 1 << 22
+
+// read decodes the function and its parts, and finds what leads where.
+func (b *body) read(fn FunctionSymbol) error {
+	b.parts = [][2]uint64{{fn.Addr, fn.Addr + fn.Size}}
+	if fn.Size == 0 { // it has no name, or that has no size
+		var known bool
+		if b.parts[0], known = b.x.unnamed(b.protected[0]); !known {
+			return errors.New("its size is not known")
+		}
+	}
+	if fn.Size > maxExitFunction {
+		return fmt.Errorf("its size is %d", fn.Size)
+	}
+	for n := 0; n < len(b.parts); n++ {
+		code, err := b.x.decode(b.parts[n])
+		if err != nil {
+			return err
+		}
+		b.code = append(b.code, code)
+		for i := range code {
+			if err := b.follow(&code[i]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range b.parts {
+		from, _ := slices.BinarySearch(b.x.pointers, p[0]+1)
+		for _, addr := range b.x.pointers[from:] {
+			if addr >= p[1] {
+				break
+			}
+			b.targets[addr], b.computed = true, true
+		}
+	}
+	return nil
+}
+
+func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
+	bytes := x.code.at(part[0])
+	if uint64(len(bytes)) < part[1]-part[0] {
+		return nil, errors.New("it is not all in the file")
+	}
+	bytes = bytes[:part[1]-part[0]]
+	code := x.buffer
+	for addr := part[0]; len(bytes) > 0; {
+		i, err := DecodeAMD64(bytes)
+		if err != nil || i.Len > len(bytes) {
+			return nil, fmt.Errorf("instruction at %#x: % x", addr, bytes[:min(len(bytes), 8)])
+		}
+		code = append(code, instruction{i, addr})
+		addr, bytes = addr+uint64(i.Len), bytes[i.Len:]
+	}
+	if x.buffer = code[len(code):]; cap(code) > cap(x.all) {
+		x.all = code[:0]
+	}
+	return code, nil
+}
+
+func (b *body) has(addr uint64) bool {
+	return slices.ContainsFunc(b.parts, func(p [2]uint64) bool { return p[0] <= addr && addr < p[1] })
+}
+
+// follow notes where an instruction leads, and adds the part that it leads to.
+func (b *body) follow(i *instruction) error {
+	switch i.Op {
+	case x86asm.IRET, x86asm.IRETD, x86asm.IRETQ, x86asm.LRET, x86asm.SYSRET, x86asm.SYSEXIT, x86asm.XBEGIN:
+		return fmt.Errorf("%v at %#x", i.Op, i.addr)
+	}
+	if t, ok := i.target(); ok {
+		if b.has(t) {
+			b.targets[t] = true
+			return nil
+		}
+		if i.Op == x86asm.CALL {
+			return nil
+		}
+		switch fn := b.x.names.At(t); {
+		case fn != nil && isPart(fn):
+			b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
+			b.targets[t] = true
+		case fn == nil && b.x.linkage(t), fn != nil && fn.Addr == t:
+		case fn == nil && b.addUnnamed(i, t):
+		default:
+			return fmt.Errorf("a jump at %#x into code without a name, or into another function, at %#x", i.addr, t)
+		}
+		return nil
+	}
+	for _, arg := range i.Args {
+		m, ok := arg.(x86asm.Mem)
+		if !ok {
+			continue
+		}
+		switch {
+		case m.Base == x86asm.RIP:
+			addr := i.end() + uint64(m.Disp)
+			if i.Op == x86asm.LEA {
+				b.pointer(addr)
+				b.table(addr, 4, addr)
+			}
+		case m.Base == 0 && m.Scale == 8:
+			b.table(uint64(m.Disp), 8, 0)
+		}
+	}
+	if imm, ok := i.Args[1].(x86asm.Imm); ok && (i.Op == x86asm.MOV || i.Op == x86asm.PUSH) {
+		b.pointer(uint64(imm))
+		b.table(uint64(imm), 8, 0)
+	}
+	return nil
+}
+
+// addUnnamed takes code without a name to which the instruction jumps for a part, unless
+// it is another function: where nothing is on the stack. It returns false if it is
+// neither.
+func (b *body) addUnnamed(i *instruction, t uint64) bool {
+	part, known := b.x.unnamed(t)
+	if !known {
+		return false
+	}
+	if popped, _ := b.popped(i.addr); part[0] == t && popped && i.Op == x86asm.JMP {
+		return true
+	}
+	b.parts = append(b.parts, part)
+	b.targets[t] = true
+	return true
+}
+
+// unnamed returns the code around an address that is described together, as that of a
+// function is.
+func (x *ExitFinder) unnamed(addr uint64) (part [2]uint64, known bool) {
+	if x.frames == nil {
+		return part, false
+	}
+	low, high, ok := x.frames.Described(addr)
+	return [2]uint64{low, high}, ok
+}
+
+// pointer notes an address that the code has: of a label, if it is within.
+func (b *body) pointer(addr uint64) {
+	if b.has(addr) && addr != b.parts[0][0] {
+		b.targets[addr], b.computed = true, true
+	}
+}
+
+// linkage tells whether an address is in a table by which libraries are called.
+func (x *ExitFinder) linkage(addr uint64) bool {
+	for _, s := range x.f.elf.Sections {
+		if strings.HasPrefix(s.Name, ".plt") && s.Addr <= addr && addr < s.Addr+s.Size {
+			return true
+		}
+	}
+	return false
+}
+
+// maxTable is how many entries of a jump table are looked at.
+const maxTable = 4096
+
+// table notes the targets of what may be a jump table: offsets of 4 bytes, or addresses.
+// What is read behind its end costs room only.
+func (b *body) table(addr uint64, size int, base uint64) {
+	if b.has(addr) || b.x.code.at(addr) != nil {
+		return
+	}
+	for _, s := range b.x.f.elf.Sections {
+		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || addr < s.Addr || addr-s.Addr >= s.Size {
+			continue
+		}
+		bytes, err := b.x.section(s)
+		if err != nil {
+			return
+		}
+		bytes = bytes[addr-s.Addr:]
+		for n := 0; n < maxTable && len(bytes) >= size; n, bytes = n+1, bytes[size:] {
+			t := base
+			if size == 4 {
+				t += uint64(int64(int32(b.x.f.Order.Uint32(bytes))))
+			} else {
+				t = b.x.f.Order.Uint64(bytes)
+			}
+			if fn := b.x.names.At(t); !b.has(t) && fn != nil && isPart(fn) {
+				b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
+			}
+			if b.has(t) {
+				b.targets[t], b.tables = true, true
+			} else if n == 0 {
+				return
+			}
+		}
+		return
+	}
+}
+
+// isPart tells whether a function is what the compiler has moved apart of another one.
+func isPart(fn *FunctionSymbol) bool { return fn.Size > 0 && strings.Contains(fn.Name, ".cold") }
+
+// section returns what a section has, which is read once.
+func (x *ExitFinder) section(s *elf.Section) ([]byte, error) {
+	if b, ok := x.sections[s]; ok {
+		return b, nil
+	}
+	b, err := data(s)
+	x.sections[s] = b
+	return b, err
+}
+
+// leaves tells whether instruction n leaves the function.
+func (b *body) leaves(code []instruction, n int) (bool, error) {
+	i := &code[n]
+	if n == len(code)-1 && !ends(i.Op) {
+		return false, errors.New("it goes on into what follows")
+	}
+	t, direct := i.target()
+	switch {
+	case i.Op == x86asm.RET:
+		if popped, known := b.popped(i.addr); known && !popped {
+			return false, errors.New("ret with something on the stack")
+		}
+		return true, nil
+	case direct && (i.Op == x86asm.CALL || b.has(t) && t != b.parts[0][0]), !direct && i.Op != x86asm.JMP:
+		return false, nil
+	}
+	popped, _ := b.popped(i.addr) // asked for last: that takes longest
+	switch {
+	case direct && b.has(t) && !popped:
+		return false, nil
+	case direct && !popped:
+		return false, errors.New("a jump out of it with something on the stack")
+	case direct:
+		return true, nil
+	}
+	dispatches, err := b.dispatches(code, n)
+	switch {
+	case err == nil && !dispatches && !popped:
+		dispatches = true
+	case err == nil && !dispatches && b.computed:
+		err = errors.New("a jump through a pointer, and labels are values")
+	}
+	if dispatches && !b.tables && !b.computed {
+		b.blind = true
+	}
+	return !dispatches, err
+}
+
+// ends tells whether a function may end with the instruction: the last may be a call
+// that does not return.
+func ends(op x86asm.Op) bool {
+	switch op {
+	case x86asm.RET, x86asm.JMP, x86asm.CALL, x86asm.UD0, x86asm.UD1, x86asm.UD2, x86asm.HLT, x86asm.INT, x86asm.NOP:
+		return true
+	}
+	return false
+}
+
+// popped tells whether, in front of an instruction, the stack pointer is what it was at
+// the entry; known, whether anything tells that.
+func (b *body) popped(addr uint64) (popped, known bool) {
+	if b.x.frames == nil {
+		return false, false
+	}
+	row, ok := b.x.frames.Row(addr)
+	if !ok {
+		return false, false
+	}
+	return row.CFA.Kind == unwind.RuleRegister && row.CFA.Register == unwind.AMD64_RSP && row.CFA.Offset == 8, true
+}
+
+// dispatches tells whether a jump through a pointer leads to a place of the function,
+// by a table or a label, not to another function.
+func (b *body) dispatches(code []instruction, n int) (bool, error) {
+	i := &code[n]
+	for _, p := range i.Prefix {
+		if p&0xff == 0x3e { // notrack
+			return true, nil
+		}
+	}
+	if m, ok := i.Args[0].(x86asm.Mem); ok {
+		return m.Index != 0, nil
+	}
+	const far = 16 // instructions
+	for k := n - 1; k >= 0 && k > n-far; k-- {
+		w := &code[k]
+		if b.targets[code[k+1].addr] {
+			break
+		}
+		if w.Op == x86asm.CMP || w.Op == x86asm.TEST || w.Op == x86asm.PUSH || w.Args[0] != i.Args[0] {
+			continue
+		}
+		switch m, ok := w.Args[1].(x86asm.Mem); {
+		case w.Op == x86asm.ADD, w.Op == x86asm.MOVSXD, w.Op == x86asm.LEA:
+			return true, nil
+		case ok && m.Index != 0:
+			return true, nil
+		}
+		return false, nil
+	}
+	if n < far && !b.targets[code[0].addr] && b.straight(code[:n+1]) {
+		return false, nil // an argument
+	}
+	return false, errors.New("a jump through a pointer of which it is not clear where to")
+}
+
+// straight tells whether nothing leads into the instructions but to the first.
+func (b *body) straight(code []instruction) bool {
+	return !slices.ContainsFunc(code[1:], func(i instruction) bool { return b.targets[i.addr] })
+}
+
+// room finds the room of the exit that is instruction n.
+func (b *body) room(code []instruction, n int) (Exit, error) {
+	i := &code[n]
+	bytes := b.x.code.at(i.addr)[:i.Len]
+	e := Exit{Addr: i.addr}
+	e.Target, _ = i.target()
+	if e.Target != 0 && i.Op != x86asm.JMP {
+		if bytes[0] != 0x0f || i.Len != 6 {
+			return e, fmt.Errorf("a conditional jump of %d bytes", i.Len)
+		}
+		e.Addr, e.Code, e.Starts, e.Conditional = i.addr+1, bytes[1:], []int{0}, true
+		return e, nil
+	}
+	first := n
+	room := i.Len
+	if room < exitRoom {
+		room += b.padding(i.end(), exitRoom-room)
+	}
+	for ; room < exitRoom; room += code[first].Len {
+		if b.blind {
+			return e, errors.New("no room, and it has a jump table whose end is not known")
+		}
+		if b.targets[code[first].addr] || first == 0 {
+			return e, fmt.Errorf("room of %d bytes", room)
+		}
+		if p := &code[first-1]; !movable(p) || b.protected[0] < p.end() && p.addr < b.protected[1] {
+			return e, fmt.Errorf("room of %d bytes behind %v", room, p.Op)
+		}
+		first--
+	}
+	if moved := i.addr - code[first].addr; moved > maxMoved {
+		return e, fmt.Errorf("%d bytes in front of it", moved)
+	}
+	e.Addr = code[first].addr
+	e.Code = b.x.code.at(e.Addr)[:i.end()-e.Addr]
+	for k := first; k <= n; k++ {
+		at := int(code[k].addr - e.Addr)
+		e.Starts = append(e.Starts, at)
+		if code[k].PCRel == 4 && (k < n || e.Target == 0) {
+			e.Relative = append(e.Relative, RelativeAddress{at + code[k].PCRelOff, at + code[k].Len})
+		}
+	}
+	return e, nil
+}
+
+const int3 = 0xcc
+
+// movable tells whether an instruction does the same elsewhere, and goes on to the next.
+func movable(i *instruction) bool {
+	if _, branch := i.target(); branch || i.PCRel != 0 && i.PCRel != 4 {
+		return false
+	}
+	switch i.Op {
+	case x86asm.CALL, x86asm.LCALL, x86asm.JMP, x86asm.LJMP, x86asm.RET, x86asm.LRET, x86asm.INT, x86asm.INTO, x86asm.SYSCALL, x86asm.SYSENTER,
+		x86asm.HLT, x86asm.UD0, x86asm.UD1, x86asm.UD2, x86asm.XABORT, x86asm.XEND:
+		return false
+	}
+	return true
+}
+
+// padding returns how many bytes from an address on nobody needs, at most about most.
+func (b *body) padding(addr uint64, most int) int {
+	n := 0
+	for n < most {
+		at := addr + uint64(n)
+		if _, begins := slices.BinarySearch(b.x.starts, at); begins || b.targets[at] {
+			return n
+		}
+		code := b.x.code.at(at)
+		if isEndbr(code) {
+			return n
+		}
+		i, err := x86asm.Decode(code, 64)
+		if err != nil || i.Op != x86asm.NOP && code[0] != int3 && !isNop66(code) {
+			return n
+		}
+		n += i.Len
+	}
+	return n
+}

@@ -1,0 +1,221 @@
+package binary
+
+import (
+	"bytes"
+	encoding "encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+const exitsSource = `int printf(const char *, ...);
+extern int other(int);
+__attribute__((noinline)) int plain(int x) { return x * 3 + 1; }
+__attribute__((noinline)) int early(int x) { if (x > 100) return x; return printf("%d\n", x) + plain(x); }
+__attribute__((noinline)) int jumps(int x) { return plain(x + 1); }
+__attribute__((noinline)) int choose(int x) {
+	switch (x) { case 0: return plain(7); case 1: return early(9) + 1; case 2: return jumps(3) * 5; case 3: printf("three"); return 1;
+	case 4: return plain(printf("four")); case 5: return early(2) - 3; case 6: return 66; default: return x; }
+}
+__attribute__((noinline)) int saves(int a, int b) { int s = 0; for (int i = 0; i < a; i++) s += choose(i) * b + plain(s); return s; }
+int main(int argc, char **argv) { return saves(argc, 3) == 5; }
+`
+
+// exitFinder returns that of a program by gcc, with its functions.
+func exitFinder(t testing.TB, flags ...string) (*ExitFinder, string) {
+	t.Helper()
+	return exitFinderOf(t, exitsSource, flags...)
+}
+
+func exitFinderOf(t testing.TB, exitsSource string, flags ...string) (*ExitFinder, string) {
+	t.Helper()
+	dir := t.TempDir()
+	source, name := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
+	if err := os.WriteFile(source, []byte(exitsSource), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc-12", append(flags, "-o", name, source)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := f.Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := f.ExitFinder(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, name
+}
+
+const vectorSource = `#include <immintrin.h>
+#include <stdint.h>
+float f[64], g[64]; double d[64]; int32_t n[64];
+__attribute__((noinline)) __m128 constant(void) { return (__m128){1, 2, 3, 4}; }
+__attribute__((noinline)) __m256d wide(void) { return (__m256d){1, 2, 3, 4}; }
+__attribute__((noinline)) double mixed(double x, int i) { return x * 2.5 + d[i] - (double)n[i] / 3; }
+__attribute__((noinline)) void loops(float *p, int c) {
+	for (int i = 0; i < c; i++) { p[i] = f[i] * g[i] + 1.5f; d[i] = n[i] > 3 ? p[i] : 0.25; n[i] ^= (i << 3) + 0x12345678; }
+}
+__attribute__((noinline)) __m128i blend(__m128i a) { return _mm_blendv_epi8(a, _mm_set1_epi8(3), _mm_set_epi32(1, 2, 3, 4)); }
+__attribute__((noinline)) __m128i extract(__m256i a) { return _mm256_extractf128_si256(_mm256_permute2f128_si256(a, _mm256_set1_epi32(n[0]), 0x21), 1); }
+void other(void);
+__attribute__((noinline)) int clears(int i) { n[i] = i; _mm256_zeroupper(); other(); return i + n[i]; }
+__attribute__((noinline)) void other(void) { __asm__ volatile(""); }
+int main(int argc, char **argv) { loops(f, argc); return clears(1) + mixed(1, 2) == wide()[1] + constant()[0]; }
+`
+
+// TestVectorInstructions compares where instructions with a VEX or EVEX prefix begin, and what
+// they refer to relative to their end, with what objdump shows.
+func TestVectorInstructions(t *testing.T) {
+	for _, flags := range []string{"-O1 -mavx", "-O3 -mavx2 -mfma", "-O3 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512"} {
+		x, name := exitFinderOf(t, vectorSource, strings.Fields(flags)...)
+		out, err := exec.Command("objdump", "-dw", "--no-show-raw-insn", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative := 0
+		for _, function := range []string{"constant", "wide", "mixed", "loops", "blend", "extract", "clears"} {
+			f := x.names[slices.IndexFunc(x.names, func(f FunctionSymbol) bool { return f.Name == function })]
+			code, err := x.decode([2]uint64{f.Addr, f.Addr + f.Size})
+			if err != nil {
+				t.Errorf("%s: %s: %v", flags, function, err) // its exits are not sites then
+				continue
+			}
+			_, listing, _ := strings.Cut(string(out), "<"+function+">:\n")
+			listing, _, _ = strings.Cut(listing, "\n\n")
+			padding := strings.Count(listing, "nop") + strings.Count(listing, "xchg   %ax,%ax")
+			working := len(slices.DeleteFunc(slices.Clone(code), func(i instruction) bool { return i.Op == x86asm.NOP }))
+			if shown := strings.Count(listing, ":\t") - padding; shown != working {
+				t.Errorf("%s: %s: %d instructions, not %d", flags, function, working, shown)
+			}
+			for _, i := range code {
+				_, line, ok := strings.Cut(string(out), fmt.Sprintf(" %x:\t", i.addr))
+				line, _, _ = strings.Cut(line, "\n")
+				if !ok {
+					t.Fatalf("%s: %s: no instruction begins at %#x", flags, function, i.addr)
+				}
+				_, shown, refers := strings.Cut(line, "(%rip)")
+				if refers != (i.PCRel != 0 && !strings.HasPrefix(line, "j") && !strings.HasPrefix(line, "call")) {
+					t.Errorf("%s: %s: %#x: %s: %d relative bytes", flags, function, i.addr, line, i.PCRel)
+				}
+				if !refers || i.PCRel != 4 {
+					continue
+				}
+				relative++
+				d := int32(encoding.LittleEndian.Uint32(x.code.at(i.addr)[i.PCRelOff:]))
+				if to := fmt.Sprintf("%x", i.end()+uint64(int64(d))); !strings.Contains(shown, "# "+to+" ") {
+					t.Errorf("%s: %s: %#x: %s: refers to %s", flags, function, i.addr, line, to)
+				}
+			}
+		}
+		if relative < 5 {
+			t.Errorf("%s: %d relative addresses", flags, relative)
+		}
+	}
+}
+
+// checkExits tells what cannot be of the exits of a function.
+func checkExits(exits []Exit) string {
+	exits = slices.Clone(exits)
+	slices.SortFunc(exits, func(a, b Exit) int { return int(int64(a.Addr - b.Addr)) })
+	for i, e := range exits {
+		room := max(len(e.Code), exitRoom)
+		switch {
+		case i > 0 && exits[i-1].Addr+uint64(max(len(exits[i-1].Code), exitRoom)) > e.Addr:
+			return "two have the same room"
+		case !e.Conditional && (len(e.Starts) == 0 || e.Starts[0] != 0 || !slices.IsSorted(e.Starts) || e.Starts[len(e.Starts)-1] >= len(e.Code)):
+			return "instructions begin nowhere"
+		}
+		for _, r := range e.Relative {
+			if r.At < 0 || r.At+4 > r.End || r.End > room {
+				return "relative addresses are outside"
+			}
+		}
+	}
+	return ""
+}
+
+// TestExits compares with each ret that objdump shows.
+func TestExits(t *testing.T) {
+	for _, flags := range []string{"-O0", "-O1", "-O2", "-O2 -fcf-protection=full", "-Os", "-O2 -no-pie -fno-pic", "-O3 -fomit-frame-pointer"} {
+		x, name := exitFinder(t, strings.Fields(flags)...)
+		out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rets := make(map[string][]uint64) // by function
+		function := ""
+		for line := range strings.Lines(string(out)) {
+			if _, rest, ok := strings.Cut(line, " <"); ok && strings.HasSuffix(line, ">:\n") {
+				function = strings.TrimSuffix(rest, ">:\n")
+			}
+			at, code, ok := strings.Cut(strings.TrimSpace(line), ":\t")
+			if addr, err := strconv.ParseUint(at, 16, 64); ok && err == nil && strings.HasPrefix(code, "ret") {
+				rets[function] = append(rets[function], addr)
+			}
+		}
+		known := 0
+		for _, name := range []string{"plain", "early", "jumps", "choose", "saves"} {
+			i := slices.IndexFunc(x.names, func(f FunctionSymbol) bool { return f.Name == name })
+			exits, err := x.Exits(x.names[i], [2]uint64{})
+			if errors.Is(err, ErrExits) {
+				continue
+			}
+			if why := checkExits(exits); err != nil || why != "" {
+				t.Errorf("%s: %s: %v %s", flags, name, err, why)
+				continue
+			}
+			known++
+			for _, ret := range rets[name] {
+				if !slices.ContainsFunc(exits, func(e Exit) bool { return e.Addr <= ret && ret < e.Addr+uint64(len(e.Code)) && e.Target == 0 }) {
+					t.Errorf("%s: %s: the ret at %#x is no exit", flags, name, ret)
+				}
+			}
+		}
+		if known < 2 { // elsewhere there is no room
+			t.Errorf("%s: exits of %d functions", flags, known)
+		}
+	}
+}
+
+// FuzzExits finds exits in code of which some bytes are others.
+func FuzzExits(f *testing.F) {
+	x, _ := exitFinder(f, "-O2")
+	text := slices.IndexFunc(x.code, func(s codeSection) bool {
+		return s.addr <= x.names[len(x.names)/2].Addr && x.names[len(x.names)/2].Addr-s.addr < uint64(len(s.bytes))
+	})
+	whole := x.code[text].bytes
+	f.Add(uint16(0), []byte{0xc3})
+	f.Add(uint16(0x40), []byte{0xff, 0x24, 0xc5, 0, 0, 0, 0})
+	f.Add(uint16(0x80), []byte{0xc2, 8, 0})
+	f.Fuzz(func(t *testing.T, at uint16, b []byte) {
+		changed := slices.Clone(whole)
+		copy(changed[int(at)%len(changed):], b)
+		x.code[text].bytes = changed
+		for _, fn := range x.names {
+			exits, err := x.Exits(fn, [2]uint64{})
+			if err == nil {
+				if why := checkExits(exits); why != "" {
+					t.Errorf("%s: %s", fn.Name, why)
+				}
+			}
+		}
+	})
+}

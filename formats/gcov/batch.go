@@ -1,0 +1,166 @@
+package gcov
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// This file divides the distinct functions into batches. Sources that some function
+// names together are in one batch, so that nothing has to be known of the others to
+// say what ran in them: each batch is added up and made files of by itself, and
+// the memory for that is used again.
+
+// A batch is functions, ordered by source.
+type batch struct {
+	refs []ref
+	size int // of their bytes
+}
+
+// A ref is a function in the pool.
+type ref struct {
+	path          int32 // rank of its source
+	sum           uint32
+	shard, number int32
+	size          int32
+}
+
+// Batches smaller than leastBatch cost more than they save, larger ones than mostBatch save
+// no memory.
+const (
+	leastBatch = 1 << 16
+	mostBatch  = 1 << 21
+)
+
+// batches divides the functions of the pool, for so many workers. The order does not
+// depend on which were seen first. wanted tells of each distinctID whether it is asked
+// for, nil: all are.
+func (c *collector) batches(wanted []bool, workers int) []batch {
+	ranks, ends := c.sources.ranks()
+	var refs []ref
+	total := 0
+	for i := range c.pool.shards {
+		for k := range c.pool.shards[i].list {
+			if id := makeDistinctID(int32(i), int32(k)); wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
+				continue
+			}
+			d := &c.pool.shards[i].list[k]
+			refs = append(refs, ref{ranks[d.home], d.sum, int32(i), int32(k), d.size})
+			total += int(d.size)
+		}
+	}
+	slices.SortFunc(refs, compareRefs)
+	enough := min(max(total/(4*workers), leastBatch), mostBatch)
+	var list []batch
+	var open batch
+	from := 0
+	for i, r := range refs {
+		if i > 0 && open.size >= enough && ends[refs[i-1].path] != ends[r.path] {
+			open.refs = refs[from:i]
+			list, open, from = append(list, open), batch{}, i
+		}
+		open.size += int(r.size)
+	}
+	if len(refs) > from {
+		open.refs = refs[from:]
+		list = append(list, open)
+	}
+	return list
+}
+
+// split cuts the list into parts of about the same size in bytes.
+func (b *batch) split(parts int) [][]ref {
+	out := make([][]ref, parts)
+	sum, from := 0, 0
+	for i := range out {
+		to := from
+		for to < len(b.refs) && (sum < b.size/parts*(i+1) || i == parts-1) {
+			sum += int(b.refs[to].size)
+			to++
+		}
+		out[i] = b.refs[from:to]
+		from = to
+	}
+	return out
+}
+
+// ranks orders the sources so that those which are joined follow each other, else by path. Of
+// each it returns its rank by number, and of each rank the end of those that are joined.
+func (s *sources) ranks() (ranks, ends []int32) {
+	n := len(s.list)
+	first, order := make([]int32, n), make([]int32, n) // of those joined, the first by path
+	for i := range order {
+		order[i], first[i] = int32(i), -1
+	}
+	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(s.list[a], s.list[b]) })
+	place := make([]int32, n)
+	for i, file := range order {
+		place[file] = int32(i)
+		if root := s.joined.root(file); first[root] < 0 {
+			first[root] = int32(i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(first[s.joined.root(a)], first[s.joined.root(b)]), cmp.Compare(place[a], place[b]))
+	})
+	ranks, ends = make([]int32, n), make([]int32, n)
+	for from := 0; from < n; {
+		to := from
+		for root := s.joined.root(order[from]); to < n && s.joined.root(order[to]) == root; to++ {
+			ranks[order[to]] = int32(to)
+		}
+		for i := from; i < to; i++ {
+			ends[i] = int32(to)
+		}
+		from = to
+	}
+	return ranks, ends
+}
+
+// joined are disjoint sets of sources by number (Tarjan's union-find, paths halved). A
+// number beyond the end is a set of its own.
+type joined []int32
+
+func (j joined) root(file int32) int32 {
+	for int(file) < len(j) && j[file] != file {
+		j[file] = j[j[file]]
+		file = j[file]
+	}
+	return file
+}
+
+func (j *joined) join(a, b int32) {
+	for n := int32(len(*j)); n <= max(a, b); n++ {
+		*j = append(*j, n)
+	}
+	if a, b = j.root(a), j.root(b); a != b {
+		(*j)[max(a, b)] = min(a, b)
+	}
+}
+
+// An arena hands out memory that is used again after each batch.
+type arena[T any] struct {
+	blocks [][]T
+	block  int // the one from which memory is taken, of which
+	used   int // so much has been
+}
+
+// arenaBlock is how many elements a block has, or more if so many are asked for at once.
+const arenaBlock = 256
+
+// take returns n elements that are zero.
+func (a *arena[T]) take(n int) []T {
+	for a.block < len(a.blocks) && len(a.blocks[a.block])-a.used < n {
+		a.block, a.used = a.block+1, 0
+	}
+	if a.block == len(a.blocks) {
+		a.blocks = append(a.blocks, make([]T, max(n, arenaBlock)))
+	}
+	list := a.blocks[a.block][a.used:][:n:n]
+	a.used += n
+	clear(list)
+	return list
+}
+
+// reset takes all back.
+func (a *arena[T]) reset() { a.block, a.used = 0, 0 }

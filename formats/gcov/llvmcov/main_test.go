@@ -1,0 +1,10 @@
+package llvmcov
+
+import (
+	"os"
+	"testing"
+
+	"footfall/formats/gcov/fixtures"
+)
+
+func TestMain(m *testing.M) { os.Exit(fixtures.Main(m)) }

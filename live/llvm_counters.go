@@ -1,0 +1,200 @@
+//go:build linux
+
+package live
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"footfall/output"
+	"footfall/process"
+)
+
+// A RawProfile is the source-based counters of a program or library, at one time.
+type RawProfile struct {
+	Image string // the program or library
+	Name  string // a file name, without directories, that no other profile of the process has
+	Bytes []byte // of the .profraw file that it would write now
+
+	counters int64
+}
+
+// counterBytes is the size of the counters.
+func (p *RawProfile) counterBytes() int64 { return p.counters }
+
+// Profiles reads all source-based counters as they are now. Images that cannot
+// be used are told in the error, beside those that can; without any the error
+// is why there are none: ErrNoCounters, process.ErrExited.
+func (p *CountedProcess) Profiles() ([]RawProfile, error) {
+	var err error
+	for try := range 3 {
+		if err = p.proc.Check(); err != nil {
+			break
+		}
+		if err = p.refresh(try > 0); err != nil {
+			return nil, err
+		}
+		var profiles []RawProfile
+		var problems []error
+		if profiles, problems, err = p.profiles(); err == nil {
+			if len(profiles)+len(problems) == 0 {
+				problems = append(problems, ErrNoCounters)
+			}
+			err = errors.Join(problems...)
+			if len(profiles) > 0 || err == nil {
+				return profiles, err
+			}
+			break
+		}
+	}
+	if exited := p.proc.Check(); exited != nil {
+		err = exited
+	}
+	return nil, fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), err)
+}
+
+// hasProfiles tells whether some image has counters that Profiles gives.
+func (p *CountedProcess) hasProfiles() bool {
+	return slices.ContainsFunc(p.images, func(im *image) bool { return im.profile != nil && im.profErr == nil })
+}
+
+// profiles reads those of the images that are known. Problems are of single
+// images; an error says that images have changed meanwhile, perhaps.
+func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, err error) {
+	var images []*image
+	for _, im := range p.images {
+		if im.profile == nil {
+			continue
+		}
+		if im.profErr == nil {
+			images = append(images, im)
+		} else {
+			problems = append(problems, fmt.Errorf("%s: source-based counters: %w", im.path, im.profErr))
+		}
+	}
+	maps, _, err := p.proc.Maps()
+	if err != nil {
+		return nil, nil, err
+	}
+	reads := make([]profileRead, len(images))
+	var ranges []process.MemoryRange
+	for i, im := range images {
+		if ranges, err = reads[i].plan(im.profile, p.proc, maps, ranges); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := p.proc.ReadRanges(ranges); err != nil {
+		return nil, nil, err
+	}
+	taken := make(map[string]bool)
+	for i, im := range images {
+		r := &reads[i]
+		values, err := im.profile.values(r.data, p.proc)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: values of source-based counters: %w", im.path, err))
+			continue
+		}
+		profiles = append(profiles, RawProfile{
+			Image: im.path, Name: profileName(im.path, taken), Bytes: im.profile.encode(r.data, r.counters, r.bits, values),
+			counters: int64(len(r.counters)),
+		})
+	}
+	return profiles, problems, nil
+}
+
+// profileName makes a file name of an image's.
+func profileName(image string, taken map[string]bool) string {
+	base := path.Base(path.Clean("/" + image))
+	if base == "/" {
+		base = "program"
+	}
+	name := base + ".profraw"
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d.profraw", base, n)
+	}
+	taken[name] = true
+	return name
+}
+
+// A profileRead is memory of a profile.
+type profileRead struct{ data, counters, bits []byte }
+
+// plan adds what is to be read. Counters are elsewhere when the program maps
+// its file on them (continuous mode).
+func (r *profileRead) plan(p *profile, mem memory, maps process.Maps, ranges []process.MemoryRange) ([]process.MemoryRange, error) {
+	counters, bits := p.counters, p.bits
+	if file := p.mappedFile(mem, maps); file != 0 {
+		counters.addr, bits.addr, _ = p.inFile(file)
+	} else {
+		var err error
+		if counters.addr, err = p.moved(counters.addr, p.counterBias, mem); err != nil {
+			return nil, err
+		}
+		if bits.addr, err = p.moved(bits.addr, p.bitBias, mem); err != nil {
+			return nil, err
+		}
+	}
+	for _, part := range []struct {
+		section
+		to *[]byte
+	}{{p.data, &r.data}, {counters, &r.counters}, {bits, &r.bits}} {
+		*part.to = make([]byte, part.size)
+		if part.size > 0 {
+			ranges = append(ranges, process.MemoryRange{Addr: part.addr, Bytes: *part.to})
+		}
+	}
+	return ranges, nil
+}
+
+// mappedFile finds the file that a stripped program has mapped in place of its
+// counters, 0 if there is none: one with the same names. Others have a variable
+// that tells.
+func (p *profile) mappedFile(mem memory, maps process.Maps) uint64 {
+	if p.versionAt != 0 || len(p.text) == 0 {
+		return 0
+	}
+	magic := p.order.AppendUint64(nil, rawMagic(p.pointer))
+	for _, m := range maps {
+		if !m.Write || m.Offset != 0 || m.Inode == 0 {
+			continue
+		}
+		_, _, names := p.inFile(m.Start)
+		head, text := make([]byte, len(magic)), make([]byte, len(p.text))
+		if names+uint64(len(text)) > m.End {
+			continue
+		}
+		if _, err := mem.ReadAt(head, int64(m.Start)); err != nil || !bytes.Equal(head, magic) {
+			continue
+		}
+		if _, err := mem.ReadAt(text, int64(names)); err == nil && bytes.Equal(text, p.text) {
+			return m.Start
+		}
+	}
+	return 0
+}
+
+// inFile says where counters, bitmaps and names are in a file at that address.
+func (p *profile) inFile(start uint64) (counters, bits, names uint64) {
+	head := len(p.encode(nil, nil, nil, nil)) - len(p.text) - len(padding(len(p.text)))
+	counters = start + uint64(head) + p.data.size
+	bits = counters + (p.counters.size+7)&^7
+	return counters, bits, bits + (p.bits.size+7)&^7
+}
+
+// moved adds the distance that the variable has, if there is one.
+func (p *profile) moved(addr, variable uint64, mem memory) (uint64, error) {
+	if variable == 0 {
+		return addr, nil
+	}
+	b := make([]byte, p.pointer)
+	if _, err := mem.ReadAt(b, int64(variable)); err != nil {
+		return 0, err
+	}
+	if bias := p.address(b); bias != p.wrap(^uint64(0)) { // not set so far
+		addr = p.wrap(addr + bias)
+	}
+	return addr, nil
+}

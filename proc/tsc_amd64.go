@@ -1,4 +1,0 @@
-package proc
-
-// Ticks reads the processor's time-stamp counter, which all processes share.
-func Ticks() uint64

@@ -1,4 +1,0 @@
-package proc
-
-// Ticks reads the system's counter (CNTVCT_EL0), which all processes share.
-func Ticks() uint64

@@ -1,9 +1,0 @@
-//go:build !amd64 && !arm64
-
-package proc
-
-import "time"
-
-// Ticks is the time in nanoseconds where there is no time-stamp counter that
-// all processes share.
-func Ticks() uint64 { return uint64(time.Now().UnixNano()) }

@@ -1,0 +1,7 @@
+//go:build linux && !amd64
+
+package process
+
+// restartInterrupted does nothing: on arm64 the kernel has decided that a system call ends
+// before its thread stops.
+func restartInterrupted(int) {}

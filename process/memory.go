@@ -1,0 +1,162 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A MemoryRange is memory of a process and the place for a copy of it.
+type MemoryRange struct {
+	Addr  uint64
+	Bytes []byte
+}
+
+// maxRanges go into one system call. The kernel takes 1024.
+const maxRanges = 512
+
+// ReadAt reads memory; the offset is the address.
+func (p *Process) ReadAt(b []byte, addr int64) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := p.readv([]MemoryRange{{uint64(addr), b}})
+	if err == nil && n < len(b) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// ReadRanges fills all ranges, with one system call for each 512 of them.
+func (p *Process) ReadRanges(ranges []MemoryRange) error {
+	for len(ranges) > 0 {
+		batch := ranges[:min(len(ranges), maxRanges)]
+		ranges = ranges[len(batch):]
+		want := 0
+		for _, r := range batch {
+			want += len(r.Bytes)
+		}
+		n, err := p.readv(batch)
+		if err != nil {
+			return err
+		}
+		if n == want {
+			continue
+		}
+		// The kernel stops at the first range that it cannot read.
+		for _, r := range batch {
+			if n >= len(r.Bytes) {
+				n -= len(r.Bytes)
+				continue
+			}
+			return fmt.Errorf("process %d: read %d bytes at %#x: %w", p.PID, len(r.Bytes), r.Addr, io.ErrUnexpectedEOF)
+		}
+	}
+	return nil
+}
+
+// readv fills ranges until the first that cannot be read, and returns the
+// number of bytes.
+func (p *Process) readv(ranges []MemoryRange) (int, error) {
+	if p.noVM.Load() {
+		return p.readMem(ranges)
+	}
+	local, remote := vectors(ranges)
+	from := p.thread()
+	n, err := unix.ProcessVMReadv(from, local, remote, 0)
+	if errors.Is(err, unix.ESRCH) && p.movedOn(from) {
+		n, err = unix.ProcessVMReadv(p.thread(), local, remote, 0)
+	}
+	switch {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
+		// Seccomp filters of containers forbid the call more often than the file.
+		if n, memErr := p.readMem(ranges); memErr == nil {
+			p.noVM.Store(true)
+			return n, nil
+		}
+		return 0, p.failed("read memory", err)
+	case err != nil:
+		return 0, p.failed(fmt.Sprintf("read %d bytes at %#x", len(ranges[0].Bytes), ranges[0].Addr), err)
+	}
+	return n, nil
+}
+
+// WriteAt writes memory; the offset is the address.
+func (p *Process) WriteAt(b []byte, addr int64) (int, error) {
+	if err := p.openMem(); err != nil {
+		return 0, err
+	}
+	n, err := p.mem.WriteAt(b, addr)
+	if err != nil {
+		return n, p.failed(fmt.Sprintf("write %d bytes at %#x", len(b), addr), err)
+	}
+	return n, nil
+}
+
+// WriteRanges writes all ranges. Where only /proc/PID/mem works it takes a
+// system call for each.
+func (p *Process) WriteRanges(ranges []MemoryRange) error {
+	for len(ranges) > 0 {
+		batch := ranges[:min(len(ranges), maxRanges)]
+		ranges = ranges[len(batch):]
+		want := 0
+		for _, r := range batch {
+			want += len(r.Bytes)
+		}
+		if !p.noVM.Load() {
+			local, remote := vectors(batch)
+			if n, err := unix.ProcessVMWritev(p.thread(), local, remote, 0); err == nil && n == want {
+				continue
+			}
+		}
+		for _, r := range batch {
+			if _, err := p.WriteAt(r.Bytes, int64(r.Addr)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func vectors(ranges []MemoryRange) (local []unix.Iovec, remote []unix.RemoteIovec) {
+	local, remote = make([]unix.Iovec, len(ranges)), make([]unix.RemoteIovec, len(ranges))
+	for i, r := range ranges {
+		local[i].Base = unsafe.SliceData(r.Bytes)
+		local[i].SetLen(len(r.Bytes))
+		remote[i] = unix.RemoteIovec{Base: uintptr(r.Addr), Len: len(r.Bytes)}
+	}
+	return local, remote
+}
+
+// readMem is readv over /proc/PID/mem.
+func (p *Process) readMem(ranges []MemoryRange) (int, error) {
+	if err := p.openMem(); err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, r := range ranges {
+		n, err := p.mem.ReadAt(r.Bytes, int64(r.Addr))
+		total += n
+		if err != nil {
+			if total > 0 {
+				break
+			}
+			return 0, p.failed(fmt.Sprintf("read %d bytes at %#x", len(r.Bytes), r.Addr), err)
+		}
+	}
+	return total, nil
+}
+
+func (p *Process) openMem() error {
+	p.memOnce.Do(func() {
+		if p.mem, p.memErr = p.open("mem", unix.O_RDWR); p.memErr != nil {
+			p.mem, p.memErr = p.open("mem", unix.O_RDONLY)
+		}
+	})
+	return p.memErr
+}

@@ -1,0 +1,277 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Held is a process all of whose threads are stopped.
+type Held struct {
+	p *Process
+	s *stopper
+
+	injector   *injector    // the thread that makes system calls, nil: none
+	unfiltered map[int]bool // threads whose system calls are known not to be filtered
+	mapFile    *os.File     // of MappingAt; nil: not opened
+	maps       Maps         // where the kernel does not answer for one address; nil: not read
+	lockless   bool         // the process was seen to lock no memory
+	since      time.Time    // all of it has stopped
+}
+
+// StoodFor returns for how long all of the process has been standing still.
+func (h *Held) StoodFor() time.Duration { return time.Since(h.since) }
+
+// WhileHeld is [Process.WhileStopped] for a function that needs the threads:
+// their registers, or one that makes a system call for us. What it is given
+// may only be used until it returns, and by its goroutine only.
+func (p *Process) WhileHeld(do func(*Held) error) error {
+	begin := time.Now()
+	for try := 0; ; try++ {
+		held, err := p.whileHeld(do, try)
+		var access *AccessError
+		var stuck *stuckError
+		switch {
+		case held || err == nil:
+			return err
+		case errors.As(err, &stuck) && time.Since(begin) < stuck.patience():
+			time.Sleep(stuck.pause(try))
+		case errors.As(err, &access) && try < 20:
+			// Of a thread that is just ending the kernel says that it is forbidden.
+			time.Sleep(time.Millisecond)
+		default:
+			return err
+		}
+	}
+}
+
+// whileHeld tries it once, the tryth time; held tells whether do was called.
+func (p *Process) whileHeld(do func(*Held) error, try int) (held bool, err error) {
+	once := func(h *Held) error {
+		held = true
+		return do(h)
+	}
+	if f := p.follower.Load(); f != nil {
+		if ran, err := f.whileHeld(p, once); ran {
+			return held, err
+		}
+	}
+	err = p.onStopper(once, try)
+	return held, err
+}
+
+// onStopper stops and calls do on a thread of its own: the kernel takes orders from the one
+// only that traces, and lets go of what has not stopped when that ends.
+func (p *Process) onStopper(do func(*Held) error, try int) (err error) {
+	onOwnThread(func() (ends bool) {
+		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool), try: try}
+		defer runFirst()()
+		defer sleepExactly()()
+		err = s.whileHeld(do)
+		return s.stuck
+	})
+	return err
+}
+
+// onOwnThread calls do on a thread that nobody else uses, which ends with it if do says so.
+// The first thread of a process does not end: Go parks it, and what it traces would be stopped,
+// or be a zombie, as long as footfall runs.
+func onOwnThread(do func() (ends bool)) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // if it is not unlocked the thread ends with the goroutine
+		if unix.Gettid() == unix.Getpid() {
+			onOwnThread(do) // another thread, as this one is taken
+			runtime.UnlockOSThread()
+			return
+		}
+		if !do() {
+			runtime.UnlockOSThread()
+		}
+	}()
+	<-done
+}
+
+func (s *stopper) whileHeld(do func(*Held) error) (err error) {
+	own := unix.Gettid()
+	defer func() {
+		holders.Delete(own)
+		if resumeErr := s.resume(); err == nil {
+			err = resumeErr
+		}
+	}()
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	s.begun = time.Now()
+	if err := s.stop(); err != nil {
+		return err
+	}
+	holders.Store(own, true)
+	h := &Held{p: s.p, s: s, since: time.Now()}
+	defer h.close()
+	return do(h)
+}
+
+// Threads returns the ids of the threads.
+func (h *Held) Threads() []int {
+	var tids []int
+	for tid := range h.s.threads {
+		tids = append(tids, tid)
+	}
+	return tids
+}
+
+// close gives back what is of no use afterwards.
+func (h *Held) close() {
+	if h.mapFile != nil {
+		h.mapFile.Close()
+	}
+}
+
+// ReleaseOthers lets all threads run on but one.
+func (h *Held) ReleaseOthers(tid int) error {
+	kept := h.s.threads[tid]
+	delete(h.s.threads, tid)
+	err := h.s.resume()
+	if kept != nil {
+		h.s.threads[tid] = kept
+	}
+	return err
+}
+
+// idle tells whether the thread was stopped by us and has no signal to be
+// delivered, so that it may be used for something else in between.
+func (h *Held) idle(tid int) bool {
+	t := h.s.threads[tid]
+	return t != nil && t.stopped && t.signal == 0 && !t.relative
+}
+
+// A ThreadStatus is what the kernel says of one.
+type ThreadStatus struct {
+	ID int // as we see it
+	// OwnID is its id as it sees it itself: another one in a container.
+	OwnID int
+	Name  string
+	// Process is the id of its process, as we see it.
+	Process int
+}
+
+// Threads lists the threads of the process.
+func (p *Process) Threads() ([]ThreadStatus, error) {
+	task, err := p.openFile("task", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer task.Close()
+	names, err := task.Readdirnames(-1)
+	if err != nil {
+		return nil, p.failed("list threads", err)
+	}
+	var threads []ThreadStatus
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name); err == nil {
+			if t, alive := p.Thread(tid); alive {
+				threads = append(threads, t)
+			}
+		}
+	}
+	return threads, nil
+}
+
+// Thread returns a thread of the process by the id that we see; false: it has ended.
+func (p *Process) Thread(tid int) (t ThreadStatus, alive bool) {
+	name := strconv.Itoa(tid)
+	b, err := p.readFile("task/" + name + "/status")
+	if err != nil {
+		return t, false
+	}
+	t = ThreadStatus{ID: tid, OwnID: statusField(b, "NSpid"), Process: p.PID, Name: p.Name} // the name, if it just ends
+	if t.OwnID == 0 {
+		t.OwnID = tid
+	}
+	if comm, err := p.readFile("task/" + name + "/comm"); err == nil {
+		t.Name = strings.TrimSuffix(string(comm), "\n")
+	}
+	return t, true
+}
+
+// Traced tells whether another process traces this one: a debugger.
+func (p *Process) Traced() bool {
+	b, err := p.read("status")
+	return err == nil && statusField(b, "TracerPid") != 0
+}
+
+// ShadowStack tells whether the processor checks the return addresses of the
+// process (CET), so that none may be changed.
+func (p *Process) ShadowStack() bool {
+	b, err := p.read("status")
+	if err != nil {
+		return false
+	}
+	_, features, _ := strings.Cut(string(b), "x86_Thread_features:")
+	features, _, _ = strings.Cut(features, "\n")
+	return strings.Contains(features, "shstk")
+}
+
+// MoreFiltered tells whether the process has filters of system calls (seccomp)
+// that footfall has not: a call that they do not know may kill it.
+func (p *Process) MoreFiltered() bool {
+	theirs, err := p.read("status")
+	return err == nil && moreFiltered(theirs)
+}
+
+// ErrFiltered is returned if no system call can be injected into a thread: its seccomp filter might kill it.
+var ErrFiltered = fmt.Errorf("a filter of system calls (seccomp) might kill it: %w", errors.ErrUnsupported)
+
+// notFiltered returns an error if a stopped thread has filters that footfall has not. It
+// may have them since a moment ago.
+func (h *Held) notFiltered(tid int) error {
+	if h.unfiltered[tid] {
+		return nil
+	}
+	status, err := h.p.read(fmt.Sprintf("task/%d/status", tid))
+	if err == nil && moreFiltered(status) {
+		return fmt.Errorf("process %d: %w", h.p.PID, ErrFiltered)
+	}
+	if h.unfiltered == nil {
+		h.unfiltered = make(map[int]bool)
+	}
+	h.unfiltered[tid] = true
+	return nil
+}
+
+func moreFiltered(theirs []byte) bool {
+	if statusField(theirs, "Seccomp") == 0 {
+		return false
+	}
+	ours, err := os.ReadFile("/proc/self/status")
+	return err != nil || statusField(ours, "Seccomp_filters") < statusField(theirs, "Seccomp_filters") || statusField(ours, "Seccomp") == 0
+}
+
+// OpenDescriptor opens, for reading and writing, what a file descriptor of the
+// process leads to.
+func (p *Process) OpenDescriptor(fd int) (*os.File, error) {
+	return p.open(fmt.Sprintf("fd/%d", fd), unix.O_RDWR)
+}
+
+// LocksMemory tells whether the process has memory that may not be swapped
+// out.
+func (p *Process) LocksMemory() bool {
+	b, err := p.read("status")
+	if err != nil {
+		return false
+	}
+	_, locked, _ := strings.Cut(string(b), "VmLck:")
+	locked, _, _ = strings.Cut(strings.TrimSpace(locked), " ")
+	return locked != "" && locked != "0"
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package process
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	callCode       = []byte("\x0f\x05")                             // syscall
+	callReturnCode = []byte("\x0f\x05\xc3")                         // syscall; ret
+	restorerCode   = []byte("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05") // mov $15,%rax; syscall
+)
+
+// codeAlign is what addresses of instructions are multiples of.
+const codeAlign = 1
+
+// Offsets in struct ucontext and struct sigcontext, from
+// arch/x86/include/uapi/asm/ucontext.h and sigcontext.h.
+const (
+	frameSize     = 8 + 40 + 256 + 8 + 128 // struct rt_sigframe
+	contextFlags  = 0
+	contextStack  = 16
+	contextRegs   = 40
+	contextMask   = 40 + 256
+	fpstateAt     = 18*8 + 8 + 32 // in sigcontext
+	xstateTag     = 0x202         // NT_X86_XSTATE
+	xstateRoom    = 1 << 15
+	softwareAt    = 464 // in the state of floating point: struct _fpx_sw_bytes
+	xstateMagic1  = 0x46505853
+	xstateMagic2  = 0x46505845
+	contextHasAll = 7 // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
+)
+
+// rescueFrame returns what is to be written below an address, and where; nil if
+// the kernel does not say enough. The thread returns into the restorer:
+//
+//	stack pointer -->  address of the restorer
+//	                   struct ucontext: registers, mask of signals
+//	                   registers of floating point
+func rescueFrame(tid int, saved *registers, mask, restorer, below uint64) (at uint64, frame []byte) {
+	state, err := registersOf(tid, xstateTag, xstateRoom)
+	if err != nil || len(state) < softwareAt+48 {
+		return 0, nil
+	}
+	le := binary.LittleEndian
+	le.PutUint64(state[softwareAt+8:], le.Uint64(state[softwareAt:])) // which parts there are
+	le.PutUint32(state[softwareAt:], xstateMagic1)
+	le.PutUint32(state[softwareAt+4:], uint32(len(state))+4)
+	le.PutUint32(state[softwareAt+16:], uint32(len(state)))
+	state = le.AppendUint32(state, xstateMagic2)
+
+	stateAt := (below - redZone - uint64(len(state))) &^ 63
+	at = (stateAt-frameSize)&^15 - 8
+	b := make([]byte, stateAt-at, stateAt-at+uint64(len(state)))
+	le.PutUint64(b, restorer)
+	context := b[8:]
+	le.PutUint64(context[contextFlags:], contextHasAll)
+	le.PutUint32(context[contextStack+8:], 0x55) // no flags of an alternate stack: it stays as it is
+	regs := restarted(*saved)
+	for i, v := range []uint64{regs.R8, regs.R9, regs.R10, regs.R11, regs.R12, regs.R13, regs.R14, regs.R15, regs.Rdi, regs.Rsi, regs.Rbp, regs.Rbx,
+		regs.Rdx, regs.Rax, regs.Rcx, regs.Rsp, regs.Rip, regs.Eflags, regs.Cs&0xffff | regs.Ss<<48} {
+		le.PutUint64(context[contextRegs+8*i:], v)
+	}
+	le.PutUint64(context[contextRegs+fpstateAt:], stateAt)
+	le.PutUint64(context[contextMask:], mask)
+	return at, append(b, state...)
+}
+
+// restarted are the registers with which a thread goes on that was stopped in a
+// system call: the kernel would begin it again.
+func restarted(regs registers) registers {
+	if int64(regs.Orig_rax) < 0 {
+		return regs
+	}
+	switch -int64(regs.Rax) {
+	case 512, 513, 514: // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND
+		regs.Rax = regs.Orig_rax
+		regs.Rip -= 2
+	case 516: // ERESTART_RESTARTBLOCK
+		regs.Rax = unix.SYS_RESTART_SYSCALL
+		regs.Rip -= 2
+	}
+	return regs
+}

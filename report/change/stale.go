@@ -1,0 +1,64 @@
+package change
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"footfall/coverage"
+	"footfall/input"
+	"footfall/report/source"
+)
+
+// This file finds sources that were changed after what is known of them was
+// compiled: what was inserted since is in no coverage data, and what stands on
+// a line now may not be what ran there.
+//
+// The times of files tell, if they are those of a working tree in which people
+// edit and build. Those of a tree that was checked out after the build, as when
+// one job of a CI compiles and another reports, tell nothing.
+
+// StaleData is the kind of problem that a [Stale] source is.
+const StaleData = "sources that were changed since they were compiled"
+
+// Stale returns the sources of a set that were changed after what is known of them was
+// compiled, by name. Copies and fresh checkouts are not among them: of these most are newer.
+func Stale(set *coverage.Set, sources *source.Sources) []string {
+	var newer []string
+	for _, name := range set.Names() {
+		if built := sources.Built(name); !built.IsZero() && input.Modified(name).After(built) {
+			newer = append(newer, name)
+		}
+	}
+	if 2*len(newer) <= set.Len() {
+		return newer
+	}
+	return slices.DeleteFunc(newer, func(name string) bool { return !keptSince(set, sources.Built(name), name) })
+}
+
+// keptSince tells whether the working tree around a source was there at a time:
+// something in it is older.
+func keptSince(set *coverage.Set, t time.Time, path string) bool {
+	older := func(name string) bool {
+		m := input.Modified(name)
+		return !m.IsZero() && m.Before(t)
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		git := filepath.Join(dir, ".git")
+		if source.IsFile(git) { // of a worktree or submodule
+			return older(git)
+		}
+		if isThere(git) {
+			return older(filepath.Join(git, "description")) || older(filepath.Join(git, "config")) || older(filepath.Join(git, "HEAD"))
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	for _, other := range set.Names() {
+		if other != path && older(other) {
+			return true
+		}
+	}
+	return false
+}

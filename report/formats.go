@@ -1,0 +1,157 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+
+	"footfall/output"
+	"footfall/report/html"
+	"footfall/report/source"
+)
+
+// A format is printed as one file, or written as a directory of files.
+type format struct {
+	output.Format
+	print func(io.Writer, *Report) error
+	write func(r *Report, dir string) ([]source.Problem, error)
+	// files and functions are the characters that their names can have, nil if all, or
+	// if there are none of them.
+	files, functions output.Charset
+	sources          bool // their text is in it
+}
+
+// formats are the known ones. A new one is a row here and a file.
+var formats = []format{
+	inFile("text", printText, nil, nil),
+	{Format: output.Format{Name: "ran"}, print: printRan, sources: true},
+	inFile("lcov", printLcov, output.Line, output.Line),
+	inFile("lcov2", printLcov2, output.Line, output.Line),
+	inFile("lcov1", printLcov1, output.Line, output.Line),
+	inFile("json", printJSON, output.UTF8, output.UTF8),
+	inTree("html", writePages),
+	inTree("gcov", (*Report).writeListings),
+	inFile("excluded", printExcluded, nil, nil),
+	inFile("tests", printTests, nil, nil),
+	inFile("cobertura", printCobertura, output.XML, output.XML),
+	inFile("sonarqube", printSonarQube, output.XML, nil),
+	inFile("jacoco", printJaCoCo, output.XML, output.XML),
+	inFile("clover", printClover, output.XML, output.XML),
+	inFile("coveralls", printCoveralls, output.UTF8, nil),
+	inFile("gcovr", printGcovr, output.UTF8, output.UTF8),
+	inFile("gcovr5", printGcovr5, output.UTF8, output.UTF8),
+	inFile("csv", printCSV, output.UTF8, nil),
+	inFile("markdown", printMarkdown, nil, nil),
+	inFile("github", printGitHub, output.UTF8Line, output.UTF8Line),
+	inFile("gitlab", printGitLab, output.UTF8, output.UTF8),
+	inFile("badge", printBadge, nil, nil),
+}
+
+func inFile(name string, print func(io.Writer, *Report) error, files, functions output.Charset) format {
+	return format{Format: output.Format{Name: name}, print: print, files: files, functions: functions}
+}
+
+// inTree is a format of which every file shows a source.
+func inTree(name string, write func(r *Report, dir string) ([]source.Problem, error)) format {
+	return format{Format: output.Format{Name: name, Kind: output.Tree}, write: write, sources: true}
+}
+
+// writePages writes pages for browsers.
+func writePages(r *Report, target string) ([]source.Problem, error) {
+	var ran RanOf
+	notice := ""
+	if r.RanOf != nil {
+		ran, notice = *r.RanOf, r.RanOf.String()
+	}
+	return html.Write(html.Contents{
+		Notice: notice, Totals: ran.Totals, Set: r.Set, Shown: r.Shown, Excluded: r.Excluded, Root: r.Root, Time: r.Time, ExceptionBranches: r.ExceptionBranches,
+		Patch: r.Patch, Stale: r.Stale, ReadSource: r.readSource,
+	}, target)
+}
+
+// Formats are those of a report.
+func Formats() []output.Format {
+	var list []output.Format
+	for _, f := range formats {
+		list = append(list, f.Format)
+	}
+	return list
+}
+
+func formatOf(r output.Request) format {
+	return formats[slices.IndexFunc(formats, func(f format) bool { return f.Name == r.Format })]
+}
+
+// showsSources tells whether the text of sources is in what is asked for.
+func showsSources(r output.Request) bool { return formatOf(r).sources }
+
+// Write writes the report to o. A file appears when it is complete, in place
+// of an older one. The problems are those of sources.
+func (r *Report) Write(o output.Request, stdout io.Writer) ([]source.Problem, error) {
+	format := formatOf(o)
+	if r.Private && showsSources(o) {
+		defer output.Secretly()()
+	}
+	if format.write != nil {
+		return format.write(r, o.File)
+	}
+	var problems []source.Problem
+	this := *r
+	this.problems = &problems
+	if o.File == "-" {
+		w := bufio.NewWriterSize(stdout, 1<<16)
+		if err := format.print(w, &this); err != nil {
+			return problems, err
+		}
+		return problems, w.Flush()
+	}
+	this.Width, this.Color = 0, false
+	err := output.Write(o.File, func(w io.Writer) error { return format.print(w, &this) })
+	return problems, err
+}
+
+// escapedNames tells of the names that an output has in another way, each once.
+func (r *Report) escapedNames(outputs []output.Request) []source.Problem {
+	outputs = slices.DeleteFunc(slices.Clone(outputs), func(o output.Request) bool { return formatOf(o).files == nil && formatOf(o).functions == nil })
+	if len(outputs) == 0 {
+		return nil
+	}
+	var problems []source.Problem
+	tell := func(file, whose, name string, names func(format) output.Charset) {
+		if output.Plain(name) {
+			return
+		}
+		for _, o := range outputs {
+			set := names(formatOf(o))
+			if set == nil {
+				continue
+			}
+			if as := set.Escape(name); as != name {
+				problems = append(problems, source.NewProblem(source.OtherName, output.Printable(file), fmt.Errorf("%s is %s in %s, which has no other way to write it", whose, output.Printable(as), o.Format)))
+				return
+			}
+		}
+	}
+	kept := r.Again.escapes()
+	for i := range r.Set.Len() {
+		if known, ok := kept.of(r.Set, i); ok {
+			problems = append(problems, known...)
+			continue
+		}
+		before, f := len(problems), r.Set.At(i)
+		shown := r.Shown(f.Name)
+		tell(shown, "its name", shown, func(f format) output.Charset { return f.files })
+		for _, function := range f.Functions {
+			tell(shown, "the name of a function", function.Name, func(f format) output.Charset { return f.functions })
+			for k := range function.Instances {
+				if name := function.Instances[k].Name; name != function.Name {
+					tell(shown, "the name of a function", name, func(f format) output.Charset { return f.functions })
+				}
+			}
+		}
+		kept.keep(r.Set, i, func() []source.Problem { return slices.Clone(problems[before:]) }, 0)
+	}
+	kept.end(r.Set)
+	return problems
+}
