@@ -122,6 +122,8 @@ func TestLLVM(t *testing.T) {
 		{"_ZrsI1AI1BIiEEEvv", 14, "void operator>><A<B<int> > >()"},
 		{"_Z1fI1AEvN1BIDTcl5beginclsr3stdE7declvalIRKT_EEEEE4typeE", 14, "void f<A>(B<decltype(begin(std::declval<A const&>()))>::type)"},
 		{"_Z1fI1AEvN1BIDTcl5beginclsr3stdE7declvalIRKT_EEEEE4typeE", 19, "void f<A>(B<decltype(begin(std::declval<A const&>()))>::type)"},
+		{"_ZN1n1gIilEEDTclsr1nE4plusfp0_clsr1nE4plusfp_fp0_EEET_T0_", 14, "decltype(n::plus(fp0, n::plus(fp, fp0))) n::g<int, long>(int, long)"},
+		{"_ZN1n1S1fIiEEDTclsr1nE4plusfp_ptfpT1mEET_", 19, "decltype(n::plus(fp, this->m)) n::S::f<int>(int)"},
 		{"_ZlsIiEvT_", 19, "void operator<<<int>(int)"},
 		{"_Z1fv.isra.0.cold", 19, "f() (.isra.0.cold)"},
 		{"_ZGTt1fv", 19, "_ZGTt1fv"},
