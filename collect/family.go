@@ -71,7 +71,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	t := &Target{pid: f.first.PID, source: f, process: f.first, family: f}
 	l.List = append(l.List, t)
 	for _, pid := range pids {
-		if err := f.add(pid); err != nil {
+		if err := f.add(pid); err != nil && !errors.Is(err, process.ErrExited) {
 			l.leaveOut(err)
 		}
 	}

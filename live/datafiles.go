@@ -215,4 +215,3 @@ func wrapsFork(mapped *process.MappedFile) bool {
 	at, err := f.Symbols("__gcov_fork")
 	return err != nil || len(at) > 0
 }
-

@@ -561,41 +561,43 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 		return
 	}
 	for _, im := range m.images {
+		to := now[im.layout]
+		if to == nil {
+			f.mu.Lock()
+			f.sumOf(im.layout)
+			f.mu.Unlock()
+			to = im.buffer()
+			clear(to)
+			now[im.layout] = to
+		}
 		w := im.buffer()
-		if f.readRunning(m, im, w) {
-			to := now[im.layout]
-			if to == nil {
-				f.mu.Lock()
-				f.sumOf(im.layout)
-				f.mu.Unlock()
-				to = im.buffer()
-				clear(to)
-				now[im.layout] = to
-			}
+		switch own, dumping := f.readRunning(m, im, w); {
+		case own:
 			im.add(to, w)
 			if m.last != nil {
 				m.last[im.layout] = append(m.last[im.layout][:0], w...)
 			}
+		case dumping && im.inherited != nil && !im.resetsForks:
+			im.inherited.subtractFrom(to) // the files may have it
 		}
 		im.release(w)
 	}
 }
 
-// readRunning reads what a process that runs has counted itself, false: not now.
-func (f *Family) readRunning(m *member, im *placed, w words) bool {
+// readRunning reads what a process that runs has counted itself; own is false if that is not known
+// now, because it is writing its data files (dumping) or the image is gone.
+func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool) {
 	if im.read(m.proc, im.at, w) != nil {
-		return false
+		return false, false
 	}
 	if !im.silent {
-		if im.files.wasWritten(m) && (im.flagsIn(w)&rootDumped != 0 || im.isWriting(m, w)) {
-			return false
-		}
-		if im.flagsAt(m.proc, im.at)&rootDumped != 0 && im.flagsIn(w)&rootDumped == 0 {
-			return false // it was writing
+		dumped := im.flagsIn(w)&rootDumped != 0
+		if im.files.wasWritten(m) && (dumped || im.isWriting(m, w)) || !dumped && im.flagsAt(m.proc, im.at)&rootDumped != 0 {
+			return false, true
 		}
 	}
 	im.takeInherited(w)
-	return true
+	return true, false
 }
 
 // lost is for a process that was not attended and has ended: what was read last is kept.

@@ -287,7 +287,8 @@ func (s *sparse) subtractFrom(w words) {
 // scatter puts what a data file holds of a unit where its counters are in the buffer; false: it is of
 // another build.
 func (l *layout) scatter(u *unit, c *gcov.Counts, to words) bool {
-	if c.Version != u.version || c.Stamp != u.stamp || c.Checksum != u.check || len(c.Functions) != len(u.funcs) {
+	// As libgcov: since there is a checksum it takes another stamp for the same.
+	if c.Version != u.version || c.Stamp != u.stamp && !u.version.HasObjectChecksum() || c.Checksum != u.check || len(c.Functions) != len(u.funcs) {
 		return false
 	}
 	for i := range u.funcs {
