@@ -130,13 +130,10 @@ function compare(a, b) {
 // sortable makes buttons of a table's headings. order(column, sign) sorts;
 // descending tells which columns begin with the largest.
 function sortable(table, order, descending) {
-  let column = 0;
-  for (const th of $$('thead th', table)) {
-    const at = column;
-    column += th.colSpan;
-    if (th.classList.contains('bar')) continue;
+  headings(table).forEach(({th, group}, at) => {
+    if (th.classList.contains('bar')) return;
     const name = th.textContent;
-    const b = button(name, 'sort by ' + name, () => {
+    const b = button(name, 'sort by ' + (group && name !== 'missed' ? group + ', ' : '') + name, () => {
       const now = th.getAttribute('aria-sort');
       const down = now ? now === 'ascending' : descending.includes(name);
       for (const other of $$('thead th', table)) other.removeAttribute('aria-sort');
@@ -144,7 +141,18 @@ function sortable(table, order, descending) {
       order(at, down ? -1 : 1);
     });
     th.replaceChildren(b);
+  });
+}
+
+// headings are those of the columns, with the name of the group that one is in.
+function headings(table) {
+  const [first, second] = table.tHead.rows;
+  if (!second) return [...first.cells].map(th => ({th, group: ''}));
+  const list = [{th: first.cells[0], group: ''}], below = [...second.cells];
+  for (const group of [...first.cells].slice(1)) {
+    for (const th of below.splice(0, group.colSpan)) list.push({th, group: group.textContent});
   }
+  return list;
 }
 
 const manyFiles = 200; // that begin folded
@@ -175,8 +183,8 @@ function percent(covered, total) {
 }
 
 // readEntry takes apart what data say of a file or folder: what is missed and the
-// total of each metric, how much of the name is that of the one before, and the rest
-// of the name. Numbers have base 36, and nothing is 0.
+// total of each metric, how good they are, how much of the name is that of the one
+// before, and the rest of the name. Numbers have base 36, and nothing is 0.
 function readEntry(entry, after, metrics) {
   const ratios = [];
   let at = 0;
@@ -189,8 +197,8 @@ function readEntry(entry, after, metrics) {
     const missed = number(), total = number();
     ratios.push(total - missed, total);
   }
-  const shared = number();
-  return {name: after.slice(0, shared) + entry.slice(at), ratios};
+  const levels = number(), shared = number();
+  return {name: after.slice(0, shared) + entry.slice(at), ratios, levels};
 }
 
 // escapedPath is how most pages are called.
@@ -209,7 +217,8 @@ function newRow(node) {
       const bar = total ? [make('progress', {value: covered, max: total, ariaHidden: 'true'})] : [];
       cells.push(make('td', {}, ...bar), make('td', {textContent: total - covered}));
     }
-    cells.push(make('td', {textContent: percent(covered, total)}), make('td', {textContent: total ? `${covered}/${total}` : ''}));
+    const level = ['', '', 'fair', 'poor'][Math.floor(node.levels / 2 ** i) % 4];
+    cells.push(make('td', {textContent: percent(covered, total), className: level}), make('td', {textContent: total ? `${covered}/${total}` : ''}));
   }
   return make('tr', {className: (node.folder ? 'd' : 'f') + Math.min(node.depth, 9)}, ...cells);
 }
@@ -259,7 +268,8 @@ function index(table) {
     const take = (entry, folder) => {
       const read = readEntry(entry, after, metrics);
       after = read.name;
-      return add({...read, folder, open: false, values: [read.name, ...ratioValues(read.ratios)]}, parent);
+      const values = Object.assign([read.name, ...ratioValues(read.ratios)], {ran: read.ratios[0], lines: read.ratios[1]});
+      return add({...read, folder, open: false, values}, parent);
     };
     for (const folder of folders) grow(folder, take(folder[0], true));
     after = '';
@@ -273,7 +283,7 @@ function index(table) {
   let flat = false, sorted = null, words = [], hideFull = false;
   const most = self.footfallTree ? mostRows : Infinity;
   if (self.footfallTree) {
-    metrics = (self.footfallTree[0].split(' ').length - 2) / 2; // that of the whole has no name
+    metrics = (self.footfallTree[0].split(' ').length - 3) / 2; // that of the whole has no name
     grow(self.footfallTree, top);
     for (const node of top.children) node.open = top.children.length === 1;
   } else {
@@ -284,7 +294,8 @@ function index(table) {
       while (stack.length > depth + 1) stack.pop();
       const name = row.cells[0].textContent;
       const values = [name, ...[...row.cells].slice(1).map(c => value(c.textContent))];
-      const node = add({row, name, folder, open: true, values}, stack.at(-1));
+      const [ran, lines] = row.cells[4].textContent.split('/').map(Number);
+      const node = add({row, name, folder, open: true, values: Object.assign(values, {ran, lines: lines || 0})}, stack.at(-1));
       if (folder) stack.push(node);
       dress(node);
     }
@@ -347,8 +358,7 @@ function index(table) {
     if (rows.length > most) found.textContent += `, the first ${most} rows are shown`;
   }
 
-  const headings = $$('thead th', table);
-  const sort = name => headings.find(th => th.textContent === name)?.firstChild.click();
+  const sort = name => headings(table).find(h => h.th.textContent === name)?.th.firstChild.click();
   const setFlat = on => {
     flat = on;
     remember('flat', on ? 'yes' : 'no');
@@ -358,7 +368,7 @@ function index(table) {
     if (on && !sorted) return sort('missed');
     if (!on && sorted && sorted[2]) {
       sorted = null;
-      for (const th of headings) th.removeAttribute('aria-sort');
+      for (const {th} of headings(table)) th.removeAttribute('aria-sort');
     }
     show();
   };
@@ -396,6 +406,14 @@ function index(table) {
     treeButton.hidden = flatButton.hidden = foldButton.hidden = true;
   }
   setFlat(recall('flat') === 'yes');
+  // What the report was asked to show first.
+  const {order} = table.dataset;
+  if (order === 'missed' && !flat) sort('missed');
+  if (order === 'ran' || order === 'lines') {
+    sorted = [order, -1, flat];
+    for (const {th} of headings(table)) th.removeAttribute('aria-sort');
+    show();
+  }
   const within = () => {
     const prefix = /^#in=(.*)/.exec(location.hash);
     if (!prefix) return;
@@ -471,7 +489,8 @@ class Source {
       move('▾ n', 'next lines that never ran (n)', () => this.go(this.gaps, 1, 'gap')),
       move('▾ b', 'next line that ran in part (b)', () => this.go(this.parts, 1, 'partial line')));
     $('header', section).append(this.tools);
-    this.where.textContent = this.gaps.length === 1 ? '1 gap' : `${this.gaps.length} gaps`;
+    const parts = $('.parts', section), elsewhere = parts ? $$('a', parts).reduce((n, a) => n + +a.dataset.gaps, 0) : 0;
+    this.where.textContent = (this.gaps.length === 1 ? '1 gap' : `${this.gaps.length} gaps`) + (elsewhere ? `, ${elsewhere} in other parts` : '');
     $('main', section).addEventListener('click', event => this.click(event));
     this.sight = make('div', {className: 'sight'});
     this.canvas = make('canvas');
