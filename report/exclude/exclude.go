@@ -28,6 +28,9 @@ type Options struct {
 	NonCode         bool     // lines whose text has no code
 	NoMarkers       bool     // take no notice of markers
 	MarkerPrefixes  []string // what markers begin with
+	// Differs is told of sources, by their name in the Set, that are shorter than what was
+	// compiled: they are not what ran. Several calls may run at once; nil: nobody is told.
+	Differs func(name string)
 	// ReadFile reads a source by its name in the Set; nil reads regular files.
 	ReadFile func(name string) ([]byte, error)
 }
@@ -185,6 +188,7 @@ type sourceRules struct {
 	unhit     []marker // EXCL_BR_WITHOUT_HIT
 	sources   []marker // EXCL_BR_SOURCE
 	nonCode   []int32  // lines
+	lines     int      // that the source has
 	wrong     []markerError
 	err       error // the source cannot be read
 }
@@ -199,6 +203,7 @@ func (e *Exclusions) rules(name string) *sourceRules {
 		src, err := e.options.ReadFile(name)
 		r.err = err
 		if err == nil {
+			r.lines = bytes.Count(src, []byte("\n")) + 1
 			e.read(r, src)
 		}
 	}
@@ -292,6 +297,9 @@ func (x *exclusion) apply() coverage.Update {
 	x.rules = x.Exclusions.rules(x.file.Name)
 	if err := x.rules.err; err != nil {
 		x.problem(source.NoSource, 0, fmt.Errorf("%w: what it excludes is not known; --path-map says where sources have moved, --no-markers that nothing is excluded in them", source.WithoutPath(err)))
+	}
+	if n := len(x.file.Lines); n > 0 && x.rules.lines > 0 && int(x.file.Lines[n-1].Number) > x.rules.lines && x.options.Differs != nil {
+		x.options.Differs(x.file.Name)
 	}
 	for _, w := range x.rules.wrong {
 		x.problem(source.WrongMarkers, w.line, w.err)

@@ -140,6 +140,7 @@ function sortable(table, order, descending) {
       th.setAttribute('aria-sort', down ? 'descending' : 'ascending');
       order(at, down ? -1 : 1);
     });
+    b.dataset.group = group;
     th.replaceChildren(b);
   });
 }
@@ -209,7 +210,7 @@ function escapedPath(path) {
 
 // newRow is the row of a node of data, as the page has them of smaller trees.
 function newRow(node) {
-  const cells = [make('th', {scope: 'row'}, node.folder ? node.name : make('a', {href: node.href, textContent: node.name}))];
+  const cells = [make('th', {scope: 'row'}, node.folder ? node.name : make('a', {href: node.href, textContent: node.name, className: Math.floor(node.levels / 2 ** node.ratios.length) % 2 ? 'stale' : ''}))];
   const r = node.ratios;
   for (let i = 0; i < r.length; i += 2) {
     const covered = r[i], total = r[i + 1];

@@ -394,6 +394,8 @@ type indexData struct {
 	Many        bool // files: they come after the functions that miss most, and folded
 	Notice      string
 	Order       string
+	Stale       []string // names that are shown of sources that have changed, the first ones
+	StaleAll    int
 	Required    []Requirement
 	Good, Fair  string // what the colours of percentages say
 	Excluded    string
@@ -409,6 +411,11 @@ func (s *site) indexData(root *directory) indexData {
 	d := indexData{pageData: s.pageData("", "", "", s.sum), AllMissed: len(missed), Many: len(s.pages) > manyFiles, Notice: s.Notice, Order: s.Order, Required: s.Required, Rules: rulesOf(&s.Excluded), Trend: s.trend()}
 	if len(d.Rules) > 0 {
 		d.Excluded = s.Excluded.String()
+	}
+	const mostStale = 10
+	d.StaleAll = len(s.Contents.Stale)
+	for _, name := range s.Contents.Stale[:min(d.StaleAll, mostStale)] {
+		d.Stale = append(d.Stale, output.Printable(s.Shown(name)))
 	}
 	d.Good, d.Fair = "90% or more", "75% or more"
 	if len(s.Required) > 0 {

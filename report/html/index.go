@@ -79,8 +79,8 @@ func (s *site) appendTreeData(buf []byte, d *directory, path, after string) []by
 }
 
 // appendEntry appends a text with what is missed and the total of each metric, how good
-// they are (see [coverage.Level], in base 4, the first one last), how much of the name is
-// that of the one before, and the rest of the name. Numbers have base 36, and 0 is nothing.
+// they are (see [coverage.Level], in base 4, the first one last, before them 1 if the source
+// has changed since the build), how much of the name is that of the one before, and the rest of the name. Numbers have base 36, and 0 is nothing.
 func (s *site) appendEntry(buf []byte, t sum, path, shown, name, after string) []byte {
 	var entry []byte
 	number := func(n int64) {
@@ -95,6 +95,9 @@ func (s *site) appendEntry(buf []byte, t sum, path, shown, name, after string) [
 		number(int64(r.Total - r.Covered))
 		number(int64(r.Total))
 		levels |= int64(s.level(i, path, shown, r)) << (2 * i)
+	}
+	if s.stale(path) {
+		levels |= 1 << (2 * len(s.metrics))
 	}
 	number(levels)
 	shared := sharedASCII(name, after)

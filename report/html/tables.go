@@ -183,7 +183,11 @@ func (s *site) appendDirectory(buf []byte, d *directory, path string, depth int)
 	for _, p := range d.pages {
 		buf = append(buf, "<tr class=f"...)
 		buf = append(buf, class...)
-		buf = append(buf, `><th scope=row><a href="`...)
+		buf = append(buf, "><th scope=row><a "...)
+		if s.stale(p.path) {
+			buf = append(buf, "class=stale "...)
+		}
+		buf = append(buf, `href="`...)
 		switch {
 		case s.single:
 			buf = append(append(buf, '#'), p.name...)

@@ -145,9 +145,9 @@ func trendCaption(all []Past) string {
 	if a, b := before.Totals["lines"], now.Totals["lines"]; a.Total > 0 && b.Total > 0 {
 		change := fmt.Sprintf("%+.1f points", b.Percent()-a.Percent())
 		if change == "+0.0 points" || change == "-0.0 points" {
-			change = "as before"
+			change = "the same"
 		}
-		text += fmt.Sprintf("; lines %s: %s, since that of %s", b.Rounded(), change, before.Time.Format("2006-01-02 15:04"))
+		text += fmt.Sprintf("; lines %s, %s since that of %s", b.Rounded(), change, before.Time.Format("2006-01-02 15:04"))
 		if before.Revision != "" {
 			text += ", " + output.Printable(before.Revision)
 		}
