@@ -72,7 +72,9 @@ document.addEventListener('keydown', event => {
 
 function help() {
   if (!$('#help')) {
-    const rows = view ? [
+    const rows = $('.sides') ? [
+      ['n  p', 'next, previous place where something was lost, gained, or is new'],
+    ] : view ? [
       ['n  p', 'next, previous lines that never ran'],
       ['b  B', 'next, previous line that ran only in part: a branch not taken, a condition not shown, a block not run'],
       ['c  C', 'next, previous changed line that never ran'],
@@ -453,6 +455,22 @@ function missed(table) {
   indexKeys['/'] ??= () => search.focus();
 }
 
+// compared has n and p go from one place that is not as it was to the next.
+function compared() {
+  const rows = $$('.sides tbody tr'), is = row => /^(lost|miss|gain|new)$/.test(row?.className);
+  const stops = rows.filter((row, i) => is(row) && !(is(rows[i - 1]) && row.previousElementSibling));
+  let at = -1;
+  const go = step => {
+    if (!stops.length) return say('nothing here');
+    at = (at + step + stops.length) % stops.length;
+    for (const row of $$('.here')) row.classList.remove('here');
+    stops[at].classList.add('here');
+    stops[at].scrollIntoView({block: 'center'});
+    say(`${at + 1} of ${stops.length}`);
+  };
+  Object.assign(indexKeys, {n: () => go(1), p: () => go(at < 0 ? 0 : -1)});
+}
+
 // ---- a source
 
 const none = 0, ran = 1, part = 2, never = 3;
@@ -704,6 +722,8 @@ const sources = $$('section.file');
 if (!single && sources.length) open(sources[0]);
 if ($('#tree')) index($('#tree'));
 for (const table of $$('.missed')) $('#tree') && !single ? plainTable(table) : missed(table);
+for (const table of $$('.compared')) plainTable(table);
+if ($('.sides')) compared();
 if ($('.index > header, #overview > header')) $('.index > header, #overview > header').append(tools());
 setKeys();
 route();
