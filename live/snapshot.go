@@ -63,8 +63,11 @@ func newPlan(images []*image, gap uint64) (*plan, error) {
 	for _, p := range parts {
 		end := p.addr + uint64(p.size)
 		if n := len(spans); n == 0 || p.addr > spans[n-1].end+gap {
-			spans = append(spans, span{p.addr, end, total})
-			total += p.size
+			// Counters lie in the buffer as in memory: those that are aligned there are so here.
+			start := p.addr &^ 7
+			total = (total + 7) &^ 7
+			spans = append(spans, span{start, end, total})
+			total += int(end - start)
 		} else if last := &spans[n-1]; end > last.end {
 			total += int(end - last.end)
 			last.end = end
