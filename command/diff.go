@@ -104,7 +104,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	o.exclude.ReadFile = sources.Read
+	o.exclude.ReadInto = sources.ReadInto
 	exclusions, err := exclude.New(o.exclude.Options)
 	if err != nil {
 		return usageError(err)

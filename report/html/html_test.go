@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -301,6 +302,37 @@ func TestSinglePage(t *testing.T) {
 	content, err := io.ReadAll(flate.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(packed[1]))))
 	if err != nil || !bytes.Contains(content, []byte(`<li id="src~a.cc:L6"><u>0</u>`)) || bytes.Count(content, []byte("one_of_many_lines")) != 100_000 {
 		t.Errorf("what is compressed: %v, %d bytes", err, len(content))
+	}
+}
+
+// TestLinksToLines: where a function begins there is a line to which its name leads, also
+// where nothing counts there and the source is shorter, or is not there.
+func TestLinksToLines(t *testing.T) {
+	dir := t.TempDir()
+	functions := func() []*coverage.Function {
+		return []*coverage.Function{
+			{Name: "f", StartLine: 1, Count: 1}, {Name: "g", StartLine: 3}, {Name: "h", StartLine: 7}, {Name: "i", StartLine: 7},
+			{Name: "j", StartLine: 100000}, {Name: "k", StartLine: math.MaxInt32},
+		}
+	}
+	lines := []coverage.Line{{Number: 2, Count: 1}, {Number: 8}, {Number: 100001}}
+	short, missing := filepath.Join(dir, "short.c"), filepath.Join(dir, "missing.c")
+	if err := os.WriteFile(short, []byte("f\n1\ng\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := Contents{ReadSource: input.ReadSource, Shown: filepath.Base, Root: dir, Set: coverage.NewSet(
+		&coverage.File{Name: short, Lines: lines, Functions: functions()}, &coverage.File{Name: missing, Lines: lines, Functions: functions()})}
+	pages, _ := pagesOf(t, c)
+	for _, name := range []string{"files/short.c.html", "files/missing.c.html"} {
+		links := regexp.MustCompile(`href="#(L\d+)"`).FindAllStringSubmatch(pages[name], -1)
+		if len(links) != 6 {
+			t.Errorf("%s: %d links to functions", name, len(links))
+		}
+		for _, m := range links {
+			if n := strings.Count(pages[name], "<li id="+m[1]+">"); n != 1 {
+				t.Errorf("%s: %d lines have the name %s", name, n, m[1])
+			}
+		}
 	}
 }
 

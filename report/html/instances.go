@@ -41,7 +41,7 @@ func (w *pageWriter) instanceList(f *coverage.Function) {
 		w.text("<table><tr><th>calls<th>lines<th>blocks<th>instance")
 		last := ""
 		for _, in := range list[:shown] {
-			name := demangle.Short(in.Name)
+			name := demangle.Standard(demangle.Short(in.Name))
 			if name == last { // the copies of a constructor
 				name = in.Name
 			} else {

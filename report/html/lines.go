@@ -74,15 +74,15 @@ func (w *pageWriter) load(i int) {
 	w.excluded = w.Excluded.InFile(p.file.Name)
 	lines := p.file.Lines
 	patched := w.Patch.HasFile(p.file.Name)
-	for number := int32(1); len(source) > 0 || len(lines) > 0; number++ {
+	for number := int32(1); number > 0; number++ {
 		var text []byte
 		if len(source) > 0 {
 			text, source, _ = bytes.Cut(source, []byte("\n"))
 			if n := len(text); n > 0 && text[n-1] == '\r' {
 				text = text[:n-1]
 			}
-		} else {
-			number = lines[0].Number // the source is not there, or shorter than it was
+		} else if number = w.withoutSource(number, lines); number == 0 {
+			break
 		}
 		var l *coverage.Line
 		if len(lines) > 0 && lines[0].Number <= number {
@@ -100,6 +100,24 @@ func (w *pageWriter) load(i int) {
 func (c *Contents) stale(name string) bool {
 	_, found := slices.BinarySearch(c.Stale, name)
 	return found
+}
+
+// withoutSource returns the next line, from number on, of a source that is not there or
+// shorter than it was: one of those that count, or to which a function's name leads. 0:
+// there is none.
+func (w *pageWriter) withoutSource(number int32, lines []coverage.Line) (next int32) {
+	if len(lines) > 0 {
+		next = lines[0].Number
+	}
+	for _, f := range w.file.Functions[w.next:] {
+		if f.StartLine >= number {
+			if next == 0 || f.StartLine < next {
+				next = f.StartLine
+			}
+			break
+		}
+	}
+	return next
 }
 
 // source reads the source and says in the page what is wrong with it.
