@@ -340,7 +340,7 @@ func (k *layouts) of(mapped *process.MappedFile) (known []*layout, none bool) {
 // or none yet.
 func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps process.Maps) (*layout, error) {
 	finder := &CountedProcess{PID: p.PID, Name: p.Name, proc: p}
-	im := finder.find(mapped, maps, newBudget())
+	im := finder.find(mapped, maps, nil, newBudget())
 	file := mapped.File()
 	if len(im.units) == 0 {
 		k.mu.Lock()
