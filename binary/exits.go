@@ -175,6 +175,7 @@ type body struct {
 	tables    bool // it has jumps by tables whose targets are known
 	computed  bool // labels of it are values
 	blind     bool // it has a jump table that was not found
+	tolerant  bool // what leads to where it is not expected is no error
 	protected [2]uint64
 }
 
@@ -267,7 +268,7 @@ func (b *body) read(fn FunctionSymbol) error {
 		}
 		b.code = append(b.code, code)
 		for i := range code {
-			if err := b.follow(&code[i]); err != nil {
+			if err := b.follow(&code[i]); err != nil && !b.tolerant {
 				return err
 			}
 		}
