@@ -224,7 +224,7 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 		return w, fmt.Errorf("%w: the program begins there", ErrUnmovable)
 	case err != nil:
 		return w, fmt.Errorf("%w: %w", ErrUndecoded, err)
-	case x.parts[fn.Addr]:
+	case x.parts[fn.Addr], isPart(&fn):
 		return w, ErrPart
 	case x.loops[fn.Addr]:
 		return w, ErrLoops

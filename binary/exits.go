@@ -193,7 +193,9 @@ func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64) ([]Exit, erro
 			leaves, err := b.leaves(code, n)
 			if err == nil && leaves {
 				var e Exit
-				e, err = b.room(code, n)
+				if e, err = b.room(code, n); err == nil && e.Addr < protected[1] && protected[0] < e.Addr+uint64(max(len(e.Code), exitRoom)) {
+					err = errors.New("it is within the entry's room")
+				}
 				exits = append(exits, e)
 			}
 			if err != nil {

@@ -128,17 +128,7 @@ func (site *EntrySite) findExits() ([]binary.Exit, error) {
 		return nil, err
 	}
 	from := site.Addr - site.Image.Bias
-	to := from + uint64(site.room)
-	exits, err := finder.Exits(site.Function, [2]uint64{from, to})
-	if site.window == nil || err != nil {
-		return exits, err
-	}
-	for _, e := range exits {
-		if e.Addr < to && from < e.Addr+uint64(max(len(e.Code), native.jumpSize)) {
-			return nil, fmt.Errorf("%s: an exit is where its first instructions are: %w: %w", site.Name(), binary.ErrExits, binary.ErrPops)
-		}
-	}
-	return exits, nil
+	return finder.Exits(site.Function, [2]uint64{from, from + uint64(site.room)})
 }
 
 // ExitWays returns how many of the functions that are on have their exits seen by
