@@ -247,7 +247,7 @@ func (t *program) sayUnfit(c *choice, awaited []target.Pattern) {
 			return slices.ContainsFunc(sites, func(s *patch.EntrySite) bool { return p.Matches(&s.Entry) })
 		}
 		served := func(f TracedFunction) bool { return p.Matches(&f.Entry) }
-		if p.NamesLibrary() == "" && !slices.ContainsFunc(c.probes, served) && !slices.ContainsFunc(t.images.All(), fits) {
+		if p.NamesLibrary() == "" && !slices.ContainsFunc(c.probes, served) && !slices.ContainsFunc(c.sites, served) && !slices.ContainsFunc(t.images.All(), fits) {
 			fmt.Fprintf(t.stderr, "footfall: no function that can be traced fits %s '%s'%s\n", flag, p, yet)
 		}
 	}
