@@ -159,6 +159,7 @@ wrong, and 3 if a threshold was missed.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(suggest)
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
 	for _, newCommand := range known {

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -69,4 +71,45 @@ func plainly(err error) error {
 		}
 	}
 	return err
+}
+
+// suggest adds to what is said of an unknown flag which one may have been meant.
+func suggest(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	word := unknown.GetSpecifiedName()
+	if hasOutput(cmd, word) {
+		return fmt.Errorf("%w: did you mean --output %s?", err, word)
+	}
+	near, least := "", max(1, (len(word)+1)/3) // letters, exchanged ones are two
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		// --fail-under-line, --object
+		begins := strings.HasPrefix(word, f.Name) || strings.HasPrefix(f.Name, word)
+		switch d := levenshtein.ComputeDistance(word, f.Name); {
+		case f.Hidden:
+		case d <= least:
+			near, least = f.Name, d-1
+		case begins && near == "":
+			near = f.Name
+		}
+	})
+	if near == "" {
+		return err
+	}
+	return fmt.Errorf("%w: did you mean --%s?", err, near)
+}
+
+// hasOutput tells whether a word is one of the outputs of a command: other tools have a flag for each.
+func hasOutput(cmd *cobra.Command, word string) bool {
+	complete, ok := cmd.GetFlagCompletionFunc("output")
+	if !ok {
+		return false
+	}
+	list, _ := complete(cmd, nil, "")
+	return slices.ContainsFunc(list, func(c cobra.Completion) bool {
+		name, _, _ := strings.Cut(c, "\t")
+		return strings.TrimSuffix(name, "=") == word
+	})
 }

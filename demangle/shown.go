@@ -8,6 +8,8 @@ import (
 // This file decides how the name of a function is shown to people, and by which names
 // they may choose it. In lists of functions of a program a name has no parameters; in
 // traces and chains of callers, where overloaded functions stand side by side, it has.
+// Tables have names of the standard library as sources do (standard.go); formats for
+// other programs have them in full.
 
 // Short is the name in reports and profiles: "Stack<int>::push".
 func Short(symbol string) string { return inForm(symbol, noParameters) }
@@ -26,16 +28,17 @@ const mostColumn = 60
 // the arguments of its templates; that of an overloaded function has the parameters. short
 // is the function's name as [Short] has it, or another that is known of it.
 func InColumn(symbol, short string, overloaded bool) string {
+	short = Standard(short)
 	switch {
 	case overloaded:
-		if s := Full(symbol); len(s) <= mostColumn {
+		if s := Standard(Full(symbol)); len(s) <= mostColumn {
 			return s
 		}
-		return inForm(symbol, noTemplateArguments)
+		return Standard(inForm(symbol, noTemplateArguments))
 	case len(short) <= mostColumn || !strings.Contains(short, "<"):
 		return short
 	}
-	return Bare(symbol)
+	return Standard(Bare(symbol))
 }
 
 // Title is what people call the function that all the symbols, one at least, are instances
@@ -43,7 +46,7 @@ func InColumn(symbol, short string, overloaded bool) string {
 // "Cache<...>::put (3 instances)".
 func Title(symbols []string) string {
 	name, names := common(symbols, noParameters)
-	if names == 1 {
+	if name = Standard(name); names == 1 {
 		return name
 	}
 	return fmt.Sprintf("%s (%d instances)", name, names)
@@ -65,14 +68,15 @@ func Signature(symbols []string) (name, params string) {
 
 // Spellings are the names by which people may choose a function: as the linker knows it,
 // and as the language writes it, with parameters, without, and without template arguments
-// as well. A part that GCC made of a function of C has the function's name too.
+// as well, and as tables show it. A part that GCC made of a function of C has the function's name too.
 func Spellings(symbol string) []string {
 	full := inForm(symbol, noClones)
 	if full == symbol {
 		plain, _, _ := strings.Cut(symbol, ".") // name.part.0
 		return []string{symbol, plain}
 	}
-	return []string{symbol, full, Short(symbol), Bare(symbol)}
+	names := []string{symbol, full, Short(symbol), Bare(symbol)}
+	return append(names, standardNames(names)...)
 }
 
 // Opening returns the index of the parenthesis that the last one in a name closes, -1 if

@@ -19,6 +19,14 @@ import (
 // directory, or look for a process that is not there.
 const lookAgain = 100 * time.Millisecond
 
+// How long the kernel need not ask again. That a directory of a process has a directory or a link of that name
+// does not change, nor what there is to tell of both; which process has a name may, and the kernel is told. What
+// a name of counters leads to is asked each time.
+const (
+	constant = 24 * time.Hour
+	mayMove  = time.Second
+)
+
 const (
 	directoryMode = syscall.S_IFDIR | 0o755
 	fileMode      = syscall.S_IFREG | 0o644
@@ -44,16 +52,17 @@ const rootInos = 100
 
 func (r *rootNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	if s, ok := specials[name]; ok {
-		return r.enter(r.file(s, caller(ctx)), fileMode, rootInos+uint64(s), &out.Attr), 0
+		return r.enter(r.file(s, caller(ctx)), fileMode, rootInos+uint64(s), out), 0
 	}
 	p := r.m.table.named(name)
 	if p == nil {
-		r.m.scan(lookAgain)
+		r.m.scan(lookAgain, false)
 		if p = r.m.table.named(name); p == nil {
 			return nil, syscall.ENOENT
 		}
 	}
-	return r.enter(&directory{p: p, n: p.root}, directoryMode, p.root.ino, &out.Attr), 0
+	out.SetEntryTimeout(mayMove)
+	return r.enter(&directory{p: p, n: p.root}, directoryMode, p.root.ino, out), 0
 }
 
 // file returns a file that is about all processes.
@@ -70,8 +79,14 @@ func (r *rootNode) file(s special, by uint32) *file {
 	}}
 }
 
+// moved has the kernel ask again whose a name is. It may be asking just now, and then waits for
+// us: so nobody waits for it.
+func (r *rootNode) moved(name string) {
+	go r.NotifyEntry(name)
+}
+
 func (r *rootNode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
-	r.m.scan(lookAgain)
+	r.m.scan(lookAgain, false)
 	list := []fuse.DirEntry{
 		{Name: "all.info", Mode: fileMode, Ino: rootInos + uint64(traceFile)},
 		{Name: "reset", Mode: fileMode, Ino: rootInos + uint64(resetFile)},
@@ -98,22 +113,24 @@ func (r *rootNode) Rmdir(_ context.Context, name string) syscall.Errno {
 }
 
 // enter makes an inode, or finds that of the same number.
-func (r *rootNode) enter(child fs.InodeEmbedder, mode uint32, ino uint64, attr *fuse.Attr) *fs.Inode {
-	return enter(&r.Inode, child, mode, ino, attr)
+func (r *rootNode) enter(child fs.InodeEmbedder, mode uint32, ino uint64, out *fuse.EntryOut) *fs.Inode {
+	return enter(&r.Inode, child, mode, ino, out)
 }
 
-func enter(parent *fs.Inode, child fs.InodeEmbedder, mode uint32, ino uint64, attr *fuse.Attr) *fs.Inode {
+func enter(parent *fs.Inode, child fs.InodeEmbedder, mode uint32, ino uint64, out *fuse.EntryOut) *fs.Inode {
 	stable := fs.StableAttr{Mode: mode & syscall.S_IFMT, Ino: ino}
 	if f, ok := child.(*file); ok {
 		stable.Gen = f.state.generation
 	}
 	inode := parent.NewInode(context.Background(), child, stable)
-	plain(attr, mode)
+	plain(&out.Attr, mode)
+	out.SetAttrTimeout(constant)
 	switch child := inode.Operations().(type) {
 	case *file:
-		child.attributes(attr)
+		child.attributes(&out.Attr)
+		out.SetAttrTimeout(child.constant())
 	case *link:
-		attr.Size = uint64(len(child.to))
+		out.Size = uint64(len(child.to))
 	}
 	return inode
 }
@@ -129,6 +146,7 @@ func plain(attr *fuse.Attr, mode uint32) {
 
 func (r *rootNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	plain(&out.Attr, directoryMode)
+	out.SetTimeout(constant)
 	return 0
 }
 
@@ -153,6 +171,7 @@ func (d *directory) Rmdir(context.Context, string) syscall.Errno { return syscal
 
 func (d *directory) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	plain(&out.Attr, directoryMode)
+	out.SetTimeout(constant)
 	return 0
 }
 
@@ -162,7 +181,10 @@ func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut)
 		return nil, syscall.ENOENT
 	}
 	child, mode := d.child(n, caller(ctx)), n.mode()
-	return enter(&d.Inode, child, mode, n.ino, &out.Attr), 0
+	if n.children != nil || n.link != "" {
+		out.SetEntryTimeout(constant)
+	}
+	return enter(&d.Inode, child, mode, n.ino, out), 0
 }
 
 // caller is the thread that asks.
@@ -236,6 +258,7 @@ func (l *link) Readlink(context.Context) ([]byte, syscall.Errno) { return []byte
 func (l *link) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	plain(&out.Attr, linkMode)
 	out.Size = uint64(len(l.to))
+	out.SetTimeout(constant)
 	return 0
 }
 
@@ -278,6 +301,7 @@ var (
 	_ fs.NodeOpener    = (*file)(nil)
 	_ fs.NodeReader    = (*file)(nil)
 	_ fs.NodeWriter    = (*file)(nil)
+	_ fs.NodeFlusher   = (*file)(nil)
 	_ fs.NodeGetattrer = (*file)(nil)
 	_ fs.NodeSetattrer = (*file)(nil)
 )
@@ -306,6 +330,9 @@ func (f *file) Read(_ context.Context, _ fs.FileHandle, dest []byte, off int64) 
 	return fuse.ReadResultData(content[off:min(off+int64(len(dest)), int64(len(content)))]), 0
 }
 
+// Flush tells the kernel that nothing is to be done, and not to ask again.
+func (f *file) Flush(context.Context, fs.FileHandle) syscall.Errno { return syscall.ENOSYS }
+
 // Write resets. What is written can only be 0, at the beginning.
 func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
 	if f.reset == nil {
@@ -322,7 +349,16 @@ func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64)
 
 func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	f.attributes(&out.Attr)
+	out.SetTimeout(f.constant())
 	return 0
+}
+
+// constant is how long its attributes stay: a state does not change, but who may read it does.
+func (f *file) constant() time.Duration {
+	if f.of != nil {
+		return 0
+	}
+	return constant
 }
 
 func (f *file) attributes(attr *fuse.Attr) {

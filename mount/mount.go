@@ -80,6 +80,7 @@ type Mount struct {
 	targets targets
 	sources *sources
 	server  *fuse.Server
+	root    *rootNode
 	// detached tells that it was unmounted while it was in use.
 	detached        bool
 	stop            chan struct{} // closed when it is unmounted
@@ -114,13 +115,15 @@ func New(dir string, opt Options) (*Mount, error) {
 		return nil, err
 	}
 	m.ino.Store(2)
-	m.table.init()
+	m.root = &rootNode{m: m}
+	m.table.init(m.root.moved)
 	m.trace.render = func() []byte { return m.tracefile(m.everything()) }
 	if err := m.start(); err != nil {
 		m.table.close()
 		return nil, err
 	}
 	m.watched.Go(m.watch)
+	m.watched.Go(m.keep)
 	return m, nil
 }
 
@@ -140,6 +143,8 @@ func (m *Mount) start() error {
 		DirectMount:        true, // root needs no fusermount3
 		DisableXAttrs:      true,
 		DisableReadDirPlus: true, // it asks for sizes, which cost more than names
+
+		EnableSymlinkCaching: true,
 	}}
 	// What the library logs is that the kernel has ended the connection, when
 	// it is unmounted.
@@ -150,7 +155,7 @@ func (m *Mount) start() error {
 	}
 	o.UID, o.GID = uint32(os.Geteuid()), uint32(os.Getegid())
 	var err error
-	if m.server, err = fuse.NewServer(fs.NewNodeFS(&rootNode{m: m}, o), m.dir, &o.MountOptions); err != nil {
+	if m.server, err = fuse.NewServer(fs.NewNodeFS(m.root, o), m.dir, &o.MountOptions); err != nil {
 		return mountFailed(m.dir, m.opt.AllowOther, err)
 	}
 	m.served.Go(m.server.Serve)
@@ -207,14 +212,45 @@ func (m *Mount) notice(text string) {
 
 func (m *Mount) nextIno() uint64 { return m.ino.Add(1) }
 
-// watch looks for new processes and keeps the counters of all, every second or,
-// where that takes long, less often.
+// often is how often new processes are looked for and counters are read.
+const often = time.Second
+
+// watch looks for new processes every second, and at all others less often where that takes long.
 func (m *Mount) watch() {
-	const (
-		interval = time.Second
-		rare     = 50 // times what it takes
-	)
-	timer := time.NewTimer(interval)
+	var thorough time.Time
+	m.every(func() time.Duration {
+		begin := time.Now()
+		m.scan(0, begin.After(thorough))
+		if begin.After(thorough) {
+			m.table.scanMu.Lock()
+			thorough = begin.Add(rare * m.table.thoroughTook)
+			m.table.scanMu.Unlock()
+		}
+		return often - time.Since(begin) // many may have come
+	})
+}
+
+// keep reads the counters of all processes every second or, where that takes long, less often: should they
+// end, that is what stays.
+func (m *Mount) keep() {
+	m.every(func() time.Duration {
+		begin := time.Now()
+		for _, p := range m.everything() {
+			if m.ends() {
+				break
+			}
+			p.keep()
+		}
+		return max(often, rare*time.Since(begin))
+	})
+}
+
+// rare is how many times what something takes goes by until it is done again.
+const rare = 50
+
+// every calls do again and again, each time after the time that it returns, a tenth of a second at least.
+func (m *Mount) every(do func() time.Duration) {
+	timer := time.NewTimer(often)
 	defer timer.Stop()
 	for {
 		select {
@@ -222,15 +258,7 @@ func (m *Mount) watch() {
 			return
 		case <-timer.C:
 		}
-		begin := time.Now()
-		m.scan(0)
-		for _, p := range m.everything() {
-			if m.ends() {
-				return
-			}
-			p.keep()
-		}
-		timer.Reset(max(interval, rare*time.Since(begin)))
+		timer.Reset(max(do(), often/10))
 	}
 }
 

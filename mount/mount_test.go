@@ -492,6 +492,32 @@ func TestAppear(t *testing.T) {
 	}
 }
 
+// TestCrowd has processes come while a look at all of them takes very long, as where there are
+// thousands, and one that becomes the program that is wanted.
+func TestCrowd(t *testing.T) {
+	dir := build(t)
+	m := mountAt(t, t.TempDir(), "crowd")
+	first := start(t, dir, "crowd")
+	sees := func(p *program) func() bool { return func() bool { return m.table.isRunning(p.pid()) } }
+	until(t, "the first one is seen", sees(first))
+	m.table.scanMu.Lock()
+	m.table.thoroughTook = time.Hour
+	m.table.scanMu.Unlock()
+	var crowd []*program
+	for range 20 {
+		p := &program{t: t, dir: dir, cmd: exec.Command("sh", "-c", "sleep 0.05; exec ./crowd")}
+		p.cmd.Dir = dir
+		p.Program = processtest.Start(t, p.cmd)
+		crowd = append(crowd, p)
+	}
+	for _, p := range crowd {
+		until(t, "each of many is seen", sees(p))
+	}
+	if n := m.Processes(); n != 21 {
+		t.Errorf("%d processes, want 21", n)
+	}
+}
+
 // TestLaterLibrary mounts a program, by its pid and by its name, whose first
 // counters come with a library.
 func TestLaterLibrary(t *testing.T) {

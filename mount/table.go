@@ -29,11 +29,14 @@ type table struct {
 	byName  map[string]*target // by the directory's name
 	running map[int]*target    // by pid; some may have ended unnoticed
 	ended   []*target          // in the order of their ends
+	moved   func(name string)  // is told of names that another process has now, or none
 
-	scanMu   sync.Mutex // of those below, held while processes are looked for
-	looked   map[int]*look
-	scanned  time.Time
-	scanTook time.Duration
+	scanMu       sync.Mutex // of those below, held while processes are looked for
+	looked       map[int]*look
+	seen         map[int]time.Time // which pids there were the last time, and since when
+	scanned      time.Time
+	scanTook     time.Duration
+	thoroughTook time.Duration // the last look at all processes
 
 	stopOnce sync.Once
 }
@@ -48,7 +51,8 @@ type look struct {
 	again  time.Time // when to look next
 }
 
-func (t *table) init() {
+func (t *table) init(moved func(name string)) {
+	t.moved = moved
 	t.byName = make(map[string]*target)
 	t.running = make(map[int]*target)
 	t.looked = make(map[int]*look)
@@ -94,6 +98,7 @@ func (t *table) add(p *target) {
 			n++
 		}
 		t.byName[p.name+"."+strconv.Itoa(n)] = old
+		t.moved(p.name)
 	}
 	t.byName[p.name] = p
 	t.running[p.pid] = p
@@ -131,7 +136,12 @@ func (t *table) remove(p *target) bool {
 func (t *table) forget(i int) {
 	p := t.ended[i]
 	t.ended = slices.Delete(t.ended, i, i+1)
-	maps.DeleteFunc(t.byName, func(_ string, q *target) bool { return p == q })
+	maps.DeleteFunc(t.byName, func(name string, q *target) bool {
+		if p == q {
+			t.moved(name)
+		}
+		return p == q
+	})
 }
 
 // close lets go of all processes.
@@ -165,19 +175,23 @@ func parseTargets(args []string) (targets, error) {
 	return t, nil
 }
 
-// find returns the pids that are wanted now.
-func (t *targets) find() ([]int, error) {
+// wants tells whether a process is one of them.
+func (t *targets) wants(pid int) bool {
+	return t.all || slices.ContainsFunc(t.selectors, func(s process.Selector) bool { return s.Selects(pid) })
+}
+
+// wanted returns those of pids that are, all of them looked at at once.
+func (t *targets) wanted(pids []int) []int {
 	if t.all {
-		return process.List()
+		return pids
 	}
-	var pids []int
+	var found []int
 	for _, s := range t.selectors {
-		if found, err := s.Find(); err == nil {
-			pids = append(pids, found...)
-		}
+		some, _ := s.Find() // none is no error: they may come
+		found = append(found, some...)
 	}
-	slices.Sort(pids)
-	return slices.Compact(pids), nil
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // firstScan looks for all processes. A pid that was asked for must be there, a
@@ -208,7 +222,7 @@ func (m *Mount) firstScan() error {
 			return err
 		}
 	}
-	m.scan(0)
+	m.scan(0, true)
 	if n := m.table.denied(); n > 0 && m.targets.all && os.Geteuid() != 0 {
 		m.notice(fmt.Sprintf("%d of the processes cannot be looked into: run footfall as root for those", n))
 	}
@@ -225,9 +239,11 @@ func (m *Mount) firstScan() error {
 	return nil
 }
 
-// scan looks for processes that are new, unless that was done within the given
-// time, or took more than a tenth of the time since.
-func (m *Mount) scan(within time.Duration) {
+// scan looks for processes that are new, unless that was done within the given time, or took more than a tenth
+// of the time since. Those that were not there the last time are looked at always, as are those that came lately:
+// they become other programs, and load libraries. To look at all the others, of which some may have become
+// other programs since, takes long where there are thousands: that is done when it is thorough, and where it is quick.
+func (m *Mount) scan(within time.Duration, thorough bool) {
 	t := &m.table
 	t.scanMu.Lock()
 	defer t.scanMu.Unlock()
@@ -235,13 +251,21 @@ func (m *Mount) scan(within time.Duration) {
 		return
 	}
 	t.scanned = time.Now()
-	pids, err := m.targets.find()
+	pids, err := process.List()
 	if err != nil {
 		m.notice(err.Error())
 		return
 	}
 	t.retire()
-	for _, pid := range pids {
+	var candidates []int
+	if thorough || sharing*t.thoroughTook < max(within, quick) {
+		candidates = m.targets.wanted(pids)
+		t.thoroughTook = time.Since(t.scanned)
+	} else {
+		candidates = slices.DeleteFunc(t.young(pids), func(pid int) bool { return !m.targets.wants(pid) })
+	}
+	t.scanTook = time.Since(t.scanned) // to look into them is not to look for them
+	for _, pid := range candidates {
 		if m.ends() {
 			return
 		}
@@ -249,12 +273,36 @@ func (m *Mount) scan(within time.Duration) {
 			m.look(pid)
 		}
 	}
+	t.remember(pids)
+}
+
+// quick is how long a look at all processes may take that is part of each scan, a tenth of this.
+const quick = 100 * time.Millisecond
+
+// young returns the pids that came lately.
+func (t *table) young(pids []int) (young []int) {
+	for _, pid := range pids {
+		if first, known := t.seen[pid]; !known || t.scanned.Sub(first) < oftenUntil {
+			young = append(young, pid)
+		}
+	}
+	return young
+}
+
+// remember notes which processes there are.
+func (t *table) remember(pids []int) {
+	now := make(map[int]time.Time, len(pids))
+	for _, pid := range pids {
+		if now[pid] = t.scanned; !t.seen[pid].IsZero() {
+			now[pid] = t.seen[pid]
+		}
+	}
+	t.seen = now
 	for pid := range t.looked {
-		if _, there := slices.BinarySearch(pids, pid); !there {
+		if now[pid].IsZero() {
 			delete(t.looked, pid)
 		}
 	}
-	t.scanTook = time.Since(t.scanned)
 }
 
 // denied counts the processes that we may not look into.

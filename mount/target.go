@@ -57,6 +57,7 @@ type target struct {
 	version int
 	history *live.History
 	units   []*live.Unit // of the history, in its order
+	placed  int          // how many of them have files
 	events  []string     // what happened to the counters, each once
 	root    *node
 }
@@ -213,7 +214,8 @@ func (p *target) tell(e live.CounterEvent) {
 // maxEvents is how many things are told about a process.
 const maxEvents = 100
 
-// show takes the counts of the history, and gives units that are new their files.
+// show takes the counts of the history. Units that are new get their files when somebody looks: of many processes
+// that come and go nobody does. In a container notes are found as long as the process runs.
 func (p *target) show() {
 	p.version++
 	for i, u := range p.history.Units() {
@@ -222,7 +224,16 @@ func (p *target) show() {
 			continue
 		}
 		p.units = append(p.units, &u)
-		p.place(&u)
+	}
+	if p.fsRoot != "" {
+		p.placeAll()
+	}
+}
+
+// placeAll gives units their files that have none.
+func (p *target) placeAll() {
+	for ; p.placed < len(p.units); p.placed++ {
+		p.place(p.units[p.placed])
 	}
 }
 
@@ -340,6 +351,7 @@ func (p *target) lookup(dir *node, name string) *node {
 		return child
 	}
 	p.refresh(false)
+	p.placeAll()
 	return dir.children[name]
 }
 
@@ -348,6 +360,7 @@ func (p *target) list(dir *node, f func(name string, n *node)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(false)
+	p.placeAll()
 	for name, child := range dir.children {
 		if name != unlisted || child.special == 0 {
 			f(name, child)
@@ -361,6 +374,7 @@ func (p *target) readings() ([]gcov.Reading, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)
+	p.placeAll()
 	var readings []gcov.Reading
 	var walk func(n *node)
 	walk = func(n *node) {

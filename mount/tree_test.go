@@ -65,6 +65,12 @@ func newTree(t *testing.T) *target {
 	return newTarget(m, 1, "1-x", "", nil)
 }
 
+// files lists those of a process.
+func files(p *target) map[string]int64 {
+	p.placeAll()
+	return paths(p.root, "")
+}
+
 // paths lists the files of counters, with the sum of their first counters.
 func paths(n *node, at string) map[string]int64 {
 	all := make(map[string]int64)
@@ -104,7 +110,8 @@ func TestPlace(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := newTree(t)
 			p.take(units(test.units...))
-			if diff := cmp.Diff(test.want, paths(p.root, "")); diff != "" {
+
+			if diff := cmp.Diff(test.want, files(p)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -147,11 +154,11 @@ func TestRebuiltLibrary(t *testing.T) {
 	p := newTree(t)
 	p.take(units("/a/x.gcda@prog", "/a/lib.gcda@lib"))
 	p.take(units("/a/x.gcda@prog"))
-	if diff := cmp.Diff(map[string]int64{"/a/x.gcda": 1, "/a/lib.gcda": 2}, paths(p.root, "")); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"/a/x.gcda": 1, "/a/lib.gcda": 2}, files(p)); diff != "" {
 		t.Errorf("unloaded: -want +got:\n%s", diff)
 	}
 	p.take(units("/a/x.gcda@prog", "/a/y.gcda@prog", "/a/lib.gcda@library"))
-	if diff := cmp.Diff(map[string]int64{"/a/x.gcda": 1, "/a/y.gcda": 2, "/a/lib.gcda": 3}, paths(p.root, "")); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"/a/x.gcda": 1, "/a/y.gcda": 2, "/a/lib.gcda": 3}, files(p)); diff != "" {
 		t.Errorf("loaded again: -want +got:\n%s", diff)
 	}
 }
@@ -160,18 +167,19 @@ func TestRebuiltLibrary(t *testing.T) {
 func TestBaseline(t *testing.T) {
 	p := newTree(t)
 	p.take(units("/x.gcda@p", "/y.gcda@p"))
+	p.placeAll()
 	p.reset(p.root.children["x.gcda"])
-	if diff := cmp.Diff(map[string]int64{"/x.gcda": 0, "/y.gcda": 2}, paths(p.root, "")); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"/x.gcda": 0, "/y.gcda": 2}, files(p)); diff != "" {
 		t.Errorf("one was reset: -want +got:\n%s", diff)
 	}
 	later := units("/x.gcda@p", "/y.gcda@p")
 	later[0].Counts.Functions[0].Counters[0].Values[0] = 11
 	p.take(later)
-	if diff := cmp.Diff(map[string]int64{"/x.gcda": 10, "/y.gcda": 2}, paths(p.root, "")); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"/x.gcda": 10, "/y.gcda": 2}, files(p)); diff != "" {
 		t.Errorf("and ran: -want +got:\n%s", diff)
 	}
 	p.reset(nil)
-	if diff := cmp.Diff(map[string]int64{"/x.gcda": 0, "/y.gcda": 0}, paths(p.root, "")); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"/x.gcda": 0, "/y.gcda": 0}, files(p)); diff != "" {
 		t.Errorf("all were reset: -want +got:\n%s", diff)
 	}
 }

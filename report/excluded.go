@@ -25,7 +25,7 @@ func printExcluded(w io.Writer, r *Report) error {
 			if e.What == "function" {
 				what = e.What
 			}
-			what += " " + demangle.Short(e.Function)
+			what += " " + demangle.Standard(demangle.Short(e.Function))
 		}
 		rows = append(rows, slices.Concat([]string{where, what}, two(e.Lines), two(e.Functions), two(e.Branches), []string{e.Rule}))
 	}

@@ -73,9 +73,7 @@ func (f *FileDiff) reversed() FileDiff {
 	for _, e := range f.Edits {
 		r.Edits = append(r.Edits, coverage.Edit{Old: e.New, Deleted: e.Inserted, New: e.Old, Inserted: e.Deleted})
 	}
-	if len(f.Edits) > 0 && len(f.deleted) == int(f.Edits[0].Deleted) {
-		r.inserted[0] = f.deleted
-	}
+	copy(r.inserted, f.removed)
 	return r
 }
 
@@ -86,7 +84,8 @@ func (a *Affected) add(p *places, b base, f *FileDiff) {
 		}
 		return
 	}
-	edits, why := f.Edits, error(nil)
+	var edits coverage.Edits
+	var why error
 	switch {
 	case f.untold != "":
 		edits, why = allOld, errors.New(f.untold)

@@ -226,29 +226,29 @@ func (t *tool) mergeParts(parts []streamPart, weights []uint32) int {
 	byName := make(map[string]*mergeJob)
 	status := 0
 	for _, p := range parts {
-		j, known := byName[p.name]
-		if !known {
-			j = &mergeJob{tool: t, name: p.name, weights: weights, truncates: true}
-			byName[p.name] = j
-			jobs = append(jobs, j)
-			b, err := input.ReadFile(p.name, input.MostData)
-			switch {
-			case err == nil && len(b) > 0:
-				f := &mergeFile{}
-				if c := t.decode(p.name, b, p.counts, &f.read); c != nil {
-					j.add(c, f, weight(weights, 0))
-				}
-				t.say(&f.read)
-				if gcov.IsMagic(b, gcov.DataMagic) {
-					break
-				}
-				fallthrough // it is something else, and stays
-			case err != nil && !errors.Is(err, fs.ErrNotExist):
-				if err != nil {
-					fmt.Fprintf(t.Stderr, "libgcov profiling error:%s:Cannot open\n", p.name)
-				}
-				byName[p.name], jobs, status = nil, jobs[:len(jobs)-1], 1
+		if _, known := byName[p.name]; known {
+			continue
+		}
+		j := &mergeJob{tool: t, name: p.name, weights: weights, truncates: true}
+		byName[p.name] = j
+		jobs = append(jobs, j)
+		b, err := input.ReadFile(p.name, input.MostData)
+		switch {
+		case err == nil && len(b) > 0:
+			f := &mergeFile{}
+			if c := t.decode(p.name, b, p.counts, &f.read); c != nil {
+				j.add(c, f, weight(weights, 0))
 			}
+			t.say(&f.read)
+			if gcov.IsMagic(b, gcov.DataMagic) {
+				break
+			}
+			fallthrough // it is something else, and stays
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			if err != nil {
+				fmt.Fprintf(t.Stderr, "libgcov profiling error:%s:Cannot open\n", p.name)
+			}
+			byName[p.name], jobs, status = nil, jobs[:len(jobs)-1], 1
 		}
 	}
 	for _, p := range parts {
