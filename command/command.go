@@ -1,6 +1,6 @@
 // Package command is what a user types: each command is one file beside this one.
-// This file has the command table, the choice of a command by the name that the
-// program is called by, and the exit status.
+// This file has the command table and the choice of a command by the name that the
+// program is called by.
 package command
 
 import (
@@ -9,20 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"footfall/output"
-)
-
-// Exit statuses; commands choose between them by the error that they return.
-const (
-	statusFailed = 1 // the work failed
-	statusUsage  = 2 // the command line was wrong
 )
 
 // commands is the command table, in the order of the help text.
@@ -179,99 +170,4 @@ wrong, and 3 if a threshold was missed.`,
 		}
 	}
 	return root, started
-}
-
-// wantsValue marks flags for which an empty text is a mistake: in a script it is
-// a variable that is not set, and what it should ask for must not be forgotten.
-const wantsValue = "footfall_wants_value"
-
-// wantValues marks all flags of cmd so.
-func wantValues(cmd *cobra.Command) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { _ = cmd.Flags().SetAnnotation(f.Name, wantsValue, nil) })
-}
-
-// checkValues finds marked flags that were given an empty text.
-func checkValues(cmd *cobra.Command) (err error) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		if _, wants := f.Annotations[wantsValue]; wants && (len(values) == 0 || slices.Contains(values, "")) {
-			err = fmt.Errorf("--%s is empty: is a variable not set?", f.Name)
-		}
-	})
-	return err
-}
-
-// plainly says what cobra says of flags that exclude each other.
-func plainly(err error) error {
-	if _, set, ok := strings.Cut(err.Error(), "; ["); ok {
-		if names, ok := strings.CutSuffix(set, "] were all set"); ok {
-			return fmt.Errorf("--%s do not go together", strings.Join(strings.Fields(names), " and --"))
-		}
-	}
-	return err
-}
-
-// suggest adds to what is said of an unknown flag which one may have been meant.
-func suggest(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return err
-	}
-	word := unknown.GetSpecifiedName()
-	if hasOutput(cmd, word) {
-		return fmt.Errorf("%w: did you mean --output %s?", err, word)
-	}
-	near, least := "", max(1, (len(word)+1)/3) // letters, exchanged ones are two
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		// --fail-under-line, --object
-		begins := strings.HasPrefix(word, f.Name) || strings.HasPrefix(f.Name, word)
-		switch d := levenshtein.ComputeDistance(word, f.Name); {
-		case f.Hidden:
-		case d <= least:
-			near, least = f.Name, d-1
-		case begins && near == "":
-			near = f.Name
-		}
-	})
-	if near == "" {
-		return err
-	}
-	return fmt.Errorf("%w: did you mean --%s?", err, near)
-}
-
-// hasOutput tells whether a word is one of the outputs of a command: other tools have a flag for each.
-func hasOutput(cmd *cobra.Command, word string) bool {
-	complete, ok := cmd.GetFlagCompletionFunc("output")
-	if !ok {
-		return false
-	}
-	list, _ := complete(cmd, nil, "")
-	return slices.ContainsFunc(list, func(c cobra.Completion) bool {
-		name, _, _ := strings.Cut(c, "\t")
-		return strings.TrimSuffix(name, "=") == word
-	})
-}
-
-// An exitError ends footfall with a status of the command's choice.
-type exitError struct {
-	status int
-	err    error // to be printed; nil: the command has said it all
-	inFile bool  // the mistake is in a configuration file, not in the command line
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.status)
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// usageError marks err as a mistake in the command line.
-func usageError(err error) error {
-	return &exitError{status: statusUsage, err: err}
 }

@@ -78,3 +78,20 @@ func Spellings(symbol string) []string {
 	names := []string{symbol, full, Short(symbol), Bare(symbol)}
 	return append(names, standardNames(names)...)
 }
+
+// Opening returns the index of the parenthesis that the last one in a name closes, -1 if
+// there is none.
+func Opening(name string) int {
+	depth := 0
+	for i := len(name) - 1; i >= 0; i-- {
+		switch name[i] {
+		case ')':
+			depth++
+		case '(':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}

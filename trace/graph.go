@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"footfall/demangle"
 	"footfall/output"
 )
 
@@ -132,18 +133,7 @@ func parametersAt(name string) int {
 	if end < 0 || strings.HasPrefix(name[end:], ")::") {
 		return -1
 	}
-	depth := 0
-	for i := end; i >= 0; i-- {
-		switch name[i] {
-		case ')':
-			depth++
-		case '(':
-			if depth--; depth == 0 {
-				return i
-			}
-		}
-	}
-	return -1
+	return demangle.Opening(name[:end+1])
 }
 
 // goTo settles the stack that a thread leaves for another.

@@ -35,7 +35,11 @@ func x86Branch(st statement) branch {
 	if len(st.operands) > 0 && st.operands[0] == '*' {
 		return x86Indirect(jump, trimLeft(st.operands[1:]))
 	}
-	name := calledSymbol(st.operands)
+	return direct(jump, calledSymbol(st.operands))
+}
+
+// direct is what leads to a function of that name, or to none that is known.
+func direct(jump bool, name []byte) branch {
 	switch {
 	case jump:
 		return branch{directJump, name}
@@ -53,13 +57,7 @@ func x86Indirect(jump bool, operand []byte) branch {
 		return branch{kind: otherCall} // keeps registers that others do not
 	case n > 0 && (bytes.HasPrefix(rest, []byte("@GOTPCREL(%RIP)")) || bytes.HasPrefix(rest, []byte("@GOT("))):
 		// -fno-plt: through the linker's table, but to one known function.
-		switch {
-		case jump:
-			return branch{directJump, name}
-		case name == nil || helper(name):
-			return branch{kind: otherCall}
-		}
-		return branch{directCall, name}
+		return direct(jump, name)
 	case jump:
 		return branch{indirectJump, operand}
 	}

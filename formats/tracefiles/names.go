@@ -14,28 +14,11 @@ func PlainName(name string) string {
 		return plain
 	}
 	if end := strings.LastIndexByte(name, ')'); end >= 0 {
-		if start := openingOf(name[:end+1]); start > 0 {
+		if start := demangle.Opening(name[:end+1]); start > 0 {
 			name = name[:start]
 		}
 	}
 	return withoutType(name)
-}
-
-// openingOf returns the index of the parenthesis that the last one closes, -1
-// if there is none.
-func openingOf(name string) int {
-	depth := 0
-	for i := len(name) - 1; i >= 0; i-- {
-		switch name[i] {
-		case ')':
-			depth++
-		case '(':
-			if depth--; depth == 0 {
-				return i
-			}
-		}
-	}
-	return -1
 }
 
 // withoutType cuts what stands before the last space that is in no brackets, but
