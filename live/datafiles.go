@@ -175,30 +175,42 @@ func (s *fileSet) firstName() string {
 	return s.names[0]
 }
 
-// isWriting tells whether the counters in w may be a sum with those of files because the
-// process is writing them: not if the first one has less than its file.
-func (im *placed) isWriting(m *member, w words) bool {
-	for _, u := range im.units {
-		if u.name != im.writtenFirst() {
-			continue
-		}
-		less := false
-		im.eachCounterOf(u, func(at, n int) {
+// mayHold tells whether the counters in w, which have just been read, may be a sum with those of
+// files, because the process is writing them. Counters that are less than what the file had when
+// it was read, before, do not hold it; nothing that was added makes no difference. The files
+// are written in the order of the list.
+func (im *placed) mayHold(m *member, w words) bool {
+	s := im.files
+	for _, i := range im.inOrder {
+		less, none := false, true
+		im.eachCounterOf(im.units[i], func(at, n int) {
 			for i := at; i < at+n && !less; i++ {
-				less = w[i] < im.files.now[i]
+				less = w[i] < s.now[i]
+				none = none && s.now[i] == 0
 			}
 		})
-		if less {
+		switch same := stampOf(s.names[i]) == s.stamps[i]; {
+		case less:
+			return false
+		case !same && (!none || s.anyNow(i)):
+			return true // it may have been this process
+		case !none:
+			finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+			for range lockLooks {
+				if finder.writing() != nil {
+					return true
+				}
+			}
 			return false
 		}
 	}
-	finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
-	for range lockLooks {
-		if finder.writing() != nil {
-			return true
-		}
-	}
 	return false
+}
+
+// anyNow tells whether some counter in the file of a unit is not zero, or cannot be read.
+func (s *fileSet) anyNow(i int) bool {
+	c, err := s.readFile(s.names[i])
+	return err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && c.Largest() != 0
 }
 
 // wrapsFork tells whether a program has libgcov's wrapper of fork.

@@ -73,6 +73,9 @@ type placed struct {
 	// any more.
 	silent bool
 	files  *fileSet
+
+	waiting, sure words // counters of which it is not known yet whether they are its own, and since when; that are
+	since         time.Time
 }
 
 // A sum is what was counted in an image.
@@ -350,7 +353,7 @@ func (f *Family) hasLeft(m *member) bool {
 
 // last adds what an ending process has counted in an image to the sum.
 func (f *Family) last(m *member, im *placed) {
-	if !im.silent && im.flagsAt(m.proc, im.at)&rootDumped != 0 && im.files.wasWritten(m) {
+	if flags := im.flagsAt(m.proc, im.at); !im.silent && flags >= 0 && flags&rootDumped != 0 && im.files.wasWritten(m) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		im.files.dumps++
@@ -590,14 +593,39 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 	if im.read(m.proc, im.at, w) != nil {
 		return false, false
 	}
-	if !im.silent {
-		dumped := im.flagsIn(w)&rootDumped != 0
-		if im.files.wasWritten(m) && (dumped || im.isWriting(m, w)) || !dumped && im.flagsAt(m.proc, im.at)&rootDumped != 0 {
+	flags := im.flagsIn(w)
+	switch {
+	case im.silent:
+	case flags&rootDumped != 0:
+		if im.files.wasWritten(m) {
 			return false, true
 		}
+	case im.flagsAt(m.proc, im.at) != flags: // it has just done so, and may have ended
+		return false, true
+	case im.files != nil && im.mayHold(m, w):
+		if !im.wait(w) {
+			return false, true
+		}
+	case im.flagsAt(m.proc, im.at) != flags:
+		return false, true
+	default:
+		im.waiting, im.sure = nil, nil
 	}
 	im.takeInherited(w)
 	return true, false
+}
+
+// wait is for counters that the process has perhaps just been adding the files' to: if it has not
+// ended by the time by which it would have written all, it was not. Then these are w.
+func (im *placed) wait(w words) (sure bool) {
+	if im.waiting != nil && time.Since(im.since) > writePatience {
+		im.waiting, im.sure = nil, im.waiting
+	}
+	if im.waiting == nil {
+		im.waiting, im.since = append(words(nil), w...), time.Now()
+	}
+	copy(w, im.sure)
+	return im.sure != nil
 }
 
 // lost is for a process that was not attended and has ended: what was read last is kept.

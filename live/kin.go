@@ -27,6 +27,8 @@ type layout struct {
 	plan  *plan
 	marks []mark // what is not to be added up as if it were one number
 	heads []head
+	// inOrder are the indexes of the units, in the order in which their data files are written.
+	inOrder []int
 	// resetsForks tells that the program has libgcov's wrapper of fork, by which counters begin from
 	// zero in the child.
 	resetsForks bool
@@ -86,8 +88,36 @@ func newLayout(im *image, file string) (*layout, error) {
 			}
 		}
 	}
+	l.inOrder = im.inListOrder()
 	slices.SortFunc(l.marks, func(a, b mark) int { return a.from - b.from })
 	return l, nil
+}
+
+// inListOrder returns the indexes of the units in the order of libgcov's list.
+func (im *image) inListOrder() (order []int) {
+	index := make(map[uint64]int)
+	for i, u := range im.units {
+		index[u.addr] = i
+	}
+	next := uint64(0)
+	if im.first != nil {
+		next = word(im.order, im.first, im.pointer)
+	}
+	for range im.units {
+		i, known := index[next]
+		if !known {
+			break
+		}
+		order = append(order, i)
+		next = im.units[i].next
+	}
+	if len(order) < len(im.units) {
+		order = order[:0]
+		for i := range im.units {
+			order = append(order, i)
+		}
+	}
+	return order
 }
 
 // pointers are where those are in a gcov_info that hold an address of the image.
@@ -164,14 +194,14 @@ func (l *layout) unmovedAt(b []byte, delta uint64) bool {
 	return true
 }
 
-// flagsAt reads only the flags of libgcov in the root of the image.
+// flagsAt reads only the flags of libgcov in the root of the image, -1 if it is gone.
 func (l *layout) flagsAt(p *process.Process, start uint64) int {
 	if l.root == 0 {
 		return 0
 	}
 	root := make([]byte, l.rootSize())
 	if err := p.ReadRanges([]process.MemoryRange{{Addr: l.root + start - l.start, Bytes: root}}); err != nil {
-		return 0
+		return -1
 	}
 	return l.flags(root)
 }
