@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"syscall"
 	"time"
 
 	"footfall/binary"
@@ -115,11 +117,8 @@ func (s *fileSet) refresh(f *Family) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch ran := s.runs - s.ranBefore; {
-	case ran > s.dumps+f.replaced+len(f.members):
+	if s.runs-s.ranBefore > s.dumps+f.replaced+len(f.members) {
 		f.note(fmt.Errorf("%s: its data files are written by other processes, too: what these count is in the counts", s.path))
-	case ran < s.dumps && len(f.members) == 0:
-		f.note(fmt.Errorf("%s: %d processes have not written their data files, as it seems: what they counted is not known", s.path, s.dumps-ran))
 	}
 }
 
@@ -158,9 +157,31 @@ func (s *fileSet) readFile(name string) (*gcov.Counts, error) {
 }
 
 // wasWritten tells whether a member may have written the files: somebody has since it was seen
-// first. There are users who may not write where others do.
+// first, and its user may. There are users who may not write where others do.
 func (s *fileSet) wasWritten(m *member) bool {
-	return s != nil && stampOf(s.firstName()).when().After(m.began.Add(-clockTick))
+	if s == nil {
+		return false
+	}
+	info, err := input.Stat(s.firstName())
+	if err != nil || !info.ModTime().After(m.began.Add(-clockTick)) {
+		return false
+	}
+	user, err := m.proc.User()
+	return err != nil || mayWrite(user, info)
+}
+
+func mayWrite(u input.User, info fs.FileInfo) bool {
+	st := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case u.UID == 0:
+		return true
+	case int(st.Uid) == u.UID:
+		return mode&0o200 != 0
+	case int(st.Gid) == u.GID || slices.Contains(u.Groups, st.Gid):
+		return mode&0o020 != 0
+	}
+	return mode&0o002 != 0
 }
 
 // clockTick is how far the times of files are behind, at most.
