@@ -194,9 +194,12 @@ func (l *layout) unmovedAt(b []byte, delta uint64) bool {
 	return true
 }
 
+// tellsDumps tells whether there are flags that tell of the writing of data files.
+func (l *layout) tellsDumps() bool { return l.root != 0 && l.rootSize() > l.pointer }
+
 // flagsAt reads only the flags of libgcov in the root of the image, -1 if it is gone.
 func (l *layout) flagsAt(p *process.Process, start uint64) int {
-	if l.root == 0 {
+	if !l.tellsDumps() {
 		return 0
 	}
 	root := make([]byte, l.rootSize())
