@@ -33,7 +33,7 @@ type layout struct {
 	// zero in the child.
 	resetsForks bool
 
-	free sync.Pool // of words
+	free sync.Pool // of *words
 }
 
 // Words are the buffer of a plan.
@@ -141,13 +141,13 @@ func (u *unit) pointers(size int) []int {
 func (l *layout) size() int { return (len(l.plan.buf) + 7) / 8 }
 
 func (l *layout) buffer() words {
-	if w, ok := l.free.Get().(words); ok {
-		return w
+	if w, ok := l.free.Get().(*words); ok {
+		return *w
 	}
 	return make(words, l.size())
 }
 
-func (l *layout) release(w words) { l.free.Put(w) } //nolint:staticcheck // a slice of 3 words beside megabytes
+func (l *layout) release(w words) { l.free.Put(&w) }
 
 // read reads the counters of the image where it is mapped at start.
 func (l *layout) read(p *process.Process, start uint64, to words) error {
