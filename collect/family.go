@@ -5,7 +5,10 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"footfall/live"
 	"footfall/output"
@@ -19,14 +22,15 @@ type family struct {
 	name     string
 	arrivals *process.Arrivals
 	first    *live.CountedProcess
-	over     bool // none ran at the last look
+	over     bool        // none ran at the last look
+	reset    atomic.Bool // of some counts are those since a reset
 
 	mu      sync.Mutex
 	refused map[int]bool // that cannot be looked at, or have no counters of their own
 }
 
 // Key is what nothing is kept by: resets are of processes.
-func (f *family) Key() string { return "family-" + f.name }
+func (f *family) Key() string { return "family" }
 
 // title is what the family is called, with how many it is now.
 func (f *family) title() string {
@@ -47,16 +51,12 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	var refused []error
 	for _, pid := range pids {
 		p, err := live.OpenPatiently(pid)
-		if err != nil {
-			refused = append(refused, err)
-			f.refused[pid] = true
-			continue
-		}
-		if f.first == nil {
+		if err == nil {
 			f.first, f.name = p, output.Printable(p.Name)
-		} else {
-			p.Close()
+			break // the others have what it has, and are looked at faster
 		}
+		refused = append(refused, err)
+		f.refused[pid] = true
 	}
 	if f.first == nil {
 		return errors.Join(refused...)
@@ -68,6 +68,11 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	}
 	own := func(pid int) bool { return !seen[pid] && selector.Selects(pid) }
 	f.Family = live.NewFamily(own)
+	if !l.options.Total {
+		if f.Baselines, _ = live.OpenBaselines(); f.Baselines != nil { // that there are none is said by loadBaselines
+			f.Since = l.saySince(f)
+		}
+	}
 	t := &Target{pid: f.first.PID, source: f, process: f.first, family: f}
 	l.List = append(l.List, t)
 	for _, pid := range pids {
@@ -85,6 +90,16 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	})
 	t.Title = f.title()
 	return nil
+}
+
+// saySince tells of a reset that was made before.
+func (l *Targets) saySince(f *family) func(name string, pid int, b *live.Baseline) {
+	return func(name string, pid int, b *live.Baseline) {
+		f.reset.Store(true)
+		if !l.options.Forgets {
+			l.say("%s (pid %d): counts since the reset of %s (--total: all)", output.Printable(name), pid, b.Time.Local().Format(time.DateTime))
+		}
+	}
 }
 
 // add makes a process one of the family.
@@ -109,12 +124,23 @@ func (f *family) close() {
 	f.Close()
 }
 
+// An overError tells that all processes of a family have ended. It is one of process.ErrExited.
+type overError struct{ name string }
+
+func (e *overError) Error() string        { return e.name + ": all its processes have ended" }
+func (e *overError) Is(target error) bool { return target == process.ErrExited }
+
+// SeesEnds tells whether the counts of all targets stay exact when they end: of families.
+func (l *Targets) SeesEnds() bool {
+	return !slices.ContainsFunc(l.List, func(t *Target) bool { return t.family == nil })
+}
+
 // takeFamily is take.
 func (l *Targets) takeFamily(t *Target) (*Snapshot, error) {
 	f := t.family
 	running, _ := f.Members()
 	if running == 0 && f.over {
-		return nil, fmt.Errorf("%s: all its processes have ended: %w", f.name, process.ErrExited)
+		return nil, &overError{f.name}
 	}
 	f.over = running == 0
 	units, err := f.Snapshot()

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"footfall/live"
@@ -145,6 +146,21 @@ func (l *Targets) TakeAgain() ([]*Snapshot, error) {
 		l.sayOnce("%v: it is read again at the next tick", err)
 	}
 	return snapshots, nil
+}
+
+// settling is how long processes that are writing their data files are waited for.
+const settling = time.Second
+
+// TakeSettled is TakeAgain, but waits for processes that are about to end, which are writing their data
+// files: what they have counted is neither in memory nor in the files meanwhile.
+func (l *Targets) TakeSettled() ([]*Snapshot, error) {
+	for end := time.Now().Add(settling); ; time.Sleep(settling / 50) {
+		snapshots, err := l.TakeAgain()
+		moving := func(t *Target) bool { return t.family != nil && !t.family.Settled() }
+		if err != nil || !slices.ContainsFunc(l.List, moving) || time.Now().After(end) {
+			return snapshots, err
+		}
+	}
 }
 
 // Last returns what was read last of each target.

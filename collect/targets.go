@@ -238,6 +238,7 @@ func (l *Targets) loadBaselines() (err error) {
 			return err
 		}
 		switch {
+		case t.family != nil && t.family.reset.Load():
 		case t.base == nil && l.options.SinceReset:
 			return fmt.Errorf("%s: there was no reset: footfall live --reset makes one", t.Title)
 		case t.base != nil && !l.options.Forgets:

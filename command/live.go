@@ -34,7 +34,8 @@ which processes have counters. A TARGET is one of
 With a COMMAND after --, footfall runs it and shows what ran in the programs
 meanwhile: functions and their lines, most lines first (--output ran), on standard
 error, since standard output is the COMMAND's. The exit status is that of the
-COMMAND. Work that the programs do for other clients is shown as well.
+COMMAND. Work that the programs do for other clients is shown as well, and what
+processes did that came and went meanwhile.
 
 The report, its outputs and its options are those of footfall report. Notes
 (.gcno) are looked for where the compiler wrote them, in the file system of the
@@ -46,7 +47,9 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
   --watch        shows coverage grow, on the full screen: files, functions,
                  sources, what is hot. If standard output is not a terminal, or
                  with --output, it rewrites the outputs at each tick until the
-                 program ends or footfall is interrupted.
+                 program ends or footfall is interrupted. With any TARGET but a
+                 plain pid, processes that come later are followed, and what
+                 those have counted that end is kept.
   --dump=DIR     writes data files (.gcda) below DIR, under their recorded names:
                  byte for byte what the program would write now. Counters of
                  source-based coverage (Clang, Rust) become .profraw files.
@@ -69,8 +72,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 		Example: `  # which processes have counters?
   footfall live --list
 
-  # what does this request run in the server?
+  # what does this request run in the server? and in one with a process for each connection?
   footfall live redis-server -- redis-cli lpush list 1 2 3
+  footfall live postgres -- psql -c 'select 1'
 
   # what has the server reached so far? and what from now on?
   footfall live redis-server

@@ -61,9 +61,11 @@ func (l *liveReport) during(command []string) error {
 	if err != nil {
 		return err
 	}
-	snapshots, err = l.TakeAgain()
+	snapshots, err = l.TakeSettled()
 	if err != nil { // all have ended
-		fmt.Fprintf(l.Stderr, "footfall: %v: counts are those of the last look, at most %v before\n", err, between)
+		if !l.SeesEnds() {
+			fmt.Fprintf(l.Stderr, "footfall: %v: counts are those of the last look, at most %v before\n", err, between)
+		}
 		snapshots, err = l.Last(), nil
 	}
 	if l.options.dump != "" {

@@ -35,14 +35,18 @@ func (l *liveReport) watch(cmd *cobra.Command) error {
 
 // screen shows the coverage as it grows.
 func (l *liveReport) screen() error {
-	var titles []string
-	for _, t := range l.List {
-		titles = append(titles, t.Title)
+	titles := func() string {
+		var titles []string
+		for _, t := range l.List {
+			titles = append(titles, t.Title)
+		}
+		return strings.Join(titles, ", ")
 	}
 	var last []*collect.Snapshot
 	l.OnScreen()
 	src := watch.Source{
-		Title: strings.Join(titles, ", "),
+		Title:    titles(),
+		TitleNow: titles,
 		Next: func() (*coverage.Set, error) {
 			snapshots, err := l.TakeAgain()
 			if err != nil {

@@ -55,3 +55,33 @@ func snapshots(b *testing.B, every time.Duration) {
 	}
 	b.ReportMetric(float64(units), "units")
 }
+
+// BenchmarkAttachKin does for one more process of a known program what is done when it is forked: what
+// it inherits is read.
+func BenchmarkAttachKin(b *testing.B) {
+	pid := benchmarked(b)
+	f := NewFamily(func(int) bool { return false })
+	defer f.Close()
+	first, err := newMember(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.look(first, running)
+	for b.Loop() {
+		m, err := newMember(pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m.place = first.place
+		for _, im := range first.images {
+			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
+		}
+		f.look(m, forked)
+		for _, im := range m.images {
+			if !im.inherit(m) {
+				b.Fatal("no counters")
+			}
+		}
+		m.proc.Close()
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"syscall"
 	"time"
 
 	"footfall/binary"
@@ -115,11 +117,8 @@ func (s *fileSet) refresh(f *Family) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch ran := s.runs - s.ranBefore; {
-	case ran > s.dumps+f.replaced+len(f.members):
+	if s.runs-s.ranBefore > s.dumps+f.replaced+len(f.members) {
 		f.note(fmt.Errorf("%s: its data files are written by other processes, too: what these count is in the counts", s.path))
-	case ran < s.dumps && len(f.members) == 0:
-		f.note(fmt.Errorf("%s: %d processes have not written their data files, as it seems: what they counted is not known", s.path, s.dumps-ran))
 	}
 }
 
@@ -158,9 +157,31 @@ func (s *fileSet) readFile(name string) (*gcov.Counts, error) {
 }
 
 // wasWritten tells whether a member may have written the files: somebody has since it was seen
-// first. There are users who may not write where others do.
+// first, and its user may. There are users who may not write where others do.
 func (s *fileSet) wasWritten(m *member) bool {
-	return s != nil && stampOf(s.firstName()).when().After(m.began.Add(-clockTick))
+	if s == nil {
+		return false
+	}
+	info, err := input.Stat(s.firstName())
+	if err != nil || !info.ModTime().After(m.began.Add(-clockTick)) {
+		return false
+	}
+	user, err := m.proc.User()
+	return err != nil || mayWrite(user, info)
+}
+
+func mayWrite(u input.User, info fs.FileInfo) bool {
+	st := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case u.UID == 0:
+		return true
+	case int(st.Uid) == u.UID:
+		return mode&0o200 != 0
+	case int(st.Gid) == u.GID || slices.Contains(u.Groups, st.Gid):
+		return mode&0o020 != 0
+	}
+	return mode&0o002 != 0
 }
 
 // clockTick is how far the times of files are behind, at most.
@@ -175,30 +196,42 @@ func (s *fileSet) firstName() string {
 	return s.names[0]
 }
 
-// isWriting tells whether the counters in w may be a sum with those of files because the
-// process is writing them: not if the first one has less than its file.
-func (im *placed) isWriting(m *member, w words) bool {
-	for _, u := range im.units {
-		if u.name != im.writtenFirst() {
-			continue
-		}
-		less := false
-		im.eachCounterOf(u, func(at, n int) {
+// mayHold tells whether the counters in w, which have just been read, may be a sum with those of
+// files, because the process is writing them. Counters that are less than what the file had when
+// it was read, before, do not hold it; nothing that was added makes no difference. The files
+// are written in the order of the list.
+func (im *placed) mayHold(m *member, w words) bool {
+	s := im.files
+	for _, i := range im.inOrder {
+		less, none := false, true
+		im.eachCounterOf(im.units[i], func(at, n int) {
 			for i := at; i < at+n && !less; i++ {
-				less = w[i] < im.files.now[i]
+				less = w[i] < s.now[i]
+				none = none && s.now[i] == 0
 			}
 		})
-		if less {
+		switch same := stampOf(s.names[i]) == s.stamps[i]; {
+		case less:
+			return false
+		case !same && (!none || s.anyNow(i)):
+			return true // it may have been this process
+		case !none:
+			finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+			for range lockLooks {
+				if finder.writing() != nil {
+					return true
+				}
+			}
 			return false
 		}
 	}
-	finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
-	for range lockLooks {
-		if finder.writing() != nil {
-			return true
-		}
-	}
 	return false
+}
+
+// anyNow tells whether some counter in the file of a unit is not zero, or cannot be read.
+func (s *fileSet) anyNow(i int) bool {
+	c, err := s.readFile(s.names[i])
+	return err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && c.Largest() != 0
 }
 
 // wrapsFork tells whether a program has libgcov's wrapper of fork.

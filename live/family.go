@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"footfall/formats/gcov"
 	"footfall/output"
 	"footfall/process"
 )
@@ -36,6 +37,11 @@ type Family struct {
 	layouts   *layouts
 	began     time.Time
 	selects   func(pid int) bool
+	// Baselines are the resets that were made of members before they were added; nil: none counts. To be
+	// set before the first is added.
+	Baselines *Baselines
+	// Since is told of each of them.
+	Since func(name string, pid int, b *Baseline)
 
 	mu       sync.Mutex
 	members  map[int]*member
@@ -47,6 +53,7 @@ type Family struct {
 	replaced int     // members that have become other programs
 	problems []error // to be told
 	said     map[string]bool
+	moving   bool // counts were on their way from memory to files at the last look
 }
 
 // A member is a process of a family.
@@ -56,12 +63,13 @@ type member struct {
 	proc     *process.Process
 	attended bool
 	place    *placer
+	base     *Baseline // what was counted before a reset; nil: there was none
 
 	mu     sync.Mutex // of what follows
 	text   []byte     // of the memory map, when images were looked for
 	images []*placed
 	gone   bool
-	last   map[*layout]words // what it had counted at the last look; only of those that are not attended
+	last   map[*layout]words // what it had counted at the last look, where its end tells nothing
 }
 
 // A placed is an image with counters in a member.
@@ -73,6 +81,10 @@ type placed struct {
 	// any more.
 	silent bool
 	files  *fileSet
+
+	// Counters of which it is not known yet whether they are its own, and since when; that are.
+	waiting, sure words
+	sinceWhen     time.Time
 }
 
 // A sum is what was counted in an image.
@@ -121,6 +133,13 @@ func (f *Family) Add(pid int) error {
 		m.proc.Close()
 		return nil
 	}
+	if f.Baselines != nil {
+		if m.base, err = f.Baselines.Load(baselineKey(pid, m.proc.Start)); err != nil {
+			f.problem(err)
+		} else if m.base != nil && f.Since != nil {
+			f.Since(m.proc.Name, pid, m.base)
+		}
+	}
 	joined := false
 	err = f.attendant.Attend(pid, true, func() {
 		m.attended = true
@@ -132,7 +151,6 @@ func (f *Family) Add(pid int) error {
 		m.proc.Close()
 		return nil
 	default:
-		m.last = make(map[*layout]words)
 		f.join(m)
 		f.problem(fmt.Errorf("%w: what it counts between the last look and its end is not known, nor what it starts", err))
 	}
@@ -164,6 +182,14 @@ func (f *Family) Members() (running, ended int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.members), f.ended
+}
+
+// Settled tells whether the last Snapshot has all that the members had counted then: none was
+// writing its data files or ended meanwhile.
+func (f *Family) Settled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.moving
 }
 
 // Problems returns what was wrong since it was last called.
@@ -350,7 +376,16 @@ func (f *Family) hasLeft(m *member) bool {
 
 // last adds what an ending process has counted in an image to the sum.
 func (f *Family) last(m *member, im *placed) {
-	if !im.silent && im.flagsAt(m.proc, im.at)&rootDumped != 0 && im.files.wasWritten(m) {
+	if !im.tellsDumps() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if w := m.last[im.layout]; w != nil {
+			im.add(f.sumOf(im.layout).ended, w)
+		}
+		f.note(fmt.Errorf("%s: its counters (of Clang, or of GCC before 5) do not tell whether those of data files have been added to them: of processes that end, counts are those of the last look", im.path))
+		return
+	}
+	if flags := im.flagsAt(m.proc, im.at); !im.silent && flags >= 0 && flags&rootDumped != 0 && im.files.wasWritten(m) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		im.files.dumps++
@@ -432,8 +467,9 @@ func (f *Family) look(m *member, when stage) {
 		m.images = append(m.images, im)
 		if when == running {
 			f.begin(m, im)
+			im.since(m.base)
 		}
-		if im.files == nil {
+		if im.files == nil && l.tellsDumps() {
 			im.files = f.filesOf(m, im, when)
 		}
 	}
@@ -452,6 +488,27 @@ func (f *Family) begin(m *member, im *placed) {
 	}
 	im.silent, im.inherited = true, im.sparseOf(w)
 	f.problem(fmt.Errorf("process %d (%s): %s: it had written its data files before: its counts are those from now on", m.pid, output.Printable(m.proc.Name), im.path))
+}
+
+// since has what was counted before a reset not be counted.
+func (im *placed) since(base *Baseline) {
+	if base == nil || im.silent {
+		return
+	}
+	w := im.buffer()
+	defer im.release(w)
+	clear(w)
+	for _, o := range base.Objects {
+		for _, u := range im.units {
+			if o.Name != u.name || o.Image != im.path {
+				continue
+			}
+			if c, err := gcov.ReadCounts(o.Counts); err == nil {
+				im.scatter(u, c, w)
+			}
+		}
+	}
+	im.inherited = im.sparseOf(w)
 }
 
 // layoutOf finds the counters of a mapped file. final is false if there may be some later.
@@ -488,6 +545,8 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	// of those that have ended. Read the other way round it is missed until the next look,
 	// never seen twice.
 	f.mu.Lock()
+	f.moving = false
+	left := f.ended + f.replaced
 	sets := make([]*fileSet, 0, len(f.files))
 	for _, s := range f.files {
 		sets = append(sets, s)
@@ -524,6 +583,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	}
 	f.mu.Lock()
 	order = slices.Clone(f.order)
+	f.moving = f.moving || left != f.ended+f.replaced
 	f.mu.Unlock()
 	var units []Unit
 	for _, s := range order {
@@ -553,10 +613,7 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 	f.look(m, running)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gone {
-		return
-	}
-	if !m.attended && m.proc.Check() != nil {
+	if !m.gone && !m.attended && m.proc.Check() != nil {
 		f.lost(m)
 		return
 	}
@@ -571,16 +628,25 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 			now[im.layout] = to
 		}
 		w := im.buffer()
-		switch own, dumping := f.readRunning(m, im, w); {
+		own, dumping := false, false
+		if !m.gone {
+			own, dumping = f.readRunning(m, im, w)
+		}
+		switch {
 		case own:
 			im.add(to, w)
-			if m.last != nil {
-				m.last[im.layout] = append(m.last[im.layout][:0], w...)
+			if !m.attended || !im.tellsDumps() {
+				m.keep(im.layout, w)
 			}
-		case dumping && im.inherited != nil && !im.resetsForks:
-			im.inherited.subtractFrom(to) // the files may have it
+		case im.inherited != nil && !im.resetsForks:
+			im.inherited.subtractFrom(to) // the files may have it already
 		}
 		im.release(w)
+		if dumping {
+			f.mu.Lock()
+			f.moving = true
+			f.mu.Unlock()
+		}
 	}
 }
 
@@ -590,14 +656,47 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 	if im.read(m.proc, im.at, w) != nil {
 		return false, false
 	}
-	if !im.silent {
-		dumped := im.flagsIn(w)&rootDumped != 0
-		if im.files.wasWritten(m) && (dumped || im.isWriting(m, w)) || !dumped && im.flagsAt(m.proc, im.at)&rootDumped != 0 {
+	flags := im.flagsIn(w)
+	switch {
+	case im.silent:
+	case flags&rootDumped != 0:
+		if im.files.wasWritten(m) {
 			return false, true
 		}
+	case im.flagsAt(m.proc, im.at) != flags: // it has just done so, and may have ended
+		return false, true
+	case im.files != nil && im.mayHold(m, w):
+		if !im.wait(w) {
+			return false, true
+		}
+	case im.flagsAt(m.proc, im.at) != flags:
+		return false, true
+	default:
+		im.waiting, im.sure = nil, nil
 	}
 	im.takeInherited(w)
 	return true, false
+}
+
+// keep keeps what a member had counted at a look that may be the last one.
+func (m *member) keep(l *layout, w words) {
+	if m.last == nil {
+		m.last = make(map[*layout]words)
+	}
+	m.last[l] = append(m.last[l][:0], w...)
+}
+
+// wait is for counters that the process has perhaps just been adding the files' to: if it has not
+// ended by the time by which it would have written all, it was not. Then these are w.
+func (im *placed) wait(w words) (sure bool) {
+	if im.waiting != nil && time.Since(im.sinceWhen) > writePatience {
+		im.waiting, im.sure = nil, im.waiting
+	}
+	if im.waiting == nil {
+		im.waiting, im.sinceWhen = append(words(nil), w...), time.Now()
+	}
+	copy(w, im.sure)
+	return im.sure != nil
 }
 
 // lost is for a process that was not attended and has ended: what was read last is kept.

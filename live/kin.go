@@ -26,12 +26,15 @@ type layout struct {
 	file  string // process.MappedFile.File
 	plan  *plan
 	marks []mark // what is not to be added up as if it were one number
+	sums  []mark // where counters are that are sums
 	heads []head
+	// inOrder are the indexes of the units, in the order in which their data files are written.
+	inOrder []int
 	// resetsForks tells that the program has libgcov's wrapper of fork, by which counters begin from
 	// zero in the child.
 	resetsForks bool
 
-	free sync.Pool // of words
+	free sync.Pool // of *words
 }
 
 // Words are the buffer of a plan.
@@ -80,14 +83,59 @@ func newLayout(im *image, file string) (*layout, error) {
 					return nil, errUnaligned
 				}
 				sum, or := u.version.AddsUp(a.kind)
+				if sum && a.length > 0 {
+					l.sums = append(l.sums, mark{a.at / 8, a.at/8 + a.length, false})
+				}
 				if !sum && a.length > 0 {
 					l.marks = append(l.marks, mark{a.at / 8, a.at/8 + a.length, or})
 				}
 			}
 		}
 	}
+	l.inOrder = im.inListOrder()
+	l.sums = joinedMarks(l.sums)
 	slices.SortFunc(l.marks, func(a, b mark) int { return a.from - b.from })
 	return l, nil
+}
+
+// joinedMarks joins the ranges that follow each other.
+func joinedMarks(marks []mark) (joined []mark) {
+	slices.SortFunc(marks, func(a, b mark) int { return a.from - b.from })
+	for _, m := range marks {
+		if n := len(joined); n > 0 && m.from <= joined[n-1].to {
+			joined[n-1].to = max(joined[n-1].to, m.to)
+			continue
+		}
+		joined = append(joined, m)
+	}
+	return joined
+}
+
+// inListOrder returns the indexes of the units in the order of libgcov's list.
+func (im *image) inListOrder() (order []int) {
+	index := make(map[uint64]int)
+	for i, u := range im.units {
+		index[u.addr] = i
+	}
+	next := uint64(0)
+	if im.first != nil {
+		next = word(im.order, im.first, im.pointer)
+	}
+	for range im.units {
+		i, known := index[next]
+		if !known {
+			break
+		}
+		order = append(order, i)
+		next = im.units[i].next
+	}
+	if len(order) < len(im.units) {
+		order = order[:0]
+		for i := range im.units {
+			order = append(order, i)
+		}
+	}
+	return order
 }
 
 // pointers are where those are in a gcov_info that hold an address of the image.
@@ -111,13 +159,13 @@ func (u *unit) pointers(size int) []int {
 func (l *layout) size() int { return (len(l.plan.buf) + 7) / 8 }
 
 func (l *layout) buffer() words {
-	if w, ok := l.free.Get().(words); ok {
-		return w
+	if w, ok := l.free.Get().(*words); ok {
+		return *w
 	}
 	return make(words, l.size())
 }
 
-func (l *layout) release(w words) { l.free.Put(w) } //nolint:staticcheck // a slice of 3 words beside megabytes
+func (l *layout) release(w words) { l.free.Put(&w) }
 
 // read reads the counters of the image where it is mapped at start.
 func (l *layout) read(p *process.Process, start uint64, to words) error {
@@ -164,14 +212,17 @@ func (l *layout) unmovedAt(b []byte, delta uint64) bool {
 	return true
 }
 
-// flagsAt reads only the flags of libgcov in the root of the image.
+// tellsDumps tells whether there are flags that tell of the writing of data files.
+func (l *layout) tellsDumps() bool { return l.root != 0 && l.rootSize() > l.pointer }
+
+// flagsAt reads only the flags of libgcov in the root of the image, -1 if it is gone.
 func (l *layout) flagsAt(p *process.Process, start uint64) int {
-	if l.root == 0 {
+	if !l.tellsDumps() {
 		return 0
 	}
 	root := make([]byte, l.rootSize())
 	if err := p.ReadRanges([]process.MemoryRange{{Addr: l.root + start - l.start, Bytes: root}}); err != nil {
-		return 0
+		return -1
 	}
 	return l.flags(root)
 }
@@ -240,23 +291,17 @@ type sparse struct {
 // sparseOf keeps the counters of a buffer, of those that are sums.
 func (l *layout) sparseOf(w words) *sparse {
 	s := new(sparse)
-	l.eachCounter(func(at, n int) {
-		for i := at; i < at+n; i++ {
-			if w[i] != 0 {
-				s.at, s.value = append(s.at, uint32(i)), append(s.value, w[i])
+	for _, m := range l.sums {
+		for i, x := range w[m.from:m.to] {
+			if x != 0 {
+				s.at, s.value = append(s.at, uint32(m.from+i)), append(s.value, x)
 			}
 		}
-	})
+	}
 	return s
 }
 
-// eachCounter calls do for the arrays of counters that are sums, by words.
-func (l *layout) eachCounter(do func(at, n int)) {
-	for _, u := range l.units {
-		l.eachCounterOf(u, do)
-	}
-}
-
+// eachCounterOf calls do for the arrays of counters of a unit that are sums, by words.
 func (l *layout) eachCounterOf(u *unit, do func(at, n int)) {
 	for i := range u.funcs {
 		for _, a := range u.funcs[i].arrays {
@@ -349,6 +394,13 @@ func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps proc
 			k.none[file] = true
 		}
 		return nil, im.problem
+	}
+	known, _ := k.of(mapped)
+	starting := im.root == 0 && !im.units[0].clang && im.units[0].version.Major() >= 5
+	if starting || slices.ContainsFunc(known, func(l *layout) bool {
+		return len(l.units) >= len(im.units) && slices.ContainsFunc(l.units, func(u *unit) bool { return u.name == im.units[0].name && u.stamp == im.units[0].stamp })
+	}) {
+		return nil, nil // its constructors have not all run: nothing has been counted that matters
 	}
 	l, err := newLayout(im, file)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -30,6 +31,10 @@ type Attendant struct {
 	newborn   map[int]time.Time // stopped in front of the first instruction, by whom and how it was made is not known so far
 	made      map[int]birth     // the other way round
 	closing   bool
+
+	before     map[int]*unix.SchedAttr // of our threads, whose priority is raised
+	raisedAt   time.Time
+	processors int // that Go used before
 }
 
 // Lifetimes is told what happens to processes, by the thread that traces: it has the process
@@ -83,8 +88,7 @@ func NewAttendant(events Lifetimes) *Attendant {
 		stops := make(chan os.Signal, 1)
 		signal.Notify(stops, unix.SIGCHLD)
 		defer signal.Stop(stops)
-		// Whoever waits for us stands still.
-		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: -20, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
+		defer a.lower()
 		a.attend(stops)
 		return true // the kernel lets go of all, wherever they have stopped
 	})
@@ -126,6 +130,7 @@ func (a *Attendant) attend(stops <-chan os.Signal) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !a.closing {
+		a.raise()
 		if a.collect() {
 			select {
 			case order := <-a.orders:
@@ -141,6 +146,41 @@ func (a *Attendant) attend(stops <-chan os.Signal) {
 		case order := <-a.orders:
 			order()
 		}
+	}
+}
+
+// raise has all our threads run before others, where it may, as long as processes stand still until
+// one of them is there: on a busy machine they would wait for that the longest. It is
+// all threads since the kernel tells any of them of a stop, and Go moves goroutines between them.
+func (a *Attendant) raise() {
+	if time.Since(a.raisedAt) < time.Second {
+		return
+	}
+	if a.before == nil {
+		a.before = make(map[int]*unix.SchedAttr)
+		a.processors = runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(a.processors + 1) // one is not to wait for those who make reports
+	}
+	a.raisedAt = time.Now()
+	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: -20, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	for _, tid := range ownThreads() {
+		if a.before[tid] != nil {
+			continue
+		}
+		before, err := unix.SchedGetAttr(tid, 0)
+		if err == nil && before.Policy == unix.SCHED_NORMAL && unix.SchedSetAttr(tid, &first, 0) == nil {
+			a.before[tid] = before
+		}
+	}
+}
+
+// lower takes raise back.
+func (a *Attendant) lower() {
+	for tid, before := range a.before {
+		_ = unix.SchedSetAttr(tid, before, 0)
+	}
+	if a.processors > 0 {
+		runtime.GOMAXPROCS(a.processors)
 	}
 }
 

@@ -42,6 +42,7 @@ type sampled struct {
 	err     error
 	took    time.Duration
 	said    []string
+	title   string // "": as before
 
 	reset    bool  // counts were to start from zero
 	resetErr error // but did not
@@ -160,8 +161,12 @@ func (s *sampler) locked() sampled {
 	if s.source.Said != nil {
 		said = s.source.Said()
 	}
+	title := ""
+	if s.source.TitleNow != nil {
+		title = s.source.TitleNow()
+	}
 	if err != nil {
-		return sampled{err: err, took: s.now().Sub(at), said: said}
+		return sampled{err: err, took: s.now().Sub(at), said: said, title: title}
 	}
 	if s.start == nil {
 		s.start, s.startAt = set, at
@@ -174,7 +179,7 @@ func (s *sampler) locked() sampled {
 	p.number = s.number
 	s.compare(p)
 	s.before, s.beforeAt = set, at
-	return sampled{picture: p, took: s.now().Sub(at), said: said}
+	return sampled{picture: p, took: s.now().Sub(at), said: said, title: title}
 }
 
 // compare fills in what follows from the sets of p.

@@ -45,6 +45,8 @@ import (
 type Source struct {
 	// Title says what is watched: "redis-server (pid 4711)".
 	Title string
+	// TitleNow is what Title has become by the last call of Next; nil: it stays.
+	TitleNow func() string
 	// Next returns the coverage as it is now, in a Set that nobody changes
 	// later. An error, such as that the process has ended, is shown beside the
 	// last picture; Next is called again at the next tick.
@@ -216,6 +218,9 @@ func (m *model) take(s sampled) tea.Cmd {
 	if s.resetErr != nil {
 		m.message = "not reset: " + clean(s.resetErr.Error())
 		return nil
+	}
+	if s.title != "" {
+		m.title = clean(s.title)
 	}
 	if len(s.said) > 0 {
 		m.message = clean(strings.Join(s.said, "; "))
