@@ -136,7 +136,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usageError(errors.New("--list lists all processes: it takes no TARGET"))
 		}
-		return listLive(p.Stdout, p.Stderr, o.verbose)
+		return listLive(p.Stdout, p.Stderr, o.outputs, o.verbose)
 	}
 	if err := o.check(args); err != nil {
 		return usageError(err)
