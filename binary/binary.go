@@ -58,13 +58,18 @@ func (f *File) Bias(start uint64) uint64 {
 	if f.Type != elf.ET_DYN {
 		return 0
 	}
+	return start - f.LoadAddress()
+}
+
+// LoadAddress is the address of the file's beginning, as the file has it: the loader
+// maps whole pages, from that on.
+func (f *File) LoadAddress() uint64 {
 	for _, p := range f.elf.Progs {
 		if p.Type == elf.PT_LOAD {
-			// The loader maps whole pages, from that of the file's beginning on.
-			return start - (p.Vaddr-p.Off)&^0xfff
+			return (p.Vaddr - p.Off) &^ 0xfff
 		}
 	}
-	return start
+	return 0
 }
 
 // maxSection is the largest section that is read: that of a browser has 200 MB.

@@ -19,6 +19,9 @@ func DecodeAMD64(code []byte) (x86asm.Inst, error) {
 		if err == nil && i.Op == 0 { // of one that it does not know it returns the first prefix
 			err = errPrefix
 		}
+		if newer := lengthNewer(code); err != nil && newer.Len > 0 {
+			return newer, nil
+		}
 		return i, err
 	}
 	if length == 0 {
@@ -125,6 +128,51 @@ func lengthOperands(code []byte) int {
 	}
 	return length
 }
+
+// lengthNewer knows how long some instructions are that x86asm does not know, of which there is
+// no more than that; one of no length is not known:
+//
+//	[66 f2 f3] [rex] 0f 38 opcode modrm ...            adcx, adox, sha, gfni, movdir
+//	[66 f2 f3] [rex] 0f 3a opcode modrm ... immediate  gf2p8affine, sha1rnds4
+//	[66 f2 f3] [rex] 0f c7 modrm ...                   rdseed, rdpid, xsaves, xrstors
+//	[66 f2 f3] 0f 01 modrm of registers                rdpkru, wrpkru, monitorx, clzero
+//	XOP 8f RXBmmmmm Wvvvvlpp opcode modrm ...          vprot and others of AMD's; map 8 has an immediate of 1 byte, 10 one of 4
+func lengthNewer(code []byte) (i x86asm.Inst) {
+	at := 0
+	for at < len(code) && (code[at] == 0x66 || code[at] == 0xf2 || code[at] == 0xf3) {
+		at++
+	}
+	if at < len(code) && code[at]&0xf0 == 0x40 {
+		at++
+	}
+	if len(code)-at < 4 || at > 5 {
+		return i
+	}
+	immediate := 0
+	switch c := code[at:]; {
+	case c[0] == 0x0f && c[1] == 0x38:
+		at += 3
+	case c[0] == 0x0f && c[1] == 0x3a:
+		at, immediate = at+3, 1
+	case c[0] == 0x0f && c[1] == 0xc7, c[0] == 0x0f && c[1] == 0x01 && c[2] >= 0xc0:
+		at += 2
+	case c[0] == 0x8f && at == 0 && c[1]&0x1f >= 8 && c[1]&0x1f <= 10:
+		at, immediate = 4, [...]int{1, 0, 4}[c[1]&0x1f-8]
+	default:
+		return i
+	}
+	operands := lengthOperands(code[at:])
+	if length := at + operands + immediate; operands > 0 && length <= len(code) && length <= maxInstruction {
+		i.Len = length
+		if code[at]&0xc7 == 5 {
+			i.PCRel, i.PCRelOff = 4, at+1
+		}
+	}
+	return i
+}
+
+// maxInstruction is how long an instruction is at most.
+const maxInstruction = 15
 
 // relativeVEX returns where in an instruction with a VEX or EVEX prefix there are 4 bytes
 // which are relative to its end, or 0: x86asm does not tell.

@@ -154,7 +154,7 @@ func compareLook(t *testing.T, what string, l *Targets) {
 }
 
 func exclusions(t testing.TB, sources *source.Sources) *exclude.Exclusions {
-	e, err := exclude.New(exclude.Options{MarkerPrefixes: exclude.MarkerPrefixes, ReadFile: sources.Read})
+	e, err := exclude.New(exclude.Options{MarkerPrefixes: exclude.MarkerPrefixes, ReadInto: sources.ReadInto})
 	if err != nil {
 		t.Fatal(err)
 	}

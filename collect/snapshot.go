@@ -72,6 +72,9 @@ func (l *Targets) takeOnce(t *Target) (*Snapshot, error) {
 // take reads the counters of a target. Units that cannot be used are told; it
 // is an error if none can.
 func (l *Targets) take(t *Target) (*Snapshot, error) {
+	if t.family != nil {
+		return l.takeFamily(t)
+	}
 	all, err := t.counters()
 	if len(all) == 0 && !(t.history != nil && errors.Is(err, live.ErrNoCounters)) {
 		return nil, err

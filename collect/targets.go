@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,8 @@ type Target struct {
 
 	pid     int
 	source  counters             // nil: its program has no counters, so far
-	process *live.CountedProcess // nil for the kernel
+	process *live.CountedProcess // nil for the kernel; the first one of a family
+	family  *family              // nil: one process, or the kernel
 	base    *live.Baseline
 	history *live.History // nil until it was read once
 	last    *Snapshot     // what was read last
@@ -143,6 +145,10 @@ func (l *Targets) open(arg string, seen map[int]bool) error {
 	if err != nil {
 		return err
 	}
+	if l.options.Follow && selector.Follows() {
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return seen[pid] })
+		return l.openFamily(selector, pids, maps.Clone(seen))
+	}
 	var refused []error
 	for _, pid := range pids {
 		if seen[pid] {
@@ -165,6 +171,9 @@ func (l *Targets) open(arg string, seen map[int]bool) error {
 // Close lets go of the processes.
 func (l *Targets) Close() {
 	for _, t := range l.List {
+		if t.family != nil {
+			t.family.close()
+		}
 		if t.process != nil {
 			t.process.Close()
 		}

@@ -89,7 +89,12 @@ func (o *Owners) OpenGiven(name string) (*os.File, error) { return OpenGiven(nam
 
 // ReadSource reads a source; private, of what not everybody may read, is never told.
 func (o *Owners) ReadSource(name string) (text []byte, private bool, err error) {
-	text, _, err = o.ReadInto(nil, name, MostSource)
+	return o.ReadSourceInto(nil, name)
+}
+
+// ReadSourceInto is ReadSource into buf, or where there is more room.
+func (o *Owners) ReadSourceInto(buf []byte, name string) (text []byte, private bool, err error) {
+	text, _, err = o.ReadInto(buf, name, MostSource)
 	return text, false, err
 }
 

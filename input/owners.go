@@ -120,8 +120,14 @@ func (o *Owners) list() []User {
 // ReadSource reads a source that may be shown. private tells that root reads what
 // not everybody may read.
 func (o *Owners) ReadSource(name string) (text []byte, private bool, err error) {
+	return o.ReadSourceInto(nil, name)
+}
+
+// ReadSourceInto is ReadSource into buf, or where there is more room. After an error
+// buf is not to be used again: somebody may still wait for the file, and write into it.
+func (o *Owners) ReadSourceInto(buf []byte, name string) (text []byte, private bool, err error) {
 	if _, _, inside := inProcess(name); inside || served.any() {
-		return o.readSourcePatiently(name)
+		return o.readSourcePatiently(buf, name)
 	}
 	fd, st, err := openRegular(name)
 	if err != nil {
@@ -131,11 +137,11 @@ func (o *Owners) ReadSource(name string) (text []byte, private bool, err error) 
 	if private, err = o.admit(fd, &st, name); err != nil {
 		return nil, false, err
 	}
-	text, err = readAll(nil, regularReader(fd, name, st.Size), name, st.Size, MostSource)
+	text, err = readAll(buf, regularReader(fd, name, st.Size), name, st.Size, MostSource)
 	return text, private, err
 }
 
-func (o *Owners) readSourcePatiently(name string) (text []byte, private bool, err error) {
+func (o *Owners) readSourcePatiently(buf []byte, name string) (text []byte, private bool, err error) {
 	type source struct {
 		text    []byte
 		private bool
@@ -159,7 +165,7 @@ func (o *Owners) readSourcePatiently(name string) (text []byte, private bool, er
 			progress.Add(int64(n))
 			return n, err
 		}
-		s.text, err = readAll(nil, read, name, st.Size, MostSource)
+		s.text, err = readAll(buf, read, name, st.Size, MostSource)
 		return s, err
 	})
 	return its.text, its.private, err

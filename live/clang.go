@@ -52,10 +52,15 @@ func clangCodeOf(f *binary.File, bias uint64) clangCode {
 		c.constructors, c.size = addr+bias, size
 	}
 	if !c.runs() {
-		found, _ := f.Symbols("__llvm_gcov_writeout")
-		c.named = len(found) > 0
+		c.name(f)
 	}
 	return c
+}
+
+// name looks for the function that writes data files, where it cannot be run.
+func (c *clangCode) name(f *binary.File) {
+	found, _ := f.Symbols("__llvm_gcov_writeout")
+	c.named = len(found) > 0
 }
 
 // clangCodeInMemory is clangCodeOf for an image whose file cannot be opened:

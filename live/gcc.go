@@ -260,19 +260,14 @@ func isList(v gcov.Version, kind int) bool {
 	return v.ListsValues() && (kind == gcov.KindTopN || kind == gcov.KindIndirect)
 }
 
-func (w *walker) address(b []byte) uint64 {
-	if w.pointer == 4 {
-		return uint64(w.order.Uint32(b))
-	}
-	return w.order.Uint64(b)
-}
+func (w *walker) address(b []byte) uint64 { return w.image.here(word(w.order, b, w.pointer)) }
 
 func (w *walker) isMapped(addr uint64, code bool) bool {
 	if w.maps == nil {
 		return true
 	}
 	m := w.maps.At(addr)
-	return m != nil && (m.Exec || !code)
+	return m != nil && (m.Exec || !code || w.image.guest != nil)
 }
 
 // text reads a string.

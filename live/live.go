@@ -69,6 +69,9 @@ type CountedProcess struct {
 	plan   *plan
 	loaded int               // images that were given a number so far
 	env    map[string]string // nil: not needed so far
+
+	guest   *guest // the program that is emulated, nil: none
+	noGuest bool   // where it is was not found
 }
 
 // A Unit is the counters of one object file, at one time.
@@ -87,6 +90,7 @@ type image struct {
 	start   uint64
 	parts   string // its part of the memory map
 	program bool   // no library
+	guest   *guest // nil: it runs on this CPU
 	order   encoding.ByteOrder
 	pointer int    // bytes
 	root    uint64 // address of __gcov_root, 0: not known
@@ -185,6 +189,9 @@ func (p *CountedProcess) empty() error {
 	if p.hasProfiles() {
 		return fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), ErrOnlyProfiles)
 	}
+	if p.noGuest {
+		return fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), errGuestBase)
+	}
 	for _, im := range p.images {
 		if im.unopened == nil {
 			continue
@@ -219,11 +226,16 @@ func (p *CountedProcess) refresh(all bool) error {
 	budget := newBudget()
 	changed := p.plan == nil || len(known) != len(p.images)
 	var images []*image
-	for _, mapped := range p.proc.Images(maps) {
+	files, own := p.files(maps)
+	for i, mapped := range files {
 		im := known[mapped.Key()]
 		if all || im == nil || !im.found(mapped, p.text == nil) {
 			before := im
-			im = p.find(mapped, maps, budget)
+			if i < own {
+				im = p.find(mapped, maps, nil, budget)
+			} else {
+				im = p.find(mapped, maps, p.guest, budget)
+			}
 			p.identify(im, before)
 			im.doubt(before)
 			changed = true
@@ -281,8 +293,8 @@ func partsOf(mapped *process.MappedFile) string {
 }
 
 // find finds the counters of one image.
-func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, budget *budget) *image {
-	im := &image{key: mapped.Key(), path: mapped.Path, start: mapped.Start, parts: partsOf(mapped)}
+func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, g *guest, budget *budget) *image {
+	im := &image{key: mapped.Key(), path: mapped.Path, start: mapped.Start, parts: partsOf(mapped), guest: g}
 	roots, err := p.roots(mapped, im)
 	if err != nil && !errors.Is(err, binary.ErrNoSymbols) || im.order == nil {
 		return im // not an ELF file: fonts and archives are mapped too
@@ -311,9 +323,14 @@ func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, bud
 			}
 		}
 	}
-	units, err := w.clang(im.code, mapped.Parts)
-	im.units, im.problem = append(im.units, units...), errors.Join(im.problem, err)
-	im.program = len(im.units) > 0 && mapped.IsProgram()
+	var others []*unit
+	if im.guest == nil {
+		others, err = w.clang(im.code, mapped.Parts)
+	} else {
+		err = im.ofOthers()
+	}
+	im.units, im.problem = append(im.units, others...), errors.Join(im.problem, err)
+	im.program = len(im.units) > 0 && (mapped.IsProgram() || im.guest != nil && im.guest.program == im.key)
 	if errors.Is(im.problem, unix.EFAULT) {
 		im.broken, im.gone, im.problem = true, true, &ComesAndGoesError{im.path}
 	}
@@ -337,7 +354,14 @@ func (p *CountedProcess) roots(mapped *process.MappedFile, im *image) ([]uint64,
 		return nil, err
 	}
 	im.order, im.pointer = f.Order, f.PointerSize()
-	im.code = clangCodeOf(f, f.Bias(mapped.Start))
+	bias := f.Bias(mapped.Start)
+	if im.guest != nil {
+		bias = mapped.Start - f.LoadAddress()
+	}
+	im.code = clangCodeOf(f, bias)
+	if im.guest != nil {
+		im.code.name(f)
+	}
 	symbols := func(name string) ([]uint64, error) {
 		values, err := f.Symbols(name)
 		if errors.Is(err, binary.ErrNoSymbols) {
@@ -345,9 +369,8 @@ func (p *CountedProcess) roots(mapped *process.MappedFile, im *image) ([]uint64,
 		}
 		return values, err
 	}
-	im.profile = profileOf(f, f.Bias(mapped.Start), symbols)
+	im.profile = profileOf(f, bias, symbols)
 	values, err := symbols("__gcov_root")
-	bias := f.Bias(mapped.Start)
 	for i := range values {
 		values[i] += bias
 	}

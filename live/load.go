@@ -77,7 +77,7 @@ func (im *image) neighbours(root []byte) []uint64 {
 	if len(root) < 4*im.pointer {
 		return nil
 	}
-	return []uint64{word(im.order, root[2*im.pointer:], im.pointer), word(im.order, root[3*im.pointer:], im.pointer)}
+	return []uint64{im.address(root[2*im.pointer:]), im.address(root[3*im.pointer:])}
 }
 
 // loads describes the loads of images whose roots have just been read, by image.
@@ -130,9 +130,10 @@ func (w *walker) findRoot(parts process.Maps) uint64 {
 		return 0
 	}
 	first := make([]byte, 8)
-	im.order.PutUint64(first, im.units[i].addr)
+	addr := im.there(im.units[i].addr)
+	im.order.PutUint64(first, addr)
 	if im.pointer == 4 {
-		im.order.PutUint32(first, uint32(im.units[i].addr))
+		im.order.PutUint32(first, uint32(addr))
 	}
 	first = first[:im.pointer]
 	last := parts[len(parts)-1]

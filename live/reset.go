@@ -169,7 +169,7 @@ func (r *resetter) lists(im *image, a *array, sites []byte) ([]process.MemoryRan
 				return nil, fmt.Errorf("a list of values: %w", err)
 			}
 			ranges = append(ranges, process.MemoryRange{Addr: next + 8, Bytes: make([]byte, 8)})
-			next = word(im.order, node[16:], im.pointer)
+			next = im.address(node[16:])
 		}
 	}
 	return ranges, nil

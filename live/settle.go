@@ -73,7 +73,7 @@ func (p *CountedProcess) fileStamps() map[*image]fileStamp {
 // writtenFirst is the name of the unit that is first on the list.
 func (im *image) writtenFirst() string {
 	for _, u := range im.units {
-		if im.first != nil && u.addr == word(im.order, im.first, im.pointer) {
+		if im.first != nil && u.addr == im.address(im.first) {
 			return u.name
 		}
 	}

@@ -63,8 +63,11 @@ func newPlan(images []*image, gap uint64) (*plan, error) {
 	for _, p := range parts {
 		end := p.addr + uint64(p.size)
 		if n := len(spans); n == 0 || p.addr > spans[n-1].end+gap {
-			spans = append(spans, span{p.addr, end, total})
-			total += p.size
+			// Counters lie in the buffer as in memory: those that are aligned there are so here.
+			start := p.addr &^ 7
+			total = (total + 7) &^ 7
+			spans = append(spans, span{start, end, total})
+			total += int(end - start)
 		} else if last := &spans[n-1]; end > last.end {
 			total += int(end - last.end)
 			last.end = end
@@ -261,9 +264,9 @@ func (r *listReader) add(unit int, k *gcov.Counters) {
 // pointer turns a counter into an address. 32-bit programs extend its sign.
 func (r *listReader) pointer(x int64) uint64 {
 	if r.image.pointer == 4 {
-		return uint64(uint32(x))
+		x = int64(uint32(x))
 	}
-	return uint64(x)
+	return r.image.here(uint64(x))
 }
 
 // follow replaces the addresses of lists by what is in them.
@@ -309,11 +312,7 @@ func (r *listReader) step(open []*valueList, problems []error) {
 		}
 		order := r.image.order
 		l.values = append(l.values, int64(order.Uint64(b)), int64(order.Uint64(b[8:])))
-		if r.image.pointer == 4 {
-			l.next = uint64(order.Uint32(b[16:]))
-		} else {
-			l.next = order.Uint64(b[16:])
-		}
+		l.next = r.image.address(b[16:])
 	}
 }
 

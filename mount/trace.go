@@ -72,7 +72,7 @@ func (m *Mount) tracefile(processes []*target) []byte {
 		fmt.Fprintf(b, "# footfall: %v\n", err)
 		return b.Bytes()
 	}
-	exclusions, err := exclude.New(exclude.Options{MarkerPrefixes: exclude.MarkerPrefixes, ReadFile: sources.Read})
+	exclusions, err := exclude.New(exclude.Options{MarkerPrefixes: exclude.MarkerPrefixes, ReadInto: sources.ReadInto})
 	if err != nil {
 		panic("mount: the usual exclusions are wrong: " + err.Error())
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -116,41 +117,56 @@ type MappedFile struct {
 
 // Images returns the files that have executable parts mapped, by ascending
 // address. A file that is mapped twice (by dlmopen) is two images.
-func (p *Process) Images(maps Maps) []*MappedFile {
-	var images []*MappedFile
-	open := make(map[string]*MappedFile) // the last image of each file
+func (p *Process) Images(maps Maps) []*MappedFile { return p.files(maps, (*MappedFile).mapsCode) }
+
+// GuestImages returns the files of the program that an emulator runs: their code is
+// translated, so no part of them is executable, but what they may write is mapped as a
+// loader does.
+func (p *Process) GuestImages(maps Maps) []*MappedFile {
+	return slices.DeleteFunc(p.files(maps, (*MappedFile).mapsData), (*MappedFile).mapsCode)
+}
+
+// Emulator returns the name of the emulator that the process runs, if it is one of
+// QEMU's for programs of Linux (qemu-user), which map the program of another CPU into their own
+// memory; else "".
+func (p *Process) Emulator() string {
+	name, _, err := p.program()
+	name = path.Base(strings.TrimSuffix(name, deletedSuffix))
+	if err != nil || !strings.HasPrefix(name, "qemu-") || strings.HasPrefix(name, "qemu-system-") {
+		return ""
+	}
+	return name
+}
+
+// files returns the files that are mapped from their beginning and are whole, by
+// ascending address.
+func (p *Process) files(maps Maps, whole func(*MappedFile) bool) []*MappedFile {
+	var files []*MappedFile
+	open := make(map[string]*MappedFile) // the last one of each file
 	for _, m := range maps {
 		if m.Inode == 0 || !strings.HasPrefix(m.Path, "/") {
 			continue
 		}
 		key := m.Device + " " + strconv.FormatUint(m.Inode, 10)
-		image := open[key]
-		if m.Offset == 0 && (image == nil || image.mapsCode()) {
-			image = &MappedFile{Path: m.Path, Start: m.Start, Deleted: m.Deleted, process: p, device: m.Device, inode: m.Inode}
-			open[key] = image
-			images = append(images, image)
+		file := open[key]
+		if m.Offset == 0 && (file == nil || whole(file)) {
+			file = &MappedFile{Path: m.Path, Start: m.Start, Deleted: m.Deleted, process: p, device: m.Device, inode: m.Inode}
+			open[key] = file
+			files = append(files, file)
 		}
-		if image != nil {
-			image.Parts = append(image.Parts, m)
-		}
-	}
-	n := 0
-	for _, image := range images {
-		if image.mapsCode() {
-			images[n] = image
-			n++
+		if file != nil {
+			file.Parts = append(file.Parts, m)
 		}
 	}
-	return images[:n]
+	return slices.DeleteFunc(files, func(f *MappedFile) bool { return !whole(f) })
 }
 
 func (i *MappedFile) mapsCode() bool {
-	for _, m := range i.Parts {
-		if m.Exec {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(i.Parts, func(m Mapping) bool { return m.Exec })
+}
+
+func (i *MappedFile) mapsData() bool {
+	return slices.ContainsFunc(i.Parts, func(m Mapping) bool { return m.Write })
 }
 
 // Key tells images of different files, or at different places, apart.

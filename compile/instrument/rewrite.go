@@ -27,9 +27,7 @@ func Rewrite(src []byte, o Options) ([]byte, RewriteReport, error) {
 	var holding map[string]bool
 	var waits waiting
 	if scratch && o.Update != Atomic {
-		if o.Update != Split {
-			waits = s.waiting(src)
-		}
+		waits = s.waiting(src)
 		if o.Update == Split || waits.any() {
 			holding = s.holding(src)
 		}
@@ -102,6 +100,11 @@ type call struct {
 func (w *rewriter) run() {
 	for r := (reader{src: w.src}); r.next(); {
 		w.line++
+		if w.waits.apart[r.start] {
+			w.copy(r.start)
+			w.out = append(w.out, "\t.p2align\t5"...)
+			w.copied = r.end
+		}
 		if w.asm || w.pending != nil || !w.idle(&r) {
 			w.oneLine(r.start, r.end)
 		}

@@ -8,21 +8,31 @@ import "bytes"
 // register and distance, but not by a distance from rip. That takes one instruction more; so it
 // is for increments that can come again so soon: at the entry of small functions that call nothing, and
 // at calls in small loops, unless what they call is known to be larger. A wrong guess costs time only.
+//
+// The smallest of these are as fast uncounted since they lie within one line of the cache of decoded
+// instructions, 64 bytes; with an increment in it such a loop or function, which begins anywhere at a
+// multiple of 16, crosses two, for a cycle each round. At a multiple of 32 it does not.
 
-// soon is how many instructions a processor begins in that time, at most.
-const soon = 40
+// soon is how many instructions a processor begins in that time, at most; tiny is how many are within
+// such a line together with an increment.
+const (
+	soon = 40
+	tiny = 10
+)
 
 // A waiting is what waits: functions at their entry, by name, and calls, by the offset of their line.
+// apart is where lines are that align what is tiny.
 type waiting struct {
 	entries map[string]bool
 	calls   map[int]bool
+	apart   map[int]bool
 }
 
 func (w *waiting) any() bool { return len(w.entries)+len(w.calls) > 0 }
 
 // waiting returns what waits in src.
 func (s *survey) waiting(src []byte) waiting {
-	w := &waiter{survey: s, waiting: waiting{make(map[string]bool), make(map[int]bool)}}
+	w := &waiter{survey: s, align: -1, waiting: waiting{make(map[string]bool), make(map[int]bool), make(map[int]bool)}}
 	for r := (reader{src: src}); r.next(); {
 		line := r.line()
 		switch {
@@ -32,6 +42,8 @@ func (s *survey) waiting(src []byte) waiting {
 		case line[1] == '.':
 			if bytes.HasPrefix(line, []byte("\t.size\t")) {
 				w.end()
+			} else if alignsBy16(line) {
+				w.align = r.start
 			}
 		default:
 			w.instruction(line, r.start)
@@ -46,16 +58,19 @@ type waiter struct {
 	waiting
 	names []string // of the function
 	n     int      // instructions since the function's label
+	align int      // the line that aligns what comes, -1: none
+	first int      // that of the function
 	// The last labels, and the last calls.
 	labels       [8]label
 	recent       [8]recentCall
 	seen, called int // how many there were
 }
 
-// A label is a local one before instruction n.
+// A label is a local one before instruction n. The line at align aligns it, -1: none.
 type label struct {
-	name []byte
-	n    int
+	name  []byte
+	n     int
+	align int
 }
 
 // A recentCall is instruction n.
@@ -71,15 +86,19 @@ func (w *waiter) label(line []byte) {
 		if w.n > 0 {
 			w.end()
 		}
+		if len(w.names) == 0 {
+			w.first = w.align
+		}
 		w.names = append(w.names, string(name))
 		return
 	}
-	w.labels[w.seen%len(w.labels)] = label{name, w.n}
+	w.labels[w.seen%len(w.labels)] = label{name, w.n, w.align}
 	w.seen++
 }
 
 func (w *waiter) instruction(line []byte, at int) {
 	w.n++
+	w.align = -1
 	word := line[1:]
 	switch {
 	case word[0] == 'j':
@@ -110,6 +129,7 @@ func (w *waiter) jump(name []byte) {
 		for _, c := range w.recent[:min(w.called, len(w.recent))] {
 			if c.n > l.n {
 				w.calls[c.at] = true
+				w.setApart(l.align, w.n-l.n)
 			}
 		}
 	}
@@ -120,7 +140,22 @@ func (w *waiter) end() {
 	if w.n > 0 && w.n <= soon {
 		for _, name := range w.names {
 			w.entries[name] = true
+			w.setApart(w.first, w.n)
 		}
 	}
 	w.names, w.n, w.seen, w.called = nil, 0, 0, 0
+}
+
+// setApart sets a line that aligns so many instructions, -1: there is none.
+func (w *waiter) setApart(line, instructions int) {
+	if line >= 0 && instructions <= tiny {
+		w.apart[line] = true
+	}
+}
+
+// alignsBy16 tells whether a line is that by which compilers align functions and loops.
+func alignsBy16(line []byte) bool {
+	by, is := bytes.CutPrefix(line, []byte("\t.p2align"))
+	by = trimLeft(by)
+	return is && len(by) > 0 && by[0] == '4' && (len(by) == 1 || by[1] == ',')
 }

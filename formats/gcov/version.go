@@ -169,3 +169,10 @@ func (v Version) Text() string {
 	n := v.Number()
 	return strconv.Itoa(n/10) + "." + strconv.Itoa(n%10) + ".0"
 }
+
+// AddsUp tells how counters of a kind are those of several runs: their sum, or all bits of
+// them; neither: it takes more than the two numbers.
+func (v Version) AddsUp(kind int) (sum, bits bool) {
+	o := v.operation(kind)
+	return o == opAdd, o == opOr
+}

@@ -138,8 +138,14 @@ func (p *program) run(t *testing.T) (leafs, outers, tails uint64) {
 
 var names = []string{"leaf", "outer", "tail", "main", "locked"}
 
-// probes finds the functions of names; their IDs are indexes of it.
+// probes finds the functions of names.
 func (p *program) probes(t *testing.T) []Probe {
+	t.Helper()
+	return p.probesOf(t, names)
+}
+
+// probesOf finds functions; their IDs are indexes of names.
+func (p *program) probesOf(t *testing.T, names []string) []Probe {
 	t.Helper()
 	f, err := os.Open(p.path)
 	if err != nil {

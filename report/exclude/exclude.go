@@ -28,8 +28,12 @@ type Options struct {
 	NonCode         bool     // lines whose text has no code
 	NoMarkers       bool     // take no notice of markers
 	MarkerPrefixes  []string // what markers begin with
-	// ReadFile reads a source by its name in the Set; nil reads regular files.
-	ReadFile func(name string) ([]byte, error)
+	// Differs is told of sources, by their name in the Set, that are shorter than what was
+	// compiled: they are not what ran. Several calls may run at once; nil: nobody is told.
+	Differs func(name string)
+	// ReadInto reads a source by its name in the Set into a buffer, or where there is more
+	// room. The buffer is used again, but not after an error. nil reads regular files.
+	ReadInto func(buf []byte, name string) ([]byte, error)
 }
 
 // Exclusions leaves out of sets what their sources and the user exclude. It may
@@ -39,13 +43,17 @@ type Exclusions struct {
 	lines, branches []*regexp.Regexp
 	functions       []namePattern
 	sources         sync.Map // by name: *sourceRules
+	buffers         sync.Pool
 }
 
 // New checks o.
 func New(o Options) (*Exclusions, error) {
 	e := &Exclusions{options: o}
-	if e.options.ReadFile == nil {
-		e.options.ReadFile = input.ReadSource
+	if e.options.ReadInto == nil {
+		e.options.ReadInto = func(buf []byte, name string) ([]byte, error) {
+			text, _, err := (*input.Owners)(nil).ReadInto(buf, name, input.MostSource)
+			return text, err
+		}
 	}
 	for _, list := range []struct {
 		option   string
@@ -185,6 +193,7 @@ type sourceRules struct {
 	unhit     []marker // EXCL_BR_WITHOUT_HIT
 	sources   []marker // EXCL_BR_SOURCE
 	nonCode   []int32  // lines
+	lines     int      // that the source has
 	wrong     []markerError
 	err       error // the source cannot be read
 }
@@ -196,14 +205,30 @@ func (e *Exclusions) rules(name string) *sourceRules {
 	}
 	r := &sourceRules{}
 	if !e.options.NoMarkers || e.options.NonCode || len(e.lines)+len(e.branches) > 0 {
-		src, err := e.options.ReadFile(name)
-		r.err = err
-		if err == nil {
-			e.read(r, src)
-		}
+		r.err = e.scan(r, name)
 	}
 	e.sources.Store(name, r)
 	return r
+}
+
+// scan takes from a source what it says. Sources are most of what is read for a report,
+// and nothing of their text is kept: so the memory is used again.
+func (e *Exclusions) scan(r *sourceRules, name string) error {
+	const mostKept = 1 << 20
+	buf, _ := e.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	src, err := e.options.ReadInto((*buf)[:0:cap(*buf)], name)
+	if err != nil {
+		return err
+	}
+	r.lines = bytes.Count(src, []byte("\n")) + 1
+	e.read(r, src)
+	if *buf = src; cap(src) <= mostKept {
+		e.buffers.Put(buf)
+	}
+	return nil
 }
 
 // Concern tells whether something may be taken out of a file.
@@ -292,6 +317,9 @@ func (x *exclusion) apply() coverage.Update {
 	x.rules = x.Exclusions.rules(x.file.Name)
 	if err := x.rules.err; err != nil {
 		x.problem(source.NoSource, 0, fmt.Errorf("%w: what it excludes is not known; --path-map says where sources have moved, --no-markers that nothing is excluded in them", source.WithoutPath(err)))
+	}
+	if n := len(x.file.Lines); n > 0 && x.rules.lines > 0 && int(x.file.Lines[n-1].Number) > x.rules.lines && x.options.Differs != nil {
+		x.options.Differs(x.file.Name)
 	}
 	for _, w := range x.rules.wrong {
 		x.problem(source.WrongMarkers, w.line, w.err)

@@ -161,7 +161,7 @@ func TestExcludeBranchesThatLeadToALine(t *testing.T) {
 			{Number: 2, Branches: []coverage.Branch{{To: 3}, {To: 4}, {To: 5}, {}}},
 			{Number: 7, Branches: []coverage.Branch{{To: 4}}}, // to a line of another function: a macro
 		}}
-	e, err := New(Options{MarkerPrefixes: MarkerPrefixes, ReadFile: func(string) ([]byte, error) { return []byte(source), nil }})
+	e, err := New(Options{MarkerPrefixes: MarkerPrefixes, ReadInto: func([]byte, string) ([]byte, error) { return []byte(source), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestExcludeLeavesOutWhatTestsHit(t *testing.T) {
 	f := &coverage.File{Name: "a.c", Lines: lines, Tests: []coverage.Test{
 		{Name: "all", Hits: coverage.AppendHits(nil, lines)}, {Name: "excluded", Hits: coverage.AppendHits(nil, lines[1:2])},
 	}}
-	e, err := New(Options{MarkerPrefixes: MarkerPrefixes, ReadFile: func(string) ([]byte, error) { return []byte("a\nb LCOV_EXCL_LINE"), nil }})
+	e, err := New(Options{MarkerPrefixes: MarkerPrefixes, ReadInto: func([]byte, string) ([]byte, error) { return []byte("a\nb LCOV_EXCL_LINE"), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func FuzzExclude(f *testing.F) {
 		set := coverage.NewSet(file)
 		before := set.Totals()
 		e, err := New(Options{MarkerPrefixes: MarkerPrefixes, NonCode: true, Lines: []string{"x$"}, Functions: []string{"g*"},
-			ReadFile: func(string) ([]byte, error) { return source, nil }})
+			ReadInto: func([]byte, string) ([]byte, error) { return source, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestExcludeFromLargeSet(t *testing.T) {
 		{Number: 1, Count: 1, Conditions: []coverage.Condition{{Terms: []coverage.Term{{True: true}, {}}}}},
 		{Number: 2, Count: 1},
 	}})
-	e, err := New(Options{MarkerPrefixes: MarkerPrefixes, ReadFile: func(name string) ([]byte, error) {
+	e, err := New(Options{MarkerPrefixes: MarkerPrefixes, ReadInto: func(_ []byte, name string) ([]byte, error) {
 		if name == "/a.c" {
 			return []byte("if (a && b) // LCOV_EXCL_BR_LINE\nf();\n"), nil
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Sources struct {
 	// sources are asked for, "" for ours; none if there is no program.
 	Roots   []string
 	private atomic.Bool // see Private
+	differs sync.Map    // names of sources that are not what was compiled
 }
 
 // Options are how a user describes his sources.
@@ -179,26 +181,31 @@ func (s *Sources) OmittedSystemHeaders() int {
 // Read reads a source that may be shown, by its path, with the rights of all to
 // whom data belong that name it. What a program in a container names is looked for
 // there, and in our file system only below the root and where a path map leads.
-func (s *Sources) Read(path string) ([]byte, error) {
+func (s *Sources) Read(path string) ([]byte, error) { return s.ReadInto(nil, path) }
+
+// ReadInto is Read into buf, or where there is more room. After an error buf is not to be
+// used again, see [input.Owners.ReadSourceInto].
+func (s *Sources) ReadInto(buf []byte, path string) ([]byte, error) {
 	var first error
 	for _, root := range s.Roots {
 		if root == "" {
 			continue
 		}
-		text, err := s.read(filepath.Join(root, path))
+		text, err := s.read(buf, filepath.Join(root, path))
 		if err == nil {
 			return text, nil
 		}
+		buf = nil
 		first = cmp.Or(first, err)
 	}
 	if first != nil && !slices.Contains(s.Roots, "") && !s.isOurs(path) {
 		return nil, first
 	}
-	return s.read(path)
+	return s.read(buf, path)
 }
 
-func (s *Sources) read(path string) ([]byte, error) {
-	text, private, err := s.Owners.ReadSource(path)
+func (s *Sources) read(buf []byte, path string) ([]byte, error) {
+	text, private, err := s.Owners.ReadSourceInto(buf, path)
 	if private {
 		s.private.Store(true)
 	}
@@ -282,6 +289,16 @@ func (s *Sources) NoteReport(name string) {
 	if t := input.Modified(name); !t.IsZero() && (s.built.reports.IsZero() || t.Before(s.built.reports)) {
 		s.built.reports = t
 	}
+}
+
+// NoteDiffers notes that a source is not the text that was compiled. Several calls may run
+// at once.
+func (s *Sources) NoteDiffers(name string) { s.differs.Store(name, true) }
+
+// Differs tells whether a source is known not to be the text that was compiled.
+func (s *Sources) Differs(name string) bool {
+	_, noted := s.differs.Load(name)
+	return noted
 }
 
 // Built tells when a source was compiled, as far as notes and reports tell; zero if they do not.

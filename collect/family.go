@@ -1,0 +1,136 @@
+//go:build linux
+
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"footfall/live"
+	"footfall/output"
+	"footfall/process"
+)
+
+// A family is the processes that an argument names, those that run and those that come: one
+// target, whose counts are those of all of them, the ended ones included.
+type family struct {
+	*live.Family
+	name     string
+	arrivals *process.Arrivals
+	first    *live.CountedProcess
+	over     bool // none ran at the last look
+
+	mu      sync.Mutex
+	refused map[int]bool // that cannot be looked at, or have no counters of their own
+}
+
+// Key is what nothing is kept by: resets are of processes.
+func (f *family) Key() string { return "family-" + f.name }
+
+// title is what the family is called, with how many it is now.
+func (f *family) title() string {
+	running, ended := f.Members()
+	switch {
+	case ended > 0:
+		return fmt.Sprintf("%s, %s, %d ended", f.name, output.Plural(running, "process"), ended)
+	case running == 1:
+		return fmt.Sprintf("%s (pid %d)", f.name, f.first.PID)
+	}
+	return fmt.Sprintf("%s, %s", f.name, output.Plural(running, "process"))
+}
+
+// openFamily opens the processes of an argument, of those that none before it has named, and
+// follows them. One of them must have counters.
+func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int]bool) error {
+	f := &family{refused: make(map[int]bool)}
+	var refused []error
+	for _, pid := range pids {
+		p, err := live.OpenPatiently(pid)
+		if err != nil {
+			refused = append(refused, err)
+			f.refused[pid] = true
+			continue
+		}
+		if f.first == nil {
+			f.first, f.name = p, output.Printable(p.Name)
+		} else {
+			p.Close()
+		}
+	}
+	if f.first == nil {
+		return errors.Join(refused...)
+	}
+	for _, err := range refused {
+		if !errors.Is(err, live.ErrNoCounters) {
+			l.leaveOut(err)
+		}
+	}
+	own := func(pid int) bool { return !seen[pid] && selector.Selects(pid) }
+	f.Family = live.NewFamily(own)
+	t := &Target{pid: f.first.PID, source: f, process: f.first, family: f}
+	l.List = append(l.List, t)
+	for _, pid := range pids {
+		if err := f.add(pid); err != nil && !errors.Is(err, process.ErrExited) {
+			l.leaveOut(err)
+		}
+	}
+	if err := l.admit(t); err != nil {
+		return err
+	}
+	f.arrivals = process.WatchArrivals(selector, func(pid int) {
+		if !seen[pid] {
+			_ = f.add(pid) // it may have ended meanwhile
+		}
+	})
+	t.Title = f.title()
+	return nil
+}
+
+// add makes a process one of the family.
+func (f *family) add(pid int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refused[pid] {
+		return nil
+	}
+	err := f.Add(pid)
+	if err != nil {
+		f.refused[pid] = true
+	}
+	return err
+}
+
+// close lets go of the processes.
+func (f *family) close() {
+	if f.arrivals != nil {
+		f.arrivals.Close()
+	}
+	f.Close()
+}
+
+// takeFamily is take.
+func (l *Targets) takeFamily(t *Target) (*Snapshot, error) {
+	f := t.family
+	running, _ := f.Members()
+	if running == 0 && f.over {
+		return nil, fmt.Errorf("%s: all its processes have ended: %w", f.name, process.ErrExited)
+	}
+	f.over = running == 0
+	units, err := f.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range f.Problems() {
+		l.say("%v", err)
+	}
+	t.Title = f.title()
+	if t.history == nil {
+		if t.history, err = live.NewHistory(nil); err != nil {
+			return nil, err
+		}
+	}
+	t.history.Take(units)
+	t.last = &Snapshot{Target: t, all: units, units: t.history.Units()}
+	return t.last, nil
+}

@@ -1,0 +1,614 @@
+//go:build linux
+
+package live
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"footfall/output"
+	"footfall/process"
+)
+
+// A Family is processes that come and go, whose counts are added up: those of the ones that
+// run and of all that have ended. It is told of their lifetimes by a [process.Attendant] and reads
+// each at its last moment. Counts are exact as soon as the processes that wrote
+// their data files have ended, and never fall before.
+//
+// # What a process has counted
+//
+// Counters in memory are not always the process's own:
+//
+//   - A fork inherits its parent's. libgcov's wrapper of fork then sets them to zero, a while
+//     later. So what is inherited is read when the process begins, and taken out unless some
+//     counter is less than it was.
+//   - When libgcov writes the data files it adds what was in them to the counters in memory.
+//     From then on the process's share is in the files only: as many processes as write them,
+//     what they counted is what the files have more than before the first of them.
+//     This goes for exec, too.
+//
+// What the processes of one program have in common is looked for once: see layout.
+type Family struct {
+	attendant *process.Attendant
+	layouts   *layouts
+	began     time.Time
+	selects   func(pid int) bool
+
+	mu       sync.Mutex
+	members  map[int]*member
+	sums     map[*layout]*sum
+	order    []*sum
+	files    map[string]*fileSet
+	left     map[int]uint64 // members that have ended, and when they began: the kernel may need a while for the rest
+	ended    int
+	replaced int     // members that have become other programs
+	problems []error // to be told
+	said     map[string]bool
+}
+
+// A member is a process of a family.
+type member struct {
+	pid      int
+	began    time.Time // was seen first
+	proc     *process.Process
+	attended bool
+	place    *placer
+
+	mu     sync.Mutex // of what follows
+	text   []byte     // of the memory map, when images were looked for
+	images []*placed
+	gone   bool
+	last   map[*layout]words // what it had counted at the last look; only of those that are not attended
+}
+
+// A placed is an image with counters in a member.
+type placed struct {
+	*layout
+	at        uint64
+	inherited *sparse // what is not its own, until counters are set to zero; nil: nothing
+	// silent: it has written its data files before it was seen, or before the fork, and writes none
+	// any more.
+	silent bool
+	files  *fileSet
+}
+
+// A sum is what was counted in an image.
+type sum struct {
+	*layout
+	id    int
+	ended words // by processes that have ended, but for what is in files
+	total words // at the last look
+}
+
+// NewFamily returns a family without members. selects tells which processes are to be
+// members, of those that members start or become. It is to be closed.
+func NewFamily(selects func(pid int) bool) *Family {
+	f := &Family{
+		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
+		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), left: make(map[int]uint64), said: make(map[string]bool),
+	}
+	f.attendant = process.NewAttendant(lifetimes{f})
+	return f
+}
+
+// Close lets go of the processes.
+func (f *Family) Close() {
+	f.attendant.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		m.proc.Close()
+	}
+	clear(f.members)
+}
+
+// Add makes a process a member, which it may be already.
+func (f *Family) Add(pid int) error {
+	f.mu.Lock()
+	known := f.members[pid] != nil
+	f.mu.Unlock()
+	if known {
+		return nil
+	}
+	m, err := newMember(pid)
+	if err != nil {
+		return err
+	}
+	if f.hasLeft(m) {
+		m.proc.Close()
+		return nil
+	}
+	joined := false
+	err = f.attendant.Attend(pid, true, func() {
+		m.attended = true
+		joined = f.join(m)
+	})
+	switch {
+	case err == nil && joined:
+	case err == nil || errors.Is(err, process.ErrExited): // it has ended, or a member has just made it
+		m.proc.Close()
+		return nil
+	default:
+		m.last = make(map[*layout]words)
+		f.join(m)
+		f.problem(fmt.Errorf("%w: what it counts between the last look and its end is not known, nor what it starts", err))
+	}
+	f.look(m, running) // which takes long the first time
+	return nil
+}
+
+// join has a process be a member; false: another one has been faster.
+func (f *Family) join(m *member) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.members[m.pid] != nil || f.left[m.pid] == m.proc.Start.Ticks {
+		return false
+	}
+	f.members[m.pid] = m
+	return true
+}
+
+func newMember(pid int) (*member, error) {
+	p, err := process.Open(pid)
+	if err != nil {
+		return nil, err
+	}
+	return &member{pid: pid, began: time.Now(), proc: p}, nil
+}
+
+// Members returns how many processes run, and how many have ended.
+func (f *Family) Members() (running, ended int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.members), f.ended
+}
+
+// Problems returns what was wrong since it was last called.
+func (f *Family) Problems() []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	problems := f.problems
+	f.problems = nil
+	return problems
+}
+
+// problem notes what is to be told, once.
+func (f *Family) problem(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.note(err)
+}
+
+// note is problem where the family is locked.
+func (f *Family) note(err error) {
+	if err == nil || f.said[err.Error()] {
+		return
+	}
+	f.said[err.Error()] = true
+	f.problems = append(f.problems, err)
+}
+
+// lifetimes are the events of a family, in the thread that traces.
+type lifetimes struct{ *Family }
+
+// Forked makes the child of a member one, and notes what it inherits.
+func (f lifetimes) Forked(pid, parent int) {
+	m, err := newMember(pid)
+	if err != nil {
+		return // killed already
+	}
+	m.attended = true
+	f.mu.Lock()
+	from := f.members[parent]
+	f.mu.Unlock()
+	if from != nil {
+		m.place = from.place
+		from.mu.Lock()
+		for _, im := range from.images {
+			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
+		}
+		from.mu.Unlock()
+	}
+	if !inTime(func() {
+		f.look(m, forked)
+		m.images = slices.DeleteFunc(m.images, func(im *placed) bool { return !im.inherit(m) })
+	}) {
+		f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time: what it counts is not known", pid, output.Printable(m.proc.Name)))
+		return
+	}
+	if !f.join(m) {
+		m.proc.Close()
+	}
+}
+
+// standstill is how long a process may be made to stand still, should its memory not be there to be
+// read: a program may handle its own page faults, or a file system may not answer.
+const standstill = time.Second
+
+// inTime calls do, and does not wait for it longer than a process may stand still.
+func inTime(do func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	timer := time.NewTimer(standstill)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// inherit notes what is in the counters of an image of a process that has just been forked;
+// false: they are not there.
+func (im *placed) inherit(m *member) bool {
+	w := im.buffer()
+	defer im.release(w)
+	if im.read(m.proc, im.at, w) != nil {
+		m.text = nil // look again
+		return false
+	}
+	im.silent = im.flagsIn(w)&rootDumped != 0
+	if s := im.sparseOf(w); len(s.at) > 0 {
+		im.inherited = s
+	}
+	return true
+}
+
+// flagsIn are the flags of libgcov in a buffer.
+func (l *layout) flagsIn(w words) int {
+	if l.root == 0 {
+		return 0
+	}
+	return l.flags(w.bytes()[l.rootAt : l.rootAt+l.rootSize()])
+}
+
+// Replaced: what the process had counted was written before exec, into the data files.
+func (f lifetimes) Replaced(pid int) bool {
+	f.mu.Lock()
+	m := f.members[pid]
+	f.mu.Unlock()
+	if m != nil {
+		f.leave(m, &f.replaced)
+	}
+	if !f.selects(pid) {
+		return false
+	}
+	if m, err := newMember(pid); err == nil {
+		m.attended = true
+		f.join(m)
+	}
+	return true
+}
+
+// Ending reads the counters of a process that runs no more.
+func (f lifetimes) Ending(pid int) {
+	f.mu.Lock()
+	m := f.members[pid]
+	f.mu.Unlock()
+	if m == nil {
+		return
+	}
+	if inTime(func() {
+		f.look(m, ending)
+		for _, im := range m.images {
+			f.last(m, im)
+		}
+		f.leave(m, &f.ended)
+	}) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, pid)
+	f.ended++
+	f.note(fmt.Errorf("process %d (%s): its memory cannot be read in time when it ends: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
+}
+
+// Vanished: a process was killed when it was about to be looked at.
+func (f lifetimes) Vanished(pid int) {
+	f.mu.Lock()
+	m := f.members[pid]
+	f.mu.Unlock()
+	if m != nil {
+		f.leave(m, &f.ended)
+		f.problem(fmt.Errorf("process %d (%s) was killed a second time while it ended: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
+	}
+}
+
+// leave takes a member out, and counts it.
+func (f *Family) leave(m *member, counted *int) {
+	m.mu.Lock() // before the family's, as everywhere
+	defer m.mu.Unlock()
+	m.gone = true
+	m.proc.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, m.pid)
+	*counted++
+	if counted == &f.ended {
+		if len(f.left) > maxLeft {
+			clear(f.left)
+		}
+		f.left[m.pid] = m.proc.Start.Ticks
+	}
+}
+
+const maxLeft = 1 << 14
+
+func (f *Family) hasLeft(m *member) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.left[m.pid] == m.proc.Start.Ticks
+}
+
+// last adds what an ending process has counted in an image to the sum.
+func (f *Family) last(m *member, im *placed) {
+	if !im.silent && im.flagsAt(m.proc, im.at)&rootDumped != 0 && im.files.wasWritten(m) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		im.files.dumps++
+		if im.inherited != nil && !im.resetsForks {
+			im.inherited.subtractFrom(f.sumOf(im.layout).ended) // the files have it as its own
+		}
+		return
+	}
+	w := im.buffer()
+	defer im.release(w)
+	if err := im.read(m.proc, im.at, w); err != nil {
+		if !errors.Is(err, errMoved) { // else the program has not begun, or is closing it
+			f.problem(fmt.Errorf("process %d (%s): %s: it cannot be read at the end: %w", m.pid, output.Printable(m.proc.Name), im.path, err))
+		}
+		return
+	}
+	im.takeInherited(w)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	im.add(f.sumOf(im.layout).ended, w)
+}
+
+// takeInherited takes out of counters what the process has inherited, unless it has set them to zero
+// since.
+func (im *placed) takeInherited(w words) {
+	if im.inherited == nil {
+		return
+	}
+	if im.inherited.in(w) {
+		im.inherited.subtractFrom(w)
+	} else if !im.silent {
+		im.inherited = nil
+	}
+}
+
+// sumOf is that of a layout, of a family that is locked.
+func (f *Family) sumOf(l *layout) *sum {
+	s := f.sums[l]
+	if s == nil {
+		s = &sum{layout: l, id: len(f.order) + 1, ended: make(words, l.size()), total: make(words, l.size())}
+		f.sums[l] = s
+		f.order = append(f.order, s)
+	}
+	return s
+}
+
+// A stage is when a member is looked at. It stands still but for the first.
+type stage uint8
+
+const (
+	running stage = iota
+	forked
+	ending
+)
+
+// look looks for images with counters in a member, if its memory map has changed.
+func (f *Family) look(m *member, when stage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps, text, err := m.proc.Maps()
+	if err != nil || slices.Equal(text, m.text) {
+		return
+	}
+	before := m.images
+	m.images = nil
+	complete := true
+	for _, mapped := range m.proc.Images(maps) {
+		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() })
+		if i >= 0 {
+			m.images = append(m.images, before[i])
+			continue
+		}
+		l, final := f.layoutOf(m, mapped, maps, when)
+		complete = complete && final
+		if l == nil {
+			continue
+		}
+		im := &placed{layout: l, at: mapped.Start}
+		m.images = append(m.images, im)
+		if when == running {
+			f.begin(m, im)
+		}
+		if im.files == nil {
+			im.files = f.filesOf(m, im, when)
+		}
+	}
+	if m.text = text; !complete {
+		m.text = nil
+	}
+}
+
+// begin notes what an image of a process has written already that is seen for the first
+// time.
+func (f *Family) begin(m *member, im *placed) {
+	w := im.buffer()
+	defer im.release(w)
+	if im.read(m.proc, im.at, w) != nil || im.flagsIn(w)&rootDumped == 0 {
+		return
+	}
+	im.silent, im.inherited = true, im.sparseOf(w)
+	f.problem(fmt.Errorf("process %d (%s): %s: it had written its data files before: its counts are those from now on", m.pid, output.Printable(m.proc.Name), im.path))
+}
+
+// layoutOf finds the counters of a mapped file. final is false if there may be some later.
+func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Maps, when stage) (l *layout, final bool) {
+	known, none := f.layouts.of(mapped)
+	if none {
+		return nil, true
+	}
+	for _, l := range known {
+		w := l.buffer()
+		err := l.read(m.proc, mapped.Start, w)
+		l.release(w)
+		if err == nil {
+			return l, true
+		}
+	}
+	if len(known) > 0 && when == running && time.Since(m.began) < beginningOf {
+		return nil, false // it is just being loaded
+	}
+	l, err := f.layouts.find(m.proc, mapped, maps)
+	if err != nil {
+		f.problem(err)
+	}
+	return l, l != nil
+}
+
+// beginningOf is how long a program may take to begin to count.
+const beginningOf = 200 * time.Millisecond
+
+// Snapshot returns what all members have counted, by object: each has one unit, which is
+// not to be changed.
+func (f *Family) Snapshot() ([]Unit, error) {
+	// The order matters: what a process counts moves from its memory to the files, or to the sum
+	// of those that have ended. Read the other way round it is missed until the next look,
+	// never seen twice.
+	f.mu.Lock()
+	sets := make([]*fileSet, 0, len(f.files))
+	for _, s := range f.files {
+		sets = append(sets, s)
+	}
+	f.mu.Unlock()
+	for _, s := range sets {
+		s.refresh(f)
+	}
+	now := make(map[*layout]words)
+	f.mu.Lock()
+	for _, s := range sets {
+		f.sumOf(s.layout)
+	}
+	order := slices.Clone(f.order)
+	for _, s := range order {
+		now[s.layout] = append(s.buffer()[:0], s.ended...)
+	}
+	var members []*member
+	for _, m := range f.members {
+		members = append(members, m)
+	}
+	f.mu.Unlock()
+	for _, s := range sets {
+		s.addSince(now[s.layout], s.now, s.before)
+	}
+	for _, m := range members {
+		_, err := patiently(m.pid, func() (struct{}, error) {
+			f.addRunning(m, now)
+			return struct{}{}, nil
+		}, func(struct{}) {})
+		if err != nil {
+			f.problem(err)
+		}
+	}
+	f.mu.Lock()
+	order = slices.Clone(f.order)
+	f.mu.Unlock()
+	var units []Unit
+	for _, s := range order {
+		if w := now[s.layout]; w != nil {
+			s.raise(w, s.total)
+			copy(s.total, w)
+			s.release(w)
+		}
+		units = append(units, f.unitsOf(s)...)
+	}
+	return units, nil
+}
+
+// unitsOf makes units of a sum.
+func (f *Family) unitsOf(s *sum) []Unit {
+	load := &Load{ID: s.id, Path: s.path, At: s.start, Program: true, Group: s.id}
+	counts, _ := s.counts(s.total.bytes(), nil)
+	var units []Unit
+	for i, u := range s.units {
+		units = append(units, Unit{Name: u.name, Image: s.path, Counts: counts[i], Load: load})
+	}
+	return units
+}
+
+// addRunning adds what a member has counted so far.
+func (f *Family) addRunning(m *member, now map[*layout]words) {
+	f.look(m, running)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
+	if !m.attended && m.proc.Check() != nil {
+		f.lost(m)
+		return
+	}
+	for _, im := range m.images {
+		to := now[im.layout]
+		if to == nil {
+			f.mu.Lock()
+			f.sumOf(im.layout)
+			f.mu.Unlock()
+			to = im.buffer()
+			clear(to)
+			now[im.layout] = to
+		}
+		w := im.buffer()
+		switch own, dumping := f.readRunning(m, im, w); {
+		case own:
+			im.add(to, w)
+			if m.last != nil {
+				m.last[im.layout] = append(m.last[im.layout][:0], w...)
+			}
+		case dumping && im.inherited != nil && !im.resetsForks:
+			im.inherited.subtractFrom(to) // the files may have it
+		}
+		im.release(w)
+	}
+}
+
+// readRunning reads what a process that runs has counted itself; own is false if that is not known
+// now, because it is writing its data files (dumping) or the image is gone.
+func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool) {
+	if im.read(m.proc, im.at, w) != nil {
+		return false, false
+	}
+	if !im.silent {
+		dumped := im.flagsIn(w)&rootDumped != 0
+		if im.files.wasWritten(m) && (dumped || im.isWriting(m, w)) || !dumped && im.flagsAt(m.proc, im.at)&rootDumped != 0 {
+			return false, true
+		}
+	}
+	im.takeInherited(w)
+	return true, false
+}
+
+// lost is for a process that was not attended and has ended: what was read last is kept.
+func (f *Family) lost(m *member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, m.pid)
+	m.gone = true
+	m.proc.Close()
+	f.ended++
+	for l, w := range m.last {
+		l.add(f.sumOf(l).ended, w)
+	}
+}

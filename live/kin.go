@@ -1,0 +1,365 @@
+//go:build linux
+
+package live
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"footfall/formats/gcov"
+	"footfall/process"
+)
+
+// This file is what processes of one program have in common: where the counters of an image
+// lie in the file's memory is found out once, and is the same wherever it is mapped.
+// To look at one more process then takes its memory map and one reading.
+
+// A layout is where the counters of an image are: the image as it was found in one process, and a
+// plan for reading it alone. The plan's buffer is the form in which counters
+// of several processes are added up: word by word.
+type layout struct {
+	*image
+	file  string // process.MappedFile.File
+	plan  *plan
+	marks []mark // what is not to be added up as if it were one number
+	heads []head
+	// resetsForks tells that the program has libgcov's wrapper of fork, by which counters begin from
+	// zero in the child.
+	resetsForks bool
+
+	free sync.Pool // of words
+}
+
+// Words are the buffer of a plan.
+type words []uint64
+
+func (w words) bytes() []byte {
+	if len(w) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), 8*len(w))
+}
+
+// A mark is a range of words, in ascending order, that are no sums.
+type mark struct {
+	from, to int
+	or       bool // bits; else lists and the like, of which nothing is kept
+}
+
+// A head is a structure whose pointers are those of the place of the image.
+type head struct {
+	at       int // in the buffer
+	bytes    []byte
+	pointers []int // in bytes
+}
+
+var errUnaligned = errors.New("its counters cannot be added up over processes: they are not aligned, or of another byte order")
+
+// newLayout makes one of an image that was found.
+func newLayout(im *image, file string) (*layout, error) {
+	pl, err := newPlan([]*image{im}, nearby)
+	if err != nil {
+		return nil, err
+	}
+	l := &layout{image: im, file: file, plan: pl}
+	if im.order != binary.LittleEndian {
+		return nil, errUnaligned
+	}
+	if im.root != 0 {
+		l.heads = append(l.heads, head{im.rootAt, im.first, []int{0}})
+	}
+	for _, u := range im.units {
+		l.heads = append(l.heads, head{u.headAt, u.head, u.pointers(im.pointer)})
+		for i := range u.funcs {
+			for _, a := range u.funcs[i].arrays {
+				if a.length > 0 && a.at%8 != 0 {
+					return nil, errUnaligned
+				}
+				sum, or := u.version.AddsUp(a.kind)
+				if !sum && a.length > 0 {
+					l.marks = append(l.marks, mark{a.at / 8, a.at/8 + a.length, or})
+				}
+			}
+		}
+	}
+	slices.SortFunc(l.marks, func(a, b mark) int { return a.from - b.from })
+	return l, nil
+}
+
+// pointers are where those are in a gcov_info that hold an address of the image.
+func (u *unit) pointers(size int) []int {
+	if u.clang {
+		return nil
+	}
+	name := 3 * size
+	if size == 4 && u.version.HasObjectChecksum() {
+		name += 4
+	}
+	at := []int{size, name}
+	for i := name + size; i+size <= len(u.head); i += size {
+		at = append(at, i) // merge functions, the number of functions, their table
+	}
+	return slices.DeleteFunc(at, func(i int) bool {
+		return i == len(u.head)-2*size // the number of functions
+	})
+}
+
+func (l *layout) size() int { return (len(l.plan.buf) + 7) / 8 }
+
+func (l *layout) buffer() words {
+	if w, ok := l.free.Get().(words); ok {
+		return w
+	}
+	return make(words, l.size())
+}
+
+func (l *layout) release(w words) { l.free.Put(w) } //nolint:staticcheck // a slice of 3 words beside megabytes
+
+// read reads the counters of the image where it is mapped at start.
+func (l *layout) read(p *process.Process, start uint64, to words) error {
+	b := to.bytes()
+	ranges := make([]process.MemoryRange, len(l.plan.ranges))
+	at := 0
+	for i, r := range l.plan.ranges {
+		at = (at + 7) &^ 7
+		ranges[i] = process.MemoryRange{Addr: r.Addr + start - l.start, Bytes: b[at : at+len(r.Bytes)]}
+		at += len(r.Bytes)
+	}
+	if err := p.ReadRanges(ranges); err != nil {
+		return err
+	}
+	if !l.unmovedAt(b, start-l.start) {
+		return errMoved
+	}
+	return nil
+}
+
+// unmovedAt tells whether the structures in a buffer are those of the layout, by delta further
+// up in memory.
+func (l *layout) unmovedAt(b []byte, delta uint64) bool {
+	var moved []byte
+	for _, h := range l.heads {
+		now, want := b[h.at:h.at+len(h.bytes)], h.bytes
+		if delta != 0 {
+			moved = append(moved[:0], h.bytes...)
+			for _, i := range h.pointers {
+				if l.pointer == 8 {
+					if x := l.order.Uint64(moved[i:]); x != 0 {
+						l.order.PutUint64(moved[i:], x+delta)
+					}
+				} else if x := l.order.Uint32(moved[i:]); x != 0 {
+					l.order.PutUint32(moved[i:], x+uint32(delta))
+				}
+			}
+			want = moved
+		}
+		if !bytes.Equal(now, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// flagsAt reads only the flags of libgcov in the root of the image.
+func (l *layout) flagsAt(p *process.Process, start uint64) int {
+	if l.root == 0 {
+		return 0
+	}
+	root := make([]byte, l.rootSize())
+	if err := p.ReadRanges([]process.MemoryRange{{Addr: l.root + start - l.start, Bytes: root}}); err != nil {
+		return 0
+	}
+	return l.flags(root)
+}
+
+// eachRange calls do for the ranges of a buffer in turn: sums, bits, and what is left out.
+func (l *layout) eachRange(sum, bits, neither func(from, to int)) {
+	at := 0
+	for _, m := range l.marks {
+		sum(at, m.from)
+		if m.or {
+			bits(m.from, m.to)
+		} else {
+			neither(m.from, m.to)
+		}
+		at = m.to
+	}
+	sum(at, l.size())
+}
+
+// add adds what was counted to a sum.
+func (l *layout) add(sum, more words) {
+	l.eachRange(func(from, to int) {
+		s, m := sum[from:to], more[from:to]
+		for i, x := range m {
+			s[i] += x
+		}
+	}, func(from, to int) {
+		for i := from; i < to; i++ {
+			sum[i] |= more[i]
+		}
+	}, func(int, int) {})
+}
+
+// addSince adds now less before.
+func (l *layout) addSince(sum, now, before words) {
+	l.eachRange(func(from, to int) {
+		for i := from; i < to; i++ {
+			sum[i] += now[i] - before[i]
+		}
+	}, func(from, to int) {
+		for i := from; i < to; i++ {
+			sum[i] |= now[i] &^ before[i]
+		}
+	}, func(int, int) {})
+}
+
+// raise has no counter of a sum be less than it was.
+func (l *layout) raise(sum, was words) {
+	l.eachRange(func(from, to int) {
+		for i := from; i < to; i++ {
+			sum[i] = uint64(max(int64(sum[i]), int64(was[i])))
+		}
+	}, func(from, to int) {
+		for i := from; i < to; i++ {
+			sum[i] |= was[i]
+		}
+	}, func(from, to int) { clear(sum[from:to]) })
+}
+
+// A sparse is a buffer of which most words are zero.
+type sparse struct {
+	at    []uint32
+	value []uint64
+}
+
+// sparseOf keeps the counters of a buffer, of those that are sums.
+func (l *layout) sparseOf(w words) *sparse {
+	s := new(sparse)
+	l.eachCounter(func(at, n int) {
+		for i := at; i < at+n; i++ {
+			if w[i] != 0 {
+				s.at, s.value = append(s.at, uint32(i)), append(s.value, w[i])
+			}
+		}
+	})
+	return s
+}
+
+// eachCounter calls do for the arrays of counters that are sums, by words.
+func (l *layout) eachCounter(do func(at, n int)) {
+	for _, u := range l.units {
+		l.eachCounterOf(u, do)
+	}
+}
+
+func (l *layout) eachCounterOf(u *unit, do func(at, n int)) {
+	for i := range u.funcs {
+		for _, a := range u.funcs[i].arrays {
+			if sum, _ := u.version.AddsUp(a.kind); sum && a.length > 0 {
+				do(a.at/8, a.length)
+			}
+		}
+	}
+}
+
+// in tells whether w may hold all that s does, and more: no counter is less.
+func (s *sparse) in(w words) bool {
+	for i, at := range s.at {
+		if w[at] < s.value[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// subtractFrom takes s out of w.
+func (s *sparse) subtractFrom(w words) {
+	for i, at := range s.at {
+		w[at] -= s.value[i]
+	}
+}
+
+// scatter puts what a data file holds of a unit where its counters are in the buffer; false: it is of
+// another build.
+func (l *layout) scatter(u *unit, c *gcov.Counts, to words) bool {
+	// As libgcov: since there is a checksum it takes another stamp for the same.
+	if c.Version != u.version || c.Stamp != u.stamp && !u.version.HasObjectChecksum() || c.Checksum != u.check || len(c.Functions) != len(u.funcs) {
+		return false
+	}
+	for i := range u.funcs {
+		f, g := &u.funcs[i], &c.Functions[i]
+		if f.absent || g.Placeholder {
+			continue
+		}
+		if f.ident != g.Ident || f.cfg != g.CfgChecksum {
+			return false
+		}
+		for _, a := range f.arrays {
+			k := g.Of(a.kind)
+			if sum, or := u.version.AddsUp(a.kind); !sum && !or || a.length == 0 {
+				continue
+			}
+			for n := range a.length {
+				x := uint64(0)
+				if k != nil && n < k.Len() {
+					x = uint64(k.At(n))
+				}
+				to[a.at/8+n] = x
+			}
+		}
+	}
+	return true
+}
+
+// layouts are those that are known, by file: of a file several if it was rebuilt, or looked at
+// while it was being loaded.
+type layouts struct {
+	mu     sync.Mutex
+	byFile map[string][]*layout
+	none   map[string]bool // files without counters
+}
+
+func newLayouts() *layouts {
+	return &layouts{byFile: make(map[string][]*layout), none: make(map[string]bool)}
+}
+
+// of returns the layouts of a file that is mapped; none tells that it has no counters.
+func (k *layouts) of(mapped *process.MappedFile) (known []*layout, none bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	file := mapped.File()
+	return k.byFile[file], k.none[file]
+}
+
+// find looks for counters in a file that is mapped. It returns nil where there are none,
+// or none yet.
+func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps process.Maps) (*layout, error) {
+	finder := &CountedProcess{PID: p.PID, Name: p.Name, proc: p}
+	im := finder.find(mapped, maps, nil, newBudget())
+	file := mapped.File()
+	if len(im.units) == 0 {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if im.root == 0 && im.problem == nil {
+			k.none[file] = true
+		}
+		return nil, im.problem
+	}
+	l, err := newLayout(im, file)
+	if err != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.none[file] = true
+		return nil, err
+	}
+	l.resetsForks = wrapsFork(mapped)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.byFile[file] = append(k.byFile[file], l)
+	return l, im.problem
+}

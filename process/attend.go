@@ -1,0 +1,389 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Attendant is there when processes are forked, become other programs and end: it traces
+// (ptrace) those that it is given and what they start. They run at full speed between
+// these events; what is done for one, the process stands still for. Signals and stops are passed on as they
+// come, and if footfall ends in whatever way the kernel lets all of them go and they run on.
+//
+// A process can be traced by one only: those of a debugger are refused.
+type Attendant struct {
+	events Lifetimes
+	orders chan func()
+	done   chan struct{}
+
+	// What follows is of the thread that traces.
+	threads   map[int]*attendedProcess // by thread
+	processes map[int]*attendedProcess
+	newborn   map[int]time.Time // stopped in front of the first instruction, by whom and how it was made is not known so far
+	made      map[int]birth     // the other way round
+	closing   bool
+}
+
+// Lifetimes is told what happens to processes, by the thread that traces: it has the process
+// stand still until the method returns.
+type Lifetimes interface {
+	// Forked: the process has been made by parent, and has run no instruction so far. Its
+	// memory is a copy of parent's. One that runs in parent's memory (vfork) is not
+	// told of before it has become another program.
+	Forked(pid, parent int)
+	// Replaced: the process has become another program by exec; false: it is not to be
+	// attended any more.
+	Replaced(pid int) (keep bool)
+	// Ending: the process runs no more, by whatever reason, and its memory is still there.
+	Ending(pid int)
+	// Vanished: the process has ended, and there was no moment to look at it.
+	Vanished(pid int)
+}
+
+// An attendedProcess is a process and how many of its threads run.
+type attendedProcess struct {
+	pid      int
+	threads  int
+	shares   bool // the memory of another one
+	children bool // are attended, too
+}
+
+// A birth is how a process was made.
+type birth struct {
+	parent *attendedProcess
+	shares bool
+}
+
+const (
+	attendOptions = unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACECLONE
+	attendForks   = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
+)
+
+// orphaned is after how long a process that was made is taken without its maker's word: that
+// has been killed in between.
+const orphaned = 20 * time.Millisecond
+
+// NewAttendant returns one that attends nobody so far.
+func NewAttendant(events Lifetimes) *Attendant {
+	a := &Attendant{
+		events: events, orders: make(chan func()), done: make(chan struct{}),
+		threads: make(map[int]*attendedProcess), processes: make(map[int]*attendedProcess),
+		newborn: make(map[int]time.Time), made: make(map[int]birth),
+	}
+	go onOwnThread(func() (ends bool) {
+		defer close(a.done)
+		stops := make(chan os.Signal, 1)
+		signal.Notify(stops, unix.SIGCHLD)
+		defer signal.Stop(stops)
+		// Whoever waits for us stands still.
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: -20, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
+		a.attend(stops)
+		return true // the kernel lets go of all, wherever they have stopped
+	})
+	return a
+}
+
+// Attend takes hold of a process, which runs on: with children of what it makes, too.
+// Then, while it still cannot end unnoticed, taken is called, unless it is nil.
+func (a *Attendant) Attend(pid int, children bool, taken func()) (err error) {
+	if !a.do(func() {
+		if err = a.seize(pid, children); err == nil && taken != nil && a.processes[pid] != nil {
+			taken()
+		}
+	}) {
+		return ErrExited
+	}
+	return err
+}
+
+// Close lets all processes go; they run on.
+func (a *Attendant) Close() {
+	a.do(func() { a.closing = true })
+	<-a.done
+}
+
+// do has the thread that traces do something; false: it has ended.
+func (a *Attendant) do(what func()) bool {
+	done := make(chan struct{})
+	select {
+	case a.orders <- func() { what(); close(done) }:
+		<-done
+		return true
+	case <-a.done:
+		return false
+	}
+}
+
+func (a *Attendant) attend(stops <-chan os.Signal) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !a.closing {
+		if a.collect() {
+			select {
+			case order := <-a.orders:
+				order()
+			default:
+			}
+			continue
+		}
+		select {
+		case <-stops:
+		case <-tick.C:
+			a.adopt()
+		case order := <-a.orders:
+			order()
+		}
+	}
+}
+
+// seize takes hold of the threads of a process. Those that they make meanwhile are held by
+// the kernel.
+func (a *Attendant) seize(pid int, children bool) error {
+	if a.processes[pid] != nil {
+		return nil
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return ErrExited
+	}
+	if statusField(b, "PPid") == os.Getpid() {
+		return fmt.Errorf("process %d: its end is for footfall, which has started it: %w", pid, errors.ErrUnsupported)
+	}
+	p := &attendedProcess{pid: pid, children: children}
+	options := attendOptions
+	if children {
+		options |= attendForks
+	}
+	for fresh := true; fresh; {
+		fresh = false
+		names, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+		if err != nil {
+			break
+		}
+		for _, name := range names {
+			tid, _ := strconv.Atoi(name.Name())
+			if tid == 0 || a.threads[tid] != nil {
+				continue
+			}
+			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, uintptr(options)); {
+			case err == nil:
+				a.add(p, tid)
+				fresh = true
+			case p.threads > 0 || errors.Is(err, unix.ESRCH): // it ends, or is new and held already
+			case isOurs((&stopper{}).tracer(tid)): // it has just been made by one that is attended
+				return nil
+			default:
+				return refused(pid, tid, err)
+			}
+		}
+	}
+	if p.threads == 0 {
+		return ErrExited
+	}
+	return nil
+}
+
+// refused says why a thread cannot be traced.
+func refused(pid, tid int, err error) error {
+	s := stopper{}
+	if tracer := s.tracer(tid); tracer != 0 {
+		return fmt.Errorf("process %d: process %d traces it (a debugger, strace): only one can", pid, tracer)
+	}
+	if s.ended(tid) {
+		return ErrExited
+	}
+	p, openErr := Open(pid)
+	if openErr != nil {
+		return openErr
+	}
+	defer p.Close()
+	return p.failed("follow", errors.Unwrap(err))
+}
+
+func (a *Attendant) add(p *attendedProcess, tid int) {
+	a.processes[p.pid] = p
+	a.threads[tid] = p
+	p.threads++
+}
+
+// remove forgets a thread; it tells whether it was the last one of its process.
+func (a *Attendant) remove(tid int) (last *attendedProcess) {
+	p := a.threads[tid]
+	if p == nil {
+		return nil
+	}
+	delete(a.threads, tid)
+	if p.threads--; p.threads > 0 {
+		return nil
+	}
+	delete(a.processes, p.pid)
+	return p
+}
+
+// collect handles a stop, if there is one.
+func (a *Attendant) collect() bool {
+	var status unix.WaitStatus
+	tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG|unix.WNOTHREAD, nil)
+	switch {
+	case errors.Is(err, unix.EINTR):
+	case err != nil || tid <= 0:
+		return false
+	case status.Stopped():
+		a.stopped(tid, int(status)>>16, status.StopSignal())
+	default:
+		delete(a.newborn, tid)
+		delete(a.made, tid)
+		if p := a.remove(tid); p != nil && !p.shares {
+			a.events.Vanished(p.pid)
+		}
+	}
+	return true
+}
+
+// stopped handles the stop of a thread.
+func (a *Attendant) stopped(tid, event int, sig unix.Signal) {
+	p := a.threads[tid]
+	switch event {
+	case 0: // the signal is about to be delivered
+		restartInterrupted(tid)
+		a.goOn(tid, sig)
+	case unix.PTRACE_EVENT_STOP:
+		switch {
+		case p == nil:
+			a.begun(tid)
+		case sig != unix.SIGTRAP: // stopped by a signal, and to stay so
+			restartInterrupted(tid)
+			_ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0)
+		default:
+			restartInterrupted(tid)
+			a.goOn(tid, 0)
+		}
+	case unix.PTRACE_EVENT_EXIT:
+		// Others of the process that were killed with it come here, too: none of them runs
+		// any more when the last one is here.
+		if p := a.remove(tid); p != nil && !p.shares {
+			a.events.Ending(p.pid)
+		}
+		letGoOf(tid)
+	case unix.PTRACE_EVENT_EXEC:
+		a.replaced(tid)
+	case unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK, unix.PTRACE_EVENT_CLONE:
+		if child, err := unix.PtraceGetEventMsg(tid); err == nil && p != nil {
+			a.makes(p, tid, int(child), event)
+		}
+		a.goOn(tid, 0)
+	default:
+		a.goOn(tid, 0)
+	}
+}
+
+func (a *Attendant) goOn(tid int, sig unix.Signal) {
+	_ = ptrace(unix.PTRACE_CONT, tid, 0, uintptr(sig))
+}
+
+func letGoOf(tid int) { _ = ptrace(unix.PTRACE_DETACH, tid, 0, 0) }
+
+// makes handles that a thread has made another one, or a process.
+func (a *Attendant) makes(p *attendedProcess, maker, child, event int) {
+	if a.threads[child] != nil {
+		return
+	}
+	if event == unix.PTRACE_EVENT_CLONE && processOf(child) == p.pid {
+		a.add(p, child) // should it have stopped, begun has let it go on
+		return
+	}
+	b := birth{p, event == unix.PTRACE_EVENT_VFORK || SharesMemory(maker, child)}
+	if _, held := a.newborn[child]; held {
+		a.born(child, b)
+		return
+	}
+	a.made[child] = b
+}
+
+// begun handles the first stop of a thread that was made.
+func (a *Attendant) begun(tid int) {
+	if b, known := a.made[tid]; known {
+		a.born(tid, b)
+		return
+	}
+	if p := a.processes[processOf(tid)]; p != nil {
+		a.add(p, tid)
+		a.goOn(tid, 0)
+		return
+	}
+	a.newborn[tid] = time.Now()
+}
+
+// born begins to attend a process that stands at its beginning.
+func (a *Attendant) born(pid int, b birth) {
+	delete(a.newborn, pid)
+	delete(a.made, pid)
+	if b.parent == nil || !b.parent.children {
+		letGoOf(pid)
+		return
+	}
+	a.add(&attendedProcess{pid: pid, shares: b.shares, children: true}, pid)
+	if !b.shares {
+		a.events.Forked(pid, b.parent.pid)
+	}
+	a.goOn(pid, 0)
+}
+
+// adopt takes the processes whose makers have been killed before they could tell of them.
+func (a *Attendant) adopt() {
+	for tid, since := range a.newborn {
+		if time.Since(since) < orphaned {
+			continue
+		}
+		b := birth{&attendedProcess{children: true}, false}
+		for _, p := range a.processes {
+			b.shares = b.shares || SharesMemory(p.pid, tid)
+		}
+		a.born(tid, b)
+	}
+	for tid := range a.made { // killed before it began
+		if processOf(tid) == 0 {
+			delete(a.made, tid)
+		}
+	}
+}
+
+// replaced handles exec: the other threads have ended, and the one that is left has the
+// process's id.
+func (a *Attendant) replaced(pid int) {
+	p := a.processes[pid]
+	if p == nil {
+		letGoOf(pid)
+		return
+	}
+	for tid, of := range a.threads {
+		if of == p {
+			delete(a.threads, tid)
+		}
+	}
+	p.threads, p.shares = 1, false
+	a.threads[pid] = p
+	if a.events.Replaced(pid) {
+		a.goOn(pid, 0)
+		return
+	}
+	a.remove(pid)
+	letGoOf(pid)
+}
+
+// processOf is the process of a thread, 0 if it has ended.
+func processOf(tid int) int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(tid) + "/status")
+	if err != nil {
+		return 0
+	}
+	return statusField(b, "Tgid")
+}
