@@ -24,11 +24,11 @@ func (l *Targets) Prepare(snapshots []*Snapshot) error {
 // Collect returns the coverage of snapshots. What a reader of it should know is
 // said if tell is set.
 func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
-	stderr := l.options.Stderr
+	stderr, notes, progress := l.options.Stderr, l.options.Notes, l.options.Progress
 	if !tell {
-		stderr = io.Discard
+		stderr, notes, progress = io.Discard, io.Discard, io.Discard
 	}
-	r := l.gather(snapshots, stderr)
+	r := l.gather(snapshots, progress)
 	r.Problems = slices.Concat(l.problems, r.Problems)
 	l.problems = nil
 	source.PrintProblems(stderr, r.Problems, l.options.Verbose)
@@ -39,7 +39,7 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	r.Objects.Outside = nil
 	impossible := r.Stats.Inconsistent
 	r.Stats.Inconsistent = 0 // they have other reasons than in files
-	r.Say(stderr)
+	r.Say(notes, l.options.Verbose)
 	if tell {
 		l.sayImpossible(impossible, snapshots)
 		l.advise(snapshots)

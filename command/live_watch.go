@@ -40,6 +40,7 @@ func (l *liveReport) screen() error {
 		titles = append(titles, t.Title)
 	}
 	var last []*collect.Snapshot
+	l.flush()
 	l.OnScreen()
 	src := watch.Source{
 		Title: strings.Join(titles, ", "),
@@ -89,6 +90,7 @@ func (l *liveReport) rewrite() error {
 	l.Again = new(report.Again)
 	for first := true; ; first = false {
 		snapshots, err := l.TakeAgain()
+		l.flush()
 		switch {
 		case ctx.Err() != nil && !first: // who was slow has been left out
 			return judged
@@ -119,6 +121,7 @@ func (l *liveReport) tick(snapshots []*collect.Snapshot, first bool) (judged, er
 		}
 	}
 	r, err := l.Collect(snapshots, first)
+	l.flush()
 	if err != nil {
 		return nil, err
 	}
