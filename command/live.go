@@ -91,7 +91,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	}
 	o.define(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.list, "list", false, "list the processes that have counters")
+	f.BoolVar(&o.list, "list", false, "list the processes that have counters; of many of one program the first, with -v each (--output text, json)")
 	f.StringVar(&o.watch, "watch", "", "look again at each `INTERVAL` (1s)")
 	f.Lookup("watch").NoOptDefVal = "1s"
 	f.StringVar(&o.dump, "dump", "", "write data files below `DIR`")
