@@ -146,7 +146,7 @@ func plain(attr *fuse.Attr, mode uint32) {
 
 func (r *rootNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	plain(&out.Attr, directoryMode)
-	out.SetTimeout(constant)
+	out.SetTimeout(mayMove) // and who looks sees when we have crashed
 	return 0
 }
 
