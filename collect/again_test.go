@@ -169,7 +169,7 @@ func watching(t testing.TB, pids ...string) *Targets {
 		t.Fatal(err)
 	}
 	l, err := OpenTargets(pids, TargetOptions{
-		Options: Options{Sources: sources, Exclusions: exclusions(t, sources)}, Follow: true, Total: true, Stderr: io.Discard,
+		Options: Options{Sources: sources, Exclusions: exclusions(t, sources)}, Follow: true, Total: true, Stderr: io.Discard, Notes: io.Discard,
 	})
 	if err != nil {
 		t.Fatal(err)

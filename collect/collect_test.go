@@ -26,7 +26,7 @@ func TestSay(t *testing.T) {
 		Stats:   gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4},
 		options: Options{Sources: sources},
 	}
-	r.Say(&b)
+	r.Say(&b, true)
 	want := `footfall: 1 of 3 units never ran; it counts as not covered
 footfall: impossible counts in 4 functions: of threads (-fprofile-update=atomic makes them exact), or of ways out that compilers do not count, as by longjmp: their counts are estimates
 footfall: the notes of 1 of 3 units were found elsewhere, as /build/a.gcno; units there that never ran are counted with --object-directory

@@ -24,11 +24,11 @@ func (l *Targets) Prepare(snapshots []*Snapshot) error {
 // Collect returns the coverage of snapshots. What a reader of it should know is
 // said if tell is set.
 func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
-	stderr := l.options.Stderr
+	stderr, notes, progress := l.options.Stderr, l.options.Notes, l.options.Progress
 	if !tell {
-		stderr = io.Discard
+		stderr, notes, progress = io.Discard, io.Discard, io.Discard
 	}
-	r := l.gather(snapshots, stderr)
+	r := l.gather(snapshots, progress)
 	r.Problems = slices.Concat(l.problems, r.Problems)
 	l.problems = nil
 	source.PrintProblems(stderr, r.Problems, l.options.Verbose)
@@ -39,10 +39,11 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	r.Objects.Outside = nil
 	impossible := r.Stats.Inconsistent
 	r.Stats.Inconsistent = 0 // they have other reasons than in files
-	r.Say(stderr)
+	r.Say(notes, l.options.Verbose)
 	if tell {
 		l.sayImpossible(impossible, snapshots)
 		l.advise(snapshots)
+		l.sayLeftOut(snapshots)
 	}
 	return r, nil
 }
@@ -118,6 +119,29 @@ func (l *Targets) sayImpossible(functions int, snapshots []*Snapshot) {
 		why = append(why, "running when they were read")
 	}
 	fmt.Fprintf(l.options.Stderr, "footfall: impossible counts in %s, %s: their counts are estimates\n", output.Plural(functions, "function"), strings.Join(why, ", or "))
+}
+
+// sayLeftOut says which counters of another kind are not in the report.
+func (l *Targets) sayLeftOut(snapshots []*Snapshot) {
+	var images []string
+	for _, s := range snapshots {
+		if s.process == nil {
+			continue
+		}
+		for _, image := range s.process.SourceBased() {
+			if !slices.Contains(images, image) {
+				images = append(images, image)
+			}
+		}
+	}
+	if len(images) == 0 {
+		return
+	}
+	who := output.Printable(images[0])
+	if len(images) > 1 {
+		who += fmt.Sprintf(" and %d more", len(images)-1)
+	}
+	l.sayOnce("%s: its source-based counters (Clang, Rust) are left out of the report: --dump=DIR writes them as .profraw files", who)
 }
 
 // advise says how counts could be better.

@@ -61,8 +61,8 @@ func (r *Result) nothingLeft() error {
 	return nil
 }
 
-// Say tells what a reader of the report should know about it.
-func (r *Result) Say(w io.Writer) {
+// Say tells what a reader of the report should know about it; if all is wanted, what is so in every report as well.
+func (r *Result) Say(w io.Writer, all bool) {
 	objects, stats := r.Objects, r.Stats
 	switch {
 	case len(objects.Units) == 0: // reports only
@@ -80,6 +80,7 @@ func (r *Result) Say(w io.Writer) {
 		fmt.Fprintf(w, "footfall: the notes of %d of %d units were found elsewhere, as %s; units there that never ran are counted with --object-directory\n", n, stats.Objects, objects.Outside[0])
 	}
 	switch n := r.options.Sources.OmittedSystemHeaders(); {
+	case !all:
 	case n == 1:
 		fmt.Fprintf(w, "footfall: 1 system header left out; --system-headers includes it\n")
 	case n > 1:

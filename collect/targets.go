@@ -63,7 +63,8 @@ type TargetOptions struct {
 	Resets     bool // what is wrong with keeping resets is an error
 	Forgets    bool // resets: they are not said
 	Verbose    bool
-	Stderr     io.Writer
+	Stderr     io.Writer // for what is wrong
+	Notes      io.Writer // for what is good to know
 }
 
 // Targets are what one command looks at.
@@ -242,7 +243,7 @@ func (l *Targets) loadBaselines() (err error) {
 		case t.base == nil && l.options.SinceReset:
 			return fmt.Errorf("%s: there was no reset: footfall live --reset makes one", t.Title)
 		case t.base != nil && !l.options.Forgets:
-			fmt.Fprintf(l.options.Stderr, "footfall: %s: counts since the reset of %s (--total: all)\n", t.Title, t.base.Time.Local().Format(time.DateTime))
+			fmt.Fprintf(l.options.Notes, "footfall: %s: counts since the reset of %s (--total: all)\n", t.Title, t.base.Time.Local().Format(time.DateTime))
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(l.options.Stderr, "footfall: %s written below %s\n", output.Plural(n, "data file"), dir)
+		fmt.Fprintf(l.options.Notes, "footfall: %s written below %s\n", output.Plural(n, "data file"), dir)
 	}
 	return errors.Join(failed...)
 }
@@ -76,7 +76,7 @@ func (l *Targets) WriteInPlace(snapshots []*Snapshot) error {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(l.options.Stderr, "footfall: %s added to what was counted before\n", output.Plural(n, "data file"))
+		fmt.Fprintf(l.options.Notes, "footfall: %s added to what was counted before\n", output.Plural(n, "data file"))
 	}
 	return errors.Join(failed...)
 }
@@ -87,7 +87,7 @@ func (l *Targets) Reset(snapshots []*Snapshot) error {
 		if err := l.baselines.Store(s.source.Key(), live.NewBaseline(s.all)); err != nil {
 			return err
 		}
-		fmt.Fprintf(l.options.Stderr, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.Title, output.Plural(len(s.all), "object"))
+		fmt.Fprintf(l.options.Notes, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.Title, output.Plural(len(s.all), "object"))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (l *Targets) ForgetReset(snapshots []*Snapshot) error {
 		if !was {
 			said = "there was no reset"
 		}
-		fmt.Fprintf(l.options.Stderr, "footfall: %s: %s\n", s.Title, said)
+		fmt.Fprintf(l.options.Notes, "footfall: %s: %s\n", s.Title, said)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (l *Targets) hardReset(s *Snapshot, name string) error {
 		if err := s.source.(*live.Kernel).Reset(name); err != nil {
 			return err
 		}
-		fmt.Fprintf(l.options.Stderr, "footfall: the kernel set %s to zero\n", cmp.Or(name, "all counters"))
+		fmt.Fprintf(l.options.Notes, "footfall: the kernel set %s to zero\n", cmp.Or(name, "all counters"))
 	} else {
 		var match func(string) bool
 		if name != AllObjects {
@@ -142,14 +142,14 @@ func (l *Targets) hardReset(s *Snapshot, name string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(l.options.Stderr, "footfall: %s: %d counters of %s set to zero, the program stood still for %s\n",
+		fmt.Fprintf(l.options.Notes, "footfall: %s: %d counters of %s set to zero, the program stood still for %s\n",
 			s.Title, r.Counters, output.Plural(r.Units, "object"), r.Paused.Round(10*time.Microsecond))
 		l.sayUndone(s, r)
 	}
 	if was, err := l.baselines.Remove(s.source.Key()); err != nil {
 		return err
 	} else if was {
-		fmt.Fprintf(l.options.Stderr, "footfall: %s: the earlier --reset is forgotten\n", s.Title)
+		fmt.Fprintf(l.options.Notes, "footfall: %s: the earlier --reset is forgotten\n", s.Title)
 	}
 	return nil
 }

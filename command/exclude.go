@@ -33,6 +33,6 @@ func (o *excludeOptions) defineList(f *pflag.FlagSet) {
 func (p *printer) noteExcluded(excluded exclude.Excluded) {
 	listed := slices.ContainsFunc(p.outputsWanted(), func(o string) bool { return strings.HasPrefix(o, "excluded") })
 	if len(excluded.List) > 0 && !listed {
-		fmt.Fprintf(p.Stderr, "footfall: %v; --list-excluded lists them\n", excluded)
+		fmt.Fprintf(p.notes, "footfall: %v; --list-excluded lists them\n", excluded)
 	}
 }

@@ -95,7 +95,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	}
 	o.define(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.list, "list", false, "list the processes that have counters")
+	f.BoolVar(&o.list, "list", false, "list the processes that have counters; of many of one program the first, with -v each (--output text, json)")
 	f.StringVar(&o.watch, "watch", "", "look again at each `INTERVAL` (1s)")
 	f.Lookup("watch").NoOptDefVal = "1s"
 	f.StringVar(&o.dump, "dump", "", "write data files below `DIR`")
@@ -140,17 +140,19 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usageError(errors.New("--list lists all processes: it takes no TARGET"))
 		}
-		return listLive(p.Stdout, p.Stderr, o.verbose)
+		return listLive(p.Stdout, p.Stderr, o.outputs, o.verbose)
 	}
 	if err := o.check(args); err != nil {
 		return usageError(err)
 	}
 	defer collectLate(400, lateUpTo)()
-	l := &liveReport{printer: p, options: o}
-	if l.Targets, err = collect.OpenTargets(args, o.looking(p)); err != nil {
+	l := &liveReport{printer: p, options: o, flush: func() {}}
+	if l.Targets, err = collect.OpenTargets(args, l.looking()); err != nil {
+		l.flush()
 		return err
 	}
 	defer l.Close()
+	defer l.flush()
 	switch {
 	case o.watch != "":
 		return l.watch(cmd)
@@ -162,11 +164,21 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 }
 
 // looking are the options for how targets are looked at.
-func (o *liveOptions) looking(p *printer) collect.TargetOptions {
-	return collect.TargetOptions{
+func (l *liveReport) looking() collect.TargetOptions {
+	o, p := l.options, l.printer
+	looking := collect.TargetOptions{
 		Options: p.collecting(), Follow: o.watch != "" || o.command != nil, Total: o.total, SinceReset: o.sinceReset,
-		Resets: o.reset != "", Forgets: o.reset == "off" || o.hardReset != "", Verbose: o.verbose, Stderr: p.Stderr,
+		Resets: o.reset != "", Forgets: o.reset == "off" || o.hardReset != "", Verbose: o.verbose, Stderr: p.Stderr, Notes: p.notes,
 	}
+	if o.verbose {
+		return looking
+	}
+	group := collect.Group(p.Stderr)
+	looking.Stderr, l.flush = group, group.Flush
+	if !o.quiet {
+		looking.Notes = group
+	}
+	return looking
 }
 
 func (o *liveOptions) check(args []string) (err error) {
@@ -189,6 +201,7 @@ type liveReport struct {
 	*printer
 	*collect.Targets
 	options *liveOptions
+	flush   func() // writes what was said of several processes
 }
 
 // once carries out the command without --watch.
@@ -229,6 +242,7 @@ func (l *liveReport) once(show bool) error {
 // report collects the coverage of the snapshots and prints it.
 func (l *liveReport) report(snapshots []*collect.Snapshot) error {
 	r, err := l.Collect(snapshots, true)
+	l.flush()
 	if err != nil {
 		return err
 	}

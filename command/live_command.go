@@ -57,6 +57,7 @@ func (l *liveReport) during(command []string) error {
 		return err
 	}
 	l.SaidOnce()
+	l.flush()
 	status, err := l.runCommand(command)
 	if err != nil {
 		return err

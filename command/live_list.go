@@ -3,6 +3,8 @@
 package command
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,25 +12,60 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"footfall/live"
 	"footfall/output"
 	"footfall/process"
 )
 
-// A listed is a row of --list.
+// A listed is a process of --list.
 type listed struct {
-	pid, name string
+	pid  int // 0: the kernel
+	name string
+	process.About
 	live.Inventory
 }
 
+// listFormats are the outputs of --list.
+var listFormats = []output.Format{{Name: "text"}, {Name: "json"}}
+
 // listLive lists the processes that have counters.
-func listLive(stdout, stderr io.Writer, verbose bool) error {
-	pids, err := process.List()
+func listLive(stdout, stderr io.Writer, outputs []string, verbose bool) error {
+	requests, err := output.Parse(outputs, listFormats, output.Stdout{W: stdout})
 	if err != nil {
 		return err
 	}
-	var rows []listed
+	list, err := findCounted(stderr, verbose)
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		write := func(w io.Writer) error { return printList(w, list, verbose) }
+		if r.Format == "json" {
+			write = func(w io.Writer) error { return listJSON(w, list) }
+		}
+		if r.OnStdout() {
+			err = write(stdout)
+		} else {
+			err = output.Write(r.File, write)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	sayListed(stderr, list)
+	return nil
+}
+
+// findCounted returns the processes that have counters.
+func findCounted(stderr io.Writer, verbose bool) (list []listed, err error) {
+	pids, err := process.List()
+	if err != nil {
+		return nil, err
+	}
 	var denied []error
 	for _, pid := range pids {
 		name, inventory, err := live.InventoryPatiently(pid)
@@ -38,19 +75,18 @@ func listLive(stdout, stderr io.Writer, verbose bool) error {
 			fmt.Fprintf(stderr, "footfall: %s\n", output.Printable(stuck.Error()))
 		case errors.Is(err, fs.ErrPermission):
 			denied = append(denied, err)
-		case err == nil:
-			rows = append(rows, listed{strconv.Itoa(pid), name, inventory})
+		case err == nil && len(inventory.Kinds)+len(inventory.Problems) > 0:
+			if about, err := process.Describe(pid); err == nil {
+				list = append(list, listed{pid, name, about, inventory})
+			}
 		}
 	}
 	if k, err := live.OpenKernel(""); err == nil {
-		units, _ := k.Snapshot()
-		rows = append(rows, listed{"-", "kernel", live.InventoryOf(units)})
+		if units, _ := k.Snapshot(); len(units) > 0 {
+			list = append(list, listed{name: "kernel", Inventory: live.InventoryOf(units)})
+		}
 	}
-	rows = slices.DeleteFunc(rows, func(r listed) bool { return r.Objects == 0 })
-	if err := printList(stdout, rows); err != nil {
-		return err
-	}
-	if len(rows) == 0 {
+	if len(list) == 0 {
 		fmt.Fprintf(stderr, "footfall: none of %d processes has counters: build with --coverage\n", len(pids)-len(denied))
 	}
 	if n := len(denied); n > 0 {
@@ -59,25 +95,206 @@ func listLive(stdout, stderr io.Writer, verbose bool) error {
 			fmt.Fprintf(stderr, "footfall: %v\n", denied[i])
 		}
 	}
-	return nil
+	return list, nil
 }
 
-func printList(w io.Writer, rows []listed) error {
+// sayListed tells what of the counters reports leave out, in a line for all processes.
+func sayListed(stderr io.Writer, list []listed) {
+	var both []string
+	for _, l := range list {
+		for _, err := range l.Problems {
+			fmt.Fprintf(stderr, "footfall: %s (pid %d): not read: %s\n", output.Printable(l.name), l.pid, output.Printable(err.Error()))
+		}
+		if slices.ContainsFunc(l.Kinds, func(k live.Kind) bool { return k.SourceBased }) {
+			both = append(both, fmt.Sprintf("%s (pid %d)", output.Printable(l.name), l.pid))
+		}
+	}
+	if len(both) > 0 {
+		fmt.Fprintf(stderr, "footfall: %s: source-based counters are not in reports: --dump=DIR writes them as .profraw files\n", some(both, "processes"))
+	}
+}
+
+// some names a few of many.
+func some(names []string, what string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more %s", strings.Join(names[:few-1], ", "), len(names)-few+1, what)
+}
+
+// A family is the processes that run one program, of one user in one container, with the same counters. The first
+// has started first.
+type family []listed
+
+func families(list []listed) (all []family) {
+	type key struct{ name, exe, user, container, compilers string }
+	index := make(map[key]int)
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b listed) int { return a.Started.Round(time.Second).Compare(b.Started.Round(time.Second)) })
+	for _, l := range list {
+		k := key{l.name, l.Exe, l.User, l.Container, l.compilers()}
+		i, known := index[k]
+		if !known {
+			i = len(all)
+			index[k] = i
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], l)
+	}
+	slices.SortFunc(all, func(a, b family) int { return cmp.Compare(a[0].pid, b[0].pid) })
+	return all
+}
+
+func (l *listed) compilers() string {
+	var names []string
+	for _, k := range l.Kinds {
+		names = append(names, k.Compiler)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A listColumn is a column of the table.
+type listColumn struct {
+	title string
+	right bool
+	cell  func(f family) string
+}
+
+var listColumns = []listColumn{
+	{"PID", true, func(f family) string { return orDash(f[0].pid) }},
+	{"PROCS", true, func(f family) string { return strconv.Itoa(len(f)) }},
+	{"PARENT", true, func(f family) string { return orDash(f[0].Parent) }},
+	{"USER", false, func(f family) string { return output.Printable(f[0].User) }},
+	{"CONTAINER", false, func(f family) string { return f[0].Container }},
+	{"AGE", true, func(f family) string { return age(f[0].Started) }},
+	{"OBJECTS", true, func(f family) string { n, _ := f[0].Total(); return strconv.Itoa(n) }},
+	{"COUNTERS", true, func(f family) string { _, n := f[0].Total(); return size(n) }},
+	{"COMPILER", false, func(f family) string { return f[0].compilers() }},
+	{"NAME", false, func(f family) string { return output.Printable(f[0].name) }},
+	{"TITLE", false, func(f family) string { return output.Printable(f[0].Title) }},
+}
+
+// printList writes a row for each family, or for each process.
+func printList(w io.Writer, list []listed, each bool) error {
+	rows := families(list)
+	if each {
+		rows = nil
+		for _, l := range list {
+			rows = append(rows, family{l})
+		}
+	}
 	if len(rows) == 0 {
 		return nil
 	}
-	pid, compiler := len("PID"), len("COMPILER")
-	for _, r := range rows {
-		pid = max(pid, len(r.pid))
-		compiler = max(compiler, len(strings.Join(r.Compilers, ", ")))
+	columns := slices.DeleteFunc(slices.Clone(listColumns), func(c listColumn) bool {
+		switch c.title { // that say nothing of any row
+		case "PROCS":
+			return len(rows) == len(list)
+		case "CONTAINER":
+			return !slices.ContainsFunc(rows, func(f family) bool { return c.cell(f) != "" })
+		}
+		return false
+	})
+	lines := make([]string, len(rows)+1)
+	for _, c := range columns {
+		cells := []string{c.title}
+		for _, f := range rows {
+			cells = append(cells, c.cell(f))
+		}
+		width := 0
+		for _, cell := range cells {
+			width = max(width, ansi.StringWidth(cell))
+		}
+		for i, cell := range cells {
+			pad := strings.Repeat(" ", width-ansi.StringWidth(cell))
+			if c.right {
+				cell = pad + cell
+			} else if c.title != "TITLE" {
+				cell += pad
+			}
+			if c.title != "PID" {
+				cell = "  " + cell
+			}
+			lines[i] += cell
+		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%*s  %7s  %9s  %-*s  %s\n", pid, "PID", "OBJECTS", "COUNTERS", compiler, "COMPILER", "NAME")
-	for _, r := range rows {
-		fmt.Fprintf(&b, "%*s  %7d  %9s  %-*s  %s\n", pid, r.pid, r.Objects, size(r.Bytes), compiler, strings.Join(r.Compilers, ", "), output.Printable(r.name))
+	for _, line := range lines {
+		line = strings.TrimRight(line, " ")
+		if width := output.Width(w); width > 0 && !each {
+			line = ansi.Truncate(line, width, "…")
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
+}
+
+func orDash(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// age is how long ago something was, for people.
+func age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	switch s := int(time.Since(since).Seconds()); {
+	case s < 100:
+		return fmt.Sprintf("%ds", max(s, 0))
+	case s < 100*60:
+		return fmt.Sprintf("%dm", s/60)
+	case s < 100*3600:
+		return fmt.Sprintf("%dh", s/3600)
+	default:
+		return fmt.Sprintf("%dd", s/86400)
+	}
+}
+
+// listJSON writes all processes.
+func listJSON(w io.Writer, list []listed) error {
+	type counters struct {
+		Compiler string `json:"compiler"`
+		Objects  int    `json:"objects"`
+		Bytes    int64  `json:"bytes"`
+		Reported bool   `json:"reported"`
+	}
+	type row struct {
+		PID       int        `json:"pid"`
+		Name      string     `json:"name"`
+		Title     string     `json:"title,omitempty"`
+		Exe       string     `json:"exe,omitempty"`
+		Parent    int        `json:"parent,omitempty"`
+		User      string     `json:"user,omitempty"`
+		UID       *int       `json:"uid,omitempty"`
+		Container string     `json:"container,omitempty"`
+		Started   *time.Time `json:"started,omitempty"`
+		Counters  []counters `json:"counters"`
+		Problems  []string   `json:"problems,omitempty"`
+	}
+	rows := []row{}
+	for _, l := range list {
+		r := row{PID: l.pid, Name: l.name, Counters: []counters{}}
+		if l.pid != 0 {
+			started := l.Started.UTC().Round(10 * time.Millisecond)
+			r.Title, r.Exe, r.Parent, r.User, r.UID, r.Container, r.Started = l.Title, l.Exe, l.Parent, l.User, &l.UID, l.Container, &started
+		}
+		for _, k := range l.Kinds {
+			r.Counters = append(r.Counters, counters{k.Compiler, k.Objects, k.Bytes, !k.SourceBased})
+		}
+		for _, err := range l.Problems {
+			r.Problems = append(r.Problems, err.Error())
+		}
+		rows = append(rows, r)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(map[string]any{"processes": rows})
 }
 
 // size is a number of bytes, for people.

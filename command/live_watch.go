@@ -43,6 +43,7 @@ func (l *liveReport) screen() error {
 		return strings.Join(titles, ", ")
 	}
 	var last []*collect.Snapshot
+	l.flush()
 	l.OnScreen()
 	src := watch.Source{
 		Title:    titles(),
@@ -93,6 +94,7 @@ func (l *liveReport) rewrite() error {
 	l.Again = new(report.Again)
 	for first := true; ; first = false {
 		snapshots, err := l.TakeAgain()
+		l.flush()
 		switch {
 		case ctx.Err() != nil && !first: // who was slow has been left out
 			return judged
@@ -123,6 +125,7 @@ func (l *liveReport) tick(snapshots []*collect.Snapshot, first bool) (judged, er
 		}
 	}
 	r, err := l.Collect(snapshots, first)
+	l.flush()
 	if err != nil {
 		return nil, err
 	}

@@ -240,9 +240,9 @@ func (o *mergeOptions) load(p *printer, paths []string) (*collect.Result, error)
 	if err := r.Nothing(paths); err != nil {
 		return nil, err
 	}
-	r.Say(p.Stderr)
+	r.Say(p.notes, o.verbose)
 	if len(r.Excluded.List) > 0 {
-		fmt.Fprintf(p.Stderr, "footfall: %v\n", r.Excluded)
+		fmt.Fprintf(p.notes, "footfall: %v\n", r.Excluded)
 	}
 	return r, nil
 }

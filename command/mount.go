@@ -45,7 +45,8 @@ directory, with the paths that the compiler recorded:
   DIR/all.info, DIR/reset                       the same for all processes
 
 gcov, lcov, gcovr and footfall report work on them. What a file holds is decided
-when it is opened.
+when it is opened. What gcovr has gcov write beside the files is kept until it is
+removed.
 
 Writing 0 to a .gcda file resets that object, writing 0 to reset everything: from
 then on the files show what was counted since. The counters of the program stay
@@ -74,6 +75,9 @@ Debian's package fuse3).`,
   # the same with lcov, or quicker with the tracefile that is there
   lcov -c -d /tmp/live/1234-redis-server -o live.info
   genhtml -o html /tmp/live/1234-redis-server/all.info
+
+  # gcovr: the root is the directory of the sources in the mount
+  gcovr --root /tmp/live/1234-redis-server/src/redis
 
   # what does one request run?
   echo 0 > /tmp/live/reset

@@ -136,7 +136,8 @@ type reportOptions struct {
 	diffBase                       string
 	sources                        source.Options
 	exclude                        excludeOptions
-	exceptionBranches, verbose     bool
+	exceptionBranches              bool
+	verbose, quiet                 bool
 	onlyRan, allowStale            bool
 	order                          string
 	test, testsFor, testsForDiff   string
@@ -165,7 +166,9 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.BoolVar(&o.byTest, "by-test", false, "show what each test ran, and what only it ran (--output tests)")
 	f.StringVar(&o.testsFor, "tests-for", "", "show which tests ran `FILE[:LINE[-LINE]]`")
 	f.StringVar(&o.testsForDiff, "tests-for-diff", "", "list the tests that ran a function which `REV|FILE` changes, a revision of git or a unified diff; status 3: there may be more")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem, and say what is so in every report")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "say only what is wrong")
+	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 	// What did not run is what these are about.
 	cmd.MarkFlagsMutuallyExclusive("only-ran", "fail-under")
 	cmd.MarkFlagsMutuallyExclusive("only-ran", "diff-base")
@@ -206,7 +209,7 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	if err := r.Nothing(paths); err != nil {
 		return err
 	}
-	r.Say(p.Stderr)
+	r.Say(p.notes, o.verbose)
 	return p.print(r)
 }
 
@@ -215,12 +218,16 @@ type printer struct {
 	*reportOptions
 	report.Printing
 	exclusions *exclude.Exclusions
+	notes      io.Writer // standard error, for what is good to know
 }
 
 // printer checks the options.
 func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 	p := &printer{reportOptions: o}
 	p.Stdout, p.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if p.notes = p.Stderr; o.quiet {
+		p.notes = io.Discard
+	}
 	p.ExceptionBranches, p.Verbose = o.exceptionBranches, o.verbose
 	p.AllowStale = o.allowStale
 	if p.OnlyRan, p.Order = o.onlyRan, o.order; o.order != "" && !slices.Contains(report.Orders(), o.order) {
@@ -267,7 +274,7 @@ func (o *reportOptions) outputsWanted() []string {
 
 // collecting are the options for what is to be collected.
 func (p *printer) collecting() collect.Options {
-	return collect.Options{Sources: p.Sources, Exclusions: p.exclusions, ObjectDirs: p.objectDirs, Test: p.test, Progress: p.Stderr}
+	return collect.Options{Sources: p.Sources, Exclusions: p.exclusions, ObjectDirs: p.objectDirs, Test: p.test, Progress: p.notes}
 }
 
 // print writes all outputs and judges by the thresholds.

@@ -26,6 +26,10 @@ func TestShown(t *testing.T) {
 	if got, want := Spellings(symbol), []string{symbol, "void A<int>::f<char>(char) const", "A<int>::f<char>", "A::f"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	const pushed = "_ZN5StackINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEE4pushES5_"
+	if got, want := Title([]string{pushed}), "Stack<std::string>::push"; got != want || !slices.Contains(Spellings(pushed), got) || Short(pushed) == got {
+		t.Errorf("%q of %q, want %q", got, Spellings(pushed), want)
+	}
 	if got, want := Spellings("sort.part.0"), []string{"sort.part.0", "sort"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

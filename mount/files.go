@@ -146,7 +146,7 @@ func plain(attr *fuse.Attr, mode uint32) {
 
 func (r *rootNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	plain(&out.Attr, directoryMode)
-	out.SetTimeout(constant)
+	out.SetTimeout(mayMove) // and who looks sees when we have crashed
 	return 0
 }
 
@@ -163,9 +163,8 @@ var (
 	_ fs.NodeGetattrer = (*directory)(nil)
 	_ fs.NodeRmdirer   = (*directory)(nil)
 	_ fs.NodeUnlinker  = (*directory)(nil)
+	_ fs.NodeCreater   = (*directory)(nil)
 )
-
-func (d *directory) Unlink(context.Context, string) syscall.Errno { return syscall.EPERM }
 
 func (d *directory) Rmdir(context.Context, string) syscall.Errno { return syscall.EPERM }
 
@@ -176,8 +175,11 @@ func (d *directory) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOu
 }
 
 func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	n := d.p.lookup(d.n, name)
-	if n == nil {
+	n, s := d.p.lookup(d.n, name)
+	switch {
+	case s != nil:
+		return d.enterScratch(s, out), 0
+	case n == nil:
 		return nil, syscall.ENOENT
 	}
 	child, mode := d.child(n, caller(ctx)), n.mode()
@@ -237,6 +239,8 @@ func (d *directory) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	var list []fuse.DirEntry
 	d.p.list(d.n, func(name string, n *node) {
 		list = append(list, fuse.DirEntry{Name: name, Mode: n.mode(), Ino: n.ino})
+	}, func(name string, s *scratch) {
+		list = append(list, fuse.DirEntry{Name: name, Mode: fileMode, Ino: s.ino})
 	})
 	slices.SortFunc(list, func(a, b fuse.DirEntry) int { return cmp.Compare(a.Name, b.Name) })
 	return fs.NewListDirStream(list), 0

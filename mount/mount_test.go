@@ -168,7 +168,7 @@ func TestTools(t *testing.T) {
 		return string(read(t, filepath.Join(out, "out.info")))
 	}
 	gcovr := func(data string) string {
-		return run(dir, "gcovr", "--gcov-executable", "gcov-12", "-r", dir, "--object-directory", data, "--csv", "-", data)
+		return run(dir, "gcovr", "--gcov-executable", "gcov-12", "-r", dir, "--csv", "-", data)
 	}
 	live := []string{gcov(objects), lcov(process), gcovr(objects)}
 	info := filepath.Join(out, "all.info")
@@ -257,7 +257,7 @@ func TestReset(t *testing.T) {
 		func() error { return os.Remove(filepath.Dir(name)) },
 		func() error { return os.Rename(name, name+"1") },
 		func() error { return os.Remove(tree + "/reset") },
-		func() error { return os.WriteFile(filepath.Join(process, "x"), nil, 0o666) },
+		func() error { return os.WriteFile(filepath.Join(process, "x.gcda"), nil, 0o666) },
 		func() error { return os.WriteFile(filepath.Join(process, "all.info"), []byte("0"), 0o666) },
 	} {
 		if refuse() == nil {

@@ -49,6 +49,12 @@ func mountPoint(dir string, notice func(string)) (string, error) {
 		return "", err
 	}
 	info, err := os.Stat(abs)
+	if err == nil && kind == "fuse."+fileSystem { // the kernel may know that without asking
+		var f *os.File
+		if f, err = os.Open(abs); err == nil {
+			f.Close()
+		}
+	}
 	crashed := errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
 	switch {
 	case crashed && kind == "fuse."+fileSystem:

@@ -398,6 +398,9 @@ func (m *Mount) adopt(pid int) error {
 		return process.ErrExited
 	}
 	m.table.add(p)
+	if images := source.SourceBased(); len(images) > 0 {
+		m.notice(fmt.Sprintf("%s: source-based counters (Clang, Rust) are not among the files: footfall live --dump writes them as .profraw files", output.Printable(images[0])))
+	}
 	return nil
 }
 

@@ -342,28 +342,36 @@ func (p *target) reset(n *node) bool {
 	return true
 }
 
-// lookup returns an entry of a directory of the tree, having looked for new
-// libraries.
-func (p *target) lookup(dir *node, name string) *node {
+// lookup returns an entry of a directory of the tree, having looked for new libraries: what is of the process, or
+// what somebody has written there.
+func (p *target) lookup(dir *node, name string) (*node, *scratch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if child := dir.children[name]; child != nil {
-		return child
+		return child, nil
+	}
+	if s := dir.scratch[name]; s != nil {
+		return nil, s
 	}
 	p.refresh(false)
 	p.placeAll()
-	return dir.children[name]
+	return dir.children[name], nil
 }
 
-// list calls f for each entry of a directory of the tree.
-func (p *target) list(dir *node, f func(name string, n *node)) {
+// list calls entry for each entry of a directory of the tree that is of the process, and written for each other.
+func (p *target) list(dir *node, entry func(name string, n *node), written func(name string, s *scratch)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(false)
 	p.placeAll()
 	for name, child := range dir.children {
 		if name != unlisted || child.special == 0 {
-			f(name, child)
+			entry(name, child)
+		}
+	}
+	for name, s := range dir.scratch {
+		if dir.children[name] == nil {
+			written(name, s)
 		}
 	}
 }

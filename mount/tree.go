@@ -17,9 +17,10 @@ import (
 // units and special is set.
 type node struct {
 	ino      uint64
-	children map[string]*node // a directory's
-	link     string           // what a symbolic link leads to
-	units    []*live.Unit     // what a file of counters is the sum of
+	children map[string]*node    // a directory's
+	scratch  map[string]*scratch // what others have written into a directory
+	link     string              // what a symbolic link leads to
+	units    []*live.Unit        // what a file of counters is the sum of
 	special  special
 
 	state   *state // of a file of counters; nil: nobody has looked

@@ -38,15 +38,21 @@ var (
 	tableKeys = []binding{
 		{"enter right l", "Enter", "show the source", "enter open", (*model).open},
 		{"tab shift+tab", "Tab", "files or functions", "tab switch", func(m *model) tea.Cmd { m.tab = 1 - m.tab; return nil }},
-		{"s", "s S", "sort in the next way, or the one before", "s sort", func(m *model) tea.Cmd { m.table().nextSort(1); return nil }},
+		{"s", "s S", "sort in the next way, or the one before", "s<>R sort", func(m *model) tea.Cmd { m.table().nextSort(1); return nil }},
 		{"S", "", "", "", func(m *model) tea.Cmd { m.table().nextSort(-1); return nil }},
-		{"/", "/", "show what contains a text", "/ filter", func(m *model) tea.Cmd { m.mode = filtering; return nil }},
+		{"<", "< >", "sort by the column to the left, or to the right", "", func(m *model) tea.Cmd { m.table().nextColumn(-1); return nil }},
+		{">", "", "", "", func(m *model) tea.Cmd { m.table().nextColumn(1); return nil }},
+		{"R", "R", "sort backwards", "", func(m *model) tea.Cmd { t := m.table(); t.sortBy(t.sort, !t.back); return nil }},
+		{"/", "/", "show what contains a text", "/ filter", func(m *model) tea.Cmd { m.mode = typing; return nil }},
 		{"esc", "Esc", "show everything again", "", func(m *model) tea.Cmd { m.table().setFilter(""); return nil }},
 	}
 	sourceKeys = []binding{
 		{"esc backspace", "Esc", "back to the table", "esc back", func(m *model) tea.Cmd { m.source = nil; return nil }},
 		{"n", "n", "next lines that never ran", "n/N uncovered", func(m *model) tea.Cmd { return m.uncovered(true) }},
 		{"N", "N", "lines before that never ran", "", func(m *model) tea.Cmd { return m.uncovered(false) }},
+		{"/", "/", "search for a text", "/ search", func(m *model) tea.Cmd { m.mode = typing; m.source.beginSearch(); return nil }},
+		{"m", "m M", "the next line with the text, or the one before", "", func(m *model) tea.Cmd { return m.match(true) }},
+		{"M", "", "", "", func(m *model) tea.Cmd { return m.match(false) }},
 		{"h", "h", "the hottest line", "h hottest", func(m *model) tea.Cmd { m.source.toHottest(); return nil }},
 		{"left", "left", "to the left", "", func(m *model) tea.Cmd { m.source.left = max(0, m.source.left-tabWidth); return nil }},
 		{"right", "right", "to the right", "", func(m *model) tea.Cmd { m.source.left += tabWidth; return nil }},
@@ -69,7 +75,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	}
 	switch m.mode {
-	case filtering:
+	case typing:
 		m.typed(k)
 		return nil
 	case asking:
@@ -92,26 +98,55 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// typed takes a key of the filter.
+// typed takes a key of the text that a table is filtered by, or that is searched for in a source.
 func (m *model) typed(k tea.KeyPressMsg) {
-	t := m.table()
+	text := m.typedText()
 	switch k.String() {
 	case "enter", "tab", "up", "down":
 		m.mode = browsing
+		if m.source != nil && text != "" {
+			m.message = m.source.found()
+		}
 	case "esc":
 		m.mode = browsing
-		t.setFilter("")
+		m.setTyped("")
 	case "backspace", "ctrl+h":
-		if r := []rune(t.filter); len(r) > 0 {
-			t.setFilter(string(r[:len(r)-1]))
+		if r := []rune(text); len(r) > 0 {
+			m.setTyped(string(r[:len(r)-1]))
 		}
 	case "ctrl+u", "ctrl+w":
-		t.setFilter("")
+		m.setTyped("")
 	default:
 		if k.Text != "" {
-			t.setFilter(t.filter + clean(k.Text))
+			m.setTyped(text + clean(k.Text))
 		}
 	}
+}
+
+func (m *model) typedText() string {
+	if m.source != nil {
+		return m.source.wanted
+	}
+	return m.table().filter
+}
+
+func (m *model) setTyped(text string) {
+	if m.source != nil {
+		m.source.search(text)
+	} else {
+		m.table().setFilter(text)
+	}
+}
+
+// match goes to the next line with the text that is searched for, or to the one before.
+func (m *model) match(forward bool) tea.Cmd {
+	switch {
+	case m.source.wanted == "":
+		m.message = "nothing is searched for: / begins"
+	case !m.source.toMatch(forward):
+		m.message = m.source.found()
+	}
+	return nil
 }
 
 func (m *model) move(by int) tea.Cmd {

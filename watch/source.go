@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"footfall/coverage"
+	"footfall/output"
 )
 
 // A source is the text of a file, with the counts of its lines.
@@ -24,8 +25,10 @@ type source struct {
 	fresh   []bool          // which of these were covered since the start
 	hottest float64         // the most in heat
 
-	cursor, top int // line numbers, from 0
-	left        int // columns that are not shown
+	cursor, top int    // line numbers, from 0
+	left        int    // columns that are not shown
+	wanted      string // what is searched for, in any case of letters
+	origin      int    // where the search began
 	height      int
 }
 
@@ -137,6 +140,72 @@ func (s *source) toUncovered(forward bool) bool {
 	return true
 }
 
+// beginSearch forgets what was searched for before.
+func (s *source) beginSearch() { s.wanted, s.origin = "", s.cursor }
+
+// search goes to the first line with a text from where the search began, or back there if there is none.
+func (s *source) search(text string) {
+	s.wanted = text
+	s.jump(s.origin)
+	if !s.has(s.cursor) {
+		s.toMatch(true)
+	}
+}
+
+// has tells whether a line, from 0, has the text that is searched for.
+func (s *source) has(line int) bool {
+	return s.wanted != "" && line < len(s.text) && strings.Contains(strings.ToLower(clean(s.text[line])), strings.ToLower(s.wanted))
+}
+
+// toMatch jumps to the next line with the text, or the one before, round the end of the file, and tells if there
+// is one.
+func (s *source) toMatch(forward bool) bool {
+	step := 1
+	if !forward {
+		step = -1
+	}
+	for n := 1; n <= len(s.text); n++ {
+		if line := (s.cursor + n*step + n*len(s.text)) % len(s.text); s.has(line) {
+			s.jump(line)
+			return true
+		}
+	}
+	return false
+}
+
+// found says how many lines have the text.
+func (s *source) found() string {
+	n := 0
+	for line := range s.text {
+		if s.has(line) {
+			n++
+		}
+	}
+	if n == 0 {
+		return fmt.Sprintf("no line with %q", s.wanted)
+	}
+	return fmt.Sprintf("%s with %q: m goes to the next one, M to the one before", output.Plural(n, "line"), s.wanted)
+}
+
+// drawText draws text, what is searched for in it in reverse.
+func (s *source) drawText(c *canvas, style style, text string) {
+	lower, wanted := strings.ToLower(text), strings.ToLower(s.wanted)
+	if s.wanted == "" || c.selected || len(lower) != len(text) { // letters whose lower ones are longer
+		c.style(style, text)
+		return
+	}
+	for {
+		i := strings.Index(lower, wanted)
+		if i < 0 {
+			c.style(style, text)
+			return
+		}
+		c.style(style, text[:i])
+		c.style(reverse, text[i:i+len(wanted)])
+		text, lower = text[i+len(wanted):], lower[i+len(wanted):]
+	}
+}
+
 // line returns the index in s.lines of a line number from 0; -1: no code.
 func (s *source) line(number int) int {
 	i, ok := slices.BinarySearchFunc(s.lines, number+1, func(l coverage.Line, n int) int { return cmp.Compare(int(l.Number), n) })
@@ -221,7 +290,7 @@ func (s *source) drawLine(c *canvas, n, number int) {
 	c.pad(c.column + 1)
 	c.style(dim, "│")
 	if n < len(s.text) {
-		c.style(style, cut(clean(s.text[n]), s.left))
+		s.drawText(c, style, cut(clean(s.text[n]), s.left))
 	}
 }
 

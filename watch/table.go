@@ -16,6 +16,7 @@ type table struct {
 	columns []column
 	sorts   []order
 	sort    int     // index in sorts
+	back    bool    // sorted backwards
 	filter  string  // what names must contain
 	order   []int32 // of rows, those that are shown
 	ordered arrangement
@@ -33,28 +34,30 @@ type column struct {
 	left  bool
 	need  int // of columns that do not fit, the one with the highest goes first
 	draw  func(c *canvas, p *picture, r *row, width int)
+	by    *order // that sorts by what it shows; nil: none does
 }
 
 // An order is a way to sort.
 type order struct {
 	name    string
 	compare func(a, b *row) int
+	down    bool // the most come first
 }
 
 func newFileTable() *table {
 	return &table{
 		name: "files",
 		columns: []column{
-			{"", 10, true, 5, func(c *canvas, _ *picture, r *row, width int) { c.bar(r.lines, width) }},
-			ratioColumn("lines", 1, func(r *row) coverage.Ratio { return r.lines }),
-			{"", 11, false, 8, func(c *canvas, _ *picture, r *row, width int) { c.right(plain, r.lines.Counts(), width) }},
+			{"", 10, true, 5, func(c *canvas, _ *picture, r *row, width int) { c.bar(r.lines, width) }, nil},
+			ratioColumn("lines", 1, linesOf, &byWorst),
+			{"", 11, false, 8, func(c *canvas, _ *picture, r *row, width int) { c.right(plain, r.lines.Counts(), width) }, &byMissed},
 			tickColumn,
 			startColumn,
-			ratioColumn("funcs", 7, func(r *row) coverage.Ratio { return r.functions }),
-			ratioColumn("branch", 6, func(r *row) coverage.Ratio { return r.branches }),
+			ratioColumn("funcs", 7, functionsOf, &byFunctions),
+			ratioColumn("branch", 6, branchesOf, &byBranches),
 			runsColumn,
 		},
-		sorts: []order{byHeat, byGrowth, byWorst, byMissed, byName},
+		sorts: []order{byHeat, byGrowth, byWorst, byMissed, byName, bySinceStart, byFunctions, byBranches},
 	}
 }
 
@@ -62,8 +65,8 @@ func newFunctionTable() *table {
 	return &table{
 		name: "functions",
 		columns: []column{
-			{"at", 22, true, 6, func(c *canvas, _ *picture, r *row, width int) { c.style(dim, fitEnd(r.place, width)) }},
-			ratioColumn("lines", 4, func(r *row) coverage.Ratio { return r.lines }),
+			{"at", 22, true, 6, func(c *canvas, _ *picture, r *row, width int) { c.style(dim, fitEnd(r.place, width)) }, &byWhere},
+			ratioColumn("lines", 4, linesOf, &byWorst),
 			tickColumn,
 			startColumn,
 			{"calls", 6, false, 1, func(c *canvas, _ *picture, r *row, width int) {
@@ -72,32 +75,36 @@ func newFunctionTable() *table {
 					return
 				}
 				c.right(plain, human(float64(r.count)), width)
-			}},
+			}, &byCalls},
 			{"calls/s", 7, false, 2, func(c *canvas, p *picture, r *row, width int) {
 				c.rate(p.rate(float64(r.called)), width)
-			}},
+			}, &byCallsNow},
 			runsColumn,
 		},
-		sorts: []order{byHeat, byCallsNow, byCalls, byUncalled, byGrowth, byWorst, byName},
+		sorts: []order{byHeat, byCallsNow, byCalls, byUncalled, byGrowth, byWorst, byName, bySinceStart, byWhere},
 	}
 }
 
-func ratioColumn(title string, need int, of func(*row) coverage.Ratio) column {
+func linesOf(r *row) coverage.Ratio     { return r.lines }
+func functionsOf(r *row) coverage.Ratio { return r.functions }
+func branchesOf(r *row) coverage.Ratio  { return r.branches }
+
+func ratioColumn(title string, need int, of func(*row) coverage.Ratio, by *order) column {
 	return column{title, len("100.0%"), false, need, func(c *canvas, _ *picture, r *row, width int) {
 		c.right(level(of(r)), of(r).Rounded(), width)
-	}}
+	}, by}
 }
 
 var (
 	tickColumn = column{"+tick", 5, false, 4, func(c *canvas, _ *picture, r *row, width int) {
 		c.growth(r.newTick, width)
-	}}
+	}, &byGrowth}
 	startColumn = column{"+start", 6, false, 3, func(c *canvas, _ *picture, r *row, width int) {
 		c.growth(r.newStart, width)
-	}}
+	}, &bySinceStart}
 	runsColumn = column{"runs/s", 6, false, 0, func(c *canvas, p *picture, r *row, width int) {
 		c.rate(p.rate(r.runs), width)
-	}}
+	}, &byHeat}
 )
 
 // right draws s at the right of so many columns.
@@ -128,32 +135,45 @@ func (c *canvas) rate(n float64, width int) {
 var (
 	byHeat = order{"hot first", func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.runs, a.runs), cmp.Compare(b.called, a.called), worst(a, b))
-	}}
+	}, true}
 	byGrowth = order{"most new lines first", func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.newTick, a.newTick), cmp.Compare(b.newStart, a.newStart), worst(a, b))
-	}}
-	byWorst  = order{"worst covered first", worst}
-	byMissed = order{"most missed lines first", func(a, b *row) int {
+	}, true}
+	bySinceStart = order{"most new lines since the start first", func(a, b *row) int {
+		return cmp.Or(cmp.Compare(b.newStart, a.newStart), worst(a, b))
+	}, true}
+	byWorst     = order{"worst covered first", worst, false}
+	byFunctions = order{"fewest functions called first", worstBy(functionsOf), false}
+	byBranches  = order{"fewest branches taken first", worstBy(branchesOf), false}
+	byMissed    = order{"most missed lines first", func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.lines.Missed(), a.lines.Missed()), byPlace(a, b))
-	}}
-	byName     = order{"by name", func(a, b *row) int { return cmp.Or(cmp.Compare(a.name, b.name), byPlace(a, b)) }}
+	}, true}
+	byName = order{"by name", func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), byPlace(a, b))
+	}, false}
+	byWhere    = order{"by file and line", byPlace, false}
 	byCallsNow = order{"most calls per second first", func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.called, a.called), cmp.Compare(b.count, a.count), byPlace(a, b))
-	}}
+	}, true}
 	byCalls = order{"most calls first", func(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), byPlace(a, b))
-	}}
+	}, true}
 	byUncalled = order{"never called first, the largest", func(a, b *row) int {
 		return cmp.Or(cmp.Compare(min(a.count, 1), min(b.count, 1)), cmp.Compare(b.lines.Total, a.lines.Total), byPlace(a, b))
-	}}
+	}, false}
 )
 
-func worst(a, b *row) int {
-	x, y := a.lines, b.lines
-	return cmp.Or(
-		cmp.Compare(int64(x.Covered)*int64(max(y.Total, 1)), int64(y.Covered)*int64(max(x.Total, 1))),
-		cmp.Compare(y.Missed(), x.Missed()),
-		byPlace(a, b))
+var worst = worstBy(linesOf)
+
+// worstBy compares by the share that is covered, and of equal ones by what is missed.
+func worstBy(of func(*row) coverage.Ratio) func(a, b *row) int {
+	return func(a, b *row) int {
+		x, y := of(a), of(b)
+		return cmp.Or(
+			cmp.Compare(int64(x.Covered)*int64(max(y.Total, 1)), int64(y.Covered)*int64(max(x.Total, 1))),
+			cmp.Compare(y.Missed(), x.Missed()),
+			byPlace(a, b))
+	}
 }
 
 // byPlace makes every order total, so that equal rows stay where they are.
@@ -174,7 +194,7 @@ func (t *table) update(rows []row) {
 	}
 	offset := t.cursor - t.top
 	t.order = t.arranged(rows)
-	t.rows, t.ordered = rows, arrangement{t.sort, t.filter}
+	t.rows, t.ordered = rows, t.arrangement()
 	t.shown = make([]*row, len(t.order))
 	for i, n := range t.order {
 		t.shown[i] = &rows[n]
@@ -190,16 +210,24 @@ func (t *table) update(rows []row) {
 // An arrangement says which rows are shown, and how.
 type arrangement struct {
 	sort   int
+	back   bool
 	filter string
 }
+
+func (t *table) arrangement() arrangement { return arrangement{t.sort, t.back, t.filter} }
 
 // arranged returns the numbers of the rows that are to be shown, in order. Most are as they were:
 // these stay in order, and only the others are sorted.
 func (t *table) arranged(rows []row) []int32 {
-	compare := func(a, b int32) int { return t.sorts[t.sort].compare(&rows[a], &rows[b]) }
+	compare := func(a, b int32) int {
+		if t.back {
+			a, b = b, a
+		}
+		return t.sorts[t.sort].compare(&rows[a], &rows[b])
+	}
 	wanted := strings.ToLower(t.filter)
 	var stay, others []int32
-	same := t.ordered == arrangement{t.sort, t.filter} && len(rows) == len(t.rows)
+	same := t.ordered == t.arrangement() && len(rows) == len(t.rows)
 	if same {
 		stay = make([]int32, 0, len(t.order))
 		for _, n := range t.order {
@@ -241,9 +269,52 @@ func (t *table) setFilter(filter string) {
 
 // nextSort changes the order, and goes to the top of it.
 func (t *table) nextSort(by int) {
-	t.sort = (t.sort + by + len(t.sorts)) % len(t.sorts)
+	t.sortBy((t.sort+by+len(t.sorts))%len(t.sorts), false)
+}
+
+// sortBy changes the order to one of sorts, perhaps backwards, and goes to the top of it.
+func (t *table) sortBy(sort int, back bool) {
+	t.sort, t.back = sort, back
 	t.cursor, t.top = 0, 0
 	t.update(t.rows)
+}
+
+// nextColumn sorts by a column to the right of the one by which it is sorted, or to the left.
+func (t *table) nextColumn(by int) {
+	orders := []*order{&byName}
+	for _, c := range t.columns {
+		if c.by != nil {
+			orders = append(orders, c.by)
+		}
+	}
+	at := slices.IndexFunc(orders, t.isSortedBy) // or none, left of all
+	if at < 0 && by < 0 {
+		at = 0
+	}
+	next := orders[(at+by+len(orders))%len(orders)]
+	t.sortBy(slices.IndexFunc(t.sorts, func(o order) bool { return o.name == next.name }), false)
+}
+
+func (t *table) isSortedBy(o *order) bool { return o != nil && t.sorts[t.sort].name == o.name }
+
+// arrow is what a heading has beside it if the table is sorted by its column: up where what is
+// shown there becomes more from row to row.
+func (t *table) arrow(by *order) string {
+	switch {
+	case !t.isSortedBy(by):
+		return ""
+	case by.down != t.back:
+		return "▼"
+	}
+	return "▲"
+}
+
+// sorted says how the table is sorted.
+func (t *table) sorted() string {
+	if t.back {
+		return t.sorts[t.sort].name + ", backwards"
+	}
+	return t.sorts[t.sort].name
 }
 
 // move moves the cursor, and the screen with it where it must.
@@ -314,17 +385,18 @@ func (t *table) fit(width int) (columns []column, nameWidth int) {
 
 func (t *table) drawTitles(c *canvas, columns []column, nameWidth int) {
 	line := &canvas{width: c.width}
-	line.text(" " + strings.TrimSuffix(t.name, "s"))
+	line.text(" " + strings.TrimSuffix(t.name, "s") + t.arrow(&byName))
 	line.pad(1 + nameWidth)
 	for _, col := range columns {
-		line.pad(line.column + gap)
-		if col.left {
-			end := line.column + col.width
-			line.text(col.title)
-			line.pad(end)
+		if !col.left { // the arrow may be in the gap
+			line.pad(line.column + gap - 1)
+			line.right(plain, t.arrow(col.by)+col.title, 1+col.width)
 			continue
 		}
-		line.right(plain, col.title, col.width)
+		line.pad(line.column + gap)
+		end := line.column + col.width
+		line.text(col.title + t.arrow(col.by))
+		line.pad(end)
 	}
 	c.style(bold, line.String())
 	c.endRow()

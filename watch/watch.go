@@ -137,9 +137,9 @@ type model struct {
 type mode int
 
 const (
-	browsing  mode = iota
-	filtering      // the filter is being typed
-	asking         // whether to reset
+	browsing mode = iota
+	typing        // the filter, or what is searched for
+	asking        // whether to reset
 	helping
 )
 
@@ -191,8 +191,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	case tea.PasteMsg:
-		if m.mode == filtering {
-			m.table().setFilter(m.table().filter + clean(msg.Content))
+		if m.mode == typing {
+			m.setTyped(m.typedText() + clean(msg.Content))
 		}
 	case tick:
 		if msg.chain == m.chain && !m.paused {
@@ -255,8 +255,8 @@ func (m *model) View() tea.View {
 	v := tea.NewView(m.screen())
 	v.AltScreen = true
 	v.WindowTitle = "footfall: " + m.title
-	if m.mode == filtering {
-		v.Cursor = tea.NewCursor(min(m.width-1, textWidth(prompt+m.table().filter)), m.height-1)
+	if m.mode == typing {
+		v.Cursor = tea.NewCursor(min(m.width-1, textWidth(m.prompt()+m.typedText())), m.height-1)
 	}
 	return v
 }
@@ -363,7 +363,7 @@ func (m *model) drawTabs(c *canvas, shown bool) {
 		c.style(style, label)
 	}
 	t := m.table()
-	c.text("  " + t.sorts[t.sort].name)
+	c.text("  " + t.sorted())
 	if t.filter != "" {
 		c.style(fair, fmt.Sprintf("  %d with %q", len(t.shown), t.filter))
 	}
@@ -378,12 +378,18 @@ func (m *model) details() string {
 	return " " + m.table().details()
 }
 
-const prompt = " show names with: "
+// prompt asks for the text that is being typed.
+func (m *model) prompt() string {
+	if m.source != nil {
+		return " search for: "
+	}
+	return " show names with: "
+}
 
 func (m *model) drawFooter(c *canvas) {
 	switch {
-	case m.mode == filtering:
-		c.text(prompt + m.table().filter)
+	case m.mode == typing:
+		c.text(m.prompt() + m.typedText())
 	case m.mode == asking:
 		c.style(bold, " start all counts from zero?  y yes  n no")
 	case m.message != "":

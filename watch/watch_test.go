@@ -186,12 +186,102 @@ func TestFilterSortAndMove(t *testing.T) {
 	}
 }
 
+// TestColumns sorts by each column, and backwards.
+func TestColumns(t *testing.T) {
+	s := firstTicks()
+	m := s.watched(t)
+	s.tick(m)
+	heading := func() string { return strings.TrimRight(strings.Split(m.screen(), "\n")[3], " ") }
+	m.width = 120
+	var seen []string
+	for range 8 { // file, lines, counts, +tick, +start, funcs, branch, runs/s
+		press(m, ">")
+		_, rest, arrow := strings.Cut(heading(), "▲")
+		if _, down, is := strings.Cut(heading(), "▼"); is {
+			rest, arrow = down, !arrow
+		}
+		if !arrow || strings.ContainsAny(rest, "▲▼") {
+			t.Fatalf("not one arrow: %s", heading())
+		}
+		seen = append(seen, m.table().sorted())
+	}
+	want := []string{"by name", "worst covered first", "most missed lines first", "most new lines first", "most new lines since the start first",
+		"fewest functions called first", "fewest branches taken first", "hot first"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(heading(), "▼runs/s") || m.table().shown[0].name != "server.c" {
+		t.Errorf("hot first: %s, %s", heading(), m.table().shown[0].name)
+	}
+	press(m, "R")
+	if !strings.Contains(heading(), "▲runs/s") || m.table().shown[0].name != "idle.c" || !strings.Contains(m.screen(), "hot first, backwards") {
+		t.Errorf("backwards: %s, %s", heading(), m.table().shown[0].name)
+	}
+	s.tick(m)
+	if m.table().shown[0].name != "server.c" { // idle.c runs now
+		t.Errorf("backwards at the next tick: %s", m.table().shown[0].name)
+	}
+	press(m, "<")
+	if got := m.table().sorted(); got != "fewest branches taken first" {
+		t.Errorf("to the left: %s", got)
+	}
+	press(m, "tab", "<", "<")
+	if got := m.table().sorted(); got != "most calls first" {
+		t.Errorf("of functions: %s", got)
+	}
+}
+
+// TestSearch searches in a source.
+func TestSearch(t *testing.T) {
+	s := firstTicks()
+	m := s.watched(t)
+	s.tick(m)
+	press(m, "enter", "g", "/", "O")
+	at := func(line int, what string) {
+		t.Helper()
+		if m.source.cursor != line-1 {
+			t.Errorf("%s: line %d, want %d", what, m.source.cursor+1, line)
+		}
+	}
+	at(1, "the comment has an o")
+	press(m, "R", "k")
+	at(4, "work")
+	if !strings.Contains(m.screen(), " search for: ORk") {
+		t.Errorf("the prompt:\n%s", m.screen())
+	}
+	press(m, "esc")
+	at(1, "back")
+	press(m, "/", "e", "enter")
+	if want := `2 lines with "e": m goes to the next one, M to the one before`; m.message != want {
+		t.Errorf("message %q", m.message)
+	}
+	press(m, "m")
+	at(2, "the next one")
+	press(m, "m")
+	at(1, "round the end")
+	press(m, "M")
+	at(2, "round the beginning")
+	press(m, "/", "z", "enter")
+	at(2, "nothing")
+	if m.message != `no line with "z"` {
+		t.Errorf("message %q", m.message)
+	}
+	press(m, "g")
+	if m.source == nil {
+		t.Error("left the source")
+	}
+	press(m, "esc")
+	if m.source != nil {
+		t.Error("not back at the table")
+	}
+}
+
 // TestSizes draws every view in every size, with cursors everywhere.
 func TestSizes(t *testing.T) {
 	s := firstTicks()
 	m := s.watched(t)
 	s.tick(m)
-	for _, keys := range [][]string{{}, {"tab"}, {"enter"}, {"n", "G"}, {"?"}} {
+	for _, keys := range [][]string{{}, {"tab"}, {"enter"}, {"n", "G"}, {"/", "e"}, {"enter"}, {"?"}} {
 		press(m, keys...)
 		for width := 1; width < 130; width += 3 {
 			for height := 1; height < 30; height++ {
@@ -261,7 +351,7 @@ const screenFiles = `
 | server (pid 1)  █ 22 runs/s                                                         0:02  every 1s
 | lines ██████░░░░ 60.0% 3/5 +1   functions 50.0% 1/2   branches 25.0% 1/4
 | [files 2]  functions 2   hot first
-| file                                      lines               +tick  +start   funcs  branch  runs/s
+| file                                      lines               +tick  +start   funcs  branch ▼runs/s
 |>server.c                     ██████████  100.0%          3/3     +1      +1  100.0%   50.0%      22
 | idle.c                       ░░░░░░░░░░    0.0%          0/2                   0.0%    0.0%
 |
@@ -269,14 +359,14 @@ const screenFiles = `
 |
 |
 | 3 of 3 lines, 1 of 1 functions, 1 of 2 branches in server.c
-| ? help  q quit  enter open  tab switch  s sort  / filter  r reset  w write  p pause
+| ? help  q quit  enter open  tab switch  s<>R sort  / filter  r reset  w write  p pause
 `
 
 const screenFunctions = `
 | server (pid 1)  █ 22 runs/s                                                         0:02  every 1s
 | lines ██████░░░░ 60.0% 3/5 +1   functions 50.0% 1/2   branches 25.0% 1/4
 |  files 2  [functions 2]  hot first
-| function                     at                       lines  +tick  +start   calls  calls/s  runs/s
+| function                     at                       lines  +tick  +start   calls  calls/s ▼runs/s
 |>serve                        server.c:2              100.0%     +1      +1      30       10      22
 | idle                         idle.c:2                  0.0%                  never
 |
@@ -284,7 +374,7 @@ const screenFunctions = `
 |
 |
 | 30 calls, 3 of 3 lines: serve server.c:2
-| ? help  q quit  enter open  tab switch  s sort  / filter  r reset  w write  p pause
+| ? help  q quit  enter open  tab switch  s<>R sort  / filter  r reset  w write  p pause
 `
 
 const screenSource = `
@@ -299,7 +389,7 @@ const screenSource = `
 |    5                       │}
 |
 | line 2: 30 runs, 10/s; branches taken: 30 0
-| ? help  q quit  esc back  n/N uncovered  h hottest  r reset  w write  p pause
+| ? help  q quit  esc back  n/N uncovered  / search  h hottest  r reset  w write  p pause
 `
 
 // TestComparedAgain compares pictures of sets that keep files with those of the same sets anew,
@@ -341,11 +431,11 @@ func TestComparedAgain(t *testing.T) {
 		}
 		for i, rows := range [][]row{got.files, got.functions} {
 			if step%10 == 9 {
-				tables[i].sort = rng.IntN(len(tables[i].sorts))
+				tables[i].sort, tables[i].back = rng.IntN(len(tables[i].sorts)), rng.IntN(2) == 0
 				tables[i].filter = []string{"", "2", "f1"}[rng.IntN(3)]
 			}
 			tables[i].update(rows)
-			fresh := table{sorts: tables[i].sorts, sort: tables[i].sort, filter: tables[i].filter}
+			fresh := table{sorts: tables[i].sorts, sort: tables[i].sort, back: tables[i].back, filter: tables[i].filter}
 			fresh.update(rows)
 			if diff := cmp.Diff(fresh.order, tables[i].order); diff != "" {
 				t.Fatalf("step %d: (-sorted +again)\n%s", step, diff)
