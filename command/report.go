@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -227,8 +226,11 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 	p.Stdout, p.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	p.ExceptionBranches, p.Verbose = o.exceptionBranches, o.verbose
 	p.AllowStale = o.allowStale
-	if p.OnlyRan, p.Order = o.onlyRan, o.order; o.order != "" && !slices.Contains(report.Orders(), o.order) {
-		return nil, usageError(fmt.Errorf("no order %q: there are %s", o.order, strings.Join(report.Orders(), ", ")))
+	p.OnlyRan, p.Order = o.onlyRan, o.order
+	if o.order != "" {
+		if err := checkOrder(o.order); err != nil {
+			return nil, usageError(err)
+		}
 	}
 	var err error
 	if p.Sources, err = source.NewSources(o.sources); err != nil {

@@ -84,7 +84,8 @@ func (a *Affected) add(p *places, b base, f *FileDiff) {
 		}
 		return
 	}
-	edits, why := f.Edits, error(nil)
+	var edits coverage.Edits
+	var why error
 	switch {
 	case f.untold != "":
 		edits, why = allOld, errors.New(f.untold)
