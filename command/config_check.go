@@ -88,6 +88,7 @@ var optionChecks = map[string]func(value string) error{
 	"fail-under":        eachPart(func(v string) error { _, err := report.ParseThreshold(v); return err }),
 	"fail-over":         eachPart(func(v string) error { _, err := report.ParseLimit(v); return err }),
 	"tests-for":         report.CheckTestsFor,
+	"sort":              checkOrder,
 	"report output":     checkReportOutput,
 	"live output":       checkReportOutput,
 	"diff output":       func(v string) error { return output.Check(v, report.ComparisonFormats()) },
@@ -134,6 +135,14 @@ func exclusionCheck(set func(*exclude.Options, string)) func(string) error {
 
 func checkReportOutput(value string) error {
 	return output.Check(value, report.Formats())
+}
+
+// checkOrder checks an order of files.
+func checkOrder(value string) error {
+	if !slices.Contains(report.Orders(), value) {
+		return fmt.Errorf("no order %q: there are %s", value, strings.Join(report.Orders(), ", "))
+	}
+	return nil
 }
 
 // profileCheck checks the options of a command that is right but for the one.

@@ -45,7 +45,8 @@ A function whose body was changed is new code, unless it is lost. Sources that
 lay below another directory when OLD was made are found by the rest of the path.
 
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
-text, json (all that is not as it was, see docs/diff.md), markdown (a summary for
+text, json (all that is not as it was, see docs/diff.md), html (one page, with both
+versions side by side), markdown (a summary for
 a comment on a pull request).
 
 --fail-over makes the exit status 3 if there is more than a number of lost lines
@@ -65,7 +66,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.sourceDiff, "source-diff", "", "how the sources differ: `REV..REV|FILE`, revisions of git or a unified diff; - is one on standard input")
-	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`: text, json, markdown; may be repeated")
+	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`: text, json, markdown, html; may be repeated")
 	f.StringArrayVar(&o.failOver, "fail-over", nil, "exit with status 3 if there is more than `WHAT=NUMBER,...` of lost, new, lost-functions, new-branches, ...")
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) too")
 	f.StringVar(&o.sources.Root, "root", "", "show names below `DIR` from there (default: the working directory)")

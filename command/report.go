@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,6 +82,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   github     annotations of GitHub Actions: the largest parts that never ran
   gitlab     a code quality report of GitLab: all that never ran
   badge      an SVG image with the percentage of lines covered
+  history=FILE.jsonl  one line of totals more in FILE; pages then draw the trend
 
 --diff-base shows the coverage of changed lines, those since a git revision or in
 a unified diff, and which of them never ran; --fail-under patch=PERCENT is about
@@ -101,6 +101,9 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 
   # only our sources, and fail if too little is tested
   footfall report --include 'src/**' --exclude '*_test.c' --fail-under lines=80,branches=60
+
+  # more of a part of it, and the trend on the pages
+  footfall report --fail-under lines=80,src/net:lines=95 --output history=past.jsonl --output html=cov
 
   # is what this branch changed tested?
   footfall report --diff-base origin/main --fail-under patch=90
@@ -159,7 +162,7 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
 	f.BoolVar(&o.onlyRan, "only-ran", false, "leave out files, functions and lines that did not run, in every output")
 	f.StringVar(&o.order, "sort", "", "show files in the `ORDER` missed, ran, lines (the most first) or name (default: the worst part covered first)")
-	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered")
+	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `[GLOB:]METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered, of all or of the sources that GLOB fits")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.BoolVar(&o.allowStale, "allow-stale", false, "do not fail because changed sources were not built since")
 	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
@@ -230,8 +233,11 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 	}
 	p.ExceptionBranches, p.Verbose = o.exceptionBranches, o.verbose
 	p.AllowStale = o.allowStale
-	if p.OnlyRan, p.Order = o.onlyRan, o.order; o.order != "" && !slices.Contains(report.Orders(), o.order) {
-		return nil, usageError(fmt.Errorf("no order %q: there are %s", o.order, strings.Join(report.Orders(), ", ")))
+	p.OnlyRan, p.Order = o.onlyRan, o.order
+	if o.order != "" {
+		if err := checkOrder(o.order); err != nil {
+			return nil, usageError(err)
+		}
 	}
 	var err error
 	if p.Sources, err = source.NewSources(o.sources); err != nil {

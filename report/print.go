@@ -137,7 +137,9 @@ func (p *Printing) Print(of Findings) error {
 		r.Patch = change.NewPatch(p.Diff, of.Set, of.Excluded, p.Sources, doubted)
 		p.tellPatch(r)
 	}
-	p.tellStale(r)
+	if p.TestsForDiff == nil { // else the sources are to be newer
+		p.tellStale(r)
+	}
 	r.Width, r.Color = output.Style(p.Stdout)
 	source.PrintProblems(p.Stderr, r.escapedNames(p.Outputs), p.Verbose)
 	var failed []error
@@ -175,7 +177,7 @@ func (p *Printing) tellStale(r *Report) {
 	p.toldStale = true
 	var problems []source.Problem
 	for _, name := range r.Stale {
-		problem := source.NewProblem(change.StaleData, name, errors.New("changed since it was compiled: counts may stand beside other lines; build again"))
+		problem := source.NewProblem(change.StaleData, r.Shown(name), errors.New("changed since it was compiled: counts may stand beside other lines; build again"))
 		if r.Patch == nil || !slices.ContainsFunc(r.Patch.Problems(), func(p source.Problem) bool { return p.Kind == problem.Kind && p.File == problem.File }) {
 			problems = append(problems, problem)
 		}

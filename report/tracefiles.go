@@ -1,7 +1,10 @@
 package report
 
 import (
+	"bytes"
+	"crypto/md5"
 	"fmt"
+	"sync"
 
 	"footfall/coverage"
 	"footfall/formats/tracefiles"
@@ -61,8 +64,36 @@ func Subtract(set, other *coverage.Set) { set.Subtract(other, tracefiles.PlainNa
 func tracefileOptions(sources *source.Sources) (o tracefiles.Options) {
 	if sources != nil {
 		o.Source, o.Root, o.Owners = sources.Resolve, sources.Root(), &sources.Owners
+		o.Checksums = checksums(sources)
 	}
 	return o
+}
+
+// checksums compares what tracefiles say of the text of sources with these, each of which
+// is read once.
+func checksums(sources *source.Sources) func(path string, lines []tracefiles.LineChecksum) {
+	var known sync.Map // by path: the lines of the source
+	return func(path string, lines []tracefiles.LineChecksum) {
+		if sources.Differs(path) {
+			return
+		}
+		text, read := known.Load(path)
+		if !read {
+			b, err := sources.Read(path)
+			var split [][]byte
+			if err == nil { // else it is told where it is shown
+				split = bytes.Split(b, []byte("\n"))
+			}
+			text, _ = known.LoadOrStore(path, split)
+		}
+		split := text.([][]byte)
+		for _, c := range lines {
+			if len(split) > 0 && (int(c.Line) > len(split) || md5.Sum(bytes.TrimSuffix(split[c.Line-1], []byte("\r"))) != c.Sum) {
+				sources.NoteDiffers(path)
+				return
+			}
+		}
+	}
 }
 
 func tracefileProblems(problems []tracefiles.FileProblem) []source.Problem {

@@ -16,7 +16,8 @@ type builder struct {
 	ways      []way
 	branches  []coverage.Branch // and for those of the lines
 	uncounted []coverage.Line   // that must be put among those of file
-	many      int               // lines from which on they are merged, see line
+	checksums []LineChecksum
+	many      int // lines from which on they are merged, see line
 }
 
 // A way is a branch as a format tells it.
@@ -39,6 +40,7 @@ func (b *builder) reset() {
 	b.functions, b.instances = b.functions[:0], b.instances[:0]
 	b.ways = b.ways[:0]
 	b.branches = b.branches[:0]
+	b.checksums = b.checksums[:0]
 	b.many = 0
 }
 

@@ -197,6 +197,7 @@ func (l *lcovReader) line(rest []byte) {
 	}
 	if number > 0 { // lcov 1 knows a line 0
 		l.build.line(number, count)
+		l.build.checksum(int32(number), rest)
 	}
 }
 

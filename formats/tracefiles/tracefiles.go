@@ -46,6 +46,9 @@ type Options struct {
 	// that profiles of Go name, beside those above the profile itself; "" for the
 	// working directory.
 	Root string
+	// Checksums is told what a file says of the text of a source, by its path, where it
+	// says something. Several calls may run at once; nil: nobody is told.
+	Checksums func(path string, lines []LineChecksum)
 	// Test is the name of the test for what has none; "" for none.
 	Test string
 	// Progress is told how many of the files have been read, nil for nobody.
@@ -143,6 +146,7 @@ type reader struct {
 	resolved   map[[2]string]resolved
 	root, test string
 	owners     *input.Owners
+	checksums  func(path string, lines []LineChecksum)
 	names      map[string]string // those read, each once
 	problems   []FileProblem
 
@@ -155,7 +159,7 @@ type reader struct {
 }
 
 func newReader(s *sources, opt Options) *reader {
-	return &reader{sources: s, root: opt.Root, test: opt.Test, owners: opt.Owners, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
+	return &reader{sources: s, root: opt.Root, test: opt.Test, owners: opt.Owners, checksums: opt.Checksums, resolved: make(map[[2]string]resolved), names: make(map[string]string)}
 }
 
 // manyProblems is how many problems of a file are told one by one.
@@ -232,6 +236,9 @@ func (r *reader) readFrom(name string, from io.Reader) error {
 func (r *reader) add(cwd, name, test string) {
 	r.added++
 	if where := r.resolve(cwd, name); where.keep {
+		if len(r.build.checksums) > 0 && r.checksums != nil {
+			r.checksums(where.path, r.build.checksums)
+		}
 		r.finish()
 		f := &r.build.file
 		f.Name = where.path

@@ -104,7 +104,7 @@ func NewPatch(d *Diff, set *coverage.Set, excluded exclude.Excluded, sources *so
 	p := places.place(d)
 	for _, name := range stale {
 		if f := p.files[name]; f != nil && f.inserts() {
-			p.doubt(StaleData, name, errors.New("changed since it was compiled: what was inserted then is in no coverage data; build, run and report again"))
+			p.doubt(StaleData, sources.Shown(name), errors.New("changed since it was compiled: what was inserted then is in no coverage data; build, run and report again"))
 		}
 	}
 	return &Patch{files: p.files, problems: p.problems, doubts: p.doubts, unseen: p.unseen, empty: len(d.Files) == 0 && len(p.files) == 0}

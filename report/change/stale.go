@@ -37,12 +37,16 @@ func Stale(set *coverage.Set, sources *source.Sources) []string {
 	return stale
 }
 
+// noTime is later than what archives say that are to be the same whenever they are made: they
+// have 1970, or 1980, the first year of zip.
+var noTime = time.Date(1981, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // newer returns the sources that were changed after what is known of them was compiled, as
 // far as their times tell.
 func newer(set *coverage.Set, sources *source.Sources) []string {
 	var newer []string
 	for _, name := range set.Names() {
-		if built := sources.Built(name); !built.IsZero() && input.Modified(name).After(built) {
+		if built := sources.Built(name); built.After(noTime) && input.Modified(name).After(built) {
 			newer = append(newer, name)
 		}
 	}

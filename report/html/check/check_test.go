@@ -31,6 +31,7 @@ var (
 	many        = flag.String("many", "", "one of 5,000 sources in 50 directories, the first of them \"d 0\", of which each misses one of two lines, and the last \"Größe\"")
 	small       = flag.String("small", "", "a `FILE` of html=FILE.html whose sources are not compressed")
 	packed      = flag.String("packed", "", "one whose sources are")
+	compared    = flag.String("compared", "", "the `FILE` of footfall diff --output html of two versions of the sources, of which src/main.c lost never_called")
 	axe         = flag.String("axe", "", "the `FILE` axe.min.js")
 	screenshots = flag.String("screenshots", "", "write what pages look like to `DIR`")
 )
@@ -216,8 +217,8 @@ func TestIndex(t *testing.T) {
 			t.Errorf("not a list of files by name: %q", names)
 		}
 	}
-	b.run(chromedp.Click(`//th/button[.="functions"]`))
-	b.is(`document.querySelector("th[aria-sort]").textContent`, "functions")
+	b.run(chromedp.Click(`//th/button[@data-group="functions" and .="coverage"]`))
+	b.is(`document.querySelector("th[aria-sort] button").dataset.group`, "functions")
 	b.press("v")
 
 	// Search.
@@ -237,6 +238,55 @@ func TestIndexOfDirectory(t *testing.T) {
 	if got := value[string](b, files); !strings.HasPrefix(got, "src/") || strings.Contains(got, "generated.c") {
 		t.Errorf("the index of src/ has %s", got)
 	}
+}
+
+// TestOverall is about what stands above the files: what is covered and missed, what is
+// required, what became of it, and what was left out.
+func TestOverall(t *testing.T) {
+	b := open(t, filepath.Join(*pages, "index.html"), "")
+	row := `document.querySelector(".sums tbody tr").innerText.trim().split(/\s+/)`
+	b.is(row+`[0]`, "lines")
+	b.is(row+`.slice(2, 4).reduce((a, b) => a + +b, 0) === +`+row+`[4]`, "true") // covered, missed, total
+	b.is(`[...document.querySelectorAll(".required tbody tr")].map(r => r.innerText.replaceAll(/\s+/g, " ").replace(/ [\d.]+%.*(.)$/, " $1")).join()`, "branches of src ✗,lines of src/main.c ✓")
+	b.is(`document.querySelectorAll(".trend svg g.m0 circle").length`, "3")
+	b.is(`document.querySelector(".trend title").textContent.startsWith("2026-01-0")`, "true")
+	b.is(`document.querySelector(".excluded summary").innerText.includes("1 function excluded")`, "true")
+	b.do(`document.querySelector(".excluded").open = true`)
+	b.is(`document.querySelector(".excluded tbody tr").innerText.startsWith("--exclude-functions leave")`, "true")
+	b.is(`getComputedStyle(document.querySelector("#tree td.poor")).backgroundColor === getComputedStyle(document.body).backgroundColor`, "false")
+}
+
+// TestNarrow is about pages on a telephone: nothing is wider than the screen, and tables
+// that are can be moved by themselves.
+func TestNarrow(t *testing.T) {
+	for _, file := range []string{filepath.Join(*pages, "index.html"), filepath.Join(*pages, "functions.html"),
+		filepath.Join(*pages, "files", "src~main.c.html"), filepath.Join(*pages, "files", "src~shapes.cc.html"), *small, *compared} {
+		b := open(t, file, "", chromedp.EmulateViewport(420, 900))
+		b.do(`document.querySelectorAll("details").forEach(d => d.open = true)`)
+		if width := value[int](b, `document.documentElement.scrollWidth`); width > 420 {
+			t.Errorf("%s is %d wide", file, width)
+		}
+	}
+	b := open(t, filepath.Join(*pages, "index.html"), "", chromedp.EmulateViewport(420, 900))
+	b.is(`document.querySelector("#tree").offsetWidth <= document.querySelector("#tree").parentElement.clientWidth`, "true")
+	headings := `[...document.querySelectorAll("#tree thead th")].filter(th => th.getClientRects().length).map(th => th.classList.contains("bar") ? "" : getComputedStyle(th.firstChild, "::before").content + th.textContent)`
+	if got := value[[]string](b, headings); len(got) < 3 || !strings.Contains(got[1], "lines") {
+		t.Errorf("headings %q", got)
+	}
+}
+
+// TestCompared is about two versions side by side.
+func TestCompared(t *testing.T) {
+	b := open(t, *compared, "")
+	b.is(`document.querySelector(".sums tbody th").textContent`, "lines")
+	b.is(`[...document.querySelectorAll(".compared a")].some(a => a.textContent === "src/main.c")`, "true")
+	b.is(`[...document.querySelectorAll(".sides .lost")].some(r => r.cells[1].textContent !== "0" && r.cells[4].textContent === "0" && r.cells[2].textContent.includes("sum += i") && r.cells[6].textContent.trim() === "LBC")`, "true")
+	b.is(`[...document.querySelectorAll(".sides .gone")].some(r => r.cells[2].textContent.includes("long total") || r.cells[6].textContent.trim() === "DCB")`, "true")
+	b.press("n")
+	b.is(`document.querySelectorAll(".here").length`, "1")
+	b.run(chromedp.Click(`//table[@class="compared"]//th/button[.="LBC"]`))
+	b.is(`document.querySelector(".compared th[aria-sort]").textContent`, "LBC")
+	b.shots("compared")
 }
 
 // Of a large tree the files come as data.
@@ -362,6 +412,9 @@ func TestInstances(t *testing.T) {
 func TestParts(t *testing.T) {
 	b := open(t, filepath.Join(*parts, "files", "generated.c.html"), "#L90002")
 	b.holds(`document.querySelector(".chosen")?.textContent.includes("// line 90002")`)
+	b.is(`/^\d+ gaps?, \d+ in other parts$/.test(document.querySelector(".tools output").textContent)`, "true")
+	all := `[...document.querySelectorAll(".parts")[0].querySelectorAll("small")].reduce((n, s) => n + parseInt(s.textContent), 0)`
+	b.is(all+` === document.querySelector(".tools output").textContent.match(/\d+/g).reduce((n, s) => n + +s, 0)`, "true")
 }
 
 // TestNoScript reads pages without JavaScript.
@@ -471,9 +524,13 @@ func TestAccessible(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, hash string }{
-		{"index.html", ""}, {"functions.html", ""}, {"files/src~main.c.html", "#L22"}, {"files/src~shapes.cc.html", ""},
+		{"index.html", ""}, {"functions.html", ""}, {"files/src~main.c.html", "#L22"}, {"files/src~shapes.cc.html", ""}, {*compared, ""},
 	} {
-		b := open(t, filepath.Join(*pages, c.name), c.hash)
+		file := filepath.Join(*pages, c.name)
+		if c.name == *compared {
+			file = *compared
+		}
+		b := open(t, file, c.hash)
 		b.do(`document.querySelectorAll("details").forEach(d => d.open = true)`)
 		b.do(string(program))
 		for _, theme := range []string{"light", "dark"} {
