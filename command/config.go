@@ -240,7 +240,7 @@ func (c *config) addTo(command, key string, value any, line int) {
 	for i, s := range c.settings {
 		had, ok := s.value.(map[string]any)
 		if more, isTable := value.(map[string]any); ok && isTable && s.command == command && s.key == key {
-			maps.Copy(had, more)
+			join(had, more)
 			if s.parts == nil {
 				c.settings[i].parts = make(map[string]int)
 			}
@@ -251,6 +251,38 @@ func (c *config) addTo(command, key string, value any, line int) {
 		}
 	}
 	c.settings = append(c.settings, setting{command: command, key: key, value: value, line: line})
+}
+
+// join adds one table to another, and the tables within.
+func join(had, more map[string]any) {
+	for key, value := range more {
+		inner, isTable := value.(map[string]any)
+		if of, ok := had[key].(map[string]any); ok && isTable {
+			join(of, inner)
+		} else {
+			had[key] = value
+		}
+	}
+}
+
+// flat makes one table of one with tables for places: "src/net" = {lines = 90} is
+// "src/net:lines" = 90.
+func flat(value any) any {
+	table, isTable := value.(map[string]any)
+	if !isTable {
+		return value
+	}
+	all := make(map[string]any)
+	for place, value := range table {
+		if metrics, isTable := value.(map[string]any); isTable {
+			for metric, percent := range metrics {
+				all[place+":"+metric] = percent
+			}
+		} else {
+			all[place] = value
+		}
+	}
+	return all
 }
 
 // command returns the command of that name, nil if there is none.
@@ -328,7 +360,8 @@ func (c *config) checkValue(s setting, commands []*cobra.Command) error {
 		for _, v := range values {
 			if err := checkOption(cmd.Name(), f, v); err != nil {
 				part, _, _ := strings.Cut(v, "=")
-				s.line = cmp.Or(s.parts[part], s.line)
+				place := part[:max(strings.LastIndexByte(part, ':'), 0)]
+				s.line = cmp.Or(s.parts[part], s.parts[place], s.line)
 				if strings.HasPrefix(err.Error(), "--"+s.key) {
 					return c.errorf(s, "%v", err)
 				}
@@ -428,7 +461,11 @@ func excludedBy(f *pflag.Flag, given map[string]bool) bool {
 // be given on the command line.
 func (c *config) values(f *pflag.Flag, s setting) ([]string, error) {
 	_, isList := f.Value.(pflag.SliceValue)
-	values, err := textsOf(s.value)
+	value := s.value
+	if f.Name == "fail-under" {
+		value = flat(value)
+	}
+	values, err := textsOf(value)
 	_, isBool := s.value.(bool)
 	switch {
 	case err != nil:

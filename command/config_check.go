@@ -114,7 +114,7 @@ var optionChecks = map[string]func(value string) error{
 // eachPart checks what stands between commas.
 func eachPart(check func(string) error) func(string) error {
 	return func(value string) error {
-		for part := range strings.SplitSeq(value, ",") {
+		for _, part := range report.CommaSeparated([]string{value}) {
 			if err := check(part); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -135,7 +136,10 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	c := &report.ComparisonReport{
 		Comparison: change.Compare(sets[0], sets[1], changes, excluded, sources),
-		Shown:      sources.Shown, ExceptionBranches: o.exceptionBranches,
+		Shown:      sources.Shown, ExceptionBranches: o.exceptionBranches, Root: sources.Root(), ReadSource: sources.Read,
+	}
+	if slices.ContainsFunc(outputs, func(o output.Request) bool { return o.Format == "html" }) {
+		c.Private = sources.Private(sets[1])
 	}
 	source.PrintProblems(stderr, c.Problems(), o.verbose)
 	if n := c.Included(); changes == nil && n > 0 {

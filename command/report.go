@@ -233,7 +233,7 @@ func (o *reportOptions) printer(cmd *cobra.Command) (*printer, error) {
 	if err := p.ParseRequest(o.outputsWanted(), o.failUnder, o.testsFor, o.diffBase, o.testsForDiff != ""); err != nil {
 		return nil, usageError(err)
 	}
-	o.exclude.ReadInto = p.Sources.ReadInto
+	o.exclude.ReadInto, o.exclude.Differs = p.Sources.ReadInto, p.Sources.NoteDiffers
 	if o.testsForDiff != "" { // sources have changed since: what they mark now is on other lines
 		o.exclude.NoMarkers, o.exclude.Lines, o.exclude.Branches, o.exclude.NonCode = true, nil, nil, false
 	}

@@ -57,6 +57,17 @@ func (r *Ratio) count(covered bool) {
 	}
 }
 
+// A Level is how good a ratio is, by what is required of it or by custom.
+type Level byte
+
+// Levels; NoLevel is that of nothing.
+const (
+	NoLevel Level = iota
+	Good
+	Fair
+	Poor
+)
+
 // Totals sums up a file or a set.
 type Totals struct {
 	// Lines that have code, and of these the ones that ran.

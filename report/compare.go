@@ -12,6 +12,12 @@ import (
 type ComparisonReport struct {
 	*change.Comparison
 	Shown func(path string) string // the name to show for a source
+	// Root is the absolute path of the directory from which names are shown.
+	Root string
+	// ReadSource reads a source of the new version by its name in the set; nil: none can be read.
+	ReadSource func(name string) ([]byte, error)
+	// Private has what shows sources be for us only: not everybody may read them.
+	Private bool
 	// ExceptionBranches counts branches that only an exception decides, as
 	// others.
 	ExceptionBranches bool

@@ -14,6 +14,7 @@ var comparisonFormats = []struct {
 	{output.Format{Name: "text"}, printComparison},
 	{output.Format{Name: "json"}, printComparisonJSON},
 	{output.Format{Name: "markdown"}, printComparisonMarkdown},
+	{output.Format{Name: "html", Kind: output.Bytes}, printComparisonHTML},
 }
 
 // ComparisonFormats are those of a comparison.
@@ -27,6 +28,9 @@ func ComparisonFormats() []output.Format {
 
 // Write writes the comparison to o.
 func (c *ComparisonReport) Write(o output.Request, stdout io.Writer) error {
+	if c.Private && o.Format == "html" {
+		defer output.Secretly()()
+	}
 	for _, f := range comparisonFormats {
 		switch {
 		case f.Name != o.Format:

@@ -19,7 +19,8 @@ type format struct {
 	// files and functions are the characters that their names can have, nil if all, or
 	// if there are none of them.
 	files, functions output.Charset
-	sources          bool // their text is in it
+	sources          bool                                                   // their text is in it
+	appends          func(r *Report, name string) ([]source.Problem, error) // to a file; nil: the file is replaced
 }
 
 // formats are the known ones. A new one is a row here and a file.
@@ -46,6 +47,7 @@ var formats = []format{
 	inFile("github", printGitHub, output.UTF8Line, output.UTF8Line),
 	inFile("gitlab", printGitLab, output.UTF8, output.UTF8),
 	inFile("badge", printBadge, nil, nil),
+	{Format: output.Format{Name: "history"}, print: printHistory, appends: (*Report).appendHistory},
 }
 
 func inFile(name string, print func(io.Writer, *Report) error, files, functions output.Charset) format {
@@ -66,7 +68,7 @@ func writePages(r *Report, target string) ([]source.Problem, error) {
 	}
 	return html.Write(html.Contents{
 		Notice: notice, Totals: ran.Totals, Set: r.Set, Shown: r.Shown, Excluded: r.Excluded, Root: r.Root, Time: r.Time, ExceptionBranches: r.ExceptionBranches,
-		Patch: r.Patch, Stale: r.Stale, ReadSource: r.readSource,
+		Patch: r.Patch, Stale: r.Stale, ReadSource: r.readSource, Level: r.level, Required: r.required(), Past: r.History, Order: r.Order,
 	}, target)
 }
 
@@ -95,6 +97,9 @@ func (r *Report) Write(o output.Request, stdout io.Writer) ([]source.Problem, er
 	}
 	if format.write != nil {
 		return format.write(r, o.File)
+	}
+	if format.appends != nil && o.File != "-" {
+		return format.appends(r, o.File)
 	}
 	var problems []source.Problem
 	this := *r

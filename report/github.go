@@ -34,6 +34,9 @@ func printGitHub(w io.Writer, r *Report) error {
 	lines, branches = lines[:len(lines)-moreLines], branches[:len(branches)-moreBranches]
 
 	var buf []byte
+	for _, name := range r.Stale[:min(len(r.Stale), mostWarnings)] {
+		buf = fmt.Appendf(buf, "::warning file=%s,title=Changed since it was compiled::counts may stand beside other lines: build again\n", workflowProperty(r.Shown(name)))
+	}
 	for _, h := range append(lines, branches...) {
 		command, title := "warning", "Not covered"
 		if h.lines == 0 {

@@ -16,7 +16,32 @@ func printGitLab(w io.Writer, r *Report) error {
 	var j jsonWriter
 	j.raw("[")
 	before := make(map[string]int)
-	for i, h := range r.holes() {
+	first := true
+	finding := func(description, kind, severity, key, file string, begin, end int32) {
+		sum := sha256.Sum256([]byte(key))
+		if !first {
+			j.raw(",")
+		}
+		first = false
+		j.raw("\n" + `{"description":`)
+		j.text(description)
+		j.raw(`,"check_name":`)
+		j.text(kind)
+		j.raw(`,"fingerprint":`)
+		j.text(hex.EncodeToString(sum[:16]))
+		j.raw(`,"severity":`)
+		j.text(severity)
+		j.raw(`,"location":{"path":`)
+		j.text(file)
+		j.number(`,"lines":{"begin":`, int64(begin))
+		j.number(`,"end":`, int64(end))
+		j.raw("}}}")
+	}
+	for _, name := range r.Stale {
+		const kind = "changed-since-compiled"
+		finding("changed since it was compiled: counts may stand beside other lines", kind, "major", kind+"\x00"+r.Shown(name), r.Shown(name), 1, 1)
+	}
+	for _, h := range r.holes() {
 		kind, severity := "uncovered-lines", "minor"
 		switch {
 		case h.lines == 0:
@@ -29,24 +54,8 @@ func printGitLab(w io.Writer, r *Report) error {
 			function = h.function.Name
 		}
 		key := kind + "\x00" + h.file + "\x00" + function
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", key, before[key]))
 		before[key]++
-		if i > 0 {
-			j.raw(",")
-		}
-		j.raw("\n" + `{"description":`)
-		j.text(h.message())
-		j.raw(`,"check_name":`)
-		j.text(kind)
-		j.raw(`,"fingerprint":`)
-		j.text(hex.EncodeToString(sum[:16]))
-		j.raw(`,"severity":`)
-		j.text(severity)
-		j.raw(`,"location":{"path":`)
-		j.text(h.file)
-		j.number(`,"lines":{"begin":`, int64(h.first))
-		j.number(`,"end":`, int64(h.last))
-		j.raw("}}}")
+		finding(h.message(), kind, severity, fmt.Sprintf("%s\x00%d", key, before[key]-1), h.file, h.first, h.last)
 		if len(j.buf) > 1<<16 {
 			if err := j.flush(w); err != nil {
 				return err

@@ -134,7 +134,7 @@ func (m *markdown) files(r *Report, columns []mdColumn) {
 	var rows []row
 	for _, f := range r.Set.All() {
 		if t := f.Totals(); t.Lines.Missed() > 0 {
-			rows = append(rows, row{r.Shown(f.Name), t})
+			rows = append(rows, row{r.Shown(f.Name), t, f.Name})
 		}
 	}
 	if len(rows) == 0 {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"footfall/coverage"
@@ -92,10 +91,23 @@ func (p *Printing) ParseRequest(outputs, thresholds []string, testsFor, base str
 }
 
 // CommaSeparated returns the parts of values of a flag that may be repeated. It
-// keeps empty ones, which pflag's own lists forget.
+// keeps empty ones, which pflag's own lists forget. A comma within the braces of a
+// pattern separates nothing.
 func CommaSeparated(values []string) (parts []string) {
 	for _, v := range values {
-		parts = append(parts, strings.Split(v, ",")...)
+		from, depth := 0, 0
+		for i, c := range v {
+			switch {
+			case c == '{':
+				depth++
+			case c == '}':
+				depth--
+			case c == ',' && depth <= 0:
+				parts = append(parts, v[from:i])
+				from = i + 1
+			}
+		}
+		parts = append(parts, v[from:])
 	}
 	return parts
 }
@@ -109,9 +121,12 @@ func (p *Printing) Print(of Findings) error {
 	if p.OnlyRan {
 		of.Set, ranOf = onlyRan(of.Set)
 	}
-	r := &Report{Set: of.Set, Order: p.Order, RanOf: ranOf, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read, Again: p.Again}
+	r := &Report{Set: of.Set, Order: p.Order, RanOf: ranOf, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read, Again: p.Again, Thresholds: p.Thresholds}
 	if slices.ContainsFunc(p.Outputs, showsSources) {
 		r.Private = p.Sources.Private(of.Set)
+	}
+	if i := slices.IndexFunc(p.Outputs, func(o output.Request) bool { return o.Format == "history" && o.File != "-" }); i >= 0 && r.RanOf == nil {
+		r.History = r.pastOf(p.Outputs[i].File)
 	}
 	r.Stale = change.Stale(of.Set, p.Sources)
 	if p.Diff != nil {

@@ -18,6 +18,7 @@ import (
 	"footfall/input"
 	"footfall/report/change"
 	"footfall/report/exclude"
+	"footfall/report/html"
 	"footfall/report/source"
 )
 
@@ -41,6 +42,10 @@ type Report struct {
 	Stale []string
 	// ReadSource reads a source by its name in the Set; nil is input.ReadSource.
 	ReadSource func(name string) ([]byte, error)
+	// Thresholds are what is required; they colour tables and pages.
+	Thresholds []Threshold
+	// History are the totals of earlier reports and of this one, oldest first, for the trend on pages.
+	History []html.Past
 	// Private has what shows sources be for us only: not everybody may read them.
 	Private bool
 	// Order is one of [Orders], in which people see files, "" for the worst first.
@@ -55,6 +60,7 @@ type Report struct {
 	// Again has what was printed of the set before, whose files this one may keep; nil: nothing.
 	Again *Again
 
+	past     *pastJSON         // of a history, once it is known
 	problems *[]source.Problem // met while an output is printed
 }
 

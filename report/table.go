@@ -14,6 +14,7 @@ import (
 type row struct {
 	name   string
 	totals coverage.Totals
+	path   string // in the set; "" of the total
 }
 
 // A column shows a metric as "61.2% 312/510", with or without the counts.
@@ -43,17 +44,18 @@ type table struct {
 	columns   []column
 	width     int // of the whole; 0: unlimited
 	color     bool
+	report    *Report
 }
 
 // newTable makes a table of the files that totals wants.
 func newTable(r *Report, title string, totals func(*coverage.File) (coverage.Totals, bool)) *table {
-	t := &table{title: title, nameWidth: len(title), width: r.Width, color: r.Color, bar: true}
+	t := &table{title: title, nameWidth: len(title), width: r.Width, color: r.Color, bar: true, report: r}
 	for _, f := range r.Set.All() {
 		of, wanted := totals(f)
 		if !wanted {
 			continue
 		}
-		row := row{r.line(f.Name), of}
+		row := row{r.line(f.Name), of, f.Name}
 		t.rows = append(t.rows, row)
 		t.total.totals.Add(row.totals)
 		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(row.name))
@@ -214,7 +216,7 @@ func (t *table) row(r row) {
 	t.name(r.name)
 	for i, c := range t.columns {
 		ratio := c.total(r.totals)
-		on, off := t.colors(ratio)
+		on, off := t.colors(r, c.title, ratio)
 		if i == 0 && t.bar {
 			t.text(gap)
 			t.text(on)
@@ -239,17 +241,18 @@ func (t *table) row(r row) {
 	t.buf = append(bytes.TrimRight(t.buf, " "), '\n')
 }
 
-// colors returns the escape sequences around a ratio: the same steps as those
-// of genhtml.
-func (t *table) colors(r coverage.Ratio) (on, off string) {
-	if !t.color || r.Total == 0 {
+// colors returns the escape sequences around a ratio, by how good it is.
+func (t *table) colors(of row, metric string, r coverage.Ratio) (on, off string) {
+	if !t.color {
 		return "", ""
 	}
-	switch p := r.Percent(); {
-	case p >= 90:
+	switch t.report.level(metric, of.path, of.name, r) {
+	case coverage.Good:
 		return "\x1b[32m", "\x1b[m"
-	case p >= 75:
+	case coverage.Fair:
 		return "\x1b[33m", "\x1b[m"
+	case coverage.Poor:
+		return "\x1b[31m", "\x1b[m"
 	}
-	return "\x1b[31m", "\x1b[m"
+	return "", ""
 }

@@ -19,11 +19,13 @@ func printText(w io.Writer, r *Report) error {
 	t.ranOf(r)
 	if !t.long() {
 		t.table()
+		t.stale(r)
 		t.uncalled(r)
 		t.patch(r)
 	} else {
 		t.summary()
 		width := t.nameWidth
+		t.stale(r)
 		t.uncalled(r)
 		t.patch(r)
 		t.nameWidth = width
@@ -39,6 +41,20 @@ func (t *table) ranOf(r *Report) {
 		return
 	}
 	t.text(r.RanOf.String() + "\n\n")
+}
+
+// stale lists sources that have changed since they were compiled.
+func (t *table) stale(r *Report) {
+	if len(r.Stale) == 0 {
+		return
+	}
+	t.text("\nchanged since compiled, so that counts may stand beside other lines:\n")
+	for _, name := range r.Stale[:min(len(r.Stale), mostUncalled)] {
+		t.text("        " + r.line(name) + "\n")
+	}
+	if more := len(r.Stale) - mostUncalled; more > 0 {
+		t.text(fmt.Sprintf("        and %d more\n", more))
+	}
 }
 
 // A notCalled is a function that was never called.

@@ -73,9 +73,7 @@ func (f *FileDiff) reversed() FileDiff {
 	for _, e := range f.Edits {
 		r.Edits = append(r.Edits, coverage.Edit{Old: e.New, Deleted: e.Inserted, New: e.Old, Inserted: e.Deleted})
 	}
-	if len(f.Edits) > 0 && len(f.deleted) == int(f.Edits[0].Deleted) {
-		r.inserted[0] = f.deleted
-	}
+	copy(r.inserted, f.removed)
 	return r
 }
 

@@ -17,6 +17,7 @@ type Comparison struct {
 	Files   []*coverage.FileComparison
 	Tallies coverage.Tallies
 
+	diffs    map[*coverage.FileComparison]*FileDiff
 	pairs    *pairs
 	problems []source.Problem
 	doubts   int // see Patch
@@ -25,7 +26,7 @@ type Comparison struct {
 // Compare compares the coverage of two versions. d tells how the sources
 // differ; nil: they are taken as equal. excluded is what was taken out of new.
 func Compare(old, new *coverage.Set, d *Diff, excluded exclude.Excluded, sources *source.Sources) *Comparison {
-	c := &Comparison{pairs: newPairs(old, new)}
+	c := &Comparison{pairs: newPairs(old, new), diffs: make(map[*coverage.FileComparison]*FileDiff)}
 	changes := &placement{}
 	gone := make(map[string]*FileDiff) // deleted ones, by the name of the old version
 	if d != nil {
@@ -45,7 +46,7 @@ func Compare(old, new *coverage.Set, d *Diff, excluded exclude.Excluded, sources
 		if was != nil {
 			compared[was.Name] = true
 		}
-		c.add(coverage.CompareFiles(was, f, change.Edits))
+		c.add(coverage.CompareFiles(was, f, change.Edits), change)
 	}
 	for _, name := range old.Names() {
 		if compared[name] {
@@ -55,7 +56,7 @@ func Compare(old, new *coverage.Set, d *Diff, excluded exclude.Excluded, sources
 		if change == nil {
 			change = &FileDiff{}
 		}
-		c.add(coverage.CompareFiles(old.File(name), nil, change.Edits))
+		c.add(coverage.CompareFiles(old.File(name), nil, change.Edits), change)
 	}
 	slices.SortFunc(c.Files, func(a, b *coverage.FileComparison) int { return cmp.Compare(c.Name(a), c.Name(b)) })
 	return c
@@ -104,9 +105,23 @@ func (r *placement) before(name string, f *FileDiff) string {
 	return r.path(f.Old)
 }
 
-func (c *Comparison) add(f *coverage.FileComparison) {
+func (c *Comparison) add(f *coverage.FileComparison, d *FileDiff) {
+	c.diffs[f] = d
 	c.Files = append(c.Files, f)
 	c.Tallies.Add(f.Tallies)
+}
+
+// Edits make the new version of a file of the old one.
+func (c *Comparison) Edits(f *coverage.FileComparison) coverage.Edits { return c.diffs[f].Edits }
+
+// Deleted is the text of a line of the old version that the i-th edit deletes, counted from
+// 0; "" where the diff does not tell.
+func (c *Comparison) Deleted(f *coverage.FileComparison, i, line int) string {
+	d := c.diffs[f]
+	if i >= len(d.removed) || line >= len(d.removed[i]) {
+		return ""
+	}
+	return d.removed[i][line]
 }
 
 // Name is that of the new version of a file, or what it would be.

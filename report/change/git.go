@@ -340,3 +340,13 @@ func gitWith(dir string, env []string, stdin []byte, args ...string) ([]byte, er
 	}
 	return out, nil
 }
+
+// Revision is that of the checkout that a directory is in, in 12 digits; "" if there is none
+// that git knows of.
+func Revision(dir string) string {
+	out, err := git(dir, "rev-parse", "--verify", "--quiet", "--short=12", "HEAD")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}

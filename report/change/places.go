@@ -188,7 +188,7 @@ func (p *places) undeleted(f *FileDiff, path string) bool {
 	if !source.IsFile(path) {
 		return false
 	}
-	if len(f.deleted) == 0 && f.blobs[0] == "" {
+	if len(f.deleted()) == 0 && f.blobs[0] == "" {
 		return true // what was deleted is not told
 	}
 	text, err := p.sources.Read(path)
@@ -203,7 +203,7 @@ func (f *FileDiff) resembles(text []byte) bool {
 		there[strings.TrimSpace(line)] = true
 	}
 	same, all := 0, 0
-	for _, line := range f.deleted {
+	for _, line := range f.deleted() {
 		if line = strings.TrimSpace(line); strings.ContainsFunc(line, unicode.IsLetter) {
 			if all++; there[line] {
 				same++
@@ -662,7 +662,7 @@ func (f *FileDiff) isUndeleted(text []byte) bool {
 // hasDeleted tells whether the lines that were deleted are the whole text.
 func (f *FileDiff) hasDeleted(text []byte) bool {
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	return slices.EqualFunc(lines, f.deleted, func(a, b string) bool { return strings.TrimRight(a, "\r") == strings.TrimRight(b, "\r") })
+	return slices.EqualFunc(lines, f.deleted(), func(a, b string) bool { return strings.TrimRight(a, "\r") == strings.TrimRight(b, "\r") })
 }
 
 func isThere(path string) bool {

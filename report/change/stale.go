@@ -22,8 +22,24 @@ import (
 const StaleData = "sources that were changed since they were compiled"
 
 // Stale returns the sources of a set that were changed after what is known of them was
-// compiled, by name. Copies and fresh checkouts are not among them: of these most are newer.
+// compiled, by name: those that are newer, and those whose text tells. Copies and fresh
+// checkouts are not among them for their times: of these most are newer.
 func Stale(set *coverage.Set, sources *source.Sources) []string {
+	stale := newer(set, sources)
+	for _, name := range set.Names() {
+		if !sources.Differs(name) {
+			continue
+		}
+		if i, found := slices.BinarySearch(stale, name); !found {
+			stale = slices.Insert(stale, i, name)
+		}
+	}
+	return stale
+}
+
+// newer returns the sources that were changed after what is known of them was compiled, as
+// far as their times tell.
+func newer(set *coverage.Set, sources *source.Sources) []string {
 	var newer []string
 	for _, name := range set.Names() {
 		if built := sources.Built(name); !built.IsZero() && input.Modified(name).After(built) {

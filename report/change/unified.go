@@ -40,7 +40,7 @@ type FileDiff struct {
 	// that was only renamed.
 	coverage.Edits
 	inserted [][]string // lines, for each edit
-	deleted  []string   // lines, of the first edit
+	removed  [][]string // lines, for each edit
 	context  []contextLine
 	untold   string    // why the diff does not have the lines that changed; mostly ""
 	module   [2]string // commits of a submodule, "" for none
@@ -68,6 +68,14 @@ const (
 // may have some.
 func (f *FileDiff) inserts() bool {
 	return f.untold != "" || slices.ContainsFunc(f.Edits, func(e coverage.Edit) bool { return e.Inserted > 0 })
+}
+
+// deleted are the lines that the first edit deletes.
+func (f *FileDiff) deleted() []string {
+	if len(f.removed) == 0 {
+		return nil
+	}
+	return f.removed[0]
 }
 
 // isEmpty tells whether the new version may have no lines at all.
@@ -274,13 +282,14 @@ func (d *diffReader) hunk(f *FileDiff) error {
 		return fmt.Errorf("%q does not follow from the hunks before it: is one missing?", header)
 	}
 	var edit coverage.Edit
-	var inserted []string
+	var inserted, removed []string
 	end := func() {
 		if edit.Deleted+edit.Inserted > 0 {
 			f.Edits = append(f.Edits, edit)
 			f.inserted = append(f.inserted, inserted)
+			f.removed = append(f.removed, removed)
 		}
-		edit, inserted = coverage.Edit{}, nil
+		edit, inserted, removed = coverage.Edit{}, nil, nil
 	}
 	for oldCount > 0 || newCount > 0 {
 		line, ok := d.next()
@@ -301,9 +310,7 @@ func (d *diffReader) hunk(f *FileDiff) error {
 			oldLine, oldCount, newLine, newCount = oldLine+1, oldCount-1, newLine+1, newCount-1
 		case kind == '-' && oldCount > 0:
 			edit.Deleted++
-			if f.Edits == nil {
-				f.deleted = append(f.deleted, line)
-			}
+			removed = append(removed, line)
 			oldLine, oldCount = oldLine+1, oldCount-1
 		case kind == '+' && newCount > 0:
 			edit.Inserted++

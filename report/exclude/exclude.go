@@ -28,6 +28,9 @@ type Options struct {
 	NonCode         bool     // lines whose text has no code
 	NoMarkers       bool     // take no notice of markers
 	MarkerPrefixes  []string // what markers begin with
+	// Differs is told of sources, by their name in the Set, that are shorter than what was
+	// compiled: they are not what ran. Several calls may run at once; nil: nobody is told.
+	Differs func(name string)
 	// ReadInto reads a source by its name in the Set into a buffer, or where there is more
 	// room. The buffer is used again, but not after an error. nil reads regular files.
 	ReadInto func(buf []byte, name string) ([]byte, error)
@@ -190,6 +193,7 @@ type sourceRules struct {
 	unhit     []marker // EXCL_BR_WITHOUT_HIT
 	sources   []marker // EXCL_BR_SOURCE
 	nonCode   []int32  // lines
+	lines     int      // that the source has
 	wrong     []markerError
 	err       error // the source cannot be read
 }
@@ -219,6 +223,7 @@ func (e *Exclusions) scan(r *sourceRules, name string) error {
 	if err != nil {
 		return err
 	}
+	r.lines = bytes.Count(src, []byte("\n")) + 1
 	e.read(r, src)
 	if *buf = src; cap(src) <= mostKept {
 		e.buffers.Put(buf)
@@ -312,6 +317,9 @@ func (x *exclusion) apply() coverage.Update {
 	x.rules = x.Exclusions.rules(x.file.Name)
 	if err := x.rules.err; err != nil {
 		x.problem(source.NoSource, 0, fmt.Errorf("%w: what it excludes is not known; --path-map says where sources have moved, --no-markers that nothing is excluded in them", source.WithoutPath(err)))
+	}
+	if n := len(x.file.Lines); n > 0 && x.rules.lines > 0 && int(x.file.Lines[n-1].Number) > x.rules.lines && x.options.Differs != nil {
+		x.options.Differs(x.file.Name)
 	}
 	for _, w := range x.rules.wrong {
 		x.problem(source.WrongMarkers, w.line, w.err)

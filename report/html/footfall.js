@@ -72,7 +72,9 @@ document.addEventListener('keydown', event => {
 
 function help() {
   if (!$('#help')) {
-    const rows = view ? [
+    const rows = $('.sides') ? [
+      ['n  p', 'next, previous place where something was lost, gained, or is new'],
+    ] : view ? [
       ['n  p', 'next, previous lines that never ran'],
       ['b  B', 'next, previous line that ran only in part: a branch not taken, a condition not shown, a block not run'],
       ['c  C', 'next, previous changed line that never ran'],
@@ -130,21 +132,30 @@ function compare(a, b) {
 // sortable makes buttons of a table's headings. order(column, sign) sorts;
 // descending tells which columns begin with the largest.
 function sortable(table, order, descending) {
-  let column = 0;
-  for (const th of $$('thead th', table)) {
-    const at = column;
-    column += th.colSpan;
-    if (th.classList.contains('bar')) continue;
+  headings(table).forEach(({th, group}, at) => {
+    if (th.classList.contains('bar')) return;
     const name = th.textContent;
-    const b = button(name, 'sort by ' + name, () => {
+    const b = button(name, 'sort by ' + (group && name !== 'missed' ? group + ', ' : '') + name, () => {
       const now = th.getAttribute('aria-sort');
       const down = now ? now === 'ascending' : descending.includes(name);
       for (const other of $$('thead th', table)) other.removeAttribute('aria-sort');
       th.setAttribute('aria-sort', down ? 'descending' : 'ascending');
       order(at, down ? -1 : 1);
     });
+    b.dataset.group = group;
     th.replaceChildren(b);
+  });
+}
+
+// headings are those of the columns, with the name of the group that one is in.
+function headings(table) {
+  const [first, second] = table.tHead.rows;
+  if (!second) return [...first.cells].map(th => ({th, group: ''}));
+  const list = [{th: first.cells[0], group: ''}], below = [...second.cells];
+  for (const group of [...first.cells].slice(1)) {
+    for (const th of below.splice(0, group.colSpan)) list.push({th, group: group.textContent});
   }
+  return list;
 }
 
 const manyFiles = 200; // that begin folded
@@ -175,8 +186,8 @@ function percent(covered, total) {
 }
 
 // readEntry takes apart what data say of a file or folder: what is missed and the
-// total of each metric, how much of the name is that of the one before, and the rest
-// of the name. Numbers have base 36, and nothing is 0.
+// total of each metric, how good they are, how much of the name is that of the one
+// before, and the rest of the name. Numbers have base 36, and nothing is 0.
 function readEntry(entry, after, metrics) {
   const ratios = [];
   let at = 0;
@@ -189,8 +200,8 @@ function readEntry(entry, after, metrics) {
     const missed = number(), total = number();
     ratios.push(total - missed, total);
   }
-  const shared = number();
-  return {name: after.slice(0, shared) + entry.slice(at), ratios};
+  const levels = number(), shared = number();
+  return {name: after.slice(0, shared) + entry.slice(at), ratios, levels};
 }
 
 // escapedPath is how most pages are called.
@@ -201,7 +212,7 @@ function escapedPath(path) {
 
 // newRow is the row of a node of data, as the page has them of smaller trees.
 function newRow(node) {
-  const cells = [make('th', {scope: 'row'}, node.folder ? node.name : make('a', {href: node.href, textContent: node.name}))];
+  const cells = [make('th', {scope: 'row'}, node.folder ? node.name : make('a', {href: node.href, textContent: node.name, className: Math.floor(node.levels / 2 ** node.ratios.length) % 2 ? 'stale' : ''}))];
   const r = node.ratios;
   for (let i = 0; i < r.length; i += 2) {
     const covered = r[i], total = r[i + 1];
@@ -209,7 +220,8 @@ function newRow(node) {
       const bar = total ? [make('progress', {value: covered, max: total, ariaHidden: 'true'})] : [];
       cells.push(make('td', {}, ...bar), make('td', {textContent: total - covered}));
     }
-    cells.push(make('td', {textContent: percent(covered, total)}), make('td', {textContent: total ? `${covered}/${total}` : ''}));
+    const level = ['', '', 'fair', 'poor'][Math.floor(node.levels / 2 ** i) % 4];
+    cells.push(make('td', {textContent: percent(covered, total), className: level}), make('td', {textContent: total ? `${covered}/${total}` : ''}));
   }
   return make('tr', {className: (node.folder ? 'd' : 'f') + Math.min(node.depth, 9)}, ...cells);
 }
@@ -259,7 +271,8 @@ function index(table) {
     const take = (entry, folder) => {
       const read = readEntry(entry, after, metrics);
       after = read.name;
-      return add({...read, folder, open: false, values: [read.name, ...ratioValues(read.ratios)]}, parent);
+      const values = Object.assign([read.name, ...ratioValues(read.ratios)], {ran: read.ratios[0], lines: read.ratios[1]});
+      return add({...read, folder, open: false, values}, parent);
     };
     for (const folder of folders) grow(folder, take(folder[0], true));
     after = '';
@@ -273,7 +286,7 @@ function index(table) {
   let flat = false, sorted = null, words = [], hideFull = false;
   const most = self.footfallTree ? mostRows : Infinity;
   if (self.footfallTree) {
-    metrics = (self.footfallTree[0].split(' ').length - 2) / 2; // that of the whole has no name
+    metrics = (self.footfallTree[0].split(' ').length - 3) / 2; // that of the whole has no name
     grow(self.footfallTree, top);
     for (const node of top.children) node.open = top.children.length === 1;
   } else {
@@ -284,7 +297,8 @@ function index(table) {
       while (stack.length > depth + 1) stack.pop();
       const name = row.cells[0].textContent;
       const values = [name, ...[...row.cells].slice(1).map(c => value(c.textContent))];
-      const node = add({row, name, folder, open: true, values}, stack.at(-1));
+      const [ran, lines] = row.cells[4].textContent.split('/').map(Number);
+      const node = add({row, name, folder, open: true, values: Object.assign(values, {ran, lines: lines || 0})}, stack.at(-1));
       if (folder) stack.push(node);
       dress(node);
     }
@@ -347,8 +361,7 @@ function index(table) {
     if (rows.length > most) found.textContent += `, the first ${most} rows are shown`;
   }
 
-  const headings = $$('thead th', table);
-  const sort = name => headings.find(th => th.textContent === name)?.firstChild.click();
+  const sort = name => headings(table).find(h => h.th.textContent === name)?.th.firstChild.click();
   const setFlat = on => {
     flat = on;
     remember('flat', on ? 'yes' : 'no');
@@ -358,7 +371,7 @@ function index(table) {
     if (on && !sorted) return sort('missed');
     if (!on && sorted && sorted[2]) {
       sorted = null;
-      for (const th of headings) th.removeAttribute('aria-sort');
+      for (const {th} of headings(table)) th.removeAttribute('aria-sort');
     }
     show();
   };
@@ -396,6 +409,14 @@ function index(table) {
     treeButton.hidden = flatButton.hidden = foldButton.hidden = true;
   }
   setFlat(recall('flat') === 'yes');
+  // What the report was asked to show first.
+  const {order} = table.dataset;
+  if (order === 'missed' && !flat) sort('missed');
+  if (order === 'ran' || order === 'lines') {
+    sorted = [order, -1, flat];
+    for (const {th} of headings(table)) th.removeAttribute('aria-sort');
+    show();
+  }
   const within = () => {
     const prefix = /^#in=(.*)/.exec(location.hash);
     if (!prefix) return;
@@ -432,6 +453,22 @@ function missed(table) {
   never.addEventListener('change', show);
   table.parentElement.before(make('div', {className: 'bar-tools'}, search, make('label', {}, never, ' never called'), found));
   indexKeys['/'] ??= () => search.focus();
+}
+
+// compared has n and p go from one place that is not as it was to the next.
+function compared() {
+  const rows = $$('.sides tbody tr'), is = row => /^(lost|miss|gain|new)$/.test(row?.className);
+  const stops = rows.filter((row, i) => is(row) && !(is(rows[i - 1]) && row.previousElementSibling));
+  let at = -1;
+  const go = step => {
+    if (!stops.length) return say('nothing here');
+    at = (at + step + stops.length) % stops.length;
+    for (const row of $$('.here')) row.classList.remove('here');
+    stops[at].classList.add('here');
+    stops[at].scrollIntoView({block: 'center'});
+    say(`${at + 1} of ${stops.length}`);
+  };
+  Object.assign(indexKeys, {n: () => go(1), p: () => go(at < 0 ? 0 : -1)});
 }
 
 // ---- a source
@@ -471,7 +508,8 @@ class Source {
       move('▾ n', 'next lines that never ran (n)', () => this.go(this.gaps, 1, 'gap')),
       move('▾ b', 'next line that ran in part (b)', () => this.go(this.parts, 1, 'partial line')));
     $('header', section).append(this.tools);
-    this.where.textContent = this.gaps.length === 1 ? '1 gap' : `${this.gaps.length} gaps`;
+    const parts = $('.parts', section), elsewhere = parts ? $$('a', parts).reduce((n, a) => n + +a.dataset.gaps, 0) : 0;
+    this.where.textContent = (this.gaps.length === 1 ? '1 gap' : `${this.gaps.length} gaps`) + (elsewhere ? `, ${elsewhere} in other parts` : '');
     $('main', section).addEventListener('click', event => this.click(event));
     this.sight = make('div', {className: 'sight'});
     this.canvas = make('canvas');
@@ -684,6 +722,8 @@ const sources = $$('section.file');
 if (!single && sources.length) open(sources[0]);
 if ($('#tree')) index($('#tree'));
 for (const table of $$('.missed')) $('#tree') && !single ? plainTable(table) : missed(table);
+for (const table of $$('.compared')) plainTable(table);
+if ($('.sides')) compared();
 if ($('.index > header, #overview > header')) $('.index > header, #overview > header').append(tools());
 setKeys();
 route();

@@ -68,8 +68,25 @@ type Contents struct {
 	Notice string
 	// Totals are those of files of which the Set has a part, by name; nil: it has all.
 	Totals map[string]coverage.Totals
+	// Level tells how good a ratio of a metric is for a source or, with a slash at the end,
+	// a directory, by the name in the Set and as shown; "" is the whole.
+	Level func(metric, name, shown string, of coverage.Ratio) coverage.Level
+	// Required is what must be covered.
+	Required []Requirement
+	// Past are reports from before and this one, oldest first.
+	Past []Past
+	// Order is that of files in the index at first: "missed", "ran", "lines" (the most
+	// first), else by name.
+	Order string
 	// ReadSource reads a source by its name in the Set.
 	ReadSource func(name string) ([]byte, error)
+}
+
+// A Requirement is that of something a part must be covered.
+type Requirement struct {
+	What, Percent string // "lines of src/net", "90"
+	Got           coverage.Ratio
+	Reached       bool
 }
 
 func (c *Contents) totalsOf(f *coverage.File) coverage.Totals {
@@ -116,6 +133,7 @@ type page struct {
 // page.
 type part struct {
 	from, to int32 // numbers of lines
+	gaps     int   // places where lines that never ran begin
 	rows     []byte
 }
 
@@ -151,7 +169,7 @@ func newSite(c Contents) *site {
 		s.metrics = append(s.metrics, pageMetric{m.Name, func(t sum) coverage.Ratio { return m.Of(t.totals, c.ExceptionBranches) }})
 	}
 	if c.Patch != nil {
-		s.metrics = append(s.metrics, pageMetric{"changed lines", func(t sum) coverage.Ratio { return t.changed }})
+		s.metrics = append(s.metrics, pageMetric{changedLines, func(t sum) coverage.Ratio { return t.changed }})
 	}
 	return s
 }
@@ -319,16 +337,39 @@ const filesPolicy = "default-src 'none'; script-src 'self' file:; style-src 'sel
 type totalData struct {
 	Name, Percent, Counts string
 	Covered, Total        int
+	Level                 string // a class of the style
+	First                 bool
 }
 
-func (s *site) pageData(root string, t sum) pageData {
+// Missed is how many were not covered.
+func (t totalData) Missed() int { return t.Total - t.Covered }
+
+// Grouped is a number with its thousands apart.
+func (t totalData) Grouped(n int) string { return string(appendGrouped(nil, int64(n))) }
+
+// levelClasses are the classes of cells with a percentage.
+var levelClasses = [...]string{coverage.NoLevel: "", coverage.Good: "good", coverage.Fair: "fair", coverage.Poor: "poor"}
+
+// level tells how good a metric of a source or directory is. Changed lines have no level of
+// their own.
+func (s *site) level(i int, name, shown string, of coverage.Ratio) coverage.Level {
+	if s.Level == nil || s.metrics[i].name == changedLines {
+		return coverage.NoLevel
+	}
+	return s.Level(s.metrics[i].name, name, shown, of)
+}
+
+const changedLines = "changed lines"
+
+// pageData is that of a page about a source, or about all with no names.
+func (s *site) pageData(root, name, shown string, t sum) pageData {
 	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages), Policy: filesPolicy}
 	if !s.Time.IsZero() {
 		d.Date = s.Time.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	for _, m := range s.metrics {
+	for i, m := range s.metrics {
 		total := m.total(t)
-		d.Totals = append(d.Totals, totalData{m.name, total.Rounded(), grouped(total), total.Covered, total.Total})
+		d.Totals = append(d.Totals, totalData{m.name, total.Rounded(), grouped(total), total.Covered, total.Total, levelClasses[s.level(i, name, shown, total)], i == 0})
 	}
 	return d
 }
@@ -352,6 +393,14 @@ type indexData struct {
 	NeverCalled int
 	Many        bool // files: they come after the functions that miss most, and folded
 	Notice      string
+	Order       string
+	Stale       []string // names that are shown of sources that have changed, the first ones
+	StaleAll    int
+	Required    []Requirement
+	Good, Fair  string // what the colours of percentages say
+	Excluded    string
+	Rules       []ruleData
+	Trend       *trendData
 }
 
 // manyFiles is how many the index shows before what misses most.
@@ -359,7 +408,19 @@ const manyFiles = 200
 
 func (s *site) indexData(root *directory) indexData {
 	missed := s.missedFunctions()
-	d := indexData{pageData: s.pageData("", s.sum), AllMissed: len(missed), Many: len(s.pages) > manyFiles, Notice: s.Notice}
+	d := indexData{pageData: s.pageData("", "", "", s.sum), AllMissed: len(missed), Many: len(s.pages) > manyFiles, Notice: s.Notice, Order: s.Order, Required: s.Required, Rules: rulesOf(&s.Excluded), Trend: s.trend()}
+	if len(d.Rules) > 0 {
+		d.Excluded = s.Excluded.String()
+	}
+	const mostStale = 10
+	d.StaleAll = len(s.Contents.Stale)
+	for _, name := range s.Contents.Stale[:min(d.StaleAll, mostStale)] {
+		d.Stale = append(d.Stale, output.Printable(s.Shown(name)))
+	}
+	d.Good, d.Fair = "90% or more", "75% or more"
+	if len(s.Required) > 0 {
+		d.Good, d.Fair = "as required, or 90%", "up to 10 points below, or 75%"
+	}
 	for _, f := range missed {
 		if f.calls <= 0 {
 			d.NeverCalled++
@@ -375,7 +436,7 @@ func (s *site) indexData(root *directory) indexData {
 	if d.Tree = s.large(); d.Tree {
 		d.Rows = s.directoryRows(root)
 	} else {
-		d.Rows = template.HTML(s.appendDirectory(nil, root, 0))
+		d.Rows = template.HTML(s.appendDirectory(nil, root, "", 0))
 	}
 	d.Worst = template.HTML(s.appendMissed(nil, missed[:min(len(missed), worst)]))
 	return d
@@ -410,5 +471,5 @@ type functionsData struct {
 func (s *site) functionsData() functionsData {
 	missed := s.missedFunctions()
 	shown := missed[:min(len(missed), mostFunctionRows)]
-	return functionsData{s.pageData("", s.sum), template.HTML(s.appendMissed(nil, shown)), counted(len(missed), "function", "functions"), len(missed) - len(shown)}
+	return functionsData{s.pageData("", "", "", s.sum), template.HTML(s.appendMissed(nil, shown)), counted(len(missed), "function", "functions"), len(missed) - len(shown)}
 }

@@ -112,7 +112,7 @@ func TestPages(t *testing.T) {
 		"<li><i>// &lt;/li>&lt;script></i>\n",
 		`<li id=L2><b>3</b><a>template</a> &lt;<a>class</a> T> T max(T a, T b)` + "\n",
 		"<details class=f><summary>2 instances, <u>1 never called</u></summary>",
-		`<tr><td><u>never</u><td>0/2<td>0/4<td>max&lt;long><tr><td>3<td>1/2<td>3/4<td>max&lt;int><br><small>never ran: 3</small></table>`,
+		`<tr><td><u>never</u><td>0/2<td>0/4<td>max&lt;long><tr><td>3<td>1/2<td>3/4<td><details><summary>max&lt;int><br><small>never ran: 3</small></summary><p class=m>2: 3, 3: <u>never</u></details></table>`,
 		"<li><b class=p>3</b>{ <a>return</a> a && b; }\n<details><summary>1/4</summary><p>↓ 2, <u>↷ never</u><p><u>never reached</u><p class=d>term 1 both, term 2 true, <u>never false</u><p class=k>1</details>",
 		"<li><a>int</a> x;\n",
 		`<li id=L6><u>0</u><a>int</a> main() {`,
@@ -437,7 +437,7 @@ func TestIndexOfManySources(t *testing.T) {
 	entries := tree[1].([]any)[0].([]any)[1].([]any)[0].([]any)[2].([]any)[:3]
 	// What is missed and found, what is shared with the name before, the rest; of names
 	// that differ only in case the second has a page of another name.
-	want := []any{` 1  script>"00000.C`, []any{"1 2 e c", "~src~d0~source=20=3C~script=3E=2200000.c=12fae8c9787017a6"}, "1 2 c 1.c"}
+	want := []any{` 1   script>"00000.C`, []any{"1 2  e c", "~src~d0~source=20=3C~script=3E=2200000.c=12fae8c9787017a6"}, "1 2  c 1.c"}
 	if strings.Contains(data, "</script") || !reflect.DeepEqual(entries, want) {
 		t.Errorf("the first files are %q, want %q", entries, want)
 	}

@@ -29,7 +29,7 @@ func (s *site) large() bool { return !s.single && len(s.pages) > mostFileRows }
 // writeTree writes the data of the index, or removes those of an older report.
 func (s *site) writeTree(dir *output.Dir, root *directory) error {
 	if s.large() {
-		return dir.WriteBytes(treeFile, append(s.appendTreeData([]byte(treeHead), root, ""), ";\n"...))
+		return dir.WriteBytes(treeFile, append(s.appendTreeData([]byte(treeHead), root, "", ""), ";\n"...))
 	}
 	f, err := dir.Open(treeFile)
 	if err != nil {
@@ -49,14 +49,15 @@ func (s *site) writeTree(dir *output.Dir, root *directory) error {
 // appendTreeData appends a directory: its entry, the directories in it and the
 // files in it. after is the name of what is before it in the same directory. A file
 // is its entry, and with it its page, where that is not called after the path.
-func (s *site) appendTreeData(buf []byte, d *directory, after string) []byte {
-	buf = append(s.appendEntry(append(buf, '['), d.sum, d.name, after), ",["...)
+func (s *site) appendTreeData(buf []byte, d *directory, path, after string) []byte {
+	path += d.name
+	buf = append(s.appendEntry(append(buf, '['), d.sum, s.pathOf(path), path, d.name, after), ",["...)
 	after = ""
 	for i, sub := range d.dirs {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = s.appendTreeData(buf, sub, after)
+		buf = s.appendTreeData(buf, sub, path, after)
 		after = sub.name
 	}
 	buf = append(buf, "],["...)
@@ -67,9 +68,9 @@ func (s *site) appendTreeData(buf []byte, d *directory, after string) []byte {
 		}
 		name := p.shown[strings.LastIndexByte(p.shown, '/')+1:]
 		if escapedPath(p.shown) == p.name && utf8.ValidString(p.shown) {
-			buf = s.appendEntry(buf, p.sum, name, after)
+			buf = s.appendEntry(buf, p.sum, p.path, p.shown, name, after)
 		} else {
-			buf = append(s.appendEntry(append(buf, '['), p.sum, name, after), ',')
+			buf = append(s.appendEntry(append(buf, '['), p.sum, p.path, p.shown, name, after), ',')
 			buf = append(appendJSONString(buf, p.name), ']')
 		}
 		after = name
@@ -77,10 +78,10 @@ func (s *site) appendTreeData(buf []byte, d *directory, after string) []byte {
 	return append(buf, "]]"...)
 }
 
-// appendEntry appends a text with what is missed and the total of each metric, how
-// much of the name is that of the one before, and the rest of the name. Numbers have
-// base 36, and 0 is nothing.
-func (s *site) appendEntry(buf []byte, t sum, name, after string) []byte {
+// appendEntry appends a text with what is missed and the total of each metric, how good
+// they are (see [coverage.Level], in base 4, the first one last, before them 1 if the source
+// has changed since the build), how much of the name is that of the one before, and the rest of the name. Numbers have base 36, and 0 is nothing.
+func (s *site) appendEntry(buf []byte, t sum, path, shown, name, after string) []byte {
 	var entry []byte
 	number := func(n int64) {
 		if n != 0 {
@@ -88,11 +89,17 @@ func (s *site) appendEntry(buf []byte, t sum, name, after string) []byte {
 		}
 		entry = append(entry, ' ')
 	}
-	for _, m := range s.metrics {
+	levels := int64(0)
+	for i, m := range s.metrics {
 		r := m.total(t)
 		number(int64(r.Total - r.Covered))
 		number(int64(r.Total))
+		levels |= int64(s.level(i, path, shown, r)) << (2 * i)
 	}
+	if s.stale(path) {
+		levels |= 1 << (2 * len(s.metrics))
+	}
+	number(levels)
 	shared := sharedASCII(name, after)
 	number(int64(shared))
 	return appendJSONString(buf, string(entry)+name[shared:])
@@ -129,7 +136,7 @@ func (s *site) directoryRows(root *directory) template.HTML {
 		}
 		level = below
 	}
-	return template.HTML(s.appendDirectory(nil, root.cut(deep), 0))
+	return template.HTML(s.appendDirectory(nil, root.cut(deep), "", 0))
 }
 
 // cut returns a directory without what is deeper, and without files.

@@ -88,9 +88,64 @@ func (w *pageWriter) instance(in coverage.Instance, name string) {
 	w.text("<td>")
 	w.ratio("", int(in.BlocksExecuted), int(in.Blocks))
 	w.text("<td>")
+	if in.Count <= 0 || len(in.Lines) == 0 {
+		w.buf = appendName(w.buf, name)
+		return
+	}
+	w.text("<details><summary>")
 	w.buf = appendName(w.buf, name)
-	if in.Count > 0 {
-		w.missed(in.Lines)
+	w.missed(in.Lines)
+	w.text("</summary><p class=m>")
+	w.counts(in.Lines)
+	w.text("</details>")
+}
+
+// A lineRange is lines with code of one kind, with none of another between them.
+type lineRange struct {
+	first, last int32
+	count       int64
+}
+
+// ranges joins lines that are alike, in what of tells.
+func ranges(lines coverage.Hits, of func(count int64) int64) (list []lineRange) {
+	for line, count := range lines.All() {
+		count = of(count)
+		if n := len(list); n > 0 && list[n-1].count == count {
+			list[n-1].last = line
+		} else {
+			list = append(list, lineRange{line, line, count})
+		}
+	}
+	return list
+}
+
+func (w *pageWriter) lineRange(r lineRange) {
+	w.number(int64(r.first))
+	if r.last > r.first {
+		w.text("–")
+		w.number(int64(r.last))
+	}
+}
+
+// mostCountRanges is how many ranges of lines are told with their counts.
+const mostCountRanges = 200
+
+// counts appends how often each line of an instance ran.
+func (w *pageWriter) counts(lines coverage.Hits) {
+	list := ranges(lines, func(count int64) int64 { return max(count, 0) })
+	for i, r := range list {
+		if i == mostCountRanges {
+			w.text(" and ")
+			w.number(int64(len(list) - i))
+			w.text(" more")
+			return
+		}
+		if i > 0 {
+			w.text(", ")
+		}
+		w.lineRange(r)
+		w.text(": ")
+		w.buf = appendCalls(w.buf, r.count)
 	}
 }
 
@@ -99,19 +154,7 @@ const mostMissedRanges = 12
 
 // missed appends the lines that an instance never ran, if others of it did.
 func (w *pageWriter) missed(lines coverage.Hits) {
-	type lineRange struct{ first, last int32 }
-	var list []lineRange
-	ran := true
-	for line, count := range lines.All() {
-		switch {
-		case count > 0:
-		case ran:
-			list = append(list, lineRange{line, line})
-		default:
-			list[len(list)-1].last = line
-		}
-		ran = count > 0
-	}
+	list := slices.DeleteFunc(ranges(lines, func(count int64) int64 { return min(max(count, 0), 1) }), func(r lineRange) bool { return r.count > 0 })
 	for i, r := range list {
 		switch i {
 		case 0:
@@ -124,11 +167,7 @@ func (w *pageWriter) missed(lines coverage.Hits) {
 		default:
 			w.text(", ")
 		}
-		w.number(int64(r.first))
-		if r.last > r.first {
-			w.text("–")
-			w.number(int64(r.last))
-		}
+		w.lineRange(r)
 	}
 	if len(list) > 0 {
 		w.text("</small>")

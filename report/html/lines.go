@@ -51,6 +51,8 @@ type pageWriter struct {
 	prefix    string              // before the identifier of a line, where several sources are in a page
 	instances int                 // bytes of instances in this part
 	begin     int                 // of the part, in buf
+	gap       bool                // the last line with code never ran
+	gaps      int                 // of this part
 	listed    bool                // a list is open
 	last      int32               // number of the last line
 	next      int                 // function
@@ -69,7 +71,7 @@ func (w *pageWriter) load(i int) {
 	p.missed = w.missedIn(p)
 	cpp := slices.ContainsFunc(p.file.Functions, func(f *coverage.Function) bool { return strings.HasPrefix(f.Name, "_Z") })
 	w.high = highlighter{language: languageOf(p.shown, cpp)}
-	w.instances, w.begin, w.last, w.next, w.listed = 0, 0, 0, 0, false
+	w.instances, w.begin, w.last, w.next, w.listed, w.gap, w.gaps = 0, 0, 0, 0, false, false, 0
 
 	w.excluded = w.Excluded.InFile(p.file.Name)
 	lines := p.file.Lines
@@ -145,7 +147,7 @@ func (w *pageWriter) endPart() {
 	if w.listed {
 		w.text("</ol></div>\n")
 	}
-	p := part{from: 1, to: w.last}
+	p := part{from: 1, to: w.last, gaps: w.gaps}
 	if n := len(w.parts); n > 0 {
 		p.from = w.parts[n-1].to + 1
 	}
@@ -153,7 +155,7 @@ func (w *pageWriter) endPart() {
 	if p.to >= p.from || len(w.parts) == 0 {
 		w.parts = append(w.parts, p)
 	}
-	w.begin, w.instances, w.listed = len(w.buf), 0, false
+	w.begin, w.instances, w.listed, w.gap, w.gaps = len(w.buf), 0, false, false, 0
 }
 
 func (w *pageWriter) text(s string) { w.buf = append(w.buf, s...) }
@@ -191,6 +193,11 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 	covered, total := w.branchCounts(l)
 	if l != nil {
 		w.count(l, covered, total)
+		if never := l.Count <= 0; never != w.gap {
+			if w.gap = never; never {
+				w.gaps++
+			}
+		}
 	}
 	if hasSource {
 		w.buf = w.high.line(w.buf, text)
@@ -413,13 +420,14 @@ type link struct{ Name, Target string }
 
 type partData struct {
 	From, To int32
+	Gaps     int
 	Target   string
 	Current  bool
 }
 
 func (w *pageWriter) sourceData(i, k int) (sourceData, error) {
 	p := w.pages[i]
-	d := sourceData{pageData: w.pageData("../", p.sum), Name: p.shown, ID: p.name, Notice: p.notice, Widths: p.widths()}
+	d := sourceData{pageData: w.pageData("../", p.path, p.shown, p.sum), Name: p.shown, ID: p.name, Notice: p.notice, Widths: p.widths()}
 	if w.single {
 		d.Root = ""
 	}
@@ -428,7 +436,7 @@ func (w *pageWriter) sourceData(i, k int) (sourceData, error) {
 	d.Rows = template.HTML(p.parts[k].rows)
 	for n, part := range p.parts {
 		if len(p.parts) > 1 {
-			d.Parts = append(d.Parts, partData{part.from, part.to, p.partName(n), n == k})
+			d.Parts = append(d.Parts, partData{part.from, part.to, part.gaps, p.partName(n), n == k})
 		}
 	}
 	if i > 0 {

@@ -170,20 +170,24 @@ const deepest = 9
 
 // appendDirectory appends a row for each directory and each file in d, in the
 // order of the tree; class dN is a directory N deep, fN a file.
-func (s *site) appendDirectory(buf []byte, d *directory, depth int) []byte {
+func (s *site) appendDirectory(buf []byte, d *directory, path string, depth int) []byte {
 	class := strconv.Itoa(min(depth, deepest))
 	for _, sub := range d.dirs {
 		buf = append(buf, "<tr class=d"...)
 		buf = append(buf, class...)
 		buf = append(buf, "><th scope=row>"...)
 		buf = append(buf, template.HTMLEscapeString(sub.name)...)
-		buf = s.appendMetrics(buf, sub.sum)
-		buf = s.appendDirectory(buf, sub, depth+1)
+		buf = s.appendMetrics(buf, sub.sum, s.pathOf(path+sub.name), path+sub.name)
+		buf = s.appendDirectory(buf, sub, path+sub.name, depth+1)
 	}
 	for _, p := range d.pages {
 		buf = append(buf, "<tr class=f"...)
 		buf = append(buf, class...)
-		buf = append(buf, `><th scope=row><a href="`...)
+		buf = append(buf, "><th scope=row><a "...)
+		if s.stale(p.path) {
+			buf = append(buf, "class=stale "...)
+		}
+		buf = append(buf, `href="`...)
 		switch {
 		case s.single:
 			buf = append(append(buf, '#'), p.name...)
@@ -193,14 +197,22 @@ func (s *site) appendDirectory(buf []byte, d *directory, depth int) []byte {
 		buf = append(buf, `">`...)
 		buf = append(buf, template.HTMLEscapeString(p.shown[strings.LastIndexByte(p.shown, '/')+1:])...)
 		buf = append(buf, "</a>"...)
-		buf = s.appendMetrics(buf, p.sum)
+		buf = s.appendMetrics(buf, p.sum, p.path, p.shown)
 	}
 	return buf
 }
 
+// pathOf is the name of a directory that is shown by another, as the Set would have it.
+func (s *site) pathOf(shown string) string {
+	if strings.HasPrefix(shown, "/") || s.Root == "" {
+		return shown
+	}
+	return strings.TrimSuffix(s.Root, "/") + "/" + shown
+}
+
 // appendMetrics appends the cells of a row: for each metric the part and the
 // counts, and before that for lines a bar and what was missed.
-func (s *site) appendMetrics(buf []byte, t sum) []byte {
+func (s *site) appendMetrics(buf []byte, t sum, path, shown string) []byte {
 	for i, m := range s.metrics {
 		r := m.total(t)
 		if i == 0 {
@@ -211,7 +223,13 @@ func (s *site) appendMetrics(buf []byte, t sum) []byte {
 			buf = append(buf, "<td>"...)
 			buf = strconv.AppendInt(buf, int64(r.Missed()), 10)
 		}
-		buf = append(buf, "<td>"...)
+		if level := s.level(i, path, shown, r); level > coverage.Good {
+			buf = append(buf, "<td class="...)
+			buf = append(buf, levelClasses[level]...)
+			buf = append(buf, '>')
+		} else {
+			buf = append(buf, "<td>"...)
+		}
 		buf = append(buf, r.Rounded()...)
 		buf = append(buf, "<td>"...)
 		buf = append(buf, r.Counts()...)

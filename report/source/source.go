@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Sources struct {
 	// sources are asked for, "" for ours; none if there is no program.
 	Roots   []string
 	private atomic.Bool // see Private
+	differs sync.Map    // names of sources that are not what was compiled
 }
 
 // Options are how a user describes his sources.
@@ -287,6 +289,16 @@ func (s *Sources) NoteReport(name string) {
 	if t := input.Modified(name); !t.IsZero() && (s.built.reports.IsZero() || t.Before(s.built.reports)) {
 		s.built.reports = t
 	}
+}
+
+// NoteDiffers notes that a source is not the text that was compiled. Several calls may run
+// at once.
+func (s *Sources) NoteDiffers(name string) { s.differs.Store(name, true) }
+
+// Differs tells whether a source is known not to be the text that was compiled.
+func (s *Sources) Differs(name string) bool {
+	_, noted := s.differs.Load(name)
+	return noted
 }
 
 // Built tells when a source was compiled, as far as notes and reports tell; zero if they do not.
