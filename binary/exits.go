@@ -175,6 +175,7 @@ type body struct {
 	tables    bool // it has jumps by tables whose targets are known
 	computed  bool // labels of it are values
 	blind     bool // it has a jump table that was not found
+	tolerant  bool // what leads to where it is not expected is no error
 	protected [2]uint64
 }
 
@@ -192,7 +193,9 @@ func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64) ([]Exit, erro
 			leaves, err := b.leaves(code, n)
 			if err == nil && leaves {
 				var e Exit
-				e, err = b.room(code, n)
+				if e, err = b.room(code, n); err == nil && e.Addr < protected[1] && protected[0] < e.Addr+uint64(max(len(e.Code), exitRoom)) {
+					err = errors.New("it is within the entry's room")
+				}
 				exits = append(exits, e)
 			}
 			if err != nil {
@@ -267,7 +270,7 @@ func (b *body) read(fn FunctionSymbol) error {
 		}
 		b.code = append(b.code, code)
 		for i := range code {
-			if err := b.follow(&code[i]); err != nil {
+			if err := b.follow(&code[i]); err != nil && !b.tolerant {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package binary
 
 import (
 	"bytes"
+	"debug/elf"
 	encoding "encoding/binary"
 	"errors"
 	"fmt"
@@ -218,4 +219,53 @@ func FuzzExits(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEntryWindows finds, of nearly all functions of stripped libraries, the first instructions.
+func TestEntryWindows(t *testing.T) {
+	for _, name := range []string{"libc.so.6", "libstdc++.so.6"} {
+		out, err := exec.Command("g++-12", "-print-file-name="+name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := os.Open(strings.TrimSpace(string(out)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		f, err := Open(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Machine != elf.EM_X86_64 {
+			t.Skip("x86-64 only")
+		}
+		names, err := f.Functions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := f.EntryFinder(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, found := 0, 0
+		for _, fn := range x.Functions() {
+			w, err := x.Window(fn)
+			if errors.Is(err, ErrPart) {
+				continue
+			}
+			all++
+			if err != nil {
+				t.Logf("%s: %s at %#x: %v", name, fn.Name, fn.Addr, err)
+				continue
+			}
+			found++
+			if last := w.Instructions[len(w.Instructions)-1]; last.End != len(w.Code) || len(w.Code) < windowRoom && w.GoesOn() || !bytes.HasPrefix(x.code.at(w.Addr), w.Code) {
+				t.Errorf("%s: at %#x: % x", name, w.Addr, w.Code)
+			}
+		}
+		if t.Logf("%s: %d of %d", name, found, all); all < 3000 || float64(found) < 0.993*float64(all) {
+			t.Errorf("%s: of %d functions only %d", name, all, found)
+		}
+	}
 }

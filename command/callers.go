@@ -85,7 +85,7 @@ When it has ended, or is interrupted, the program is as before.`,
 	f.IntVar(&o.Depth, "depth", 3, "follow `N` callers, at most 30")
 	f.DurationVar(&o.Duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
 	f.StringArrayVar(&o.Outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
-	f.StringSliceVar(&o.Ways, "way", nil, "count only by these `WAYS`: sites, uprobes (default: for each function the first that serves it)")
+	f.StringSliceVar(&o.Ways, "way", nil, "count only by these `WAYS`: sites, moved, uprobes (default: sites, uprobes; for each function the first that serves it)")
 	f.IntVar(&o.Top, "top", 20, "show the `N` most frequent chains as text; 0: all")
 	f.BoolVar(&o.Watch, "watch", false, "show the chains while they are counted, every second")
 	f.BoolVar(&header, "header", false, "write footfall_callers.h, by which functions count their callers themselves")

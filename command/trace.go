@@ -28,7 +28,9 @@ little while it is not traced (x86-64; on arm64 2 instead of 5 is enough):
 
 Named functions without that room are traced by the kernel's uprobes, in the same
 trace: as root, and a hundred times slower. --way sites and --way uprobes permit
-only one of the two. The kernel itself is traced by its own tracers: as root, with
+only one of the two. With --way moved functions of any x86-64 program are traced at
+the cost of those with room, also without names: their first instructions are run
+elsewhere, and a jump takes their place. The kernel itself is traced by its own tracers: as root, with
 -f GLOB or MODULE:GLOB.
 
 Entries are recorded; with --exits also exits, and so durations. --function chooses
@@ -134,7 +136,7 @@ does the next trace of it.`,
 	f.StringArrayVar(&o.Threads, "thread", nil, "record only threads whose id or name fits `THREAD`; may be repeated (default: all)")
 	f.Uint64Var(&o.Events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.Outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
-	f.StringSliceVar(&o.Ways, "way", nil, "trace functions only by these `WAYS`: sites, uprobes (default: for each the first that serves it)")
+	f.StringSliceVar(&o.Ways, "way", nil, "trace functions only by these `WAYS`: sites, moved, uprobes (default: sites, uprobes; for each the first that serves it)")
 	f.BoolVar(&o.Newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
 	f.IntVar(&o.Buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
 	f.BoolVar(&o.List, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it; TARGET may be a FILE, with a / in its name, of a program that need not run")

@@ -7,6 +7,8 @@
 package demangle
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -199,7 +201,7 @@ func LLVM(symbol string, release int) string {
 			likeGCC = oldLLVM // !(std::is_same<A, B>::value)
 		}
 		if gnu, ok := demangle(symbol, likeGCC, whole); ok {
-			name = strings.ReplaceAll(gnu, "decltype (", "decltype(")
+			name = parameters.ReplaceAllStringFunc(strings.ReplaceAll(gnu, "decltype (", "decltype("), parameterOfLLVM)
 		}
 	}
 	name = brackets.Replace(brackets.Replace(name))
@@ -214,6 +216,21 @@ func LLVM(symbol string, release int) string {
 		name += " (." + suffix + ")"
 	}
 	return name
+}
+
+// parameters are those of a function in its own type. GCC numbers them from 1; to LLVM
+// they are fp, fp0, fp1.
+var parameters = regexp.MustCompile(`\{parm#\d+\}`)
+
+func parameterOfLLVM(gnu string) string {
+	n, err := strconv.Atoi(gnu[len("{parm#") : len(gnu)-1])
+	switch {
+	case err != nil:
+		return gnu
+	case n == 1:
+		return "fp"
+	}
+	return "fp" + strconv.Itoa(n-2)
 }
 
 // brackets closes those of template arguments as LLVM does, without what an empty

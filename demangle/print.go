@@ -925,6 +925,7 @@ func (p *printer) binary(n *node) {
 		p.designated(code, x, nil, y)
 		return
 	}
+	member := code == "dt" || code == "pt"
 	if code == "gt" {
 		p.char('(')
 	}
@@ -934,7 +935,7 @@ func (p *printer) binary(n *node) {
 			p.failed = true
 		}
 		p.operand(x.left)
-	case code == "cl" && p.gcc == oldLLVM:
+	case (code == "cl" || member) && p.gcc == oldLLVM:
 		p.node(x)
 	default:
 		p.operand(x)
@@ -948,7 +949,11 @@ func (p *printer) binary(n *node) {
 		p.operand(y)
 	default:
 		p.operator(op)
-		p.operand(y)
+		if member && p.gcc == oldLLVM {
+			p.node(y)
+		} else {
+			p.operand(y)
+		}
 	}
 	if code == "gt" {
 		p.char(')')

@@ -60,6 +60,7 @@ type Way int
 // Ways, in the order in which they are preferred for a function that several can serve.
 const (
 	Sites   Way = iota // code in the program, at functions with room for a jump
+	Moved              // the same, at functions whose first instructions can be moved; their backend is that of Sites
 	Uprobes            // the kernel's breakpoints, at any function
 	Kernel             // the kernel's own tracers, of its own functions
 )
@@ -75,6 +76,7 @@ var wayTable = [...]struct {
 	settled time.Duration
 }{
 	Sites:   {name: "sites", wait: 200 * time.Microsecond},
+	Moved:   {name: "moved"},
 	Uprobes: {name: "uprobes", wait: time.Millisecond, settled: 20 * time.Millisecond},
 	Kernel:  {name: "kernel", wait: 20 * time.Millisecond, always: true}, // reading is traced, too
 }
@@ -82,7 +84,7 @@ var wayTable = [...]struct {
 func (w Way) String() string { return wayTable[w].name }
 
 // WayNames are the names of the ways into functions of programs.
-func WayNames() []string { return []string{Sites.String(), Uprobes.String()} }
+func WayNames() []string { return []string{Sites.String(), Moved.String(), Uprobes.String()} }
 
 // CheckWay tells what is wrong with a name of Options.Ways.
 func CheckWay(name string) error {
@@ -95,7 +97,10 @@ type ways []Way
 
 func (w ways) has(way Way) bool { return slices.Contains(w, way) }
 
-// parseWays reads names; none permit all ways into functions of programs.
+// jump tells whether code is put into programs.
+func (w ways) jump() bool { return w.has(Sites) || w.has(Moved) }
+
+// parseWays reads names; none permit sites and uprobes.
 func parseWays(names []string) (ways, error) {
 	if len(names) == 0 {
 		return ways{Sites, Uprobes}, nil
@@ -104,7 +109,7 @@ func parseWays(names []string) (ways, error) {
 	for _, name := range names {
 		i := slices.Index(WayNames(), name)
 		if i < 0 {
-			return nil, fmt.Errorf("--way %q: there are %s", name, strings.Join(WayNames(), " and "))
+			return nil, fmt.Errorf("--way %q: there are %s", name, strings.Join(WayNames(), ", "))
 		}
 		all = append(all, Way(i))
 	}

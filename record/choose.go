@@ -3,12 +3,17 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 
+	"footfall/binary"
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
+	"footfall/output"
 	"footfall/process"
 	"footfall/process/target"
 )
@@ -17,6 +22,13 @@ import (
 type choice struct {
 	sites, probes []TracedFunction
 	all, unusable int // functions with room, selected or not; entries of their lists without
+	unmoved       []unmoved
+}
+
+// An unmoved is a function that is selected, of which no instructions can be moved.
+type unmoved struct {
+	name string
+	why  error
 }
 
 func (c *choice) size() int { return len(c.sites) + len(c.probes) }
@@ -34,7 +46,7 @@ func (c *choice) images() (all []*target.Image) {
 // choose selects functions of images. A function with room for a jump is served by that, if it
 // may be, and others by uprobes.
 func (t *program) choose(images []*target.Image) (c choice, err error) {
-	jumps := t.ways.has(Sites) && (t.sites != nil || !t.opened)
+	jumps := t.ways.jump() && (t.sites != nil || !t.opened)
 	for _, i := range images {
 		found, unusable, err := patch.Sites(i)
 		if err != nil {
@@ -44,9 +56,12 @@ func (t *program) choose(images []*target.Image) (c choice, err error) {
 		room := make(map[uint64]bool)
 		for _, s := range found {
 			room[s.Function.Addr] = true
-			if jumps && t.selection.takes(s) {
+			if jumps && t.ways.has(Sites) && t.selection.takes(s) {
 				c.sites = append(c.sites, t.described(s))
 			}
+		}
+		if jumps && t.ways.has(Moved) {
+			t.chooseMoved(&c, i, room)
 		}
 		if t.ways.has(Uprobes) {
 			c.probes = append(c.probes, t.chooseProbes(i, room, jumps)...)
@@ -56,6 +71,40 @@ func (t *program) choose(images []*target.Image) (c choice, err error) {
 		c.probes = t.particular(c.probes)
 	}
 	return c, nil
+}
+
+// chooseMoved selects functions of an image whose first instructions are moved, and notes them
+// in room, which has those with room for a jump.
+func (t *program) chooseMoved(c *choice, i *target.Image, room map[uint64]bool) {
+	chosen := t.selection
+	if !i.IsProgram() {
+		if !t.selection.named() {
+			return
+		}
+		if chosen = t.ofLibraries(); len(chosen.take) == 0 {
+			return
+		}
+	}
+	found, not, err := patch.Moved(i)
+	if err != nil {
+		c.unmoved = append(c.unmoved, unmoved{filepath.Base(i.Path), err})
+		return
+	}
+	c.all += len(found)
+	for _, s := range found {
+		if has := room[s.Function.Addr]; has && t.ways.has(Sites) || !uprobe.IsCalled(s.Function.Name) || !chosen.takes(s) {
+			continue
+		}
+		room[s.Function.Addr] = true
+		c.sites = append(c.sites, t.described(s))
+	}
+	for fn, why := range not {
+		s := &patch.EntrySite{Entry: target.Entry{Site: binary.Site{Addr: fn.Addr, Function: fn}, Addr: fn.Addr + i.Bias, Image: i}}
+		if !errors.Is(why, binary.ErrPart) && uprobe.IsCalled(fn.Name) && !room[fn.Addr] && chosen.takes(s) {
+			c.unmoved = append(c.unmoved, unmoved{s.Name(), why})
+		}
+	}
+	slices.SortFunc(c.unmoved, func(a, b unmoved) int { return cmp.Compare(a.name, b.name) })
 }
 
 // particular leaves out functions that nothing but a pattern for everything fits.
@@ -135,8 +184,9 @@ func (t *program) find(await await) (choice, error) {
 		return c, err
 	case len(c.sites) > 0, t.waits(&c, await, awaited):
 		t.sayUnfit(&c, awaited)
+		c.sayUnmoved(t.stderr)
 		return c, nil
-	case !t.ways.has(Sites):
+	case !t.ways.jump():
 		err = fmt.Errorf("process %d: --way leaves functions with room for a jump alone", t.p.PID)
 	case c.all > 0:
 		err = fmt.Errorf("process %d: none of its %d functions that can be traced fits; --list lists them", t.p.PID, c.all)
@@ -153,6 +203,13 @@ func (t *program) find(await await) (choice, error) {
 		}
 	}
 	return c, &noSites{err}
+}
+
+// sayUnmoved says which functions are not served by moved instructions.
+func (c *choice) sayUnmoved(stderr io.Writer) {
+	if n := len(c.unmoved); n > 0 {
+		fmt.Fprintf(stderr, "footfall: the first instructions of %s cannot be moved, such as those of %s: %v\n", output.Count(n, "function", "functions"), c.unmoved[0].name, c.unmoved[0].why)
+	}
 }
 
 // waits tells whether libraries are to be awaited where no function fits now.
@@ -190,7 +247,7 @@ func (t *program) sayUnfit(c *choice, awaited []target.Pattern) {
 			return slices.ContainsFunc(sites, func(s *patch.EntrySite) bool { return p.Matches(&s.Entry) })
 		}
 		served := func(f TracedFunction) bool { return p.Matches(&f.Entry) }
-		if p.NamesLibrary() == "" && !slices.ContainsFunc(c.probes, served) && !slices.ContainsFunc(t.images.All(), fits) {
+		if p.NamesLibrary() == "" && !slices.ContainsFunc(c.probes, served) && !slices.ContainsFunc(c.sites, served) && !slices.ContainsFunc(t.images.All(), fits) {
 			fmt.Fprintf(t.stderr, "footfall: no function that can be traced fits %s '%s'%s\n", flag, p, yet)
 		}
 	}

@@ -90,7 +90,7 @@ func (r *recorder) adopt(p *process.Process) error {
 	// What does not fit in one program may be for another one.
 	t := r.newProgram(p, s, w.ways, io.Discard)
 	c, none := t.find(awaitNamed)
-	if without := (*noSites)(nil); errors.As(none, &without) && (w.ways.has(Sites) || len(c.probes) == 0) {
+	if without := (*noSites)(nil); errors.As(none, &without) && (w.ways.jump() || len(c.probes) == 0) {
 		w.untraced[p.Name]++
 		t.images.Close()
 		return errNothing

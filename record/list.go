@@ -85,6 +85,10 @@ func printFunctions(w io.Writer, list []TracedFunction) {
 		if file != "" {
 			source = fmt.Sprintf("%s:%d", file, line)
 		}
-		fmt.Fprintf(w, "%-14x %4d %7d  %-40s %s\n", s.Addr, s.EntrySite.Size, s.Function.Size, output.Printable(s.Name()), output.Printable(source))
+		room := fmt.Sprint(s.EntrySite.Size)
+		if s.Moves() {
+			room = Moved.String()
+		}
+		fmt.Fprintf(w, "%-14x %4s %7d  %-40s %s\n", s.Addr, room, s.Function.Size, output.Printable(s.Name()), output.Printable(source))
 	}
 }

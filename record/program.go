@@ -107,7 +107,7 @@ var errFilters = errors.New("they have no room for a jump, and filters are for f
 // open has functions recorded that were found; none tells why none has room, or is nil. With
 // launched the program has been started, and must not run meanwhile.
 func (t *program) open(c choice, none error, launched bool) error {
-	if none == nil && t.ways.has(Sites) && !(t.settings.filters() && len(c.sites) == 0 && len(c.probes) > 0) {
+	if none == nil && t.ways.jump() && !(t.settings.filters() && len(c.sites) == 0 && len(c.probes) > 0) {
 		if err := t.openSites(c.sites); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (t *program) joined(none, err error) error {
 	switch {
 	case !t.ways.has(Uprobes):
 		return none
-	case !t.ways.has(Sites):
+	case !t.ways.jump():
 		return fmt.Errorf("process %d: %w", t.p.PID, err)
 	}
 	return fmt.Errorf("%w; %w", none, err)

@@ -185,6 +185,9 @@ func (s *sites) Close() error { return s.session.Close() }
 // there is.
 func (s *sites) say(by string, stderr io.Writer) {
 	skipped := s.session.Skipped
+	if n := s.moved(); n > 0 {
+		by += fmt.Sprintf(", %d of them by moved instructions", n)
+	}
 	fmt.Fprintf(stderr, "footfall: process %d (%s): tracing %s%s; switching on took %v\n", s.p.PID, output.Printable(s.p.Name),
 		output.Count(s.asked-len(skipped), "function", "functions"), by, s.session.Stopped.Round(10*time.Microsecond))
 	n := 0
@@ -202,6 +205,16 @@ func (s *sites) say(by string, stderr io.Writer) {
 	if not > 0 {
 		fmt.Fprintf(stderr, "footfall: of %s exits cannot be seen, entries are\n", output.Count(not, "function", "functions"))
 	}
+}
+
+// moved returns how many of the functions have no room.
+func (s *sites) moved() (n int) {
+	for _, site := range s.session.Sites() {
+		if site.Moves() {
+			n++
+		}
+	}
+	return n
 }
 
 // sayUnanswered says, at the end, what may be missing.

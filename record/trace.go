@@ -263,7 +263,7 @@ func (o *Options) trace(p *process.Process, set *settings, ways ways, release fu
 		t.images.Close()
 		return none
 	}
-	if none == nil && ways.has(Sites) {
+	if none == nil && ways.jump() {
 		r.time.measure()
 	}
 	r.programs = append(r.programs, t)

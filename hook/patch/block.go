@@ -89,7 +89,12 @@ type stub struct {
 	conditional bool         // a conditional jump is changed, but for its first byte
 	leave       *binary.Exit // what it does
 	bias        uint64       // of its image
-	frames      *cellRows    // nil: not known
+	frames      *cellRows    // nil: not known; also of a copy
+
+	// Of an entry without room, and of the copy of its first instructions.
+	copy   *stub // of the entry
+	window *binary.EntryWindow
+	moved  movedCopy // of the copy
 }
 
 type stubKey struct {
@@ -494,6 +499,9 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 	}
 	for _, site := range sites {
 		stubs := 1 + len(site.exits)
+		if site.window != nil {
+			stubs++
+		}
 		if s.findStub(site, site.Root && s.options.Mode == trace.Filtered) != nil {
 			stubs = 0
 		}
@@ -737,6 +745,12 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 		s.stubs[st.id()] = site
 	}
 	s.addNotifier()
+	described := withExits(stubs)
+	for _, st := range stubs {
+		if st.copy != nil {
+			described = append(slices.Clip(described), st.copy)
+		}
+	}
 	for _, b := range s.blocks {
 		var code, records []byte
 		first := before[b]
@@ -759,7 +773,7 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 	}
 	for _, b := range s.blocks {
 		if b.unwinder != 0 || b.described {
-			if err := b.describeStubs(s.p, withExits(stubs)); err != nil {
+			if err := b.describeStubs(s.p, described); err != nil {
 				return nil, err
 			}
 		}
@@ -769,6 +783,9 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 
 // code encodes the stub.
 func (st *stub) code() []byte {
+	if st.mode == copies {
+		return append(slices.Clone(st.moved.code), bytes.Repeat(native.breakpoint, stubSize-len(st.moved.code))...)
+	}
 	s := stubCode{at: st.addr(), resume: st.resume, id: st.id(), description: st.arguments}
 	switch {
 	case st.leaves():
@@ -793,16 +810,25 @@ func (st *stub) code() []byte {
 // addStub returns the stub of a site, which may be there.
 func (s *Session) addStub(site *EntrySite) (*stub, error) {
 	root := site.Root && s.options.Mode == trace.Filtered
+	var moved *stub
+	if site.window != nil {
+		var err error
+		if moved, err = s.addCopy(site); err != nil {
+			return nil, err
+		}
+	}
 	if st := s.findStub(site, root); st != nil {
+		st.copy = moved
 		return st, nil
 	}
 	b := s.blockFor(site.Addr)
 	if b == nil {
 		return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
 	}
+	resume, _ := s.resumeOf(site)
 	st := &stub{
-		block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
-		mode: site.mode, root: root, arguments: s.description(site),
+		block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: resume, old: site.old,
+		mode: site.mode, root: root, arguments: s.description(site), copy: moved,
 	}
 	b.add(st)
 	return st, nil
@@ -811,11 +837,15 @@ func (s *Session) addStub(site *EntrySite) (*stub, error) {
 // findStub finds a stub for the site that is there. In this session it must
 // not have been that of another function, whose library was at the same place.
 func (s *Session) findStub(site *EntrySite, root bool) *stub {
+	resume, known := s.resumeOf(site)
+	if !known {
+		return nil
+	}
 	for _, b := range s.blocks {
 		for _, st := range b.byKey[stubKey{site.Addr, site.mode, root, s.description(site)}] {
 			other := s.stubs[st.id()]
 			same := other == nil || other.Image.Path == site.Image.Path && other.Function == site.Function
-			if same && st.old == site.old && st.resume == site.Addr+uint64(site.room) {
+			if same && st.old == site.old && st.resume == resume {
 				return st
 			}
 		}

@@ -82,7 +82,7 @@ func (c *cpu) supports(p *process.Process, o *Options) error {
 func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) + layout }
 
 // layout is changed with that of blocks.
-const layout = 1
+const layout = 2
 
 // What a trampoline has at its beginning.
 const (

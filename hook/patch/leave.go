@@ -145,13 +145,16 @@ func anyAt(tops []process.StackTop, m process.Mapping) bool {
 	return false
 }
 
-// inTrampoline tells whether a thread is in that of a block, or returns there from the
+// inTrampoline tells whether a thread is in that of a block or in a stub, or returns there from the
 // handler of a signal. Other words on a stack may be old: routines call others. Where the
 // frames of signals are not known (arm64) any word counts.
 func inTrampoline(p *process.Process, h *process.Held, tops []process.StackTop, blocks []*block) (inside bool, err error) {
 	var trampolines []span
 	for _, b := range blocks {
 		code := span{b.addr + codeAt, b.addr + stubsAt}
+		if native.machine == elf.EM_X86_64 { // who is in a stub would come to the trampoline in the next session, which may be one of another mode
+			code.to += uint64(len(b.stubs)) * stubSize
+		}
 		trampolines = append(trampolines, code)
 		if slices.ContainsFunc(tops, func(top process.StackTop) bool { return code.has(top.PC) }) {
 			return true, nil

@@ -63,6 +63,8 @@ const (
 	entersUnseen   // with Filtered: the exits of the function are not seen
 	leaves         // an exit, with Exits
 	leavesFiltered
+
+	copies // no stub, but the first instructions of a function that were moved
 )
 
 // maxDepth is what fits into the memory of a thread.
@@ -261,6 +263,14 @@ func (s *Session) usable(sites []*EntrySite) []*EntrySite {
 			continue
 		}
 		seen[site.Addr] = true
+		if site.window != nil {
+			if why := s.usableWindow(site); why != "" {
+				s.Skipped[site] = why
+			} else {
+				usable = append(usable, site)
+			}
+			continue
+		}
 		room := min(len(code), max(site.Size, native.jumpSize))
 		switch _, err := s.p.ReadAt(code[:room], int64(site.Addr)); {
 		case site.Size < native.jumpSize:

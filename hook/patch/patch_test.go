@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ type testProgram struct {
 }
 
 // build compiles a program of testdata.
+// moving is for programs that are built without room: their first instructions are moved.
+var moving = os.Getenv("PATCH_MOVING") != ""
+
 func build(t *testing.T, compiler, source string, flags ...string) string {
 	t.Helper()
 	return buildIn(t, t.TempDir(), compiler, source, flags...)
@@ -39,6 +43,9 @@ func build(t *testing.T, compiler, source string, flags ...string) string {
 func buildIn(t testing.TB, dir, compiler, source string, flags ...string) string {
 	t.Helper()
 	program := filepath.Join(dir, strings.TrimSuffix(source, filepath.Ext(source)))
+	if moving {
+		flags = slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-fpatchable-function-entry") })
+	}
 	args := append([]string{"-O2", "-g", "-o", program, filepath.Join("testdata", source), "-lpthread"}, flags...)
 	processtest.Run(t, "", compiler, args...)
 	return program
@@ -75,6 +82,9 @@ func (g *testProgram) sites(names ...string) []*EntrySite {
 	for _, i := range images {
 		g.t.Cleanup(i.Close)
 		all, _, err := Sites(i)
+		if moving && !strings.HasPrefix(i.Path, "/usr/") && !strings.HasPrefix(i.Path, "/lib") {
+			all, _, err = Moved(i)
+		}
 		if err != nil {
 			g.t.Fatal(err)
 		}

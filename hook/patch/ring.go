@@ -275,24 +275,41 @@ func (r *region) prepare(o *Options, pid int) {
 	set.cache, set.queue = r.addr+cacheAt, r.addr+queueAt
 	set.chainDepth, set.chainShift = uint32(o.ChainDepth), chainShift(o.ChainDepth)
 	set.rows, set.rowCount = r.addr+rowsAt, 1
+	eventless := o.Mode == trace.Counts || o.Mode == trace.Chains
+	if eventless {
+		set.depth = 0
+	}
 	for i := range maxThreads {
 		t := r.thread(i)
 		t.turn = rand.Uint32()
 		t.mask = uint32(r.ringSize/uint64(unsafe.Sizeof(SiteEvent{}))) - 1
-		if r.newest {
+		switch {
+		case eventless:
+			t.tail = fullTail - uint64(t.mask)
+		case r.newest:
 			t.limit = math.MaxUint64
 		}
 	}
 }
 
-// filter sets the filter.
+// fullTail, less the mask, is the tail of threads for which there is no room for events: with
+// Counts and Chains their memory is for something else. A thread may come with one all the same, by
+// a return address that an earlier session has replaced.
+const fullTail = 63
+
+// filter sets the filter. Where there is no memory for open calls none is kept: a thread may come
+// late from a stub of an earlier session.
 func (r *region) filter(f trace.Filter, clock *Clock) {
 	set := r.settings()
 	roots := uint64(0)
 	if f.Roots {
 		roots = 1
 	}
-	atomic.StoreUint64(&set.depth, uint64(min(cmp.Or(f.Depth, maxDepth), maxDepth)))
+	depth := 0
+	if r.framed {
+		depth = min(cmp.Or(f.Depth, maxDepth), maxDepth)
+	}
+	atomic.StoreUint64(&set.depth, uint64(depth))
 	minTime := f.MinTime
 	if clock != nil {
 		minTime = clock.Ticks(time.Duration(minTime))

@@ -35,12 +35,18 @@ func (st *stub) splits() bool {
 	if st.leaves() {
 		return !st.conditional && len(st.leave.Starts) > 1
 	}
+	if st.copy != nil {
+		return len(st.copy.window.Instructions) > 1
+	}
 	return native.jumpSize > codeUnit && !bytes.HasPrefix(st.old[:], []byte{0x0f, 0x1f, 0x44, 0, 0})
 }
 
-// after is where a thread goes on that is at pc, in the middle of the window.
+// after is where a thread goes on that is at pc, in the middle of the window; 0: that is not known.
 func (st *stub) after(pc uint64) uint64 {
 	switch {
+	case st.copy != nil:
+		at, _ := st.copy.at(int(pc - st.site))
+		return at
 	case st.mode == notices:
 		return st.addr() + noticeReturn // its ret
 	case st.leaves(): // where the instructions have been moved
@@ -73,7 +79,7 @@ func free(p *process.Process, h *process.Held, stubs []*stub) (free, putOff []*s
 		return nil, nil, err
 	}
 	for _, top := range tops {
-		if st := windowOf(stubs, top.PC); st != nil && top.Waits {
+		if st := windowOf(stubs, top.PC); st != nil && (top.Waits || st.after(top.PC) == 0) {
 			busy[st] = true
 		}
 	}

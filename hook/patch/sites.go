@@ -19,7 +19,9 @@ type EntrySite struct {
 	way   exitWay
 	exits []binary.Exit // if they are sites
 	room  int           // whole instructions of at least native.jumpSize bytes
-	old   [8]byte
+	// window is what is moved; nil: there is room.
+	window *binary.EntryWindow
+	old    [8]byte
 }
 
 // Sites lists the sites of an image, and how many entries of its lists cannot

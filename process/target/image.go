@@ -36,8 +36,10 @@ type Image struct {
 	lines     *binary.Lines
 	linesDone bool
 
-	exitFinder *binary.ExitFinder // when exits were wanted
-	exitError  error
+	exitFinder  *binary.ExitFinder // when exits were wanted
+	exitError   error
+	entryFinder *binary.EntryFinder // when windows of entries were wanted
+	entryError  error
 
 	open []io.Closer
 
@@ -196,6 +198,16 @@ func (i *Image) ExitFinder() (*binary.ExitFinder, error) {
 		i.exitError = err
 	}
 	return i.exitFinder, i.exitError
+}
+
+// EntryFinder returns that of the file.
+func (i *Image) EntryFinder() (*binary.EntryFinder, error) {
+	if i.entryFinder == nil && i.entryError == nil {
+		if i.entryFinder, i.entryError = i.File.EntryFinder(i.Names()); i.entryError != nil {
+			i.entryError = fmt.Errorf("%s: %w", i.Path, i.entryError)
+		}
+	}
+	return i.entryFinder, i.entryError
 }
 
 // IsStatic tells whether the file is a program that has all its libraries within.

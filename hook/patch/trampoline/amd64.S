@@ -218,6 +218,7 @@ returns_size: .quad 0                   # of those to be used, a power of 2
         add     THREAD_TAIL(%rsi), %rdx
         sub     $63, %rdx
         mov     %rdx, THREAD_LIMIT(%rsi)
+        jz      5b                      # there are no events in this mode
         cmp     %rdx, %rcx
         jb      4b
         incq    THREAD_LOST(%rsi)
@@ -477,10 +478,11 @@ write:
         add     THREAD_TAIL(%rsi), %rcx
         sub     $63, %rcx
         mov     %rcx, THREAD_LIMIT(%rsi)
+        jz      3f                      # there are no events in this mode
         cmp     %rcx, THREAD_HEAD(%rsi)
         jb      1b
         incq    THREAD_LOST(%rsi)
-        ret
+3:      ret
 
 # buffer_of_frame sets %r11 to the buffer of the frame %rdi.
         .macro  buffer_of_frame
@@ -589,6 +591,7 @@ write_arguments:
         add     THREAD_TAIL(%rsi), %rdx
         sub     $63, %rdx
         mov     %rdx, THREAD_LIMIT(%rsi)
+        jz      5f                      # there are no events in this mode
         cmp     %rdx, %rcx
         jb      1b
         incq    THREAD_LOST(%rsi)

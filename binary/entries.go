@@ -1,0 +1,343 @@
+package binary
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// An EntryWindow is the first instructions of a function, which can be run elsewhere: a
+// jump of 5 bytes can take their place. Nothing leads to addresses within the jump but to Addr.
+//
+//	function: [endbr64]
+//	Addr:     push %r15         Code: whole instructions, of at least 5 bytes; behind one
+//	          push %r14               that does not go on (ret, jmp) what is missing may be
+//	          push %r13               padding, which is not part of Code
+//	end:      ...
+type EntryWindow struct {
+	Addr         uint64 // as the file has it
+	Code         []byte
+	Instructions []MovedInstruction // of Code
+}
+
+// A MovedInstruction is one of an EntryWindow.
+type MovedInstruction struct {
+	At, End  int // in the window's code
+	Kind     MoveKind
+	Target   uint64 // of a branch, as the file has it
+	Relative int    // where in the window's code 4 bytes are that are relative to End; 0: nowhere
+}
+
+// A MoveKind says what is to be done to an instruction elsewhere.
+type MoveKind uint8
+
+// Kinds.
+const (
+	MovePlain       MoveKind = iota // its bytes do, but for relative ones
+	MoveJump                        // a direct jump
+	MoveConditional                 // a conditional one; its condition is the low 4 bits of the last byte of its opcode
+	MoveCall                        // a direct call, always the last one
+	MoveReturn                      // ret, or a jump through a pointer: does not go on
+)
+
+// GoesOn tells whether something is run behind the window.
+func (w *EntryWindow) GoesOn() bool {
+	switch w.Instructions[len(w.Instructions)-1].Kind {
+	case MoveJump, MoveCall, MoveReturn:
+		return false
+	}
+	return true
+}
+
+// windowRoom is what a jump needs.
+const windowRoom = 5
+
+// Reasons why the first instructions of a function cannot be run elsewhere.
+var (
+	ErrUndecoded = errors.New("it has bytes that are no known instructions")
+	ErrLedInto   = errors.New("something may lead into its first bytes")
+	ErrLoops     = errors.New("it jumps to its own entry")
+	ErrFlags     = errors.New("it reads flags that it has not set")
+	ErrShort     = errors.New("it is shorter than a jump, without padding behind it")
+	ErrUnmovable = errors.New("its first instructions cannot be run elsewhere")
+	ErrPart      = errors.New("it is a part of a function, to which that jumps")
+	ErrNoCode    = errors.New("its code is not in the file")
+)
+
+// An EntryFinder finds the windows of functions of a file.
+type EntryFinder struct {
+	*ExitFinder
+	functions Functions
+	led       map[uint64]bool  // addresses shortly behind the entries of functions to which something leads
+	loops     map[uint64]bool  // functions that jump to their own entries
+	parts     map[uint64]bool  // functions without names to which others jump conditionally, or with something on the stack
+	undecoded map[uint64]error // functions that were not understood
+}
+
+// farthestTarget is how far behind a function's beginning windows may reach.
+const farthestTarget = 4 + windowRoom
+
+// EntryFinder returns one; names are the functions of the file, which may have come from
+// elsewhere, and may be none: then they are what .eh_frame tells apart. It decodes all of them.
+// Only x86-64 is known.
+func (f *File) EntryFinder(names Functions) (*EntryFinder, error) {
+	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
+		return nil, fmt.Errorf("entries of %v: %w", f.Machine, errors.ErrUnsupported)
+	}
+	exits, err := f.ExitFinder(names, nil)
+	if err != nil {
+		return nil, err
+	}
+	x := &EntryFinder{ExitFinder: exits, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
+	x.starts = slices.Compact(x.starts)
+	x.functions = x.all()
+	for _, addr := range x.pointers {
+		x.lead(addr)
+	}
+	for _, fn := range x.functions {
+		x.look(fn)
+	}
+	return x, nil
+}
+
+// all returns the functions with names that have a size, and those without names.
+func (x *EntryFinder) all() Functions {
+	all := slices.DeleteFunc(slices.Clone(x.names), func(fn FunctionSymbol) bool {
+		if low, high, ok := x.described(fn.Addr); fn.Size == 0 && (!ok || low != fn.Addr || high == low) {
+			return true
+		}
+		return fn.Indirect || x.code.at(fn.Addr) == nil || x.linkage(fn.Addr)
+	})
+	for i := range all {
+		if fn := &all[i]; fn.Size == 0 {
+			_, high, _ := x.described(fn.Addr)
+			fn.Size = high - fn.Addr
+		}
+	}
+	if x.frames == nil {
+		return all
+	}
+	for _, low := range x.frames.Starts() {
+		fn := x.names.At(low)
+		_, high, ok := x.described(low)
+		if ok && fn == nil && low < high && x.code.at(low) != nil && !x.linkage(low) {
+			all = append(all, FunctionSymbol{Addr: low, Size: high - low, Local: true})
+		}
+	}
+	slices.SortFunc(all, func(a, b FunctionSymbol) int { return cmp.Compare(a.Addr, b.Addr) })
+	return slices.CompactFunc(all, func(a, b FunctionSymbol) bool { return a.Addr == b.Addr })
+}
+
+func (x *EntryFinder) described(addr uint64) (low, high uint64, ok bool) {
+	if x.frames == nil {
+		return 0, 0, false
+	}
+	return x.frames.Described(addr)
+}
+
+// Functions are those of the file whose extent is known, of which some have no name.
+func (x *EntryFinder) Functions() Functions { return x.functions }
+
+// lead notes that something leads to an address, if that is shortly behind a function's entry.
+func (x *EntryFinder) lead(addr uint64) {
+	i, found := slices.BinarySearch(x.starts, addr)
+	if !found && i > 0 && addr-x.starts[i-1] < farthestTarget {
+		x.led[addr] = true
+	}
+}
+
+// look notes where the code of a function leads.
+func (x *EntryFinder) look(fn FunctionSymbol) {
+	b := &body{x: x.ExitFinder, tolerant: true, targets: make(map[uint64]bool), protected: [2]uint64{fn.Addr, fn.Addr}}
+	x.buffer = x.ExitFinder.all[:0]
+	if err := b.read(fn); err != nil {
+		x.undecoded[fn.Addr] = err
+		x.lookStraight(fn)
+		return
+	}
+	for t := range b.targets {
+		x.lead(t)
+	}
+	for _, part := range b.parts[1:] {
+		if fn := x.names.At(part[0]); fn == nil || fn.Addr != part[0] {
+			x.parts[part[0]] = true
+		}
+	}
+	for _, code := range b.code {
+		for i := range code {
+			x.branch(fn, &code[i])
+		}
+	}
+}
+
+// lookStraight is look where not all is understood: as far as it is.
+func (x *EntryFinder) lookStraight(fn FunctionSymbol) {
+	code := x.code.at(fn.Addr)
+	code = code[:min(uint64(len(code)), fn.Size)]
+	for addr := fn.Addr; len(code) > 0; {
+		i, err := DecodeAMD64(code)
+		if err != nil {
+			i.Len = 1
+		} else {
+			x.branch(fn, &instruction{i, addr})
+		}
+		addr, code = addr+uint64(i.Len), code[i.Len:]
+	}
+}
+
+func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
+	t, ok := i.target()
+	if !ok {
+		return
+	}
+	x.lead(t)
+	if to := x.names.At(t); conditional(i) && to == nil && t != fn.Addr {
+		x.parts[t] = true
+	}
+	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && isEndbr(x.code.at(fn.Addr))) {
+		x.loops[fn.Addr] = true
+	}
+}
+
+// conditional tells whether an instruction is a conditional jump.
+func conditional(i *instruction) bool {
+	_, direct := i.target()
+	return direct && i.Op != x86asm.CALL && i.Op != x86asm.JMP
+}
+
+// Window returns that of a function of Functions. Its error is one of the reasons.
+func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
+	code := x.code.at(fn.Addr)
+	w := EntryWindow{Addr: fn.Addr}
+	if isEndbr(code) {
+		w.Addr += uint64(len(endbr64))
+	}
+	end := fn.Addr + fn.Size
+	switch err := x.undecoded[fn.Addr]; {
+	case code == nil || end <= w.Addr || uint64(len(code)) < fn.Size:
+		return w, ErrNoCode
+	case fn.Addr == x.f.Entry() || w.Addr == x.f.Entry():
+		return w, fmt.Errorf("%w: the program begins there", ErrUnmovable)
+	case err != nil:
+		return w, fmt.Errorf("%w: %w", ErrUndecoded, err)
+	case x.parts[fn.Addr], isPart(&fn):
+		return w, ErrPart
+	case x.loops[fn.Addr]:
+		return w, ErrLoops
+	}
+	code = x.code.at(w.Addr)[:end-w.Addr]
+	size := 0
+	for size < windowRoom && size < len(code) {
+		i, err := DecodeAMD64(code[size:])
+		if err != nil {
+			return w, ErrUndecoded
+		}
+		m, err := moved(&instruction{i, w.Addr + uint64(size)}, code[size:], size)
+		if err != nil {
+			return w, err
+		}
+		w.Instructions = append(w.Instructions, m)
+		size += i.Len
+		if m.Kind == MoveJump || m.Kind == MoveReturn {
+			break
+		}
+	}
+	w.Code = code[:size]
+	if size < windowRoom && (w.GoesOn() || size+x.paddingBehind(w.Addr+uint64(size), windowRoom-size) < windowRoom) {
+		return w, ErrShort
+	}
+	for at := w.Addr + 1; at < w.Addr+windowRoom; at++ {
+		if x.led[at] {
+			return w, ErrLedInto
+		}
+	}
+	if w.Addr>>12 != (w.Addr+windowRoom-1)>>12 {
+		return w, fmt.Errorf("%w: they are in two pages", ErrUnmovable)
+	}
+	if readsFlags(code) {
+		return w, ErrFlags
+	}
+	return w, nil
+}
+
+// paddingBehind returns how many bytes behind a function nobody needs.
+func (x *EntryFinder) paddingBehind(addr uint64, most int) int {
+	b := &body{x: x.ExitFinder, targets: x.led}
+	return b.padding(addr, most)
+}
+
+// moved tells what is to be done to an instruction elsewhere.
+func moved(i *instruction, code []byte, at int) (MovedInstruction, error) {
+	m := MovedInstruction{At: at, End: at + i.Len}
+	target, direct := i.target()
+	switch {
+	case direct && i.Op == x86asm.CALL && i.Len == 5:
+		m.Kind, m.Target = MoveCall, target
+	case direct && i.Op == x86asm.JMP:
+		m.Kind, m.Target = MoveJump, target
+	case direct && (code[0]&0xf0 == 0x70 && i.Len == 2 || code[0] == 0x0f && i.Len == 6):
+		m.Kind, m.Target = MoveConditional, target
+	case direct:
+		return m, fmt.Errorf("%w: %v", ErrUnmovable, i.Op)
+	case i.Op == x86asm.RET, i.Op == x86asm.JMP:
+		m.Kind = MoveReturn
+	case !movable(i):
+		return m, fmt.Errorf("%w: %v", ErrUnmovable, i.Op)
+	}
+	if i.PCRel == 4 && !direct {
+		m.Relative = at + i.PCRelOff
+	}
+	return m, nil
+}
+
+// readsFlags tells whether code may read flags before it sets them.
+func readsFlags(code []byte) bool {
+	const far = 16 // instructions; behind them it is taken for granted that it does not
+	for n := 0; n < far && len(code) > 0; n++ {
+		i, err := DecodeAMD64(code)
+		if err != nil {
+			return true
+		}
+		vex, _ := lengthVEX(code)
+		switch op := i.Op; {
+		case op == 0 && !vex:
+			return true
+		case slices.Contains(flagReaders, op):
+			return true
+		case slices.Contains(flagWriters, op), shifts(&i):
+			return false
+		}
+		if branchesAlways(i.Op) {
+			return false
+		}
+		code = code[i.Len:]
+	}
+	return false
+}
+
+// branchesAlways tells whether an instruction goes elsewhere: by convention flags mean nothing there.
+func branchesAlways(op x86asm.Op) bool {
+	return op == x86asm.CALL || op == x86asm.JMP || op == x86asm.RET
+}
+
+// shifts tells whether an instruction is a shift which sets the flags: one by 0 does not.
+func shifts(i *x86asm.Inst) bool {
+	count, constant := i.Args[1].(x86asm.Imm)
+	return constant && count > 0 && (i.Op == x86asm.SHL || i.Op == x86asm.SHR || i.Op == x86asm.SAR)
+}
+
+// flagWriters are the frequent instructions that set what others read of the flags.
+var flagWriters = []x86asm.Op{x86asm.ADD, x86asm.SUB, x86asm.AND, x86asm.OR, x86asm.XOR, x86asm.CMP, x86asm.TEST, x86asm.NEG, x86asm.BT, x86asm.UCOMISD, x86asm.UCOMISS, x86asm.COMISD, x86asm.COMISS, x86asm.PTEST, x86asm.BSF, x86asm.BSR, x86asm.TZCNT, x86asm.LZCNT, x86asm.POPCNT, x86asm.IMUL, x86asm.MUL, x86asm.CMPXCHG, x86asm.XADD}
+
+// flagReaders are those that read some.
+var flagReaders = []x86asm.Op{
+	x86asm.ADC, x86asm.SBB, x86asm.RCL, x86asm.RCR, x86asm.CMC, x86asm.LAHF, x86asm.PUSHF, x86asm.PUSHFD, x86asm.PUSHFQ, x86asm.INTO,
+	x86asm.JA, x86asm.JAE, x86asm.JB, x86asm.JBE, x86asm.JE, x86asm.JG, x86asm.JGE, x86asm.JL, x86asm.JLE, x86asm.JNE, x86asm.JNO, x86asm.JNP, x86asm.JNS, x86asm.JO, x86asm.JP, x86asm.JS,
+	x86asm.SETA, x86asm.SETAE, x86asm.SETB, x86asm.SETBE, x86asm.SETE, x86asm.SETG, x86asm.SETGE, x86asm.SETL, x86asm.SETLE, x86asm.SETNE, x86asm.SETNO, x86asm.SETNP, x86asm.SETNS, x86asm.SETO, x86asm.SETP, x86asm.SETS,
+	x86asm.CMOVA, x86asm.CMOVAE, x86asm.CMOVB, x86asm.CMOVBE, x86asm.CMOVE, x86asm.CMOVG, x86asm.CMOVGE, x86asm.CMOVL, x86asm.CMOVLE, x86asm.CMOVNE, x86asm.CMOVNO, x86asm.CMOVNP, x86asm.CMOVNS, x86asm.CMOVO, x86asm.CMOVP, x86asm.CMOVS,
+	x86asm.FCMOVB, x86asm.FCMOVBE, x86asm.FCMOVE, x86asm.FCMOVNB, x86asm.FCMOVNBE, x86asm.FCMOVNE, x86asm.FCMOVNU, x86asm.FCMOVU,
+}

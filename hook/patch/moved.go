@@ -1,0 +1,226 @@
+//go:build linux
+
+package patch
+
+import (
+	"bytes"
+	"debug/elf"
+	encoding "encoding/binary"
+	"fmt"
+	"math"
+
+	"footfall/binary"
+	"footfall/process/target"
+)
+
+// Where the compiler has left no room at a function's entry its first instructions are moved:
+// a copy of them is run elsewhere, and a jump takes their place.
+//
+//	site                      stub                        copy (a stub of mode copies)
+//	push %r15  --> jmp -->    push id                     push %r15
+//	push %r14                 call ... (as at nops)       push %r14
+//	push %r13                 ...                         push %r13
+//	...        <--            jmp copy           -->      jmp behind the window
+//
+// Stubs of all modes have one copy. Copies stay, as stubs do, for threads that are within.
+
+// Moved lists the functions of an image whose first instructions can be moved, as sites, and
+// why others' cannot. Some have no name.
+func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]error, err error) {
+	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
+		return nil, nil, fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
+	}
+	if _, _, isGo := i.GoCode(); isGo {
+		return nil, nil, fmt.Errorf("%s: Go moves stacks and looks up program counters: its instructions are not moved: %w", i.Path, ErrNotSupported)
+	}
+	finder, err := i.EntryFinder()
+	if err != nil {
+		return nil, nil, err
+	}
+	not = make(map[binary.FunctionSymbol]error)
+	for _, fn := range finder.Functions() {
+		w, err := finder.Window(fn)
+		if err != nil {
+			not[fn] = err
+			continue
+		}
+		sites = append(sites, &EntrySite{Entry: target.Entry{Site: binary.Site{Addr: w.Addr, Function: fn}, Addr: w.Addr + i.Bias, Image: i}, window: &w})
+	}
+	return sites, not, nil
+}
+
+// Moves tells whether the site's first instructions are moved.
+func (site *EntrySite) Moves() bool { return site.window != nil }
+
+// usableWindow compares what is in memory with the file, and notes it. It returns why the
+// window cannot be used, "" if it can.
+func (s *Session) usableWindow(site *EntrySite) string {
+	w := site.window
+	code := make([]byte, max(len(w.Code), len(site.old)))
+	switch n, err := s.p.ReadAt(code, int64(site.Addr)); {
+	case err != nil && n < max(len(w.Code), native.jumpSize):
+		return err.Error()
+	case !bytes.HasPrefix(code, w.Code):
+		return fmt.Sprintf("somebody has changed the code there: % x", code[:native.jumpSize])
+	case s.p.ShadowStack() && w.Instructions[len(w.Instructions)-1].Kind == binary.MoveCall:
+		return "a call in its first instructions cannot be moved where the processor guards return addresses (shadow stack)"
+	}
+	site.room = max(len(w.Code), native.jumpSize)
+	copy(site.old[:], code)
+	return ""
+}
+
+// resumeOf is where a stub of the site goes on; known is false if the copy that it needs is not there.
+func (s *Session) resumeOf(site *EntrySite) (addr uint64, known bool) {
+	if site.window == nil {
+		return site.Addr + uint64(site.room), true
+	}
+	if c := s.findCopy(site); c != nil {
+		return c.addr(), true
+	}
+	return 0, false
+}
+
+// findCopy finds the copy of the site's first instructions, which may be of an earlier session.
+func (s *Session) findCopy(site *EntrySite) *stub {
+	for _, b := range s.blocks {
+		for _, c := range b.byKey[stubKey{site: site.Addr, mode: copies}] {
+			if c.window != nil && c.window != site.window && !bytes.Equal(c.window.Code, site.window.Code) {
+				continue
+			}
+			if c.window == nil { // of an earlier session: another library may have been there
+				want, ok := movedCode(site, c.addr())
+				is := make([]byte, len(want.code))
+				if _, err := s.p.ReadAt(is, int64(c.addr())); err != nil || !ok || !bytes.Equal(is, want.code) {
+					continue
+				}
+			}
+			return c
+		}
+	}
+	return nil
+}
+
+// addCopy adds the copy of the site's first instructions, if it is not there.
+func (s *Session) addCopy(site *EntrySite) (*stub, error) {
+	c := s.findCopy(site)
+	if c == nil {
+		b := s.blockFor(site.Addr)
+		if b == nil {
+			return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
+		}
+		c = &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(len(site.window.Code)), old: site.old, mode: copies}
+		b.add(c)
+	}
+	m, ok := movedCode(site, c.addr())
+	if !ok {
+		return nil, fmt.Errorf("process %d: the first instructions of %s are too far from where they are moved", s.p.PID, site.Name())
+	}
+	c.window, c.moved = site.window, m
+	if native.describesAll {
+		c.frames = m.frames(site)
+	}
+	return c, nil
+}
+
+// A movedCopy is what a copy consists of.
+type movedCopy struct {
+	code   []byte
+	starts []int // of the window's instructions in it
+}
+
+// movedCode encodes the copy of a site's first instructions for an address. ok is false if it does
+// not fit there.
+//
+//	jcc rel8    0f 8x rel32
+//	jmp rel8    e9 rel32
+//	call rel32  push $low; movl $high,4(%rsp); jmp: the function returns to where it always did
+func movedCode(site *EntrySite, at uint64) (m movedCopy, ok bool) {
+	w, bias := site.window, site.Image.Bias
+	ok = true
+	put := func(code ...byte) { m.code = append(m.code, code...) }
+	rel32 := func(target uint64) {
+		d := int64(target - (at + uint64(len(m.code)) + 4))
+		ok = ok && d == int64(int32(d))
+		m.code = encoding.LittleEndian.AppendUint32(m.code, uint32(d))
+	}
+	for _, i := range w.Instructions {
+		m.starts = append(m.starts, len(m.code))
+		raw := w.Code[i.At:i.End]
+		switch i.Kind {
+		case binary.MoveJump:
+			put(0xe9)
+			rel32(i.Target + bias)
+		case binary.MoveConditional:
+			condition := raw[0]
+			if condition == 0x0f {
+				condition = raw[1]
+			}
+			put(0x0f, 0x80|condition&0xf)
+			rel32(i.Target + bias)
+		case binary.MoveCall:
+			back := site.Addr + uint64(i.End)
+			put(0x68)
+			m.code = encoding.LittleEndian.AppendUint32(m.code, uint32(back))
+			put(0xc7, 0x44, 0x24, 0x04)
+			m.code = encoding.LittleEndian.AppendUint32(m.code, uint32(back>>32))
+			put(0xe9)
+			rel32(i.Target + bias)
+		default:
+			put(raw...)
+			if i.Relative == 0 {
+				continue
+			}
+			was, is := site.Addr+uint64(i.End), at+uint64(len(m.code))
+			d := int64(int32(encoding.LittleEndian.Uint32(w.Code[i.Relative:]))) + int64(was-is)
+			ok = ok && math.MinInt32 <= d && d <= math.MaxInt32
+			encoding.LittleEndian.PutUint32(m.code[len(m.code)-(i.End-i.Relative):], uint32(d))
+		}
+	}
+	if w.GoesOn() {
+		put(0xe9)
+		rel32(site.Addr + uint64(len(w.Code)))
+	}
+	return m, ok && len(m.code) <= stubSize
+}
+
+// movedCall is how many bytes of a moved call are in front of the jump and behind the first push.
+const movedCall = 5
+
+// frames returns the rows of the copy: those of the addresses from which its instructions came.
+func (m *movedCopy) frames(site *EntrySite) *cellRows {
+	c := new(cellRows)
+	finder, err := site.Image.ExitFinder()
+	if err != nil {
+		return c
+	}
+	fill := func(at int, from uint64) frameRow {
+		row := frameRow{}
+		if r, ok := finder.Frame(from); ok {
+			row = frameRowOf(r)
+		}
+		c.fill(at, row)
+		return row
+	}
+	for n, i := range site.window.Instructions {
+		row := fill(m.starts[n], site.Site.Addr+uint64(i.At))
+		if i.Kind == binary.MoveCall && row.known {
+			c.fill(m.starts[n]+movedCall, row.moved(1))
+		}
+	}
+	if jump := len(m.code) - 5; site.window.GoesOn() {
+		fill(jump, site.Site.Addr+uint64(len(site.window.Code)))
+	}
+	return c
+}
+
+// at returns where in the copy a thread goes on that is at an offset of the site; known is
+// false if that is not between two instructions.
+func (c *stub) at(offset int) (addr uint64, known bool) {
+	for n, i := range c.window.Instructions {
+		if i.At == offset {
+			return c.addr() + uint64(c.moved.starts[n]), true
+		}
+	}
+	return 0, false
+}
