@@ -23,9 +23,15 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// version describes this build in one line: the module's version, else the
-// commit, as far as the go command recorded them.
+// release is the version of a release: scripts/release has the linker set it.
+var release string
+
+// version describes this build in one line: that of the release, else the module's, which in
+// a clone is by the last tag, else the commit, as far as the go command recorded them.
 func version() string {
+	if release != "" {
+		return fmt.Sprintf("footfall %s %s %s/%s", release, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	}
 	v := "(unknown)"
 	if build, ok := debug.ReadBuildInfo(); ok {
 		v = build.Main.Version

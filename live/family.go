@@ -68,6 +68,7 @@ type member struct {
 	mu     sync.Mutex // of what follows
 	text   []byte     // of the memory map, when images were looked for
 	images []*placed
+	guest  *guest // that it emulates, nil: none, or it was not looked for
 	gone   bool
 	last   map[*layout]words // what it had counted at the last look, where its end tells nothing
 }
@@ -452,13 +453,20 @@ func (f *Family) look(m *member, when stage) {
 	before := m.images
 	m.images = nil
 	complete := true
-	for _, mapped := range m.proc.Images(maps) {
+	finder := &CountedProcess{PID: m.pid, proc: m.proc, guest: m.guest}
+	files, own := finder.files(maps)
+	m.guest = finder.guest
+	for n, mapped := range files {
 		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() })
 		if i >= 0 {
 			m.images = append(m.images, before[i])
 			continue
 		}
-		l, final := f.layoutOf(m, mapped, maps, when)
+		g := m.guest
+		if n < own {
+			g = nil
+		}
+		l, final := f.layoutOf(m, mapped, maps, g, when)
 		complete = complete && final
 		if l == nil {
 			continue
@@ -512,7 +520,7 @@ func (im *placed) since(base *Baseline) {
 }
 
 // layoutOf finds the counters of a mapped file. final is false if there may be some later.
-func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Maps, when stage) (l *layout, final bool) {
+func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Maps, g *guest, when stage) (l *layout, final bool) {
 	known, none := f.layouts.of(mapped)
 	if none {
 		return nil, true
@@ -528,7 +536,7 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	if len(known) > 0 && when == running && time.Since(m.began) < beginningOf {
 		return nil, false // it is just being loaded
 	}
-	l, err := f.layouts.find(m.proc, mapped, maps)
+	l, err := f.layouts.find(m.proc, mapped, maps, g)
 	if err != nil {
 		f.problem(err)
 	}

@@ -381,11 +381,11 @@ func (k *layouts) of(mapped *process.MappedFile) (known []*layout, none bool) {
 	return k.byFile[file], k.none[file]
 }
 
-// find looks for counters in a file that is mapped. It returns nil where there are none,
-// or none yet.
-func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps process.Maps) (*layout, error) {
+// find looks for counters in a file that is mapped, of a guest if it is one's. It returns nil
+// where there are none, or none yet.
+func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps process.Maps, g *guest) (*layout, error) {
 	finder := &CountedProcess{PID: p.PID, Name: p.Name, proc: p}
-	im := finder.find(mapped, maps, nil, newBudget())
+	im := finder.find(mapped, maps, g, newBudget())
 	file := mapped.File()
 	if len(im.units) == 0 {
 		k.mu.Lock()
