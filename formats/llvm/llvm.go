@@ -128,8 +128,5 @@ func (r *reader) count(what string, each uint64) uint64 {
 	return n
 }
 
-// pad skips to a multiple of 8.
-func (r *reader) pad() { r.bytes(uint64(-r.at & 7)) }
-
 // align rounds up to a multiple.
 func align(n, to int) int { return (n + to - 1) / to * to }

@@ -70,16 +70,7 @@ const (
 	gapBit        = 1 << 31
 )
 
-// filesOf are the names of the files of a function, nil if they are not there.
-func (r *Record) filesOf() []string {
-	d := &reader{b: r.mapping}
-	var names []string
-	for _, i := range d.fileIndices(r.unit) {
-		names = append(names, r.unit.files[i])
-	}
-	return names
-}
-
+// fileIndices reads which files of the unit are those of a function.
 func (d *reader) fileIndices(u *unit) []int {
 	var files []int
 	for range d.count("files", 1) {

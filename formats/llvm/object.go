@@ -1,7 +1,6 @@
 package llvm
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -341,24 +340,4 @@ func isDummy(mapping []byte) bool {
 	}
 	r.uleb()
 	return r.uleb() == 0 && r.uleb() == 1 && r.uleb()&3 == 0 && r.err == nil
-}
-
-// equalMapping tells whether two functions say the same of the same files.
-func (r *Record) equalMapping(o *Record) bool {
-	if r.Hash != o.Hash || !bytes.Equal(r.mapping, o.mapping) {
-		return false
-	}
-	if r.unit == o.unit {
-		return true
-	}
-	a, b := r.filesOf(), o.filesOf()
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

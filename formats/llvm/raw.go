@@ -115,7 +115,7 @@ func (r *reader) head(h *rawHead) {
 
 // rawSections are the parts of a raw profile.
 type rawSections struct {
-	ids, records, counters, bitmaps, names, vtables, values []byte
+	ids, records, counters, bitmaps, names, vtables []byte
 
 	recordsAt int
 }

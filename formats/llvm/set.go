@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"footfall/coverage"
 )
@@ -26,6 +27,8 @@ type Image struct {
 	*Binary
 	// Dir is where names of files are seen from if the compiler did not say where it ran.
 	Dir string
+	// Built is when it was written.
+	Built time.Time
 	// Counts are those of profiles that belong to it; nil: there are none.
 	Counts *Sum
 }
@@ -34,6 +37,8 @@ type Image struct {
 type CollectOptions struct {
 	// Source says which file a name is that was recorded in a directory, and whether it is wanted.
 	Source func(dir, name string) (path string, keep bool)
+	// Built, unless nil, is told of each wanted file when a binary with code of it was written.
+	Built func(path string, t time.Time)
 	// Shared are counts of which is not known which binary counted: they count for each function once.
 	Shared *Sum
 }
@@ -117,7 +122,10 @@ func (c *collector) image(im Image) {
 		of := numbers[r.unit]
 		if of == nil {
 			for i := range r.unit.files {
-				of = append(of, c.path(r.unit, i, im.Dir))
+				n := c.path(r.unit, i, im.Dir)
+				if of = append(of, n); n >= 0 && c.options.Built != nil {
+					c.options.Built(c.names[n], im.Built)
+				}
 			}
 			numbers[r.unit] = of
 		}

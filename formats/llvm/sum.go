@@ -3,6 +3,7 @@ package llvm
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // mostCount is the largest count: the two above it say other things to LLVM.
@@ -103,4 +104,46 @@ func (s *Sum) find(r *Record) (counts []uint64, bitmap []byte, known, ok bool) {
 		return c.Counts, c.Bitmap, true, true
 	}
 	return nil, nil, s.known[r.NameHash], false
+}
+
+// Knows tells whether the sum has counts of a function of a binary.
+func (s *Sum) Knows(b *Binary) bool {
+	for _, r := range b.Records {
+		if s.counted[functionKey{r.NameHash, r.Hash}] != nil && r.Hash != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Includes tells whether all counts of p are at least those of earlier, a profile of the same functions in which
+// something ran: those of a program that wrote them and went on, or of a child that began with its parent's.
+func (p *Profile) Includes(earlier *Profile) bool {
+	if len(p.Counted) != len(earlier.Counted) || p.SingleBytes() {
+		return false
+	}
+	ran := false
+	for i := range p.Counted {
+		a, b := &earlier.Counted[i], &p.Counted[i]
+		if a.NameHash != b.NameHash || len(a.Counts) != len(b.Counts) {
+			return false
+		}
+		for k, n := range a.Counts {
+			if b.Counts[k] < n {
+				return false
+			}
+			ran = ran || n > 0
+		}
+	}
+	return ran
+}
+
+// Clone returns a copy that shares nothing that is added to.
+func (p *Profile) Clone() *Profile {
+	c := *p
+	c.Counted = slices.Clone(p.Counted)
+	for i := range c.Counted {
+		c.Counted[i].Counts, c.Counted[i].Bitmap = slices.Clone(c.Counted[i].Counts), slices.Clone(c.Counted[i].Bitmap)
+	}
+	return &c
 }
