@@ -79,7 +79,7 @@ func Gather(paths []string, o Options) (*Result, error) {
 // Program the set is not to be updated.
 func Objects(objects *source.Objects, o Options) *Result {
 	gather, finish := gather, (*Result).Finish
-	if o.Cache != nil {
+	if o.Cache != nil && len(objects.Profiles) == 0 {
 		gather, finish = o.Cache.gather, o.Cache.finish
 	}
 	r := gather(objects, o)

@@ -3,6 +3,8 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -68,6 +70,9 @@ func (p *profiles) readBinaries(files []source.Binary) {
 	found := make([][]*llvm.Binary, len(files))
 	failed := make([]error, len(files))
 	coverage.Parallel(len(files), func(i int) {
+		if found[i] = p.options.kept(files[i].Name); found[i] != nil {
+			return
+		}
 		f, err := p.options.Sources.Owners.OpenGiven(files[i].Name)
 		if err != nil {
 			failed[i] = err
@@ -76,7 +81,9 @@ func (p *profiles) readBinaries(files []source.Binary) {
 		defer f.Close()
 		info, err := f.Stat()
 		if err == nil {
-			found[i], err = llvm.ReadBinaries(files[i].Name, f, info.Size())
+			if found[i], err = llvm.ReadBinaries(files[i].Name, f, info.Size()); err == nil {
+				p.options.keep(files[i].Name, info, found[i])
+			}
 		}
 		failed[i] = err
 	})
@@ -117,6 +124,9 @@ func (p *profiles) read(file source.Profile) {
 	if len(b) == 0 {
 		p.problem(source.EmptyProfile, file.Name, errors.New("empty: the program was killed, or ended by _exit, before it wrote its counts; footfall live reads them from programs that run"))
 	}
+	if file.Since != nil {
+		p.since(file, list)
+	}
 	for i, profile := range list {
 		if slices.ContainsFunc(list[:i], profile.Includes) {
 			p.problem(source.CountedTwice, file.Name, errors.New("it has several profiles, of which one includes the counts of another: a forked child that began with its parent's, or a program that wrote its counts before its end; what they share counts twice"))
@@ -128,6 +138,18 @@ func (p *profiles) read(file source.Profile) {
 	}
 }
 
+// since subtracts what was counted at a reset, unless the program has set its counters to zero since.
+func (p *profiles) since(file source.Profile, list []*llvm.Profile) {
+	before, err := llvm.Read(file.Since)
+	if err != nil {
+		p.problem(source.Damaged, file.Name, fmt.Errorf("counts at the reset: %w", err))
+		return
+	}
+	for i := range min(len(list), len(before)) {
+		list[i].Subtract(before[i])
+	}
+}
+
 func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 	if profile.Flags&llvm.FlagIR != 0 {
 		p.problem(source.NoBinary, file.Name, fmt.Errorf("%v for the optimiser (-fprofile-generate), which no source belongs to: compile with -fprofile-instr-generate -fcoverage-mapping", profile))
@@ -135,7 +157,7 @@ func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 	}
 	p.stats.Profiles++
 	to := p.shared
-	i, how := llvm.Pair(profile, p.binaries)
+	i, how := p.pair(file, profile)
 	if how != llvm.Unpaired {
 		if p.images[i].image.Counts == nil {
 			p.images[i].image.Counts = llvm.NewSum()
@@ -152,6 +174,21 @@ func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 	for _, c := range others {
 		p.problem(source.OtherProfile, file.Name, fmt.Errorf("function %s has another number of counters than in profiles before", output.Printable(c.Name)))
 	}
+}
+
+// pair finds the binary of a profile. That of counters of a process is known, and must still be what runs.
+func (p *profiles) pair(file source.Profile, profile *llvm.Profile) (int, llvm.Pairing) {
+	if file.Binary == "" {
+		return llvm.Pair(profile, p.binaries)
+	}
+	for i := range p.images {
+		if p.images[i].Name == file.Binary {
+			if _, how := llvm.Pair(profile, p.binaries[i:i+1]); how != llvm.Unpaired {
+				return i, how
+			}
+		}
+	}
+	return -1, llvm.Unpaired
 }
 
 // unpaired takes a profile of which it is not known which binary counted: an indexed one, or a raw one whose binary
@@ -174,6 +211,8 @@ func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) {
 	})
 	const name = "name it with --object FILE"
 	switch {
+	case file.Binary != "":
+		p.problem(source.NoBinary, file.Name, errors.New("the file of the program, or library, was rebuilt or removed since it was started: start it again"))
 	case len(missing) > 0 && (profile.Format == llvm.Raw || !knows):
 		p.problem(source.NoBinary, file.Name, fmt.Errorf("%v: the binary that counted, of build ID %s, is not here: %s", profile, missing[0], name))
 	case !knows:
@@ -204,4 +243,32 @@ func (p *profiles) collect() *coverage.Set {
 		p.problem(source.Damaged, d.Binary, fmt.Errorf("mapping of function %s: %w", output.Printable(d.Name), d.Err))
 	}
 	return set
+}
+
+// A keptBinary is one that was read for an earlier look.
+type keptBinary struct {
+	info     fs.FileInfo
+	binaries []*llvm.Binary
+}
+
+// kept returns what was read of a file before, nil if it is another one now.
+func (o *Options) kept(name string) []*llvm.Binary {
+	if o.Cache == nil {
+		return nil
+	}
+	k, ok := o.Cache.binaries.Load(name)
+	if !ok {
+		return nil
+	}
+	info, err := input.Stat(name)
+	if known := k.(keptBinary); err == nil && os.SameFile(info, known.info) && info.ModTime().Equal(known.info.ModTime()) && info.Size() == known.info.Size() {
+		return known.binaries
+	}
+	return nil
+}
+
+func (o *Options) keep(name string, info fs.FileInfo, binaries []*llvm.Binary) {
+	if o.Cache != nil {
+		o.Cache.binaries.Store(name, keptBinary{info, binaries})
+	}
 }

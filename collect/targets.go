@@ -25,9 +25,10 @@ type Target struct {
 	source  counters             // nil: its program has no counters, so far
 	process *live.CountedProcess // nil for the kernel
 	base    *live.Baseline
-	history *live.History // nil until it was read once
-	last    *Snapshot     // what was read last
-	ended   error         // why what was read last stays; nil: it runs
+	history *live.History     // nil until it was read once
+	last    *Snapshot         // what was read last
+	zero    map[string][]byte // source-based counters at the reset, by image
+	ended   error             // why what was read last stays; nil: it runs
 }
 
 // counters are those of a process or of the kernel.
@@ -228,6 +229,7 @@ func (l *Targets) loadBaselines() (err error) {
 		if t.base, err = l.baselines.Load(t.source.Key()); err != nil {
 			return err
 		}
+		t.zero = zeroOf(t.base)
 		switch {
 		case t.base == nil && l.options.SinceReset:
 			return fmt.Errorf("%s: there was no reset: footfall live --reset makes one", t.Title)
@@ -248,6 +250,12 @@ func (l *Targets) keepBaseline(t *Target) error {
 	if !less || base != nil && len(base.Objects) == len(t.base.Objects) {
 		return nil
 	}
+	if base == nil && len(t.base.Profiles) > 0 {
+		base = &live.Baseline{Time: t.base.Time}
+	}
+	if base != nil {
+		base.Profiles = t.base.Profiles
+	}
 	if base == nil {
 		_, err := l.baselines.Remove(t.source.Key())
 		t.base = nil
@@ -255,4 +263,16 @@ func (l *Targets) keepBaseline(t *Target) error {
 	}
 	t.base = base
 	return l.baselines.Store(t.source.Key(), base)
+}
+
+// zeroOf are the source-based counters of a baseline, by image.
+func zeroOf(b *live.Baseline) map[string][]byte {
+	if b == nil || len(b.Profiles) == 0 {
+		return nil
+	}
+	zero := make(map[string][]byte)
+	for _, p := range b.Profiles {
+		zero[p.Image] = p.Bytes
+	}
+	return zero
 }

@@ -138,6 +138,48 @@ func (p *Profile) Includes(earlier *Profile) bool {
 	return ran
 }
 
+// Subtract takes away the counts of earlier, a profile of the same program: what is left was counted since. It returns
+// false, and takes nothing, if some count has fallen: the program began from zero again.
+func (p *Profile) Subtract(earlier *Profile) bool {
+	before := make(map[functionKey]*Counted, len(earlier.Counted))
+	for i := range earlier.Counted {
+		c := &earlier.Counted[i]
+		before[functionKey{c.NameHash, c.Hash}] = c
+	}
+	for i := range p.Counted {
+		c := &p.Counted[i]
+		if b := before[functionKey{c.NameHash, c.Hash}]; b != nil && c.fellFrom(b) {
+			return false
+		}
+	}
+	for i := range p.Counted {
+		c := &p.Counted[i]
+		b := before[functionKey{c.NameHash, c.Hash}]
+		if b == nil {
+			continue
+		}
+		for k := range c.Counts {
+			c.Counts[k] -= b.Counts[k]
+		}
+		for k := range c.Bitmap {
+			c.Bitmap[k] &^= b.Bitmap[k]
+		}
+	}
+	return true
+}
+
+func (c *Counted) fellFrom(b *Counted) bool {
+	if len(c.Counts) != len(b.Counts) || len(c.Bitmap) != len(b.Bitmap) {
+		return true
+	}
+	for k, n := range c.Counts {
+		if n < b.Counts[k] {
+			return true
+		}
+	}
+	return false
+}
+
 // Clone returns a copy that shares nothing that is added to.
 func (p *Profile) Clone() *Profile {
 	c := *p

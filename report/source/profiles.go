@@ -18,6 +18,9 @@ import (
 type Profile struct {
 	Name  string
 	Bytes []byte // of counters of a process; nil: the file of that name is read
+	// Of counters of a process: those that it had at a reset, nil for none, and the file of the binary.
+	Since  []byte
+	Binary string
 }
 
 // A Binary is a program, library or object.
