@@ -18,6 +18,7 @@ type Indexer struct {
 	byName    map[string]*indexedFunction
 	flags     uint64
 	any       bool
+	old       bool // see Profile.OldBitmaps
 	ids       []string
 }
 
@@ -42,7 +43,7 @@ func (x *Indexer) Add(p *Profile) (others []string, err error) {
 	if x.any && (x.flags^p.Flags)&kindFlags != 0 {
 		return nil, ErrOtherKind
 	}
-	x.any, x.flags = true, x.flags|p.Flags
+	x.any, x.flags, x.old = true, x.flags|p.Flags, x.old || p.OldBitmaps
 	for _, id := range p.BuildIDs {
 		if !slices.Contains(x.ids, id) {
 			x.ids = append(x.ids, id)
@@ -61,6 +62,46 @@ func (x *Indexer) Add(p *Profile) (others []string, err error) {
 		}
 	}
 	return others, nil
+}
+
+// Profile is the sum as a profile.
+func (x *Indexer) Profile() *Profile {
+	p := &Profile{Format: Indexed, Flags: x.flags, BuildIDs: x.ids, OldBitmaps: x.old}
+	for _, f := range x.functions {
+		for _, c := range f.counted {
+			c := *c
+			c.Name, c.NameHash = f.name, f.hash
+			p.Counted = append(p.Counted, c)
+		}
+	}
+	return p
+}
+
+// Scale multiplies all counts.
+func (p *Profile) Scale(weight uint64) {
+	if weight == 1 {
+		return
+	}
+	times := func(n *uint64) {
+		if high, low := bits.Mul64(*n, weight); high > 0 || low > mostCount {
+			*n = mostCount
+		} else {
+			*n = low
+		}
+	}
+	for i := range p.Counted {
+		c := &p.Counted[i]
+		for k := range c.Counts {
+			times(&c.Counts[k])
+		}
+		for _, sites := range c.Values {
+			for _, site := range sites {
+				for k := range site {
+					times(&site[k].Count)
+				}
+			}
+		}
+	}
 }
 
 func (f *indexedFunction) add(c *Counted) bool {
