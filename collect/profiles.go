@@ -37,6 +37,7 @@ type profiles struct {
 	images   []profiled
 	binaries []*llvm.Binary // of images
 	shared   *llvm.Sum
+	reader   llvm.Reader
 	ids      map[string]bool // build IDs of profiles that belong to no binary
 	problems []source.Problem
 	stats    ProfileStats
@@ -117,7 +118,7 @@ func (p *profiles) read(file source.Profile) {
 			return
 		}
 	}
-	list, err := llvm.Read(b)
+	list, err := p.reader.Read(b)
 	if err != nil {
 		p.problem(source.Damaged, file.Name, err)
 	}

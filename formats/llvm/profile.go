@@ -80,7 +80,16 @@ func Kind(head []byte) (f Format, ok bool) {
 
 // Read reads the profiles of a file: one, or several raw ones. Those before what is wrong are returned beside
 // the error. A file of no bytes, as a program that is killed leaves it, has none.
-func Read(b []byte) ([]*Profile, error) {
+func Read(b []byte) ([]*Profile, error) { return new(Reader).Read(b) }
+
+// A Reader reads many files, of one goroutine. What those of one program have in common is read once.
+type Reader struct {
+	section []byte // of names, read last
+	names   Names  // not changed any more
+}
+
+// Read is [Read].
+func (s *Reader) Read(b []byte) ([]*Profile, error) {
 	f, ok := Kind(b)
 	switch {
 	case len(b) == 0:
@@ -94,7 +103,20 @@ func Read(b []byte) ([]*Profile, error) {
 		p, err := readIndexed(b)
 		return some(p), err
 	}
-	return readRaws(b)
+	return s.readRaws(b)
+}
+
+// namesOf reads a section of names.
+func (s *Reader) namesOf(section []byte) (Names, error) {
+	if s.names != nil && bytes.Equal(section, s.section) {
+		return s.names, nil
+	}
+	names := make(Names)
+	if err := names.add(section); err != nil {
+		return nil, err
+	}
+	s.section, s.names = bytes.Clone(section), names
+	return names, nil
 }
 
 func some(p *Profile) []*Profile {

@@ -23,7 +23,7 @@ type rawHead struct {
 }
 
 // readRaws reads raw profiles, one after the other.
-func readRaws(b []byte) ([]*Profile, error) {
+func (s *Reader) readRaws(b []byte) ([]*Profile, error) {
 	var list []*Profile
 	r := &reader{b: b}
 	for {
@@ -33,7 +33,7 @@ func readRaws(b []byte) ([]*Profile, error) {
 		if r.left() == 0 {
 			return list, nil
 		}
-		p, err := r.raw()
+		p, err := r.raw(s)
 		if err != nil {
 			return list, err
 		}
@@ -41,7 +41,7 @@ func readRaws(b []byte) ([]*Profile, error) {
 	}
 }
 
-func (r *reader) raw() (*Profile, error) {
+func (r *reader) raw(reader *Reader) (*Profile, error) {
 	start := r.at
 	magic := r.bytes(8)
 	if r.err != nil {
@@ -66,11 +66,10 @@ func (r *reader) raw() (*Profile, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	names := make(Names)
-	if err := names.add(s.names); err != nil {
+	names, err := reader.namesOf(s.names)
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if p.BuildIDs, err = rawIDs(s.ids, r.order, h.version.Number() >= 8); err != nil {
 		return nil, fmt.Errorf("build IDs: %w", err)
 	}

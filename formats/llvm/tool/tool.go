@@ -121,6 +121,7 @@ type merging struct {
 	out, mode  string
 	sparse     bool
 	version    int // the newest that wrote an input
+	reader     llvm.Reader
 	indexer    llvm.Indexer
 	bad, total int
 }
@@ -229,7 +230,7 @@ func (m *merging) file(in weighted) error {
 	if err != nil {
 		return withoutPath(err)
 	}
-	list, err := llvm.Read(b)
+	list, err := m.reader.Read(b)
 	if err != nil {
 		return err
 	}
