@@ -294,7 +294,7 @@ func (v *Invocation) export(args []string) error {
 		objects, rest = append(rest[:1:1], objects...), rest[1:]
 	}
 	if len(objects) == 0 {
-		return errors.New("no filenames specified!")
+		return errors.New("no filenames specified")
 	}
 	c, err := v.load(objects, profile)
 	if err != nil {
