@@ -27,6 +27,22 @@ func (f *File) Contents(name string) ([]byte, error) {
 	return data(s)
 }
 
+// EachContents returns what the file has in each section of that name: objects may have one a function.
+func (f *File) EachContents(name string) ([][]byte, error) {
+	var all [][]byte
+	for _, s := range f.elf.Sections {
+		if s.Name != name {
+			continue
+		}
+		b, err := data(s)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
 // Notes returns the addresses, as the file has them, and the sizes of all
 // segments of notes, in the order of the program headers.
 func (f *File) Notes() (addrs, sizes []uint64) {

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"slices"
+	"sync"
 
 	"footfall/coverage"
 	"footfall/formats/gcov"
@@ -14,7 +15,8 @@ import (
 // the last reading: files in which nothing was counted since are not made again. It is
 // for one goroutine at a time.
 type Cache struct {
-	gcov *gcov.Program
+	gcov     *gcov.Program
+	binaries sync.Map // of keptBinary by name
 
 	options  Options // of the last look
 	raw      *coverage.Set

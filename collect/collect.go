@@ -26,6 +26,8 @@ type Options struct {
 	Exclusions *exclude.Exclusions
 	// ObjectDirs are searched for notes.
 	ObjectDirs []string
+	// Binaries have the mapping of source-based coverage, beside those that are found.
+	Binaries []string
 	// Test is the name of the test that data, and what has no name in reports, are of.
 	Test string
 	// Cache keeps the notes of running programs that are read repeatedly; nil: notes are
@@ -42,6 +44,7 @@ type Result struct {
 	Excluded exclude.Excluded
 	Problems []source.Problem // of all steps
 	Stats    gcov.Stats
+	Profiled ProfileStats
 
 	made    time.Time // see Made; zero: it is that of the files
 	options Options
@@ -63,6 +66,11 @@ func Gather(paths []string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range o.Binaries {
+		if err := objects.AddBinary(name); err != nil {
+			return nil, err
+		}
+	}
 	r := gather(objects, o)
 	return r, nil
 }
@@ -71,7 +79,7 @@ func Gather(paths []string, o Options) (*Result, error) {
 // Program the set is not to be updated.
 func Objects(objects *source.Objects, o Options) *Result {
 	gather, finish := gather, (*Result).Finish
-	if o.Cache != nil {
+	if o.Cache != nil && len(objects.Profiles) == 0 {
 		gather, finish = o.Cache.gather, o.Cache.finish
 	}
 	r := gather(objects, o)
@@ -101,6 +109,7 @@ func gather(objects *source.Objects, o Options) *Result {
 		r.exclude(set)
 	}
 	sum.Take(set)
+	r.profiles(&sum)
 	if len(objects.Reports) > 0 {
 		files := newProgress(o.Progress, "reports")
 		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: o.reportSources(), Test: o.Test, Progress: files.show})
@@ -110,6 +119,26 @@ func gather(objects *source.Objects, o Options) *Result {
 	}
 	r.Set = sum.Set()
 	return r
+}
+
+// profiles adds what there is of source-based coverage.
+func (r *Result) profiles(sum *coverage.Sum) {
+	if len(r.Objects.Profiles)+len(r.Objects.Binaries) == 0 {
+		return
+	}
+	set, problems, stats := r.options.profiles(r.Objects)
+	if test := r.options.Test; test != "" {
+		set.Update(func(_ int, f *coverage.File) coverage.Update {
+			f.NameTest(test)
+			return coverage.Changed
+		})
+	}
+	if r.options.ReportSources != nil {
+		r.exclude(set)
+	}
+	sum.Take(set)
+	r.Profiled = stats
+	r.Problems = append(r.Problems, problems...)
 }
 
 // units collects objects with their data or readings.

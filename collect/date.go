@@ -29,6 +29,12 @@ func newest(objects *source.Objects) time.Time {
 	for _, name := range objects.Reports {
 		data = later(data, input.Modified(name))
 	}
+	for _, p := range objects.Profiles {
+		data = later(data, input.Modified(p.Name))
+	}
+	for _, b := range objects.Binaries {
+		notes = later(notes, input.Modified(b.Name))
+	}
 	for _, u := range objects.Units {
 		notes = later(notes, input.Modified(u.Notes))
 		for _, name := range u.Data {

@@ -58,7 +58,17 @@ func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
 	}
 	o := l.options.Options
 	o.Progress = progress
-	return Objects(l.finder.Pair(readings), o)
+	objects := l.finder.Pair(readings)
+	for _, s := range snapshots {
+		for _, p := range s.profiles {
+			image := s.root() + p.Image
+			objects.Profiles = append(objects.Profiles, source.Profile{Name: s.Title + ": " + p.Image, Bytes: p.Bytes, Since: s.zero[p.Image], Binary: image})
+			if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
+				objects.Binaries = append(objects.Binaries, source.Binary{Name: image})
+			}
+		}
+	}
+	return Objects(objects, o)
 }
 
 // nothing says why there is nothing to report, if there is nothing.
@@ -76,6 +86,8 @@ func (l *Targets) nothing(r *Result) error {
 	who := strings.Join(titles, ", ")
 	rebuilt := func(p source.Problem) bool { return errors.Is(p.Err, source.ErrRebuilt) }
 	switch objects := r.Objects; {
+	case len(objects.Units) == 0 && len(objects.Profiles) > 0 && r.Profiled.Binaries == 0:
+		return fmt.Errorf("nothing to report: the coverage mapping of %s is not there: its file was rebuilt or removed, start it again", who)
 	case len(objects.Units) == 0 && slices.ContainsFunc(objects.Problems, rebuilt):
 		return fmt.Errorf("nothing to report: the notes (.gcno) of %s are of another build: start it again, or name the directory of the old notes with --object-directory", who)
 	case len(objects.Units) == 0 && len(objects.Problems) > 0:

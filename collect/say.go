@@ -34,11 +34,14 @@ func (r *Result) Nothing(paths []string) error {
 		return nil
 	}
 	objects, where := r.Objects, strings.Join(paths, ", ")
+	if err := r.nothingProfiled(where); err != nil {
+		return err
+	}
 	switch {
 	case len(objects.Reports) > 0 && len(objects.Units) == 0 && !r.selects() && r.options.Sources.OmittedSystemHeaders() == 0:
 		return fmt.Errorf("nothing to report: no lines in %s", where)
 	case len(objects.Reports)+len(objects.Units)+len(objects.Problems) == 0:
-		return fmt.Errorf("no coverage data (.gcno, .gcda) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
+		return fmt.Errorf("no coverage data (.gcno, .gcda, .profraw) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
 	case len(objects.Reports)+len(objects.Units) == 0:
 		return fmt.Errorf("nothing to report: no notes (.gcno) that can be used in %s", where)
 	}
@@ -49,6 +52,38 @@ func (r *Result) Nothing(paths []string) error {
 }
 
 func (r *Result) selects() bool { return r.options.Sources.Selects() }
+
+// nothingProfiled says why source-based coverage, if there is nothing else, gives nothing.
+func (r *Result) nothingProfiled(where string) error {
+	objects := r.Objects
+	switch {
+	case len(objects.Reports)+len(objects.Units) > 0 || len(objects.Profiles)+len(objects.Binaries) == 0:
+		return nil
+	case r.Profiled.Binaries == 0:
+		return fmt.Errorf("nothing to report: the binaries that the profiles in %s are of are not there: name them with --object FILE", where)
+	}
+	if err := r.nothingLeft(); err != nil {
+		return err
+	}
+	return fmt.Errorf("nothing to report: no code in the %s for %s", output.Plural(r.Profiled.Binaries, "binary"), where)
+}
+
+// sayProfiles tells what a reader of source-based coverage should know.
+func (r *Result) sayProfiles(w io.Writer) {
+	p := &r.Profiled
+	if p.Binaries > 0 && p.Profiles == 0 {
+		fmt.Fprintf(w, "footfall: no profiles (.profraw, .profdata): nothing has run yet, or the program did not end by itself\n")
+	}
+	if n := len(p.ByName); n > 0 {
+		fmt.Fprintf(w, "footfall: %s without a build ID of a binary here, as %s: counts are matched by the names of functions\n", output.Plural(n, "raw profile"), p.ByName[0])
+	}
+	if n := len(p.LeftOut); n > 0 {
+		fmt.Fprintf(w, "footfall: %s with coverage mapping, as %s, left out: no profile is of it; --object counts it as not covered\n", output.Plural(n, "file"), p.LeftOut[0])
+	}
+	if n := p.Impossible; n > 0 {
+		fmt.Fprintf(w, "footfall: counts below 0 in %s, taken for 0: of threads (-fprofile-update=atomic makes them exact), or read while it ran\n", output.Plural(n, "function"))
+	}
+}
 
 // nothingLeft says which option has left nothing, nil if none has.
 func (r *Result) nothingLeft() error {
@@ -64,6 +99,7 @@ func (r *Result) nothingLeft() error {
 // Say tells what a reader of the report should know about it; if all is wanted, what is so in every report as well.
 func (r *Result) Say(w io.Writer, all bool) {
 	objects, stats := r.Objects, r.Stats
+	r.sayProfiles(w)
 	switch {
 	case len(objects.Units) == 0: // reports only
 	case objects.Data == 0:

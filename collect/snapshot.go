@@ -17,6 +17,8 @@ type Snapshot struct {
 	*Target
 	all   []live.Unit
 	units []live.Unit // since the reset, with what is gone; not to be changed
+	// profiles are source-based counters, of libraries that are closed as they were read last.
+	profiles []live.RawProfile
 }
 
 // Units returns the counters of the snapshots since the resets; they are not to be changed.
@@ -77,7 +79,10 @@ func (l *Targets) take(t *Target) (*Snapshot, error) {
 		return l.takeFamily(t)
 	}
 	all, err := t.counters()
-	if len(all) == 0 && !(t.history != nil && errors.Is(err, live.ErrNoCounters)) {
+	profiles := l.profiles(t)
+	if len(profiles) > 0 && errors.Is(err, live.ErrNoCounters) {
+		err = nil // it has no others
+	} else if len(all) == 0 && !(t.history != nil && errors.Is(err, live.ErrNoCounters)) {
 		return nil, err
 	}
 	if len(all) > 0 { // else all libraries with counters are closed
@@ -93,8 +98,28 @@ func (l *Targets) take(t *Target) (*Snapshot, error) {
 	if err := l.keepBaseline(t); err != nil {
 		return nil, err
 	}
-	t.last = &Snapshot{Target: t, all: all, units: t.history.Units()}
+	t.last = &Snapshot{Target: t, all: all, units: t.history.Units(), profiles: profiles}
 	return t.last, nil
+}
+
+// profiles reads the source-based counters of a target, and keeps those of libraries that have been closed since.
+func (l *Targets) profiles(t *Target) []live.RawProfile {
+	if t.process == nil || !t.process.HasProfiles() {
+		return nil
+	}
+	profiles, err := t.process.Profiles()
+	if err != nil && !errors.Is(err, process.ErrReplaced) && !errors.Is(err, process.ErrExited) {
+		l.problem(t.Title, err)
+	}
+	if t.last == nil {
+		return profiles
+	}
+	for _, p := range t.last.profiles {
+		if !slices.ContainsFunc(profiles, func(o live.RawProfile) bool { return o.Image == p.Image }) {
+			profiles = append(profiles, p)
+		}
+	}
+	return profiles
 }
 
 // counters reads them. A process that is stuck must not keep others waiting, nor a
@@ -224,6 +249,10 @@ func (l *Targets) ResetCounts() error {
 	}
 	for _, s := range snapshots {
 		s.history.Reset(nil)
+		s.zero = make(map[string][]byte)
+		for _, p := range s.profiles {
+			s.zero[p.Image] = p.Bytes
+		}
 		s.last.units = s.history.Units()
 	}
 	return nil

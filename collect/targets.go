@@ -27,9 +27,10 @@ type Target struct {
 	process *live.CountedProcess // nil for the kernel; the first one of a family
 	family  *family              // nil: one process, or the kernel
 	base    *live.Baseline
-	history *live.History // nil until it was read once
-	last    *Snapshot     // what was read last
-	ended   error         // why what was read last stays; nil: it runs
+	history *live.History     // nil until it was read once
+	last    *Snapshot         // what was read last
+	zero    map[string][]byte // source-based counters at the reset, by image
+	ended   error             // why what was read last stays; nil: it runs
 }
 
 // counters are those of a process or of the kernel.
@@ -238,6 +239,7 @@ func (l *Targets) loadBaselines() (err error) {
 		if t.base, err = l.baselines.Load(t.source.Key()); err != nil {
 			return err
 		}
+		t.zero = zeroOf(t.base)
 		switch {
 		case t.family != nil && t.family.reset.Load():
 		case t.base == nil && l.options.SinceReset:
@@ -259,6 +261,12 @@ func (l *Targets) keepBaseline(t *Target) error {
 	if !less || base != nil && len(base.Objects) == len(t.base.Objects) {
 		return nil
 	}
+	if base == nil && len(t.base.Profiles) > 0 {
+		base = &live.Baseline{Time: t.base.Time}
+	}
+	if base != nil {
+		base.Profiles = t.base.Profiles
+	}
 	if base == nil {
 		_, err := l.baselines.Remove(t.source.Key())
 		t.base = nil
@@ -266,4 +274,16 @@ func (l *Targets) keepBaseline(t *Target) error {
 	}
 	t.base = base
 	return l.baselines.Store(t.source.Key(), base)
+}
+
+// zeroOf are the source-based counters of a baseline, by image.
+func zeroOf(b *live.Baseline) map[string][]byte {
+	if b == nil || len(b.Profiles) == 0 {
+		return nil
+	}
+	zero := make(map[string][]byte)
+	for _, p := range b.Profiles {
+		zero[p.Image] = p.Bytes
+	}
+	return zero
 }

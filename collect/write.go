@@ -68,6 +68,9 @@ func (l *Targets) WriteInPlace(snapshots []*Snapshot) error {
 		if s.process == nil {
 			return errors.New("the kernel writes no data files: --dump=DIR does")
 		}
+		if len(s.all) == 0 && len(s.profiles) > 0 {
+			return fmt.Errorf("%s: %w: --dump=DIR writes them", s.Title, errOnlyProfiles)
+		}
 		written, skipped, err := s.process.WriteInPlace(s.units)
 		n += written
 		failed = append(failed, err)
@@ -84,10 +87,14 @@ func (l *Targets) WriteInPlace(snapshots []*Snapshot) error {
 // Reset takes the snapshots as the new zero of what is shown. The programs are not changed.
 func (l *Targets) Reset(snapshots []*Snapshot) error {
 	for _, s := range snapshots {
-		if err := l.baselines.Store(s.source.Key(), live.NewBaseline(s.all)); err != nil {
+		base := live.NewBaseline(s.all)
+		for _, p := range s.profiles {
+			base.Profiles = append(base.Profiles, live.BaselineProfile{Image: p.Image, Bytes: p.Bytes})
+		}
+		if err := l.baselines.Store(s.source.Key(), base); err != nil {
 			return err
 		}
-		fmt.Fprintf(l.options.Notes, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.Title, output.Plural(len(s.all), "object"))
+		fmt.Fprintf(l.options.Notes, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.Title, output.Plural(len(s.all)+len(s.profiles), "object"))
 	}
 	return nil
 }
@@ -119,8 +126,14 @@ func (l *Targets) HardReset(snapshots []*Snapshot, name string) error {
 	return nil
 }
 
+// errOnlyProfiles is why counters are neither added to files nor set to zero.
+var errOnlyProfiles = errors.New("its counters are source-based ones, of which footfall does not know that")
+
 // hardReset sets counters to zero and says what became of it.
 func (l *Targets) hardReset(s *Snapshot, name string) error {
+	if len(s.all) == 0 && len(s.profiles) > 0 {
+		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, errOnlyProfiles)
+	}
 	if s.process == nil {
 		if name == AllObjects {
 			name = ""

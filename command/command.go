@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"footfall/formats/llvm/tool"
 	"footfall/output"
 )
 
@@ -33,6 +34,8 @@ var commands = []func() *cobra.Command{
 	newRewriteCommand,
 	newOverlapCommand,
 	newDumpCommand,
+	newLLVMCovCommand,
+	newLLVMProfdataCommand,
 	newConfigCommand,
 	newCompletionCommand,
 	newDocsCommand,
@@ -48,6 +51,9 @@ func Main(argv []string) int {
 			return program(argv[0], argv[1:], stdout, stderr)
 		}
 	}
+	if exportsLLVM(argv[0], argv[1:]) {
+		return runLLVM(tool.Cov, argv[0], argv[1:], stdout, stderr)
+	}
 	if calledAsGcov(argv[0]) {
 		return runGcov(argv[0], argv[1:], stdout, stderr)
 	}
@@ -61,8 +67,9 @@ func Main(argv []string) int {
 // namedPrograms are the programs beside gcov that footfall is when it is called
 // by their names: gcov-dump-12.
 var namedPrograms = map[string]func(prog string, args []string, stdout, stderr io.Writer) int{
-	"gcov-dump": runDump,
-	"gcov-tool": runTool,
+	"gcov-dump":     runDump,
+	"gcov-tool":     runTool,
+	"llvm-profdata": runProfdata,
 }
 
 // calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,

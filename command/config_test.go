@@ -21,7 +21,7 @@ func TestConfigValues(t *testing.T) {
 		"profile function": `"["`, "frequency": `30000`, "profile top": `-1`, "pid": `-1`, "function": `"/(/"`, "notrace": `"/(/"`, "graph-from": `"/(/"`,
 		"args": `"f:arg0"`, "thread": `"["`, "buffer": `3`, "depth": `2000`, "min-duration": `"1"`, "sample": `"1/0"`, "way": `["jumps"]`, "events": `-1`, "top": `"many"`, "max-input": `0`,
 	}
-	anyText := []string{"root", "object-directory", "diff-base", "source-diff", "test", "tests-for-diff", "dump", "hard-reset", "cc", "runtime", "instrument output", "event", "read"}
+	anyText := []string{"root", "object-directory", "object", "diff-base", "source-diff", "test", "tests-for-diff", "dump", "hard-reset", "cc", "runtime", "instrument output", "event", "read"}
 	root, _ := newRootCommand(commands)
 	for _, cmd := range root.Commands() {
 		if !configurable(cmd) {

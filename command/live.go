@@ -17,9 +17,9 @@ func newLiveCommand() *cobra.Command {
 		Use:   "live TARGET... [-- COMMAND [ARG...]]",
 		Short: "Show what running programs have covered so far, without stopping them",
 		Long: `Live reads the counters of running programs that were built with gcc --coverage
-or clang --coverage. It reads from outside: the program is not stopped or changed,
-and needs no signal handler and no exit. Several programs are added up. --list shows
-which processes have counters. A TARGET is one of
+or clang --coverage, or have source-based counters (Clang, Rust). It reads from
+outside: the program is not stopped or changed, and needs no signal handler and no
+exit. Several programs are added up. --list shows which processes have counters. A TARGET is one of
 
   4711           a process
   4711+          it and its descendants

@@ -32,8 +32,8 @@ are left out with a message.
                          directory only, and keep the byte order of the data
 
 If a PATH or the output is a file, merge merges reports: lcov tracefiles, JSON of
-gcov, gcovr and footfall, Cobertura, Go profiles, and directories of data with their
-notes, in any mix. Functions are matched by place and name, decisions by kind; tests
+gcov, gcovr and footfall, Cobertura, Go profiles, profiles of LLVM (.profraw,
+.profdata), and directories of data with their notes or binaries, in any mix. Functions are matched by place and name, decisions by kind; tests
 are kept apart, and the more detailed report wins: see docs/report.md. Thousands of
 files take the memory of a few.
 
@@ -47,7 +47,7 @@ files take the memory of a few.
       --config FILE      take the options that stand before all tables of FILE;
                          else merge takes none from a file
       --include GLOB, --exclude GLOB, --path-map OLD=NEW, --root DIR,
-      --object-directory DIR, --system-headers, --exception-branches,
+      --object-directory DIR, --object FILE, --system-headers, --exception-branches,
       --exclude-lines REGEX, --exclude-branches REGEX, --exclude-functions GLOB,
       --exclude-noncode, --no-markers, --marker-prefix NAME
                          as with footfall report. Of reports headers of the system

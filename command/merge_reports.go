@@ -110,6 +110,7 @@ func newMergeReportsCommand(options *config) *cobra.Command {
 	f.StringArrayVar(&o.intersect, "intersect", nil, "")
 	f.StringArrayVar(&o.subtract, "subtract", nil, "")
 	f.StringArrayVar(&o.objectDirs, "object-directory", nil, "")
+	f.StringArrayVar(&o.binaries, "object", nil, "")
 	f.StringVar(&o.sources.Root, "root", "", "")
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "")

@@ -31,6 +31,13 @@ conditions ran. A PATH may also be a single .gcno, .gcda or .o file. Footfall re
 the files of every compiler version without its gcov, even the .bb, .bbg and .da
 files of GCC before 3.4.
 
+So it reads source-based coverage, of clang -fprofile-instr-generate
+-fcoverage-mapping and of Rust's -C instrument-coverage (cargo llvm-cov): profiles
+(.profraw, .profdata) of all LLVM versions, in any mix, with the binaries that they
+are of. These are found beside the profiles and in the directories that are
+searched, by their build ID or by their functions; --object names others. Neither
+llvm-profdata nor llvm-cov is needed. See docs/llvm.md.
+
 A PATH may also be a report, recognised by its content: an lcov tracefile, JSON of
 gcov, gcovr or footfall, Cobertura XML, a Go profile. All inputs become one report.
 
@@ -115,6 +122,10 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
   # one report of C++, Python and Go
   footfall report build python-coverage.xml cover.out --output html=cov
 
+  # Clang's source-based coverage, or Rust's, of several programs and versions
+  footfall report default.profraw
+  footfall report target/debug --output html=cov
+
   # which test runs this line?
   footfall report --test parser --output json=parser.json
   footfall report parser.json lexer.json --tests-for src/parse.c:120
@@ -136,6 +147,7 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 
 type reportOptions struct {
 	objectDirs, outputs, failUnder []string
+	binaries                       []string
 	diffBase                       string
 	sources                        source.Options
 	exclude                        excludeOptions
@@ -150,7 +162,8 @@ type reportOptions struct {
 // define adds the options of every command that prints a report.
 func (o *reportOptions) define(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno) too")
+	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno), and binaries with coverage mapping, too")
+	f.StringArrayVar(&o.binaries, "object", nil, "`FILE` is a binary with coverage mapping (Clang's, Rust's), whether profiles are of it or not; may be repeated")
 	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.StringVar(&o.sources.Root, "root", "", "show names below `DIR` from there (default: the working directory)")
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
@@ -280,7 +293,7 @@ func (o *reportOptions) outputsWanted() []string {
 
 // collecting are the options for what is to be collected.
 func (p *printer) collecting() collect.Options {
-	return collect.Options{Sources: p.Sources, Exclusions: p.exclusions, ObjectDirs: p.objectDirs, Test: p.test, Progress: p.notes}
+	return collect.Options{Sources: p.Sources, Exclusions: p.exclusions, ObjectDirs: p.objectDirs, Binaries: p.binaries, Test: p.test, Progress: p.notes}
 }
 
 // print writes all outputs and judges by the thresholds.

@@ -26,6 +26,14 @@ type Baseline struct {
 	Time    time.Time
 	Objects []BaselineObject
 	Loads   []Load `json:",omitempty"` // of the objects
+	// Profiles are the source-based counters, see RawProfile.
+	Profiles []BaselineProfile `json:",omitempty"`
+}
+
+// A BaselineProfile is a RawProfile of a Baseline.
+type BaselineProfile struct {
+	Image string
+	Bytes []byte
 }
 
 // A BaselineObject is a Unit of a Baseline.

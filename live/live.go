@@ -50,7 +50,7 @@ var ErrNoCounters = errors.New("no counters of gcc or clang --coverage")
 
 // ErrOnlyProfiles is returned for the units of a process that has no others but
 // source-based counters: see [CountedProcess.Profiles]. It is one of ErrNoCounters.
-var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-generate, Rust): footfall live --dump writes them as .profraw files", ErrNoCounters)
+var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-generate, Rust): footfall live shows them, --dump writes them as .profraw files", ErrNoCounters)
 
 // A CountedProcess is a running program whose counters can be read. Its methods must
 // not be called at the same time.

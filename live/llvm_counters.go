@@ -56,7 +56,9 @@ func (p *CountedProcess) Profiles() ([]RawProfile, error) {
 	return nil, fmt.Errorf("process %d (%s): %w", p.PID, output.Printable(p.Name), err)
 }
 
-// hasProfiles tells whether some image has counters that Profiles gives.
+// HasProfiles tells whether some image, when it was last looked for them, had counters that Profiles gives.
+func (p *CountedProcess) HasProfiles() bool { return p.hasProfiles() }
+
 func (p *CountedProcess) hasProfiles() bool {
 	return slices.ContainsFunc(p.images, func(im *image) bool { return im.profile != nil && im.profErr == nil })
 }

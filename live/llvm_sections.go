@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"footfall/binary"
+	"footfall/formats/llvm"
 	"footfall/process"
 )
 
@@ -29,7 +30,7 @@ type profile struct {
 	versionAt, counterBias, bitBias uint64
 
 	// What never changes, read by prepare.
-	raw  rawVersion
+	raw  llvm.RawVersion
 	text []byte // the names
 	ids  []byte
 }
@@ -122,7 +123,7 @@ func (p *profile) prepare(w *walker) error {
 	if err != nil {
 		return err
 	}
-	if p.data.size = size; !holds(w.maps, p.data) || size > maxRecords*uint64(p.raw.record(p.pointer).size) {
+	if p.data.size = size; !holds(w.maps, p.data) || size > maxRecords*uint64(p.raw.Record(p.pointer).Size) {
 		return errTooMany
 	}
 	if err := p.findBitmaps(w); err != nil {
@@ -132,7 +133,7 @@ func (p *profile) prepare(w *walker) error {
 	if _, err := w.mem.ReadAt(p.text, int64(p.names.addr)); err != nil && len(p.text) > 0 {
 		return fmt.Errorf("names: %w", err)
 	}
-	if p.raw.number() >= 7 {
+	if p.raw.Number() >= 7 {
 		if err := p.readIDs(w); err != nil {
 			return err
 		}
@@ -165,8 +166,8 @@ func (p *profile) findVersion(w *walker) error {
 		if err != nil {
 			return fmt.Errorf("__llvm_profile_raw_version: %w", err)
 		}
-		if p.raw = rawVersion(p.order.Uint64(b)); !p.raw.known() {
-			return fmt.Errorf("raw profiles of version %d: known are 4, 5 and 7 to 11 (Clang 9 to 23); their layout is not guessed", p.raw.number())
+		if p.raw = llvm.RawVersion(p.order.Uint64(b)); !p.raw.Known() {
+			return fmt.Errorf("raw profiles of version %d: known are 4, 5 and 7 to 11 (Clang 9 to 23); their layout is not guessed", p.raw.Number())
 		}
 		return nil
 	}
@@ -174,9 +175,9 @@ func (p *profile) findVersion(w *walker) error {
 	if _, err := w.mem.ReadAt(data, int64(p.data.addr)); err != nil {
 		return fmt.Errorf("records: %w", err)
 	}
-	var fits []rawVersion
+	var fits []llvm.RawVersion
 	for _, major := range p.compilers {
-		if v := rawVersionOf(major); v != 0 && !slices.Contains(fits, v) && p.fits(data, v) {
+		if v := llvm.RawVersionOf(major); v != 0 && !slices.Contains(fits, v) && p.fits(data, v) {
 			fits = append(fits, v)
 		}
 	}
@@ -195,15 +196,15 @@ func (p *profile) findVersion(w *walker) error {
 // them, but has none: strip removes the empty section, the head of the profile
 // tells its address still, and records lead there.
 func (p *profile) findBitmaps(w *walker) error {
-	l := p.raw.record(p.pointer)
-	if l.bitmaps == 0 || p.bits.addr != 0 {
+	l := p.raw.Record(p.pointer)
+	if l.Bitmaps == 0 || p.bits.addr != 0 {
 		return nil
 	}
-	b, err := w.read(p.data.addr, l.size)
+	b, err := w.read(p.data.addr, l.Size)
 	if err != nil {
 		return fmt.Errorf("records: %w", err)
 	}
-	if distance := p.address(b[l.bitmaps:]); distance != 0 {
+	if distance := p.address(b[l.Bitmaps:]); distance != 0 {
 		p.bits.addr = p.wrap(p.data.addr + distance)
 	}
 	return nil
@@ -211,29 +212,29 @@ func (p *profile) findBitmaps(w *walker) error {
 
 // recordBytes is the size of all records. The section may lack the padding of
 // the last one.
-func (p *profile) recordBytes(v rawVersion) (uint64, error) {
-	size := uint64(v.record(p.pointer).size)
+func (p *profile) recordBytes(v llvm.RawVersion) (uint64, error) {
+	size := uint64(v.Record(p.pointer).Size)
 	all := (p.data.size + size - 1) / size * size
 	if all-p.data.size >= 8 {
-		return 0, fmt.Errorf("records of raw profiles of version %d have %d bytes, there are %d bytes of them", v.number(), size, p.data.size)
+		return 0, fmt.Errorf("records of raw profiles of version %d have %d bytes, there are %d bytes of them", v.Number(), size, p.data.size)
 	}
 	return all, nil
 }
 
 // fits tells whether the records, as that version has them, lead to all
 // counters of 64 bits, one record after the other.
-func (p *profile) fits(data []byte, v rawVersion) bool {
-	l := v.record(p.pointer)
+func (p *profile) fits(data []byte, v llvm.RawVersion) bool {
+	l := v.Record(p.pointer)
 	all, err := p.recordBytes(v)
 	if err != nil {
 		return false
 	}
 	data = append(slices.Clip(data), make([]byte, all-uint64(len(data)))...)
 	var sum uint64
-	for at := 0; at < len(data); at += l.size {
+	for at := 0; at < len(data); at += l.Size {
 		record := data[at:]
-		addr, n := p.address(record[l.counters:]), uint64(p.order.Uint32(record[l.number:]))
-		if v.number() >= 8 {
+		addr, n := p.address(record[l.Counters:]), uint64(p.order.Uint32(record[l.Number:]))
+		if v.Number() >= 8 {
 			addr = p.wrap(addr + p.data.addr + uint64(at))
 		}
 		if sum += n; addr < p.counters.addr || addr-p.counters.addr+8*n > p.counters.size {
@@ -278,7 +279,7 @@ func (p *profile) appendIDs(ids, notes []byte) []byte {
 		if kind == buildID && bytes.Equal(notes[12:12+name], []byte("GNU\x00")) {
 			ids = p.order.AppendUint64(ids, description)
 			ids = append(ids, notes[start:end]...)
-			if p.raw.number() >= 8 {
+			if p.raw.Number() >= 8 {
 				ids = append(ids, padding(int(description))...)
 			}
 		}

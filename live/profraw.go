@@ -2,7 +2,11 @@
 
 package live
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"footfall/formats/llvm"
+)
 
 // Programs that Clang (-fprofile-instr-generate) or Rust (-C
 // instrument-coverage) compiled have their counters in sections whose names
@@ -33,89 +37,14 @@ import "encoding/binary"
 //	     __llvm_prf_names
 //	     values of each record that has sites for them
 //
-// A record:
-//
-//	name u64, hash u64, counters, [11+ uniform counters], [9+ bitmaps],
-//	function, values: pointers; number of counters u32, number of sites u16 of
-//	each kind of values (2, 10+: 3), [11+ u16], [9+ bytes of bitmap u32]
-//
-// Versions: 4 Clang 9, 5 Clang 11, 7 Clang 13, 8 Clang 14 to 17, 9 Clang 18, 10
-// Clang 19 to 22, 11 Clang 23.
-
-// A rawVersion is the version of a raw profile, with its flags.
-type rawVersion uint64
-
-// flagSingleBytes says that counters are bytes: 0xff, and 0 once it ran.
-const flagSingleBytes = 1 << 60
-
-func (v rawVersion) number() uint32 { return uint32(v) }
-
-// known tells whether the layout is.
-func (v rawVersion) known() bool {
-	n := v.number()
-	return n >= 4 && n <= 11 && n != 6
-}
-
-// rawVersionOf is the version that a Clang writes, 0 for those of which it is
-// not known.
-func rawVersionOf(clang int) rawVersion {
-	switch {
-	case clang == 9:
-		return 4
-	case clang == 11:
-		return 5
-	case clang == 13:
-		return 7
-	case clang >= 14 && clang <= 17:
-		return 8
-	case clang == 18:
-		return 9
-	case clang >= 19 && clang <= 22:
-		return 10
-	case clang == 23:
-		return 11
-	}
-	return 0
-}
-
-// A recordLayout says where the fields of a record are that we look at.
-type recordLayout struct{ size, counters, bitmaps, values, number, sites, kinds int }
-
-func (v rawVersion) record(pointer int) recordLayout {
-	l := recordLayout{counters: 16, kinds: 2}
-	at := l.counters + pointer
-	if v.number() >= 11 {
-		at += pointer // uniform counters
-	}
-	if v.number() >= 9 {
-		l.bitmaps = at
-		at += pointer
-	}
-	if v.number() >= 10 {
-		l.kinds = 3
-	}
-	l.values = at + pointer // function
-	l.number = l.values + pointer
-	l.sites = l.number + 4
-	at = l.sites + 2*l.kinds
-	if v.number() >= 11 {
-		at += 2
-	}
-	if v.number() >= 9 {
-		at = align(at, 4) + 4
-	}
-	l.size = align(at, 8)
-	return l
-}
-
-func align(n, to int) int { return (n + to - 1) / to * to }
+// Records and versions are those of formats/llvm/version.go.
 
 // padding is what makes n bytes a multiple of 8.
 func padding(n int) []byte { return make([]byte, -n&7) }
 
 // encode makes the bytes of the file of what was read.
 func (p *profile) encode(data, counters, bits, values []byte) []byte {
-	v, l := p.raw.number(), p.raw.record(p.pointer)
+	v, l := p.raw.Number(), p.raw.Record(p.pointer)
 	b := make([]byte, 0, 256+len(p.ids)+len(data)+len(counters)+len(bits)+len(p.text)+len(values))
 	word := func(since uint32, x uint64) {
 		if v >= since {
@@ -123,13 +52,13 @@ func (p *profile) encode(data, counters, bits, values []byte) []byte {
 		}
 	}
 	entry := 8
-	if p.raw&flagSingleBytes != 0 {
+	if p.raw&llvm.FlagSingleBytes != 0 {
 		entry = 1
 	}
 	word(0, rawMagic(p.pointer))
 	word(0, uint64(p.raw))
 	word(7, uint64(len(p.ids)))
-	word(0, uint64(len(data)/l.size))
+	word(0, uint64(len(data)/l.Size))
 	word(5, 0)
 	word(0, uint64(len(counters)/entry))
 	word(5, uint64(-len(counters)&7))
@@ -147,7 +76,7 @@ func (p *profile) encode(data, counters, bits, values []byte) []byte {
 	word(0, p.names.addr)
 	word(10, 0)
 	word(10, 0)
-	word(0, uint64(l.kinds-1))
+	word(0, uint64(l.Kinds-1))
 	b = append(append(b, p.ids...), data...)
 	for _, part := range [][]byte{counters, bits, p.text} {
 		b = append(append(b, part...), padding(len(part))...)

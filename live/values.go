@@ -64,14 +64,14 @@ func (p *profile) values(data []byte, mem memory) ([]byte, error) {
 
 // valueRecords returns the records that have sites.
 func (p *profile) valueRecords(data []byte) ([]recordValues, error) {
-	l := p.raw.record(p.pointer)
+	l := p.raw.Record(p.pointer)
 	var records []recordValues
 	total := 0
-	for ; len(data) >= l.size; data = data[l.size:] {
-		r := recordValues{table: p.address(data[l.values:])}
+	for ; len(data) >= l.Size; data = data[l.Size:] {
+		r := recordValues{table: p.address(data[l.Values:])}
 		n := 0
-		for kind := range l.kinds {
-			sites := int(p.order.Uint16(data[l.sites+2*kind:]))
+		for kind := range l.Kinds {
+			sites := int(p.order.Uint16(data[l.Sites+2*kind:]))
 			r.sites = append(r.sites, sites)
 			n += sites
 		}

@@ -23,6 +23,9 @@ type Objects struct {
 	// Reports are files that footfall or another tool has written, see ReadFile,
 	// in the order in which they were named.
 	Reports []string
+	// Profiles and Binaries are those of source-based coverage, see profiles.go.
+	Profiles []Profile
+	Binaries []Binary
 	// Outside are the notes that were found by the path recorded in the name
 	// of a data file, outside of the places that were searched. Units beside
 	// them that never ran were not looked for.
@@ -68,6 +71,7 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	found.Reports = found.once(s.reports)
 	slices.Sort(s.legacy)
 	found.addLegacy(s.legacy)
+	found.addProfiles(&s)
 	return found, nil
 }
 
@@ -89,13 +93,17 @@ type search struct {
 	slots   chan struct{} // one for each directory read in its own goroutine
 	running sync.WaitGroup
 
-	mu          sync.Mutex
-	seen        map[string]bool // files and directories found; both ways of notes and data
-	notes, data []string
-	lost        []string // notes that are links which lead nowhere, as in a copy of a kernel's tree
-	reports     []string
-	legacy      []string // .bb, .bbg and .da, without suffix
-	problems    []Problem
+	mu            sync.Mutex
+	seen          map[string]bool // files and directories found; both ways of notes and data
+	notes, data   []string
+	lost          []string // notes that are links which lead nowhere, as in a copy of a kernel's tree
+	reports       []string
+	legacy        []string // .bb, .bbg and .da, without suffix
+	profiles      []string // of source-based coverage, in directories
+	namedProfiles []string
+	binaries      []string // with its mapping, that were named
+	candidates    []string // that may have it
+	problems      []Problem
 }
 
 func (s *search) add(path string, kind fileKind) error {
@@ -127,6 +135,9 @@ func (s *search) add(path string, kind fileKind) error {
 		if !found && other != nil {
 			return other
 		}
+		if !found && s.named(abs, kind) {
+			return nil
+		}
 		if !found {
 			return fmt.Errorf("%s: no %s beside it: was it compiled with --coverage?", path, filepath.Base(stem)+notesSuffix)
 		}
@@ -136,6 +147,9 @@ func (s *search) add(path string, kind fileKind) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot look for coverage data: %w", err)
+	}
+	if s.named(abs, kind) {
+		return nil
 	}
 	if kind == anyKind {
 		if !s.seen[abs] {
@@ -170,6 +184,8 @@ func (s *search) directory(dir string, kind fileKind) {
 			s.file(dir+"/"+name, kind)
 		case strings.HasSuffix(name, ".bb"), strings.HasSuffix(name, ".da"):
 			s.legacyFile(dir+"/"+name, kind)
+		case e.Type().IsRegular():
+			s.maybe(dir+"/"+name, kind)
 		}
 	}
 }
@@ -221,8 +237,8 @@ func (s *search) nothingIn(path string) {
 		return
 	}
 	in := func(name string) bool { _, ok := Below(name, abs); return ok }
-	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) {
-		s.fail(path, errors.New("no coverage data (.gcno, .gcda) in it"))
+	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) && !slices.ContainsFunc(s.profiles, in) && !slices.ContainsFunc(s.candidates, in) {
+		s.fail(path, errors.New("no coverage data (.gcno, .gcda, .profraw, .profdata) in it"))
 	}
 }
 

@@ -29,9 +29,14 @@ const (
 	BadRecord  = "records of reports that cannot be used"
 	CutReport  = "reports that are cut or empty"
 	noFile     = "files that cannot be read"
-	damaged    = "damaged files"
+	Damaged    = "damaged files"
 	foundTwice = "files with several names"
 	OtherName  = "names that an output cannot have as they are"
+
+	NoBinary     = "profiles without their binary"
+	OtherProfile = "functions whose counts are of another build"
+	EmptyProfile = "profiles that are empty"
+	CountedTwice = "profiles that count twice"
 
 	WrongMarkers = "exclusion markers that are wrong"
 )
@@ -54,7 +59,7 @@ func (p Problem) String() string {
 func Collected(problems []gcov.InputProblem) []Problem {
 	kinds := map[gcov.ProblemKind]string{
 		gcov.Unreadable:     noFile,
-		gcov.Damaged:        damaged,
+		gcov.Damaged:        Damaged,
 		gcov.Rebuilt:        otherBuild,
 		gcov.UnknownVersion: "files of unknown versions",
 		gcov.Empty:          "notes without functions",
@@ -74,10 +79,10 @@ func Unseen(problems []Problem) int {
 	n := 0
 	for _, p := range problems {
 		switch p.Kind {
-		case unreadable, NoNotes, CutReport:
+		case unreadable, NoNotes, NoBinary, OtherProfile, CutReport:
 			n++
-		case noFile, damaged:
-			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" {
+		case noFile, Damaged:
+			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" && ext != ".profraw" {
 				n++
 			}
 		}

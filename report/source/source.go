@@ -116,6 +116,10 @@ func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {
 // compiler ran.
 const unrecorded = "\x00"
 
+// Unrecorded says, for [Sources.Resolve], that names were recorded without the directory of compilation, in a file
+// of dir.
+func Unrecorded(dir string) string { return unrecorded + dir }
+
 // locate applies the first path map that fits.
 func (s *Sources) locate(cwd, name string) string {
 	path := filepath.Clean(name)
@@ -249,14 +253,14 @@ func (s *Sources) isSystem(path string) bool {
 		}
 	}
 	// A compiler brings its headers along wherever it is installed.
-	for _, part := range []string{"/include/c++/", "/lib/gcc/", "/lib/gcc-cross/", "/lib/clang/", "/lib/llvm-"} {
+	for _, part := range []string{"/include/c++/", "/lib/gcc/", "/lib/gcc-cross/", "/lib/clang/", "/lib/llvm-", "/.cargo/registry/", "/.cargo/git/", "/.rustup/"} {
 		if strings.Contains(path, part) {
 			return true
 		}
 	}
 	rest, ok := strings.CutPrefix(path, "/usr/")
 	if !ok {
-		return false
+		return strings.HasPrefix(path, "/rustc/") // Rust's own library
 	}
 	switch first, _, _ := strings.Cut(rest, "/"); first {
 	case "lib", "lib32", "lib64", "libx32", "libexec":

@@ -1,0 +1,80 @@
+package llvm
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zlib"
+)
+
+// Names are those of functions by their hashes, see HashOf.
+type Names map[uint64]string
+
+// nameSeparator stands between names of a block.
+const nameSeparator = "\x01"
+
+// add reads what __llvm_prf_names holds: blocks, one of each object file,
+//
+//	uncompressed size ULEB, compressed size ULEB (0: it is not), names separated by byte 1
+//
+// with zero bytes between them. A section may be one of several.
+func (n Names) add(section []byte) error {
+	r := &reader{b: section}
+	for {
+		for r.left() > 0 && section[r.at] == 0 {
+			r.at++
+		}
+		if r.left() == 0 {
+			return r.err
+		}
+		text, err := r.block()
+		if err != nil {
+			return fmt.Errorf("names: %w", err)
+		}
+		for name := range strings.SplitSeq(string(text), nameSeparator) {
+			n[HashOf(name)] = name
+		}
+	}
+}
+
+// block reads sizes, and as many bytes, unpacked if they are packed.
+func (r *reader) block() ([]byte, error) {
+	start := r.at
+	size, packed := r.uleb(), r.uleb()
+	if packed == 0 {
+		return r.bytes(size), r.err
+	}
+	b := r.bytes(packed)
+	if r.err != nil {
+		return nil, r.err
+	}
+	text, err := unpack(b, size)
+	if err != nil {
+		return nil, &FormatError{int64(start), err}
+	}
+	return text, nil
+}
+
+// mostUnpacked is how many bytes are believed to have been packed into so many: names are alike, but not
+// as a row of zeros is.
+func mostUnpacked(packed int) uint64 { return 1<<16 + 100*uint64(packed) }
+
+func unpack(packed []byte, size uint64) ([]byte, error) {
+	if size > mostUnpacked(len(packed)) {
+		return nil, fmt.Errorf("%d bytes are said to unpack to %d", len(packed), size)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("zlib: %w", err)
+	}
+	var out bytes.Buffer
+	if _, err := io.Copy(&out, io.LimitReader(z, int64(size)+1)); err != nil {
+		return nil, fmt.Errorf("zlib: %w", err)
+	}
+	if uint64(out.Len()) != size {
+		return nil, fmt.Errorf("%d bytes unpack to other than %d", len(packed), size)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,343 @@
+package llvm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	elf "footfall/binary"
+)
+
+// A Binary is what an object, program or library says of its sources.
+type Binary struct {
+	Name    string // of the file; lib.a(member.o)
+	BuildID string // in hexadecimal, "" if there is none
+	// Records are its functions, in the order of the file, each name once.
+	Records []*Record
+	// Mapped are the versions of the mapping that it has.
+	Mapped []int
+
+	names  Names
+	hashes map[uint64]uint64 // of functions by that of their names; nil: not made so far
+}
+
+// A Record is a function of a binary.
+type Record struct {
+	Name     string // "": the binary does not tell
+	NameHash uint64
+	Hash     uint64 // of its control flow, 0: also a function that this unit does not use
+
+	mapping []byte
+	unit    *unit
+	dummy   bool
+}
+
+// A unit is the files of an object file.
+type unit struct {
+	version int
+	files   []string
+	dir     string // where the compiler ran, "" if that is not known
+}
+
+// ErrNoMapping is why a file has nothing for us.
+var ErrNoMapping = errors.New("no coverage mapping in it: compile with -fprofile-instr-generate -fcoverage-mapping (Clang) or -C instrument-coverage (Rust)")
+
+// The sections of a mapping, in ELF.
+const (
+	unitsSection     = "__llvm_covmap"
+	functionsSection = "__llvm_covfun"
+	namesSection     = "__llvm_prf_names"
+	otherNames       = "__llvm_covnames" // if the counters are found by the binary (-profile-correlate)
+)
+
+// HasMapping tells whether a file has one.
+func HasMapping(f *elf.File) bool { return f.Has(unitsSection) }
+
+// ReadBinaries reads a file of so many bytes: an object, a program or a library, or an archive of objects, of which
+// members without mapping are left out. What could be read is returned beside the error.
+func ReadBinaries(name string, r io.ReaderAt, size int64) ([]*Binary, error) {
+	var head [8]byte
+	if _, err := r.ReadAt(head[:], 0); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if string(head[:]) != archiveMagic {
+		b, err := readBinary(name, r)
+		if b == nil {
+			return nil, err
+		}
+		return []*Binary{b}, err
+	}
+	var list []*Binary
+	var failed []error
+	err := eachMember(r, size, func(member string, r io.ReaderAt) {
+		b, err := readBinary(name+"("+member+")", r)
+		if b != nil {
+			list = append(list, b)
+		}
+		if err != nil && !errors.Is(err, ErrNoMapping) {
+			failed = append(failed, fmt.Errorf("%s: %w", member, err))
+		}
+	})
+	if err = errors.Join(append(failed, err)...); err == nil && len(list) == 0 {
+		err = ErrNoMapping
+	}
+	return list, err
+}
+
+const archiveMagic = "!<arch>\n"
+
+// eachMember calls do for the files of an archive, each with a head of 60 bytes of text:
+//
+//	name 16, date 12, owner 6, group 6, mode 8, size 10, "`\n"
+//
+// Long names are elsewhere: /OFFSET in member //, #1/SIZE before the contents (BSD).
+func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) error {
+	var long []byte
+	for at := int64(len(archiveMagic)); at+60 <= size; {
+		var head [60]byte
+		if _, err := r.ReadAt(head[:], at); err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(head[48:58])), 10, 64)
+		if err != nil || n < 0 || n > size-at-60 || string(head[58:]) != "`\n" {
+			return &FormatError{at, errors.New("the head of a member of an archive expected")}
+		}
+		name := strings.TrimRight(string(head[:16]), " ")
+		from := at + 60
+		at = from + n + n&1
+		switch {
+		case name == "/" || name == "/SYM64/":
+			continue
+		case name == "//":
+			if n <= 1<<24 {
+				long = make([]byte, n) // the file has as many
+				if _, err := r.ReadAt(long, from); err != nil {
+					return err
+				}
+			}
+			continue
+		case strings.HasPrefix(name, "#1/"):
+			length, err := strconv.ParseInt(name[3:], 10, 64)
+			if err != nil || length < 0 || length > n || length > 1<<16 {
+				return &FormatError{from, errors.New("the length of a name expected")}
+			}
+			b := make([]byte, length)
+			if _, err := r.ReadAt(b, from); err != nil {
+				return err
+			}
+			name, from, n = strings.TrimRight(string(b), "\x00"), from+length, n-length
+		case strings.HasPrefix(name, "/"):
+			if i, err := strconv.Atoi(name[1:]); err == nil && i >= 0 && i < len(long) {
+				name, _, _ = strings.Cut(string(long[i:]), "\n")
+			}
+		}
+		do(strings.TrimSuffix(name, "/"), io.NewSectionReader(r, from, n))
+	}
+	return nil
+}
+
+func readBinary(name string, r io.ReaderAt) (*Binary, error) {
+	f, err := elf.Open(r)
+	if err != nil {
+		return nil, err
+	}
+	if !HasMapping(f) {
+		return nil, ErrNoMapping
+	}
+	b := &Binary{Name: name, BuildID: f.BuildID(), names: make(Names)}
+	var contents [4][][]byte
+	for i, section := range []string{unitsSection, functionsSection, namesSection, otherNames} {
+		if contents[i], err = f.EachContents(section); err != nil {
+			return nil, fmt.Errorf("section %s: %w", section, err)
+		}
+	}
+	order := binary.ByteOrder(binary.LittleEndian)
+	if f.Order == binary.ByteOrder(binary.BigEndian) {
+		order = binary.BigEndian
+	}
+	return b, b.read(contents[0], contents[1], append(contents[2], contents[3]...), order)
+}
+
+func (b *Binary) read(units, functions, names [][]byte, order binary.ByteOrder) error {
+	for _, section := range names {
+		if err := b.names.add(section); err != nil {
+			return fmt.Errorf("section %s: %w", namesSection, err)
+		}
+	}
+	all := records{binary: b, order: order, units: make(map[uint64]*unit), index: make(map[uint64]int)}
+	for _, section := range units {
+		if err := all.readUnits(section); err != nil {
+			return fmt.Errorf("section %s: %w", unitsSection, err)
+		}
+	}
+	for _, section := range functions {
+		if err := all.readFunctions(section); err != nil {
+			return fmt.Errorf("section %s: %w", functionsSection, err)
+		}
+	}
+	return nil
+}
+
+// records are what is known while a binary is read.
+type records struct {
+	binary *Binary
+	order  binary.ByteOrder
+	units  map[uint64]*unit // by hash
+	index  map[uint64]int   // of Records by hash of the name
+}
+
+// readUnits reads heads of units, each at a multiple of 8:
+//
+//	functions u32, bytes of names of files u32, bytes of mappings u32, version - 1 u32
+//	up to 3: for each function: name u64, bytes of its mapping u32, hash u64
+//	names of files
+//	up to 3: mappings
+func (s *records) readUnits(section []byte) error {
+	r := &reader{b: section, order: s.order}
+	for r.left() >= 16 {
+		functions, names, mappings, version := r.u32(), r.u32(), r.u32(), int(r.u32())+1
+		if version < OldestMapping || version > NewestMapping {
+			r.at -= 4
+			r.fail("coverage mapping of version %d: known are %d to %d (LLVM 3.9 to 23)", version, OldestMapping, NewestMapping)
+			return r.err
+		}
+		if mapped := s.binary.Mapped; len(mapped) == 0 || mapped[len(mapped)-1] != version {
+			s.binary.Mapped = append(mapped, version)
+		}
+		const recordBytes = 20
+		var heads []byte
+		if version <= 3 {
+			heads = r.bytes(recordBytes * uint64(functions))
+		}
+		at := r.at
+		text := r.bytes(uint64(names))
+		data := r.bytes(uint64(mappings))
+		if r.err != nil {
+			return r.err
+		}
+		u, err := readUnit(text, version)
+		if err != nil {
+			return fmt.Errorf("names of files at %#x: %w", at, err)
+		}
+		if version > 3 {
+			s.units[hashBytes(text)] = u
+		}
+		for ; len(heads) > 0; heads = heads[recordBytes:] {
+			size := s.order.Uint32(heads[8:])
+			if uint64(size) > uint64(len(data)) {
+				r.fail("%d bytes of a mapping, there are %d", size, len(data))
+				return r.err
+			}
+			s.add(s.order.Uint64(heads), s.order.Uint64(heads[12:]), data[:size:size], u)
+			data = data[size:]
+		}
+		r.bytes(min(uint64(-r.at&7), r.left()))
+	}
+	return r.err
+}
+
+func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
+
+// readUnit reads the names of the files of a unit.
+func readUnit(text []byte, version int) (*unit, error) {
+	u := &unit{version: version}
+	r := &reader{b: text}
+	n := r.uleb()
+	if version >= 4 {
+		block, err := r.block()
+		if err != nil {
+			return nil, err
+		}
+		r = &reader{b: block}
+	}
+	if n > r.left() {
+		r.fail("%d names in %d bytes", n, r.left())
+	}
+	for i := range n {
+		name := string(r.bytes(r.uleb()))
+		if r.err != nil {
+			return nil, r.err
+		}
+		if i == 0 && version >= 6 {
+			u.dir = name
+		} else if version >= 6 {
+			name = joined(u.dir, name)
+		}
+		u.files = append(u.files, name)
+	}
+	return u, r.err
+}
+
+// joined is a name seen from a directory, without . and ..
+func joined(dir, name string) string {
+	if strings.HasPrefix(name, "/") || dir == "" {
+		return name
+	}
+	rooted := strings.HasPrefix(dir, "/")
+	var parts []string
+	for part := range strings.SplitSeq(dir+"/"+name, "/") {
+		switch {
+		case part == "" || part == ".":
+		case part == ".." && len(parts) > 0 && parts[len(parts)-1] != "..":
+			parts = parts[:len(parts)-1]
+		case part == ".." && rooted:
+		default:
+			parts = append(parts, part)
+		}
+	}
+	path := strings.Join(parts, "/")
+	if rooted {
+		path = "/" + path
+	}
+	return path
+}
+
+// readFunctions reads functions, each at a multiple of 8:
+//
+//	name u64, bytes of its mapping u32, hash u64, hash of the unit's names u64, mapping
+func (s *records) readFunctions(section []byte) error {
+	r := &reader{b: section, order: s.order}
+	for r.left() >= 28 {
+		at := r.at
+		name, size, hash, of := r.u64(), r.u32(), r.u64(), r.u64()
+		mapping := r.bytes(uint64(size))
+		if r.err != nil {
+			return r.err
+		}
+		r.bytes(min(uint64(-r.at&7), r.left()))
+		u := s.units[of]
+		if u == nil {
+			return &FormatError{int64(at), fmt.Errorf("a function of a unit that is not there (%#x)", of)}
+		}
+		s.add(name, hash, mapping, u)
+	}
+	return r.err
+}
+
+// add adds a function. The first of a name stays, but for one that its unit did not use.
+func (s *records) add(name, hash uint64, mapping []byte, u *unit) {
+	b := s.binary
+	r := &Record{Name: b.names[name], NameHash: name, Hash: hash, mapping: mapping, unit: u, dummy: hash == 0 && isDummy(mapping)}
+	i, again := s.index[name]
+	switch {
+	case !again:
+		s.index[name] = len(b.Records)
+		b.Records = append(b.Records, r)
+	case b.Records[i].dummy && !r.dummy:
+		b.Records[i] = r
+	}
+}
+
+// isDummy tells whether a mapping is that of a function which its unit does not use: one file, no expressions, one
+// region that never ran.
+func isDummy(mapping []byte) bool {
+	r := &reader{b: mapping}
+	if r.uleb() != 1 {
+		return false
+	}
+	r.uleb()
+	return r.uleb() == 0 && r.uleb() == 1 && r.uleb()&3 == 0 && r.err == nil
+}

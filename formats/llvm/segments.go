@@ -1,0 +1,207 @@
+package llvm
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Segment is a place in a file from which on a count holds, up to the next one.
+type Segment struct {
+	Line, Column    uint32
+	Count           uint64
+	HasCount, Entry bool // Entry: a region begins here
+	Gap             bool
+}
+
+// A LineCount is a line with code.
+type LineCount struct {
+	Number uint32
+	Count  uint64
+	// Missed is set if a region that never ran begins on the line.
+	Missed bool
+}
+
+// segments makes one list of regions that nest and follow each other, which it changes.
+func segments(regions []Region, bytes bool) []Segment {
+	slices.SortFunc(regions, func(a, b Region) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(b.EndLine, a.EndLine), cmp.Compare(b.EndColumn, a.EndColumn), cmp.Compare(a.Kind, b.Kind))
+	})
+	s := segmenter{regions: combined(regions, bytes)}
+	s.walk()
+	return s.list
+}
+
+// combined makes one of regions that cover the same: the first kind stays, with the sum of that kind.
+func combined(regions []Region, bytes bool) []Region {
+	n := 0
+	for i := 1; i < len(regions); i++ {
+		active, r := &regions[n], &regions[i]
+		switch {
+		case active.start() != r.start() || active.end() != r.end():
+			n++
+			regions[n] = *r
+		case active.Kind != r.Kind:
+		case bytes:
+			active.Count |= r.Count
+		default:
+			active.Count += r.Count
+		}
+	}
+	return regions[:min(n+1, len(regions))]
+}
+
+type segmenter struct {
+	regions []Region
+	active  []*Region
+	list    []Segment
+}
+
+func (s *segmenter) walk() {
+	for i := range s.regions {
+		r := &s.regions[i]
+		start := r.start()
+		s.complete(start)
+		last := i+1 == len(s.regions)
+		if start == r.end() {
+			// It never is active. At the very end there is no count.
+			skipped := last || r.Kind == Skipped
+			from := r
+			if n := len(s.active); n > 0 {
+				from = s.active[n-1]
+			}
+			s.add(from, start, r.Kind != Gap, skipped)
+			if skipped && len(s.active) > 0 {
+				s.add(from, start, false, false)
+			}
+			continue
+		}
+		if last || s.regions[i+1].start() != start {
+			s.add(r, start, r.Kind != Gap, false)
+		}
+		s.active = append(s.active, r)
+	}
+	if len(s.active) > 0 {
+		s.end(nil, 0)
+	}
+}
+
+// complete ends the active regions that end at or before start.
+func (s *segmenter) complete(start place) {
+	var stay, gone []*Region
+	for i, r := range s.active {
+		if start.less(r.end()) {
+			if gone != nil {
+				stay = append(stay, r)
+			}
+			continue
+		}
+		if gone == nil {
+			stay = append(stay, s.active[:i]...)
+		}
+		gone = append(gone, r)
+	}
+	if gone != nil {
+		s.active = append(stay, gone...)
+		s.end(&start, len(stay))
+	}
+}
+
+// end ends the active regions from number first on; next is where the next region begins, nil if there is none.
+func (s *segmenter) end(next *place, first int) {
+	gone := s.active[first:]
+	slices.SortStableFunc(gone, func(a, b *Region) int {
+		return cmp.Or(cmp.Compare(a.EndLine, b.EndLine), cmp.Compare(a.EndColumn, b.EndColumn))
+	})
+	for i := 1; i < len(gone); i++ {
+		at := gone[i-1].end()
+		if next != nil && at == *next {
+			break
+		}
+		if at == gone[i].end() {
+			continue
+		}
+		// The count of the last one that ends where this one does.
+		with := i
+		for j := i + 1; j < len(gone) && gone[j].end() == gone[i].end(); j++ {
+			with = j
+		}
+		s.add(gone[with], at, false, false)
+	}
+	last := gone[len(gone)-1]
+	if at := last.end(); next == nil || at != *next {
+		if first > 0 {
+			s.add(s.active[first-1], at, false, false)
+		} else {
+			s.add(last, at, false, true)
+		}
+	}
+	s.active = s.active[:first]
+}
+
+// add adds a segment with the count of a region, or without a count.
+func (s *segmenter) add(r *Region, at place, entry, skipped bool) {
+	hasCount := !skipped && r.Kind != Skipped
+	if n := len(s.list); n > 0 && !entry && !skipped {
+		if l := &s.list[n-1]; l.HasCount == hasCount && l.Count == r.Count && !l.Entry {
+			return
+		}
+	}
+	segment := Segment{Line: at.line, Column: at.column, Entry: entry}
+	if hasCount {
+		segment.Count, segment.HasCount, segment.Gap = r.Count, true, r.Kind == Gap
+	}
+	s.list = append(s.list, segment)
+}
+
+// starts tells whether code begins at the segment.
+func (s *Segment) starts() bool { return s.Entry && s.HasCount && !s.Gap }
+
+// lineCounts gives do the lines that have code, ascending.
+func lineCounts(list []Segment, rules *Rules, do func(LineCount)) {
+	var wrapped *Segment // the last one before the line
+	for i := 0; i < len(list); {
+		number := list[i].Line
+		end := i
+		for end < len(list) && list[end].Line == number {
+			end++
+		}
+		if l, ok := lineOf(list[i:end], wrapped, rules); ok {
+			l.Number = number
+			do(l)
+		}
+		wrapped = &list[end-1]
+		if end < len(list) && wrapped.HasCount {
+			for n := number + 1; n < list[end].Line; n++ {
+				do(LineCount{Number: n, Count: wrapped.Count})
+			}
+		}
+		i = end
+	}
+}
+
+// lineOf is a line on which segments begin.
+func lineOf(here []Segment, wrapped *Segment, rules *Rules) (l LineCount, mapped bool) {
+	starts := false
+	if wrapped != nil {
+		l.Count = wrapped.Count
+		mapped = wrapped.HasCount
+	}
+	for i := range here {
+		s := &here[i]
+		if s.starts() {
+			starts = true
+			l.Count = max(l.Count, s.Count)
+			l.Missed = l.Missed || s.Count == 0
+		}
+	}
+	mapped = mapped || starts
+	if first := &here[0]; first.Entry && !first.HasCount {
+		mapped = false
+	}
+	if rules.Version >= 17 {
+		// Up to 16 a line that begins with what was skipped has no count.
+		mapped = mapped || slices.ContainsFunc(here, func(s Segment) bool { return s.Entry && s.HasCount })
+	}
+	return l, mapped
+}

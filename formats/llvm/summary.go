@@ -1,0 +1,186 @@
+package llvm
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Ratio is how many of a number of things were covered.
+type Ratio struct{ Covered, Total int }
+
+func (r *Ratio) count(covered bool) {
+	r.Total++
+	if covered {
+		r.Covered++
+	}
+}
+
+func (r *Ratio) add(o Ratio) { r.Covered, r.Total = r.Covered+o.Covered, r.Total+o.Total }
+
+func (r *Ratio) most(o Ratio) { r.Covered, r.Total = max(r.Covered, o.Covered), max(r.Total, o.Total) }
+
+// A Summary is the totals of a function or file, as llvm-cov counts them.
+type Summary struct {
+	Regions, Lines, Branches, Conditions Ratio
+	Functions, Instantiations            Ratio
+}
+
+// Add adds o.
+func (s *Summary) Add(o Summary) {
+	s.Regions.add(o.Regions)
+	s.Lines.add(o.Lines)
+	s.Branches.add(o.Branches)
+	s.Conditions.add(o.Conditions)
+	s.Functions.add(o.Functions)
+	s.Instantiations.add(o.Instantiations)
+}
+
+// most keeps, of each number, the larger one.
+func (s *Summary) most(o Summary) {
+	s.Regions.most(o.Regions)
+	s.Lines.most(o.Lines)
+	s.Branches.most(o.Branches)
+	s.Conditions.most(o.Conditions)
+}
+
+// Summary sums up a function.
+func (c *Coverage) Summary(f *Function) Summary {
+	var s Summary
+	for i := range f.Regions {
+		if g := &f.Regions[i]; g.Kind == Code {
+			s.Regions.count(g.Count > 0)
+		}
+	}
+	if f.Main < 0 {
+		return s
+	}
+	lineCounts(segments(f.regionsIn(f.Main), c.rules.Bytes), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
+	c.branchesIn(f, f.Main, 0, &s.Branches)
+	for i := range f.Decisions {
+		d := &f.Decisions[i]
+		if d.File != f.Main {
+			continue
+		}
+		for _, t := range d.Conditions {
+			if !t.Folded {
+				s.Conditions.count(t.Covered)
+			}
+		}
+	}
+	return s
+}
+
+func (f *Function) regionsIn(file int) []Region {
+	var list []Region
+	for i := range f.Regions {
+		if f.Regions[i].File == file {
+			list = append(list, f.Regions[i])
+		}
+	}
+	return list
+}
+
+// deepest is how deep expansions nest that are followed.
+const deepest = 1000
+
+// branchesIn counts the branches in a file of the function and in what is expanded there.
+func (c *Coverage) branchesIn(f *Function, file, depth int, r *Ratio) {
+	for i := range f.Branches {
+		if b := &f.Branches[i]; b.File == file {
+			c.rules.countBranch(b, r)
+		}
+	}
+	if depth > deepest {
+		return
+	}
+	for i := range f.Regions {
+		if g := &f.Regions[i]; g.Kind == Expansion && g.File == file && g.Expanded != file {
+			c.branchesIn(f, g.Expanded, depth+1, r)
+		}
+	}
+}
+
+// ways tells which ways of a branch are none that counts: they are constant.
+func (v *Rules) ways(b *Region) (foldTrue, foldFalse bool) {
+	if v.Version >= 21 {
+		return b.FoldTrue, b.FoldFalse
+	}
+	both := b.FoldTrue && b.FoldFalse
+	return both, both
+}
+
+func (v *Rules) countBranch(b *Region, r *Ratio) {
+	foldTrue, foldFalse := v.ways(b)
+	if !foldTrue {
+		r.count(b.Count > 0)
+	}
+	if !foldFalse {
+		r.count(b.FalseCount > 0)
+	}
+}
+
+// A Group is functions that begin at one place of a file: instances of a template, copies of a constructor.
+type Group struct {
+	Line, Column uint32
+	Instances    []*Function
+}
+
+// Groups are the functions of a file, by place.
+func (c *Coverage) Groups(file string) []Group {
+	index := make(map[place]int)
+	var groups []Group
+	for _, f := range c.byFile[file] {
+		if f.Main < 0 || f.Files[f.Main] != file {
+			continue
+		}
+		first := f.first(f.Main)
+		if first == nil {
+			continue
+		}
+		at := first.start()
+		i, ok := index[at]
+		if !ok {
+			i = len(groups)
+			index[at] = i
+			groups = append(groups, Group{Line: at.line, Column: at.column})
+		}
+		groups[i].Instances = append(groups[i].Instances, f)
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
+	return groups
+}
+
+// GroupSummary sums up functions of one place: the maximum of each number.
+func (c *Coverage) GroupSummary(list []*Function) Summary {
+	var s Summary
+	var count uint64
+	for _, f := range list {
+		s.most(c.Summary(f))
+		s.Instantiations.count(f.Count > 0)
+		count += f.Count
+	}
+	s.Functions.count(count > 0)
+	return s
+}
+
+// FileSummary sums up a file: its groups, not its lines.
+func (c *Coverage) FileSummary(file string) Summary {
+	var s Summary
+	for _, g := range c.Groups(file) {
+		s.Add(c.GroupSummary(g.Instances))
+	}
+	return s
+}
+
+// Segments are those of a file, from all regions in it of all functions.
+func (c *Coverage) Segments(file string) []Segment {
+	var list []Region
+	for _, f := range c.byFile[file] {
+		for i := range f.Regions {
+			if f.Files[f.Regions[i].File] == file {
+				list = append(list, f.Regions[i])
+			}
+		}
+	}
+	return segments(list, c.rules.Bytes)
+}
