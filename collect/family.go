@@ -45,7 +45,8 @@ func (f *family) title() string {
 }
 
 // openFamily opens the processes of an argument, of those that none before it has named, and
-// follows them. One of them must have counters.
+// follows them. One of them must have counters. Of source-based counters (Clang, Rust) each
+// process is looked at by itself: they are not followed, which is said.
 func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int]bool) error {
 	f := &family{refused: make(map[int]bool)}
 	var refused []error
@@ -65,6 +66,11 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 		if !errors.Is(err, live.ErrNoCounters) {
 			l.leaveOut(err)
 		}
+	}
+	if f.first.HasProfiles() {
+		f.first.Close()
+		l.say("%s: its counters are source-based: processes that come later are not read", f.name)
+		return l.openEach(slices.DeleteFunc(pids, func(pid int) bool { return f.refused[pid] }), seen)
 	}
 	own := func(pid int) bool { return !seen[pid] && selector.Selects(pid) }
 	f.Family = live.NewFamily(own)

@@ -151,6 +151,11 @@ func (l *Targets) open(arg string, seen map[int]bool) error {
 		pids = slices.DeleteFunc(pids, func(pid int) bool { return seen[pid] })
 		return l.openFamily(selector, pids, maps.Clone(seen))
 	}
+	return l.openEach(pids, seen)
+}
+
+// openEach opens processes that are each looked at by itself. It is enough if one can be.
+func (l *Targets) openEach(pids []int, seen map[int]bool) error {
 	var refused []error
 	for _, pid := range pids {
 		if seen[pid] {
