@@ -74,7 +74,11 @@ func (p *profiles) readBinaries(files []source.Binary) {
 		if found[i] = p.options.kept(files[i].Name); found[i] != nil {
 			return
 		}
-		f, err := p.options.Sources.Owners.OpenGiven(files[i].Name)
+		open := p.options.Sources.Owners.OpenGiven
+		if files[i].Runs {
+			open = p.options.Sources.Owners.OpenNamed
+		}
+		f, err := open(files[i].Name)
 		if err != nil {
 			failed[i] = err
 			return
@@ -212,6 +216,8 @@ func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) {
 	})
 	const name = "name it with --object FILE"
 	switch {
+	case file.Binary != "" && !slices.ContainsFunc(p.images, func(im profiled) bool { return im.Name == file.Binary }):
+		// Why it could not be read has been said.
 	case file.Binary != "":
 		p.problem(source.NoBinary, file.Name, errors.New("the file of the program, or library, was rebuilt or removed since it was started: start it again"))
 	case len(missing) > 0 && (profile.Format == llvm.Raw || !knows):

@@ -43,7 +43,6 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	if tell {
 		l.sayImpossible(impossible, snapshots)
 		l.advise(snapshots)
-		l.sayLeftOut(snapshots)
 	}
 	return r, nil
 }
@@ -64,7 +63,7 @@ func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
 			image := s.root() + p.Image
 			objects.Profiles = append(objects.Profiles, source.Profile{Name: s.Title + ": " + p.Image, Bytes: p.Bytes, Since: s.zero[p.Image], Binary: image})
 			if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
-				objects.Binaries = append(objects.Binaries, source.Binary{Name: image})
+				objects.Binaries = append(objects.Binaries, source.Binary{Name: image, Runs: true})
 			}
 		}
 	}
@@ -131,29 +130,6 @@ func (l *Targets) sayImpossible(functions int, snapshots []*Snapshot) {
 		why = append(why, "running when they were read")
 	}
 	fmt.Fprintf(l.options.Stderr, "footfall: impossible counts in %s, %s: their counts are estimates\n", output.Plural(functions, "function"), strings.Join(why, ", or "))
-}
-
-// sayLeftOut says which counters of another kind are not in the report.
-func (l *Targets) sayLeftOut(snapshots []*Snapshot) {
-	var images []string
-	for _, s := range snapshots {
-		if s.process == nil {
-			continue
-		}
-		for _, image := range s.process.SourceBased() {
-			if !slices.Contains(images, image) {
-				images = append(images, image)
-			}
-		}
-	}
-	if len(images) == 0 {
-		return
-	}
-	who := output.Printable(images[0])
-	if len(images) > 1 {
-		who += fmt.Sprintf(" and %d more", len(images)-1)
-	}
-	l.sayOnce("%s: its source-based counters (Clang, Rust) are left out of the report: --dump=DIR writes them as .profraw files", who)
 }
 
 // advise says how counts could be better.

@@ -98,29 +98,13 @@ func findCounted(stderr io.Writer, verbose bool) (list []listed, err error) {
 	return list, nil
 }
 
-// sayListed tells what of the counters reports leave out, in a line for all processes.
+// sayListed tells what of the counters cannot be read.
 func sayListed(stderr io.Writer, list []listed) {
-	var both []string
 	for _, l := range list {
 		for _, err := range l.Problems {
 			fmt.Fprintf(stderr, "footfall: %s (pid %d): not read: %s\n", output.Printable(l.name), l.pid, output.Printable(err.Error()))
 		}
-		if slices.ContainsFunc(l.Kinds, func(k live.Kind) bool { return k.SourceBased }) {
-			both = append(both, fmt.Sprintf("%s (pid %d)", output.Printable(l.name), l.pid))
-		}
 	}
-	if len(both) > 0 {
-		fmt.Fprintf(stderr, "footfall: %s: source-based counters are not in reports: --dump=DIR writes them as .profraw files\n", some(both, "processes"))
-	}
-}
-
-// some names a few of many.
-func some(names []string, what string) string {
-	const few = 3
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more %s", strings.Join(names[:few-1], ", "), len(names)-few+1, what)
 }
 
 // A family is the processes that run one program, of one user in one container, with the same counters. The first
@@ -261,7 +245,6 @@ func listJSON(w io.Writer, list []listed) error {
 		Compiler string `json:"compiler"`
 		Objects  int    `json:"objects"`
 		Bytes    int64  `json:"bytes"`
-		Reported bool   `json:"reported"`
 	}
 	type row struct {
 		PID       int        `json:"pid"`
@@ -284,7 +267,7 @@ func listJSON(w io.Writer, list []listed) error {
 			r.Title, r.Exe, r.Parent, r.User, r.UID, r.Container, r.Started = l.Title, l.Exe, l.Parent, l.User, &l.UID, l.Container, &started
 		}
 		for _, k := range l.Kinds {
-			r.Counters = append(r.Counters, counters{k.Compiler, k.Objects, k.Bytes, !k.SourceBased})
+			r.Counters = append(r.Counters, counters{k.Compiler, k.Objects, k.Bytes})
 		}
 		for _, err := range l.Problems {
 			r.Problems = append(r.Problems, err.Error())

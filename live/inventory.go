@@ -21,8 +21,6 @@ type Kind struct {
 	Compiler string // "GCC 12", "Clang", "source-based (Clang, Rust)"
 	Objects  int    // files that were compiled; of source-based ones programs and libraries
 	Bytes    int64  // of counters
-	// SourceBased ones are not in reports: they can be dumped as raw profiles.
-	SourceBased bool
 }
 
 // InventoryOf is that of units.
@@ -47,7 +45,7 @@ func (p *CountedProcess) Inventory() Inventory {
 	profiles, err := p.Profiles()
 	v.problem(err)
 	for i := range profiles {
-		k := v.kind(Kind{Compiler: "source-based (Clang, Rust)", SourceBased: true})
+		k := v.kind(Kind{Compiler: "source-based (Clang, Rust)"})
 		k.Objects++
 		k.Bytes += profiles[i].counterBytes()
 	}

@@ -27,6 +27,7 @@ type Profile struct {
 type Binary struct {
 	Name  string
 	Named bool // by the user: it counts even if nothing ran
+	Runs  bool // in a process, which has named it
 }
 
 // profileSuffixes are those by which profiles are known in directories.
