@@ -162,6 +162,9 @@ func (x *EntryFinder) look(fn FunctionSymbol) {
 	for t := range b.targets {
 		x.lead(t)
 	}
+	if b.again {
+		x.loops[fn.Addr] = true
+	}
 	for _, part := range b.parts[1:] {
 		if fn := x.names.At(part[0]); fn == nil || fn.Addr != part[0] {
 			x.parts[part[0]] = true
@@ -192,6 +195,7 @@ func (x *EntryFinder) lookStraight(fn FunctionSymbol) {
 func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 	t, ok := i.target()
 	if !ok {
+		x.leadPointers(i)
 		return
 	}
 	x.lead(t)
@@ -200,6 +204,22 @@ func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 	}
 	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && isEndbr(x.code.at(fn.Addr))) {
 		x.loops[fn.Addr] = true
+	}
+}
+
+// leadPointers notes the addresses of code that an instruction has as values.
+func (x *EntryFinder) leadPointers(i *instruction) {
+	for _, arg := range i.Args {
+		switch a := arg.(type) {
+		case x86asm.Mem:
+			if i.Op == x86asm.LEA && a.Base == x86asm.RIP {
+				x.lead(i.end() + uint64(a.Disp))
+			}
+		case x86asm.Imm:
+			if i.Op == x86asm.MOV || i.Op == x86asm.PUSH {
+				x.lead(uint64(a))
+			}
+		}
 	}
 }
 
@@ -228,6 +248,8 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 		return w, ErrPart
 	case x.loops[fn.Addr]:
 		return w, ErrLoops
+	case !x.called(w.Addr):
+		return w, ErrPart
 	}
 	code = x.code.at(w.Addr)[:end-w.Addr]
 	size := 0
@@ -251,7 +273,7 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 		return w, ErrShort
 	}
 	for at := w.Addr + 1; at < w.Addr+windowRoom; at++ {
-		if x.led[at] {
+		if _, begins := slices.BinarySearch(x.starts, at); begins || x.led[at] {
 			return w, ErrLedInto
 		}
 	}
@@ -262,6 +284,14 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 		return w, ErrFlags
 	}
 	return w, nil
+}
+
+// called tells whether the stack is, where a function begins, as a call leaves it: it is not in
+// parts to which exceptions or jump tables lead, and where signals return to.
+func (x *EntryFinder) called(addr uint64) bool {
+	b := &body{x: x.ExitFinder}
+	popped, known := b.popped(addr)
+	return popped || !known
 }
 
 // paddingBehind returns how many bytes behind a function nobody needs.

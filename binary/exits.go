@@ -114,10 +114,11 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 // beginnings: labels as values, and tables of them.
 func (x *ExitFinder) findPointers() {
 	add := func(addr uint64) {
-		if fn := x.names.At(addr); fn != nil && fn.Addr != addr && x.code.at(addr) != nil {
+		if fn := x.names.At(addr); (fn == nil || fn.Addr != addr) && x.code.at(addr) != nil {
 			x.pointers = append(x.pointers, addr)
 		}
 	}
+	const packed = 19 // SHT_RELR: what they add is in the data
 	relocated := false
 	for _, s := range x.f.elf.Sections {
 		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
@@ -134,7 +135,7 @@ func (x *ExitFinder) findPointers() {
 			}
 		}
 	}
-	if !relocated { // at fixed addresses every word may be one
+	if !relocated || x.f.elf.SectionByType(packed) != nil { // at fixed addresses every word may be one
 		for _, s := range x.f.elf.Sections {
 			if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Size > maxSection {
 				continue
@@ -173,6 +174,7 @@ type body struct {
 	code      [][]instruction // of each part
 	targets   map[uint64]bool
 	tables    bool // it has jumps by tables whose targets are known
+	again     bool // such a table leads to the entry
 	computed  bool // labels of it are values
 	blind     bool // it has a jump table that was not found
 	tolerant  bool // what leads to where it is not expected is no error
@@ -433,6 +435,8 @@ func (b *body) table(addr uint64, size int, base uint64) {
 			}
 			if b.has(t) {
 				b.targets[t], b.tables = true, true
+				entry := b.parts[0][0]
+				b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && isEndbr(b.x.code.at(entry))
 			} else if n == 0 {
 				return
 			}

@@ -1,8 +1,11 @@
 package binary
 
 import (
+	"cmp"
 	"debug/elf"
+	"fmt"
 	"io"
+	"slices"
 )
 
 // Section returns where a section of that name is in memory: its address, as
@@ -30,10 +33,21 @@ func (f *File) Contents(name string) ([]byte, error) {
 // EachContents returns what the file has in each section of that name: objects may have one a function.
 func (f *File) EachContents(name string) ([][]byte, error) {
 	var all [][]byte
+	var found []*elf.Section
 	for _, s := range f.elf.Sections {
-		if s.Name != name {
-			continue
+		if s.Name == name {
+			found = append(found, s)
 		}
+	}
+	// Many may claim the same bytes.
+	byPlace := slices.Clone(found)
+	slices.SortFunc(byPlace, func(a, b *elf.Section) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := 1; i < len(byPlace); i++ {
+		if a, b := byPlace[i-1], byPlace[i]; a.Type != elf.SHT_NOBITS && b.Type != elf.SHT_NOBITS && a.FileSize > b.Offset-a.Offset && b.FileSize > 0 {
+			return nil, fmt.Errorf("sections %s overlap", name)
+		}
+	}
+	for _, s := range found {
 		b, err := data(s)
 		if err != nil {
 			return all, err

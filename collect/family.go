@@ -26,7 +26,7 @@ type family struct {
 	reset    atomic.Bool // of some counts are those since a reset
 
 	mu      sync.Mutex
-	refused map[int]bool // that cannot be looked at, or have no counters of their own
+	refused map[int]process.Identity // that cannot be looked at, or have no counters of their own
 }
 
 // Key is what nothing is kept by: resets are of processes.
@@ -48,7 +48,7 @@ func (f *family) title() string {
 // follows them. One of them must have counters. Of source-based counters (Clang, Rust) each
 // process is looked at by itself: they are not followed, which is said.
 func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int]bool) error {
-	f := &family{refused: make(map[int]bool)}
+	f := &family{refused: make(map[int]process.Identity)}
 	var refused []error
 	for _, pid := range pids {
 		p, err := live.OpenPatiently(pid)
@@ -57,7 +57,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 			break // the others have what it has, and are looked at faster
 		}
 		refused = append(refused, err)
-		f.refused[pid] = true
+		f.refuse(pid)
 	}
 	if f.first == nil {
 		return errors.Join(refused...)
@@ -70,7 +70,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	if f.first.HasProfiles() {
 		f.first.Close()
 		l.say("%s: its counters are source-based: processes that come later are not read", f.name)
-		return l.openEach(slices.DeleteFunc(pids, func(pid int) bool { return f.refused[pid] }), seen)
+		return l.openEach(slices.DeleteFunc(pids, f.isRefused), seen)
 	}
 	own := func(pid int) bool { return !seen[pid] && selector.Selects(pid) }
 	f.Family = live.NewFamily(own)
@@ -99,12 +99,13 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 }
 
 // saySince tells of a reset that was made before.
-func (l *Targets) saySince(f *family) func(name string, pid int, b *live.Baseline) {
-	return func(name string, pid int, b *live.Baseline) {
+func (l *Targets) saySince(f *family) func(name string, pid int, b *live.Baseline) error {
+	return func(name string, pid int, b *live.Baseline) error {
 		f.reset.Store(true)
-		if !l.options.Forgets {
-			l.say("%s (pid %d): counts since the reset of %s (--total: all)", output.Printable(name), pid, b.Time.Local().Format(time.DateTime))
+		if l.options.Forgets {
+			return nil
 		}
+		return fmt.Errorf("%s (pid %d): counts since the reset of %s (--total: all)", output.Printable(name), pid, b.Time.Local().Format(time.DateTime))
 	}
 }
 
@@ -112,14 +113,34 @@ func (l *Targets) saySince(f *family) func(name string, pid int, b *live.Baselin
 func (f *family) add(pid int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.refused[pid] {
+	if f.isRefused(pid) {
 		return nil
 	}
 	err := f.Add(pid)
-	if err != nil {
-		f.refused[pid] = true
+	if err != nil && !errors.Is(err, process.ErrExited) {
+		f.refuse(pid)
 	}
 	return err
+}
+
+// refuse has a process not be looked at again.
+func (f *family) refuse(pid int) {
+	if id, err := process.Identify(pid); err == nil {
+		f.refused[pid] = id
+	}
+}
+
+// isRefused tells it of the process that has the pid now.
+func (f *family) isRefused(pid int) bool {
+	id, known := f.refused[pid]
+	if !known {
+		return false
+	}
+	if now, err := process.Identify(pid); err == nil && now == id {
+		return true
+	}
+	delete(f.refused, pid)
+	return false
 }
 
 // close lets go of the processes.

@@ -41,6 +41,7 @@ type profiles struct {
 	ids      map[string]bool // build IDs of profiles that belong to no binary
 	problems []source.Problem
 	stats    ProfileStats
+	lost     bool // a profile could not be used: it may be of a binary that is left out
 }
 
 // profiles collects what objects has of source-based coverage.
@@ -109,6 +110,9 @@ func (p *profiles) readBinaries(files []source.Binary) {
 	}
 }
 
+// mostCompared is with how many profiles before it in its file a profile is compared.
+const mostCompared = 64
+
 // mostProfile is the largest profile that is read.
 const mostProfile = 1 << 30
 
@@ -118,6 +122,7 @@ func (p *profiles) read(file source.Profile) {
 	if b == nil {
 		var err error
 		if b, _, err = p.options.Sources.Owners.ReadInto(nil, file.Name, min(mostProfile, input.Most())); err != nil {
+			p.lost = true
 			p.problem("files that cannot be read", file.Name, err)
 			return
 		}
@@ -126,6 +131,7 @@ func (p *profiles) read(file source.Profile) {
 	if err != nil {
 		p.problem(source.Damaged, file.Name, err)
 	}
+	p.lost = p.lost || err != nil || len(b) == 0
 	if len(b) == 0 {
 		p.problem(source.EmptyProfile, file.Name, errors.New("empty: the program was killed, or ended by _exit, before it wrote its counts; footfall live reads them from programs that run"))
 	}
@@ -133,7 +139,7 @@ func (p *profiles) read(file source.Profile) {
 		p.since(file, list)
 	}
 	for i, profile := range list {
-		if slices.ContainsFunc(list[:i], profile.Includes) {
+		if slices.ContainsFunc(list[max(0, i-mostCompared):i], profile.Includes) {
 			p.problem(source.CountedTwice, file.Name, errors.New("it has several profiles, of which one includes the counts of another: a forked child that began with its parent's, or a program that wrote its counts before its end; what they share counts twice"))
 			break
 		}
@@ -169,8 +175,8 @@ func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 		}
 		p.images[i].used = true
 		to = p.images[i].image.Counts
-	} else {
-		p.unpaired(file, profile)
+	} else if !p.unpaired(file, profile) {
+		return // of a binary that is not here: functions of its names in others are others
 	}
 	others, err := to.Add(profile)
 	if err != nil {
@@ -197,8 +203,8 @@ func (p *profiles) pair(file source.Profile, profile *llvm.Profile) (int, llvm.P
 }
 
 // unpaired takes a profile of which it is not known which binary counted: an indexed one, or a raw one whose binary
-// is missing.
-func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) {
+// is missing. It tells whether it may be of one that is here.
+func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) bool {
 	own := llvm.NewSum()
 	_, _ = own.Add(profile.Clone())
 	knows := false
@@ -220,13 +226,14 @@ func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) {
 		// Why it could not be read has been said.
 	case file.Binary != "":
 		p.problem(source.NoBinary, file.Name, errors.New("the file of the program, or library, was rebuilt or removed since it was started: start it again"))
-	case len(missing) > 0 && (profile.Format == llvm.Raw || !knows):
+	case len(missing) > 0:
 		p.problem(source.NoBinary, file.Name, fmt.Errorf("%v: the binary that counted, of build ID %s, is not here: %s", profile, missing[0], name))
 	case !knows:
 		p.problem(source.NoBinary, file.Name, fmt.Errorf("%v: no binary here has its functions: %s", profile, name))
 	case profile.Format == llvm.Raw:
 		p.stats.ByName = append(p.stats.ByName, file.Name)
 	}
+	return file.Binary == "" && (knows || len(profile.BuildIDs) == 0)
 }
 
 // collect makes the set.
@@ -238,6 +245,9 @@ func (p *profiles) collect() *coverage.Set {
 		} else {
 			p.stats.LeftOut = append(p.stats.LeftOut, im.Name)
 		}
+	}
+	if n := len(p.stats.LeftOut); p.lost && n > 0 {
+		p.problem(source.NoBinary, p.stats.LeftOut[0], fmt.Errorf("left out, as no profile is of it, but some profiles are empty or cannot be read: these may be (%d such binaries)", n))
 	}
 	p.stats.Binaries = len(images)
 	sources := p.options.Sources

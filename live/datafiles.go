@@ -44,7 +44,7 @@ func (f *Family) filesOf(m *member, im *placed, when stage) *fileSet {
 		m.place = place
 	}
 	first := m.place.of(im.writtenFirst())
-	key := im.file + " " + first
+	key := im.file + " " + m.place.here(first)
 	f.mu.Lock()
 	s := f.files[key]
 	f.mu.Unlock()
@@ -62,6 +62,9 @@ func (f *Family) filesOf(m *member, im *placed, when stage) *fileSet {
 	s.begin(f)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if other := f.files[key]; other != nil && other.layout == im.layout {
+		return other // of another process, found meanwhile
+	}
 	f.files[key] = s
 	return s
 }
@@ -137,8 +140,7 @@ func (s *fileSet) removed(f *Family, u *unit) {
 		}
 	})
 	if u.name == s.writtenFirst() {
-		s.ranBefore = 0
-		s.dumps = 0
+		s.runs, s.ranBefore, s.dumps = 0, 0, 0
 	}
 	f.note(fmt.Errorf("%s: its data files were removed: what processes counted that wrote them between the last look and then is not known", s.path))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"footfall/formats/gcov"
@@ -40,8 +41,8 @@ type Family struct {
 	// Baselines are the resets that were made of members before they were added; nil: none counts. To be
 	// set before the first is added.
 	Baselines *Baselines
-	// Since is told of each of them.
-	Since func(name string, pid int, b *Baseline)
+	// Since is told of each of them, and returns what is to be told, or nil.
+	Since func(name string, pid int, b *Baseline) error
 
 	mu       sync.Mutex
 	members  map[int]*member
@@ -62,15 +63,23 @@ type member struct {
 	began    time.Time // was seen first
 	proc     *process.Process
 	attended bool
-	place    *placer
 	base     *Baseline // what was counted before a reset; nil: there was none
 
+	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
+
 	mu     sync.Mutex // of what follows
-	text   []byte     // of the memory map, when images were looked for
+	place  *placer
+	text   []byte // of the memory map, when images were looked for
 	images []*placed
 	guest  *guest // that it emulates, nil: none, or it was not looked for
 	gone   bool
 	last   map[*layout]words // what it had counted at the last look, where its end tells nothing
+}
+
+// Findings are what was found in a member.
+type findings struct {
+	place  *placer
+	images []*placed // layout, at and files do not change
 }
 
 // A placed is an image with counters in a member.
@@ -130,6 +139,9 @@ func (f *Family) Add(pid int) error {
 	if err != nil {
 		return err
 	}
+	if began := m.proc.Began(); time.Since(began) < recently {
+		m.began = began
+	}
 	if f.hasLeft(m) {
 		m.proc.Close()
 		return nil
@@ -138,7 +150,7 @@ func (f *Family) Add(pid int) error {
 		if m.base, err = f.Baselines.Load(baselineKey(pid, m.proc.Start)); err != nil {
 			f.problem(err)
 		} else if m.base != nil && f.Since != nil {
-			f.Since(m.proc.Name, pid, m.base)
+			f.problem(f.Since(m.proc.Name, pid, m.base))
 		}
 	}
 	joined := false
@@ -155,9 +167,17 @@ func (f *Family) Add(pid int) error {
 		f.join(m)
 		f.problem(fmt.Errorf("%w: what it counts between the last look and its end is not known, nor what it starts", err))
 	}
-	f.look(m, running) // which takes long the first time
+	_, err = patiently(pid, func() (struct{}, error) {
+		f.look(m, running) // which takes long the first time
+		return struct{}{}, nil
+	}, func(struct{}) {})
+	f.problem(err) // it stays a member
 	return nil
 }
+
+// recently is for how long it is of use to know when a process began: when it may not have
+// written data files before it was seen.
+const recently = 10 * time.Second
 
 // join has a process be a member; false: another one has been faster.
 func (f *Family) join(m *member) bool {
@@ -232,16 +252,19 @@ func (f lifetimes) Forked(pid, parent int) {
 	from := f.members[parent]
 	f.mu.Unlock()
 	if from != nil {
-		m.place = from.place
-		from.mu.Lock()
-		for _, im := range from.images {
-			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
+		if known := from.found.Load(); known != nil {
+			m.place = known.place
+			for _, im := range known.images {
+				m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
+			}
 		}
-		from.mu.Unlock()
 	}
 	if !inTime(func() {
 		f.look(m, forked)
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		m.images = slices.DeleteFunc(m.images, func(im *placed) bool { return !im.inherit(m) })
+		m.publish()
 	}) {
 		f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time: what it counts is not known", pid, output.Printable(m.proc.Name)))
 		return
@@ -301,8 +324,8 @@ func (f lifetimes) Replaced(pid int) bool {
 	f.mu.Lock()
 	m := f.members[pid]
 	f.mu.Unlock()
-	if m != nil {
-		f.leave(m, &f.replaced)
+	if m != nil && !inTime(func() { f.leave(m, &f.replaced) }) {
+		f.drop(m, &f.replaced)
 	}
 	if !f.selects(pid) {
 		return false
@@ -324,18 +347,20 @@ func (f lifetimes) Ending(pid int) {
 	}
 	if inTime(func() {
 		f.look(m, ending)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		var counted []func()
 		for _, im := range m.images {
-			f.last(m, im)
+			counted = append(counted, f.last(m, im))
 		}
-		f.leave(m, &f.ended)
+		f.leaves(m, &f.ended, counted)
 	}) {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.members, pid)
-	f.ended++
-	f.note(fmt.Errorf("process %d (%s): its memory cannot be read in time when it ends: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
+	if !f.drop(m, &f.ended) {
+		return // it was done just now
+	}
+	f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time when it ends: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
 }
 
 // Vanished: a process was killed when it was about to be looked at.
@@ -344,7 +369,9 @@ func (f lifetimes) Vanished(pid int) {
 	m := f.members[pid]
 	f.mu.Unlock()
 	if m != nil {
-		f.leave(m, &f.ended)
+		if !inTime(func() { f.leave(m, &f.ended) }) {
+			f.drop(m, &f.ended)
+		}
 		f.problem(fmt.Errorf("process %d (%s) was killed a second time while it ended: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
 	}
 }
@@ -353,10 +380,35 @@ func (f lifetimes) Vanished(pid int) {
 func (f *Family) leave(m *member, counted *int) {
 	m.mu.Lock() // before the family's, as everywhere
 	defer m.mu.Unlock()
+	f.leaves(m, counted, nil)
+}
+
+// leaves is leave of a member that is locked. What it has counted is added at the same moment:
+// whoever adds up sees it either as a member or in the sum of those that have ended.
+func (f *Family) leaves(m *member, counted *int, last []func()) {
 	m.gone = true
 	m.proc.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.dropped(m, counted) {
+		for _, add := range last {
+			add()
+		}
+	}
+}
+
+// drop takes a member out that may be locked for long; false: it is none any more.
+func (f *Family) drop(m *member, counted *int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dropped(m, counted)
+}
+
+// dropped is drop of a family that is locked.
+func (f *Family) dropped(m *member, counted *int) bool {
+	if f.members[m.pid] != m {
+		return false
+	}
 	delete(f.members, m.pid)
 	*counted++
 	if counted == &f.ended {
@@ -365,6 +417,7 @@ func (f *Family) leave(m *member, counted *int) {
 		}
 		f.left[m.pid] = m.proc.Start.Ticks
 	}
+	return true
 }
 
 const maxLeft = 1 << 14
@@ -375,38 +428,46 @@ func (f *Family) hasLeft(m *member) bool {
 	return f.left[m.pid] == m.proc.Start.Ticks
 }
 
-// last adds what an ending process has counted in an image to the sum.
-func (f *Family) last(m *member, im *placed) {
+// last reads what an ending process, which is locked, has counted in an image. What it returns adds
+// that to the sum, of a family that is locked.
+func (f *Family) last(m *member, im *placed) (add func()) {
+	nothing := func() {}
 	if !im.tellsDumps() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if w := m.last[im.layout]; w != nil {
-			im.add(f.sumOf(im.layout).ended, w)
+		f.problem(fmt.Errorf("%s: its counters (of Clang, or of GCC before 5) do not tell whether those of data files have been added to them: of processes that end, counts are those of the last look", im.path))
+		w := m.last[im.layout]
+		if w == nil {
+			return nothing
 		}
-		f.note(fmt.Errorf("%s: its counters (of Clang, or of GCC before 5) do not tell whether those of data files have been added to them: of processes that end, counts are those of the last look", im.path))
-		return
+		return func() { im.add(f.sumOf(im.layout).ended, w) }
 	}
 	if flags := im.flagsAt(m.proc, im.at); !im.silent && flags >= 0 && flags&rootDumped != 0 && im.files.wasWritten(m) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		im.files.dumps++
-		if im.inherited != nil && !im.resetsForks {
-			im.inherited.subtractFrom(f.sumOf(im.layout).ended) // the files have it as its own
+		return func() {
+			im.files.dumps++
+			if im.inherited != nil && !im.resetsForks {
+				im.inherited.subtractFrom(f.sumOf(im.layout).ended) // the files have it as its own
+			}
 		}
-		return
+	}
+	if !im.silent && im.files != nil {
+		finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+		if finder.writing() != nil {
+			f.problem(fmt.Errorf("%s: a process was killed while it wrote its data files, whose counts are among its own then: what it counted since the last look is not known", im.path))
+			return nothing
+		}
 	}
 	w := im.buffer()
-	defer im.release(w)
 	if err := im.read(m.proc, im.at, w); err != nil {
+		im.release(w)
 		if !errors.Is(err, errMoved) { // else the program has not begun, or is closing it
 			f.problem(fmt.Errorf("process %d (%s): %s: it cannot be read at the end: %w", m.pid, output.Printable(m.proc.Name), im.path, err))
 		}
-		return
+		return nothing
 	}
 	im.takeInherited(w)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	im.add(f.sumOf(im.layout).ended, w)
+	return func() {
+		im.add(f.sumOf(im.layout).ended, w)
+		im.release(w)
+	}
 }
 
 // takeInherited takes out of counters what the process has inherited, unless it has set them to zero
@@ -484,7 +545,11 @@ func (f *Family) look(m *member, when stage) {
 	if m.text = text; !complete {
 		m.text = nil
 	}
+	m.publish()
 }
+
+// publish has those that the member forks know what was found in it, which is locked.
+func (m *member) publish() { m.found.Store(&findings{m.place, slices.Clone(m.images)}) }
 
 // begin notes what an image of a process has written already that is seen for the first
 // time.
@@ -581,12 +646,19 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		s.addSince(now[s.layout], s.now, s.before)
 	}
 	for _, m := range members {
-		_, err := patiently(m.pid, func() (struct{}, error) {
-			f.addRunning(m, now)
-			return struct{}{}, nil
-		}, func(struct{}) {})
-		if err != nil {
-			f.problem(err)
+		own, err := patiently(m.pid, func() (map[*layout]words, error) {
+			own := make(map[*layout]words) // nobody else's, should it take long
+			f.addRunning(m, own)
+			return own, nil
+		}, func(map[*layout]words) {})
+		f.problem(err)
+		for l, w := range own {
+			if now[l] == nil {
+				now[l] = w
+				continue
+			}
+			l.add(now[l], w)
+			l.release(w)
 		}
 	}
 	f.mu.Lock()
@@ -616,7 +688,7 @@ func (f *Family) unitsOf(s *sum) []Unit {
 	return units
 }
 
-// addRunning adds what a member has counted so far.
+// addRunning adds what a member has counted so far, less what the files have of it already: modulo 2^64.
 func (f *Family) addRunning(m *member, now map[*layout]words) {
 	f.look(m, running)
 	m.mu.Lock()
@@ -711,10 +783,11 @@ func (im *placed) wait(w words) (sure bool) {
 func (f *Family) lost(m *member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.members, m.pid)
 	m.gone = true
 	m.proc.Close()
-	f.ended++
+	if !f.dropped(m, &f.ended) {
+		return
+	}
 	for l, w := range m.last {
 		l.add(f.sumOf(l).ended, w)
 	}

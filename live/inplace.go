@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -102,6 +103,24 @@ func (p *placer) of(name string) string {
 		return filepath.Join(p.root, name)
 	}
 	return filepath.Clean(name)
+}
+
+// here returns a path of [placer.of] that is the same for all processes which have the file in
+// common, whichever of them shows where it is.
+func (p *placer) here(name string) string {
+	if p.root != "" {
+		if st, err := os.Stat(p.root); err == nil {
+			id := st.Sys().(*syscall.Stat_t)
+			return fmt.Sprintf("%d:%d%s", id.Dev, id.Ino, strings.TrimPrefix(name, p.root))
+		}
+		return name
+	}
+	if below, is := strings.CutPrefix(name, p.dir+"/"); is {
+		if dir, err := os.Readlink(p.dir); err == nil {
+			return filepath.Join(dir, below)
+		}
+	}
+	return name
 }
 
 // relocate takes GCOV_PREFIX_STRIP directories from the beginning of the name,

@@ -381,6 +381,13 @@ func (k *layouts) of(mapped *process.MappedFile) (known []*layout, none bool) {
 	return k.byFile[file], k.none[file]
 }
 
+// same tells whether two layouts are of one build.
+func (l *layout) same(other *layout) bool {
+	return l.size() == other.size() && slices.EqualFunc(l.units, other.units, func(a, b *unit) bool {
+		return a.name == b.name && a.stamp == b.stamp && a.addr-l.start == b.addr-other.start
+	})
+}
+
 // find looks for counters in a file that is mapped, of a guest if it is one's. It returns nil
 // where there are none, or none yet.
 func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps process.Maps, g *guest) (*layout, error) {
@@ -412,6 +419,11 @@ func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps proc
 	l.resetsForks = wrapsFork(mapped)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, other := range k.byFile[file] { // found meanwhile, in another process
+		if other.same(l) {
+			return other, im.problem
+		}
+	}
 	k.byFile[file] = append(k.byFile[file], l)
 	return l, im.problem
 }

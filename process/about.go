@@ -64,6 +64,9 @@ func ownerOf(dir *os.File) int {
 // ticksPerSecond is in what the kernel tells times to programs, on all CPUs that we know.
 const ticksPerSecond = 100
 
+// Began is when the process started.
+func (p *Process) Began() time.Time { return startTime(p.Start.Ticks) }
+
 // startTime is when a process started, which the kernel tells from its own start on, suspended or not.
 func startTime(ticks uint64) time.Time {
 	var up unix.Timespec

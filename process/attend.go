@@ -5,9 +5,11 @@ package process
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +32,7 @@ type Attendant struct {
 	processes map[int]*attendedProcess
 	newborn   map[int]time.Time // stopped in front of the first instruction, by whom and how it was made is not known so far
 	made      map[int]birth     // the other way round
+	early     map[int]bool      // threads that run and may have ended before their maker tells of them
 	closing   bool
 
 	before     map[int]*unix.SchedAttr // of our threads, whose priority is raised
@@ -81,7 +84,7 @@ func NewAttendant(events Lifetimes) *Attendant {
 	a := &Attendant{
 		events: events, orders: make(chan func()), done: make(chan struct{}),
 		threads: make(map[int]*attendedProcess), processes: make(map[int]*attendedProcess),
-		newborn: make(map[int]time.Time), made: make(map[int]birth),
+		newborn: make(map[int]time.Time), made: make(map[int]birth), early: make(map[int]bool),
 	}
 	go onOwnThread(func() (ends bool) {
 		defer close(a.done)
@@ -99,7 +102,7 @@ func NewAttendant(events Lifetimes) *Attendant {
 // Then, while it still cannot end unnoticed, taken is called, unless it is nil.
 func (a *Attendant) Attend(pid int, children bool, taken func()) (err error) {
 	if !a.do(func() {
-		if err = a.seize(pid, children); err == nil && taken != nil && a.processes[pid] != nil {
+		if err = a.seize(pid, children); err == nil && taken != nil && a.processes[pid] != nil && !a.processes[pid].shares {
 			taken()
 		}
 	}) {
@@ -163,7 +166,9 @@ func (a *Attendant) raise() {
 	}
 	a.raisedAt = time.Now()
 	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: -20, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
-	for _, tid := range ownThreads() {
+	own := ownThreads()
+	maps.DeleteFunc(a.before, func(tid int, _ *unix.SchedAttr) bool { return !slices.Contains(own, tid) })
+	for _, tid := range own {
 		if a.before[tid] != nil {
 			continue
 		}
@@ -176,8 +181,10 @@ func (a *Attendant) raise() {
 
 // lower takes raise back.
 func (a *Attendant) lower() {
-	for tid, before := range a.before {
-		_ = unix.SchedSetAttr(tid, before, 0)
+	for _, tid := range ownThreads() { // numbers of threads that have ended are others' now
+		if before := a.before[tid]; before != nil {
+			_ = unix.SchedSetAttr(tid, before, 0)
+		}
 	}
 	if a.processors > 0 {
 		runtime.GOMAXPROCS(a.processors)
@@ -217,7 +224,7 @@ func (a *Attendant) seize(pid int, children bool) error {
 			case err == nil:
 				a.add(p, tid)
 				fresh = true
-			case p.threads > 0 || errors.Is(err, unix.ESRCH): // it ends, or is new and held already
+			case p.threads > 0 || errors.Is(err, unix.ESRCH) || (&stopper{}).ended(tid): // it ends or has ended, or is new and held already
 			case isOurs((&stopper{}).tracer(tid)): // it has just been made by one that is attended
 				return nil
 			default:
@@ -227,6 +234,9 @@ func (a *Attendant) seize(pid int, children bool) error {
 	}
 	if p.threads == 0 {
 		return ErrExited
+	}
+	for _, other := range a.processes { // it may have been made so before it was seen
+		p.shares = p.shares || other != p && SharesMemory(other.pid, pid)
 	}
 	return nil
 }
@@ -333,7 +343,8 @@ func letGoOf(tid int) { _ = ptrace(unix.PTRACE_DETACH, tid, 0, 0) }
 
 // makes handles that a thread has made another one, or a process.
 func (a *Attendant) makes(p *attendedProcess, maker, child, event int) {
-	if a.threads[child] != nil {
+	if a.early[child] || a.threads[child] != nil {
+		delete(a.early, child)
 		return
 	}
 	if event == unix.PTRACE_EVENT_CLONE && processOf(child) == p.pid {
@@ -356,6 +367,7 @@ func (a *Attendant) begun(tid int) {
 	}
 	if p := a.processes[processOf(tid)]; p != nil {
 		a.add(p, tid)
+		a.early[tid] = true
 		a.goOn(tid, 0)
 		return
 	}
@@ -389,6 +401,7 @@ func (a *Attendant) adopt() {
 		}
 		a.born(tid, b)
 	}
+	maps.DeleteFunc(a.early, func(tid int, _ bool) bool { return processOf(tid) == 0 })
 	for tid := range a.made { // killed before it began
 		if processOf(tid) == 0 {
 			delete(a.made, tid)

@@ -268,23 +268,44 @@ type expandedBranch struct {
 	path []place // of expansions, from the function's main file on; the branch's own if there are none
 }
 
+// mostExpanded is how many places of expansions are followed in a function: each is in one place, but bytes may say
+// that two lead to each file, of which there are more paths than can be walked.
+const mostExpanded = 1 << 22
+
 // expandedBranches are the branches of what is expanded in the file of a function, innermost first.
-func (f *Function) expandedBranches(file int, path []place, list []expandedBranch) []expandedBranch {
-	if len(path) > deepest {
-		return list
-	}
+func (f *Function) expandedBranches(file int) []expandedBranch {
+	e := expander{expansions: make([][]*Region, len(f.Files)), branches: make([][]*Region, len(f.Files)), left: mostExpanded}
 	for i := range f.Regions {
-		g := &f.Regions[i]
-		if g.Kind != Expansion || g.File != file || g.Expanded == file {
-			continue
+		if g := &f.Regions[i]; g.Kind == Expansion && g.Expanded != g.File {
+			e.expansions[g.File] = append(e.expansions[g.File], g)
+		}
+	}
+	for i := range f.Branches {
+		b := &f.Branches[i]
+		e.branches[b.File] = append(e.branches[b.File], b)
+	}
+	e.follow(file, nil)
+	return e.list
+}
+
+type expander struct {
+	expansions, branches [][]*Region // by file
+	list                 []expandedBranch
+	left                 int
+}
+
+func (e *expander) follow(file int, path []place) {
+	if len(path) > deepest {
+		return
+	}
+	for _, g := range e.expansions[file] {
+		if e.left -= len(path) + 1 + len(e.branches[g.Expanded]); e.left < 0 {
+			return
 		}
 		inner := append(slices.Clip(path), g.start())
-		list = f.expandedBranches(g.Expanded, inner, list)
-		for j := range f.Branches {
-			if b := &f.Branches[j]; b.File == g.Expanded {
-				list = append(list, expandedBranch{b, inner})
-			}
+		e.follow(g.Expanded, inner)
+		for _, b := range e.branches[g.Expanded] {
+			e.list = append(e.list, expandedBranch{b, inner})
 		}
 	}
-	return list
 }

@@ -120,7 +120,7 @@ func (t *lcovFile) branches() {
 		if !main {
 			continue
 		}
-		for _, b := range f.expandedBranches(f.Main, nil, nil) {
+		for _, b := range f.expandedBranches(f.Main) {
 			expanded = add(expanded, b)
 		}
 	}

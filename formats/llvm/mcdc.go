@@ -47,10 +47,13 @@ type decisions struct {
 }
 
 // mostConditions a decision has in Clang; the limit can be raised, not above bits that are there.
-const mostConditions = 1 << 15
+const mostConditions = 1 << 10
+
+// mostOpen is how many decisions wait for conditions at a time: they nest a few deep.
+const mostOpen = 1 << 8
 
 func (d *decisions) begin(g *region) {
-	if g.conditions < 1 || g.conditions > mostConditions {
+	if g.conditions < 1 || g.conditions > mostConditions || len(d.open) == mostOpen {
 		return
 	}
 	d.open = append(d.open, &openDecision{region: g, has: make(map[int]bool), files: make(map[int]bool)})
@@ -118,7 +121,7 @@ func (o *openDecision) evaluate(bitmap []byte, rules *Rules) MCDC {
 		for id := range nodes {
 			nodes[id].index[1] = 1 << min(id, 62)
 		}
-	} else if v.limit = number(nodes); v.limit > 0 && v.limit <= g.bitmap {
+	} else if v.limit = number(nodes); v.limit > 0 && v.limit <= g.bitmap && g.bitmap <= 8*len(bitmap) {
 		v.base = g.bitmap - v.limit
 	} else {
 		return m

@@ -22,6 +22,7 @@ const nameSeparator = "\x01"
 // with zero bytes between them. A section may be one of several.
 func (n Names) add(section []byte) error {
 	r := &reader{b: section}
+	room := mostUnpacked(len(section))
 	for {
 		for r.left() > 0 && section[r.at] == 0 {
 			r.at++
@@ -29,7 +30,7 @@ func (n Names) add(section []byte) error {
 		if r.left() == 0 {
 			return r.err
 		}
-		text, err := r.block()
+		text, err := r.block(&room)
 		if err != nil {
 			return fmt.Errorf("names: %w", err)
 		}
@@ -39,8 +40,8 @@ func (n Names) add(section []byte) error {
 	}
 }
 
-// block reads sizes, and as many bytes, unpacked if they are packed.
-func (r *reader) block() ([]byte, error) {
+// block reads sizes, and as many bytes, unpacked if they are packed. room is what all blocks of a section may have.
+func (r *reader) block(room *uint64) ([]byte, error) {
 	start := r.at
 	size, packed := r.uleb(), r.uleb()
 	if packed == 0 {
@@ -50,7 +51,7 @@ func (r *reader) block() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	text, err := unpack(b, size)
+	text, err := unpack(b, size, room)
 	if err != nil {
 		return nil, &FormatError{int64(start), err}
 	}
@@ -61,10 +62,11 @@ func (r *reader) block() ([]byte, error) {
 // as a row of zeros is.
 func mostUnpacked(packed int) uint64 { return 1<<16 + 100*uint64(packed) }
 
-func unpack(packed []byte, size uint64) ([]byte, error) {
-	if size > mostUnpacked(len(packed)) {
+func unpack(packed []byte, size uint64, room *uint64) ([]byte, error) {
+	if size > mostUnpacked(len(packed)) || size > *room {
 		return nil, fmt.Errorf("%d bytes are said to unpack to %d", len(packed), size)
 	}
+	*room -= size
 	z, err := zlib.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("zlib: %w", err)

@@ -73,6 +73,9 @@ func ReadBinaries(name string, r io.ReaderAt, size int64) ([]*Binary, error) {
 	var list []*Binary
 	var failed []error
 	err := eachMember(r, size, func(member string, r io.ReaderAt) {
+		if n, _ := r.ReadAt(head[:4], 0); n < 4 || string(head[:4]) != "\x7fELF" {
+			return // metadata of Rust
+		}
 		b, err := readBinary(name+"("+member+")", r)
 		if b != nil {
 			list = append(list, b)
@@ -197,6 +200,7 @@ type records struct {
 //	up to 3: mappings
 func (s *records) readUnits(section []byte) error {
 	r := &reader{b: section, order: s.order}
+	room := mostUnpacked(len(section))
 	for r.left() >= 16 {
 		functions, names, mappings, version := r.u32(), r.u32(), r.u32(), int(r.u32())+1
 		if version < OldestMapping || version > NewestMapping {
@@ -218,7 +222,7 @@ func (s *records) readUnits(section []byte) error {
 		if r.err != nil {
 			return r.err
 		}
-		u, err := readUnit(text, version)
+		u, err := readUnit(text, version, &room)
 		if err != nil {
 			return fmt.Errorf("names of files at %#x: %w", at, err)
 		}
@@ -242,12 +246,12 @@ func (s *records) readUnits(section []byte) error {
 func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
 
 // readUnit reads the names of the files of a unit.
-func readUnit(text []byte, version int) (*unit, error) {
+func readUnit(text []byte, version int, room *uint64) (*unit, error) {
 	u := &unit{version: version}
 	r := &reader{b: text}
 	n := r.uleb()
 	if version >= 4 {
-		block, err := r.block()
+		block, err := r.block(room)
 		if err != nil {
 			return nil, err
 		}
@@ -264,6 +268,13 @@ func readUnit(text []byte, version int) (*unit, error) {
 		if i == 0 && version >= 6 {
 			u.dir = name
 		} else if version >= 6 {
+			// Names of no bytes would each become a copy of the directory.
+			need := uint64(len(u.dir) + len(name) + 16)
+			if need > *room {
+				r.fail("names of files that have far more bytes, seen from their directory, than there are")
+				return nil, r.err
+			}
+			*room -= need
 			name = joined(u.dir, name)
 		}
 		u.files = append(u.files, name)

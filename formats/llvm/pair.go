@@ -1,5 +1,10 @@
 package llvm
 
+import (
+	"bytes"
+	"slices"
+)
+
 // A Pairing is whose counts a profile has.
 type Pairing int
 
@@ -28,15 +33,31 @@ func Pair(p *Profile, binaries []*Binary) (index int, how Pairing) {
 	}
 	// Of several that know all, as of a program and one that has more functions, the smallest.
 	index = -1
+	twice := false
 	for i, b := range binaries {
 		if b.BuildID != "" && len(p.BuildIDs) > 0 {
 			continue // it is another one
 		}
-		if b.knows(p) && (index < 0 || len(b.names) < len(binaries[index].names)) {
-			index, how = i, ByFunctions
+		switch {
+		case !b.knows(p):
+		case index < 0 || len(b.names) < len(binaries[index].names):
+			index, how, twice = i, ByFunctions, false
+		case len(b.names) == len(binaries[index].names) && !b.same(binaries[index]):
+			twice = true // as main of two tests: it may be of either
 		}
 	}
+	if twice {
+		return -1, Unpaired
+	}
 	return index, how
+}
+
+// same tells whether two binaries have the same functions of the same sources: copies, one perhaps stripped.
+func (b *Binary) same(o *Binary) bool {
+	return slices.EqualFunc(b.Records, o.Records, func(r, s *Record) bool {
+		return r.NameHash == s.NameHash && r.Hash == s.Hash && r.unit.dir == s.unit.dir &&
+			slices.Equal(r.unit.files, s.unit.files) && bytes.Equal(r.mapping, s.mapping)
+	})
 }
 
 // knows tells whether all functions of a profile are those of the binary, and some have a mapping.

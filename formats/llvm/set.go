@@ -3,6 +3,7 @@ package llvm
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"math"
@@ -226,6 +227,17 @@ func (c *collector) evaluate() []*countedFunction {
 	functions := make([]*countedFunction, len(list))
 	failed := make([]error, len(list))
 	coverage.Parallel(len(list), func(i int) { functions[i], failed[i] = list[i].evaluate() })
+	room := uint64(1 << 22)
+	for i, f := range functions {
+		if room += 64 * uint64(len(list[i].record.mapping)); f == nil {
+			continue
+		}
+		if n := f.lines(); n <= room {
+			room -= n
+		} else {
+			functions[i], failed[i] = nil, fmt.Errorf("%d lines, far more than its bytes are for", n)
+		}
+	}
 	for i, err := range failed {
 		if err != nil {
 			c.stats.Damaged = append(c.stats.Damaged, Damage{list[i].record.Name, list[i].binary, err})
@@ -257,7 +269,9 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 		return nil, err
 	}
 	cf := &countedFunction{Function: function, paths: f.files, layer: f.layer, symbol: symbol(f.record.Name)}
-	cf.possible()
+	if !slices.ContainsFunc(counts, func(n uint64) bool { return n > math.MaxInt64 }) { // else they are that large
+		cf.possible()
+	}
 	return cf, nil
 }
 
@@ -266,7 +280,7 @@ func (f *countedFunction) possible() {
 	for _, list := range [][]Region{f.Regions, f.Branches} {
 		for i := range list {
 			for _, n := range []*uint64{&list[i].Count, &list[i].FalseCount} {
-				if int64(*n) < 0 && *n < mostCount-1<<62 {
+				if int64(*n) < 0 {
 					*n, f.impossible = 0, true
 				}
 			}
@@ -275,6 +289,22 @@ func (f *countedFunction) possible() {
 	if int64(f.Count) < 0 {
 		f.Count = 0
 	}
+}
+
+// lines is how many lines the function has at most: a region of a few bytes may have many.
+func (f *countedFunction) lines() (n uint64) {
+	low, high := make([]uint32, len(f.Files)), make([]uint32, len(f.Files))
+	for i := range f.Regions {
+		g := &f.Regions[i]
+		if low[g.File] == 0 {
+			low[g.File] = g.Line
+		}
+		low[g.File], high[g.File] = min(low[g.File], g.Line), max(high[g.File], g.EndLine)
+	}
+	for i := range low {
+		n += uint64(high[i]-low[i]) + 1
+	}
+	return n
 }
 
 // symbol is the name that the linker knows: those of local functions begin with the name of the file that was compiled,
@@ -467,7 +497,7 @@ func (b *fileBuilder) branches() {
 				put(r, []place{r.start()})
 			}
 		}
-		for _, e := range f.expandedBranches(f.Main, nil, nil) {
+		for _, e := range f.expandedBranches(f.Main) {
 			put(e.Region, e.path)
 		}
 		own := list[from:]

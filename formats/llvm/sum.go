@@ -23,6 +23,7 @@ type Sum struct {
 	known   map[uint64]bool // hashes of names
 	flags   uint64
 	old     bool // of bitmaps
+	bitmaps bool // there are any
 	none    bool // there is no profile so far
 }
 
@@ -42,10 +43,14 @@ func (s *Sum) Add(p *Profile) (others []*Counted, err error) {
 	if !s.none && (p.Flags^s.flags)&kindFlags != 0 {
 		return nil, fmt.Errorf("its counts are of another kind (%s) than those before (%s)", kindOf(p.Flags), kindOf(s.flags))
 	}
-	if !s.none && p.OldBitmaps != s.old && p.hasBitmaps() {
+	bitmaps := p.hasBitmaps()
+	if s.bitmaps && bitmaps && p.OldBitmaps != s.old {
 		return nil, fmt.Errorf("its bitmaps (MC/DC) are numbered as LLVM 18 did, and others are not")
 	}
-	s.none, s.flags, s.old = false, p.Flags, p.OldBitmaps
+	s.none, s.flags = false, p.Flags
+	if bitmaps {
+		s.bitmaps, s.old = true, p.OldBitmaps
+	}
 	for i := range p.Counted {
 		c := &p.Counted[i]
 		key := functionKey{c.NameHash, c.Hash}
@@ -141,20 +146,25 @@ func (p *Profile) Includes(earlier *Profile) bool {
 // Subtract takes away the counts of earlier, a profile of the same program: what is left was counted since. It returns
 // false, and takes nothing, if some count has fallen: the program began from zero again.
 func (p *Profile) Subtract(earlier *Profile) bool {
-	before := make(map[functionKey]*Counted, len(earlier.Counted))
+	// Local functions of two files of one name have the same name and hash: each is taken from itself.
+	before := make(map[functionKey][]*Counted, len(earlier.Counted))
 	for i := range earlier.Counted {
 		c := &earlier.Counted[i]
-		before[functionKey{c.NameHash, c.Hash}] = c
+		key := functionKey{c.NameHash, c.Hash}
+		before[key] = append(before[key], c)
 	}
+	of := make([]*Counted, len(p.Counted))
 	for i := range p.Counted {
 		c := &p.Counted[i]
-		if b := before[functionKey{c.NameHash, c.Hash}]; b != nil && c.fellFrom(b) {
-			return false
+		key := functionKey{c.NameHash, c.Hash}
+		if list := before[key]; len(list) > 0 {
+			if of[i], before[key] = list[0], list[1:]; c.fellFrom(of[i]) {
+				return false
+			}
 		}
 	}
 	for i := range p.Counted {
-		c := &p.Counted[i]
-		b := before[functionKey{c.NameHash, c.Hash}]
+		c, b := &p.Counted[i], of[i]
 		if b == nil {
 			continue
 		}

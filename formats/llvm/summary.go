@@ -55,7 +55,7 @@ func (c *Coverage) Summary(f *Function) Summary {
 		return s
 	}
 	lineCounts(segments(f.regionsIn(f.Main), c.rules.Bytes), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
-	c.branchesIn(f, f.Main, 0, &s.Branches)
+	c.branchesIn(f, f.Main, &s.Branches)
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
 		if d.File != f.Main {
@@ -84,19 +84,14 @@ func (f *Function) regionsIn(file int) []Region {
 const deepest = 1000
 
 // branchesIn counts the branches in a file of the function and in what is expanded there.
-func (c *Coverage) branchesIn(f *Function, file, depth int, r *Ratio) {
+func (c *Coverage) branchesIn(f *Function, file int, r *Ratio) {
 	for i := range f.Branches {
 		if b := &f.Branches[i]; b.File == file {
 			c.rules.countBranch(b, r)
 		}
 	}
-	if depth > deepest {
-		return
-	}
-	for i := range f.Regions {
-		if g := &f.Regions[i]; g.Kind == Expansion && g.File == file && g.Expanded != file {
-			c.branchesIn(f, g.Expanded, depth+1, r)
-		}
+	for _, e := range f.expandedBranches(file) {
+		c.rules.countBranch(e.Region, r)
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *search) named(name string, kind fileKind) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.seen[name] {
+	if !slices.Contains(*to, name) { // also if a directory had it before
 		*to = append(*to, name)
 	}
 	s.seen[name] = true
@@ -109,7 +109,9 @@ func hasMapping(name string) bool {
 // directories that were searched, beside the profiles that were named, and in the working directory.
 func (o *Objects) addProfiles(s *search) {
 	slices.Sort(s.profiles)
-	raw := slices.ContainsFunc(s.profiles, func(name string) bool { return strings.HasSuffix(name, ".profraw") })
+	s.profiles = slices.DeleteFunc(s.profiles, func(name string) bool { return slices.Contains(s.namedProfiles, name) })
+	s.candidates = slices.DeleteFunc(s.candidates, func(name string) bool { return slices.Contains(s.binaries, name) })
+	raw := slices.ContainsFunc(slices.Concat(s.namedProfiles, s.profiles), func(name string) bool { return strings.HasSuffix(name, ".profraw") })
 	for _, name := range o.once(slices.Concat(s.namedProfiles, s.profiles)) {
 		if raw && !strings.HasSuffix(name, ".profraw") && !slices.Contains(s.namedProfiles, name) {
 			o.Problems = append(o.Problems, NewProblem(CountedTwice, name, errors.New("left out, as raw profiles (.profraw) are there, of which it was made: name it to count it too")))

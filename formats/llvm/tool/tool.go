@@ -270,9 +270,9 @@ func (v *Invocation) export(args []string) error {
 	var objects []string
 	var ignore []*regexp.Regexp
 	var o llvm.LcovOptions
-	format, profile, unify := "text", "", ""
+	format, profile, unify := "text", "", true
 	rest, err := v.parse(args, map[string]option{
-		"format": text(&format), "instr-profile": text(&profile), "unify-instantiations": {value: func(s string) error { unify = s; return nil }},
+		"format": text(&format), "instr-profile": text(&profile), "unify-instantiations": {flag: &unify},
 		"object": {value: func(s string) error { objects = append(objects, s); return nil }},
 		"ignore-filename-regex": {value: func(s string) error {
 			re, err := regexp.CompilePOSIX(s)
@@ -300,7 +300,7 @@ func (v *Invocation) export(args []string) error {
 	if err != nil {
 		return err
 	}
-	o.UnifyInstances = v.Version >= 21 && unify != "false" && unify != "0"
+	o.UnifyInstances = v.Version >= 21 && unify
 	for _, name := range c.Files() {
 		if !slices.ContainsFunc(ignore, func(re *regexp.Regexp) bool { return re.MatchString(name) }) && selected(rest, name) {
 			o.Files = append(o.Files, name)
@@ -355,7 +355,7 @@ func (v *Invocation) load(objects []string, profile string) (*llvm.Coverage, err
 			return nil, err
 		}
 		found, err := llvm.ReadBinaries(name, f, info.Size())
-		if err != nil && len(found) == 0 && (!errors.Is(err, llvm.ErrNoMapping) || len(objects) == 1) {
+		if err != nil && (!errors.Is(err, llvm.ErrNoMapping) || len(objects) == 1) {
 			return nil, fmt.Errorf("failed to load coverage: '%s': %w", name, err)
 		}
 		binaries = append(binaries, found...)
