@@ -23,9 +23,8 @@ import (
 //
 // A process can be traced by one only: those of a debugger are refused.
 type Attendant struct {
+	tracing
 	events Lifetimes
-	orders chan func()
-	done   chan struct{}
 
 	// What follows is of the thread that traces.
 	threads   map[int]*attendedProcess // by thread
@@ -33,7 +32,6 @@ type Attendant struct {
 	newborn   map[int]time.Time // stopped in front of the first instruction, by whom and how it was made is not known so far
 	made      map[int]birth     // the other way round
 	early     map[int]bool      // threads that run and may have ended before their maker tells of them
-	closing   bool
 
 	before     map[int]*unix.SchedAttr // of our threads, whose priority is raised
 	raisedAt   time.Time
@@ -82,7 +80,7 @@ const orphaned = 20 * time.Millisecond
 // NewAttendant returns one that attends nobody so far.
 func NewAttendant(events Lifetimes) *Attendant {
 	a := &Attendant{
-		events: events, orders: make(chan func()), done: make(chan struct{}),
+		events: events, tracing: newTracing(),
 		threads: make(map[int]*attendedProcess), processes: make(map[int]*attendedProcess),
 		newborn: make(map[int]time.Time), made: make(map[int]birth), early: make(map[int]bool),
 	}
@@ -92,7 +90,7 @@ func NewAttendant(events Lifetimes) *Attendant {
 		signal.Notify(stops, unix.SIGCHLD)
 		defer signal.Stop(stops)
 		defer a.lower()
-		a.attend(stops)
+		a.loop(stops, func() bool { a.raise(); return a.collect() }, a.adopt)
 		return true // the kernel lets go of all, wherever they have stopped
 	})
 	return a
@@ -115,41 +113,6 @@ func (a *Attendant) Attend(pid int, children bool, taken func()) (err error) {
 func (a *Attendant) Close() {
 	a.do(func() { a.closing = true })
 	<-a.done
-}
-
-// do has the thread that traces do something; false: it has ended.
-func (a *Attendant) do(what func()) bool {
-	done := make(chan struct{})
-	select {
-	case a.orders <- func() { what(); close(done) }:
-		<-done
-		return true
-	case <-a.done:
-		return false
-	}
-}
-
-func (a *Attendant) attend(stops <-chan os.Signal) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !a.closing {
-		a.raise()
-		if a.collect() {
-			select {
-			case order := <-a.orders:
-				order()
-			default:
-			}
-			continue
-		}
-		select {
-		case <-stops:
-		case <-tick.C:
-			a.adopt()
-		case order := <-a.orders:
-			order()
-		}
-	}
 }
 
 // raise has all our threads run before others, where it may, as long as processes stand still until

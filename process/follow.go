@@ -32,16 +32,14 @@ import (
 // While a process is followed, its [Process.WhileHeld] is done by the Follower's own
 // thread: the kernel takes orders from the tracing thread only.
 type Follower struct {
-	main   int
-	child  bool // main is our own
-	orders chan func()
-	done   chan struct{}
+	tracing
+	main  int
+	child bool // main is our own
 
 	// What follows is of the goroutine that traces.
 	threads   map[int]*followed
 	processes map[int]*followedProcess
 	ended     bool // main has, and is our child
-	closing   bool
 
 	mu     sync.Mutex
 	events []FollowEvent
@@ -150,7 +148,7 @@ func FollowCommand(cmd *exec.Cmd) (*Follower, error) {
 }
 
 func newFollower(main int) *Follower {
-	return &Follower{main: main, orders: make(chan func()), done: make(chan struct{}), threads: make(map[int]*followed), processes: make(map[int]*followedProcess)}
+	return &Follower{main: main, tracing: newTracing(), threads: make(map[int]*followed), processes: make(map[int]*followedProcess)}
 }
 
 // begin starts the goroutine that traces.
@@ -165,43 +163,9 @@ func (f *Follower) begin(first func() error) error {
 		}
 		return err
 	}, func(stops <-chan os.Signal) {
-		f.trace(stops)
+		f.loop(stops, f.collect, func() {})
 		f.letGo()
 	})
-}
-
-// trace handles stops and orders until it is closed.
-func (f *Follower) trace(stops <-chan os.Signal) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !f.closing {
-		if f.collect() {
-			select {
-			case order := <-f.orders:
-				order()
-			default:
-			}
-			continue
-		}
-		select {
-		case <-stops:
-		case <-tick.C:
-		case order := <-f.orders:
-			order()
-		}
-	}
-}
-
-// do has the goroutine that traces do something; false: it has ended.
-func (f *Follower) do(what func()) bool {
-	done := make(chan struct{})
-	select {
-	case f.orders <- func() { what(); close(done) }:
-		<-done
-		return true
-	case <-f.done:
-		return false
-	}
 }
 
 // Events returns what has happened since the last time.
