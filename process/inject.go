@@ -413,14 +413,14 @@ const fairTime = 50 * time.Millisecond
 
 // starves tells whether a thread could run, but has got little time to do so since a moment
 // when it had got so much. To take it back then would leave what it does half done, with the
-// program's locks.
+// program's locks. One that has just stopped will be waited for at once.
 func (h *Held) starves(tid int, before time.Duration) bool {
 	b, err := h.p.readFile(fmt.Sprintf("task/%d/stat", tid))
 	if err != nil {
 		return false
 	}
 	_, state, _ := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
-	return bytes.HasPrefix(state, []byte("R")) && h.ran(tid)-before < fairTime
+	return bytes.HasPrefix(state, []byte("t")) || bytes.HasPrefix(state, []byte("R")) && h.ran(tid)-before < fairTime
 }
 
 // ran is for how long a thread has been on processors.
@@ -453,7 +453,7 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 			return status, ErrExited
 		case got == tid && int(status)>>16 == unix.PTRACE_EVENT_EXIT:
 			return status, ErrExited
-		case got == tid && late:
+		case got == tid && late && isEventStop(status): // not one that came before it was interrupted
 			return status, ErrStuck
 		case got == tid:
 			return status, nil
