@@ -111,16 +111,17 @@ func (c *collector) again(changed []distinctID) bool {
 	t.contradict = t.contradict[:0]
 	t.add(c.pool, refs)
 	c.settleDisputes(t, batch{refs: refs}, 1)
-	parts := t.listed(1)
+	t.list(1)
 	var files []*coverage.File
 	for file, lines := range l.stale {
-		f := l.patched(c.sources.list[file], parts[file], lines)
-		if f == nil {
-			return false
-		}
+		var part *coverage.File
 		var inlined []inlinedLine
 		if int(file) < len(t.files) && t.files[file] != nil {
-			inlined = t.files[file].inlined
+			part, inlined = t.files[file].made, t.files[file].inlined
+		}
+		f := l.patched(c.sources.list[file], part, lines)
+		if f == nil {
+			return false
 		}
 		l.patchInlined(f, file, inlined, lines)
 		files = append(files, f)

@@ -28,7 +28,7 @@ type ref struct {
 // Batches smaller than leastBatch cost more than they save, larger ones than mostBatch save
 // no memory.
 const (
-	leastBatch = 1 << 16
+	leastBatch = 1 << 14
 	mostBatch  = 1 << 21
 )
 
@@ -50,7 +50,7 @@ func (c *collector) batches(wanted []bool, workers int) []batch {
 		}
 	}
 	slices.SortFunc(refs, compareRefs)
-	enough := min(max(total/(4*workers), leastBatch), mostBatch)
+	enough := min(max(total/(64*workers), leastBatch), mostBatch)
 	var list []batch
 	var open batch
 	from := 0

@@ -378,7 +378,7 @@ func (sh *shard) keep(s *skimmer, pk *packer) (distinct, *FormatError) {
 	sh.packed[last] = append(sh.packed[last], b...)
 	f := distinct{
 		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: int32(last), at: int32(at), size: int32(len(b)),
-		counters: int32(len(sh.counters)), arcs: int32(pk.fn.Counters()), conditions: int32(2 * len(pk.fn.Conditions)), runs: -1, line: pk.fn.StartLine,
+		counters: int32(len(sh.counters)), arcs: int32(pk.counters), conditions: int32(2 * pk.decisionCount), runs: -1, line: pk.startLine,
 	}
 	n := len(sh.counters) + int(f.arcs+f.conditions)
 	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]
