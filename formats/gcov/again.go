@@ -205,15 +205,11 @@ func (l *looks) sharing(c *collector) []ref {
 			}
 			seen[e.id] = true
 			d := c.pool.at(e.id)
-			refs = append(refs, ref{l.ranks[d.home], d.sum, int32(e.id.shard()), int32(e.id.number()), d.size})
+			refs = append(refs, newRef(l.ranks[d.home], e.id, d))
 		}
 	}
 	slices.SortFunc(refs, compareRefs)
 	return refs
-}
-
-func compareRefs(a, b ref) int {
-	return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.sum, b.sum))
 }
 
 // patched is a copy of a file with the stale lines of part, and its functions that begin

@@ -23,6 +23,11 @@ type packer struct {
 	dec   decoder
 	fn    FunctionGraph
 
+	// Where pool keeps what was packed.
+	block int32
+	room  []byte
+	taken int // of room
+
 	// The function packed last.
 	buf                                 []byte
 	file                                int32 // number of its source, or dropped

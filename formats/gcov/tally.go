@@ -61,7 +61,7 @@ func (c *collector) tally(workers int, batches []batch) *coverage.Set {
 	}
 	wg.Wait()
 	if c.kept == nil {
-		c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
+		c.pool.shards, c.pool.packed, c.units = [shardCount]shard{}, nil, nil // no longer needed, and large
 	}
 	return set.Set()
 }
@@ -309,6 +309,7 @@ func (t *tally) function(p *pool, id distinctID) {
 	}
 	d.first, d.last = t.extent()
 	t.lastLines(len(g.Blocks))
+	mentions := t.mentions()
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
 		attaches := t.attaches(block)
@@ -320,14 +321,14 @@ func (t *tally) function(p *pool, id distinctID) {
 		own := false // the line stands in the function
 		for ; i < len(t.places) && t.places[i].block == block; i++ {
 			last := uint32(0)
-			end := t.end(&t.places[i])
-			for _, n := range t.lines[t.places[i].line:t.places[i].last] {
-				file := t.places[i].file
-				within := t.contains(file, n)
-				l := t.line(file, n, block, within, attaches && n == end || t.mentions())
+			p := &t.places[i]
+			end := t.end(p)
+			for _, n := range t.lines[p.line:p.last] {
+				within := t.contains(p.file, n)
+				l := t.line(p.file, n, block, within, attaches && n == end || mentions)
 				if n >= last {
 					last, line, own = n, l, within
-					at.file, at.line = file, n
+					at.file, at.line = p.file, n
 				}
 			}
 		}
@@ -484,7 +485,11 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 		l.reached = true
 		l.idle = l.idle || b.Count == 0
 	}
-	l.verdict(ends, t.blockRan(position{file, n}, block, ends))
+	ran := b.Count > 0
+	if t.torn {
+		ran = t.blockRan(position{file, n}, block, ends)
+	}
+	l.verdict(ends, ran)
 	if b.Count > l.most && ends == l.ends {
 		l.inlined = l.inlined || !own
 		l.count += b.Count - l.most
