@@ -235,10 +235,11 @@ func (t *tracefile) branches(lines []coverage.Line) {
 	var total coverage.Ratio
 	for i := range lines {
 		l := &lines[i]
-		shown := t.report.branches(l)
-		for _, b := range shown {
-			total = total.Plus(coverage.Taken([]coverage.Branch{b}))
+		if len(l.Branches) == 0 && l.Told == nil {
+			continue
 		}
+		shown := t.report.branches(l)
+		total = total.Plus(coverage.Taken(shown))
 		t.lineBranches("BRDA:", l.Number, shown)
 		if told := toldBranches(l); told != nil && len(shown) == len(l.Branches) {
 			t.lineBranches("#BRDA:", l.Number, told)
@@ -254,7 +255,8 @@ func (t *tracefile) branches(lines []coverage.Line) {
 func (t *tracefile) lineBranches(tag string, line int32, branches []coverage.Branch) {
 	own := tag[0] == '#'
 	block, index := int32(-1), int64(0)
-	for _, b := range branches {
+	for i := range branches {
+		b := &branches[i]
 		if b.Block != block {
 			block, index = b.Block, 0
 		}
@@ -339,7 +341,9 @@ func (t *tracefile) lines(lines []coverage.Line) {
 		if l.Count > 0 {
 			total.Covered++
 		}
-		t.record("DA:", "", int64(l.Number), max(l.Count, 0))
+		t.number("DA:", int64(l.Number))
+		t.number(",", max(l.Count, 0))
+		t.raw("\n")
 	}
 	t.ratio("LF:", "LH:", total)
 }
