@@ -38,6 +38,10 @@ var amd64 = &cpu{
 		entersUnseen:   {entryFilteredRoutine},
 		leaves:         {exitOnlyRoutine},
 		leavesFiltered: {exitFilteredOnlyRoutine},
+
+		chainsOnSites: {chainRoutine},
+		leadsSites:    {entryCallerRoutine},
+		leavesCaller:  {exitCallerRoutine},
 	},
 	jumpSize:   5,
 	jump:       func(at, target uint64) []byte { return relative(0xe9, at, target) },

@@ -1663,14 +1663,23 @@ entry_caller:
         push    %r9
         push    %r10
         lea     80(%rsp), %r8           # A
+        mov     72(%rsp), %r9d
         mov     64(%rsp), %r10          # into the stub, at 10
+        test    $SITES, %r9d
+        jnz     1f
         movslq  25(%r10), %rax          # of its jump to the function
         lea     29(%r10,%rax), %r10
-        mov     72(%rsp), %r9d
-        and     $ID, %r9d
+        jmp     2f
+1:      movslq  6(%r10), %rax
+        lea     10(%r10,%rax), %r10
+2:      and     $ID, %r9d
+        xor     %eax, %eax
+        cmp     %eax, nranges(%rip)
+        je      3f
         mov     (%r8), %rax
         call    in_returns
         sbb     %eax, %eax              # not 0: a tail call
+3:
         mov     THREAD_FRAMES(%rsi), %rdi
         mov     THREAD_DEPTH(%rsi), %rcx
 1:      test    %rcx, %rcx
@@ -1700,11 +1709,13 @@ entry_caller:
         mov     %rcx, THREAD_DEPTH(%rsi)
         cmp     %r8, (%rdi)
         jne     4b                      # a signal handler was here
+        testl   $SITES, 72(%rsp)
+        jnz     7f
         return_stub exit_caller, 32
         test    %rdi, %rdi
         jz      6f
         mov     %rdi, 72(%rsp)
-        pop     %r10
+7:      pop     %r10
         pop     %r9
         pop     %r8
         pop     %rdi
