@@ -144,9 +144,11 @@ func (s *Session) bearsReturns() error {
 }
 
 // mayReplace tells whether return addresses of a function can be replaced whose exits
-// have no room, for that reason.
+// have no room, for that reason. Of callers a jump to another function is no end: their frame
+// is there until that one returns.
 func (s *Session) mayReplace(why error) bool {
-	return s.noReturns == nil && !errors.Is(why, binary.ErrPops) && !errors.Is(why, binary.ErrJumps)
+	jumps := errors.Is(why, binary.ErrJumps) && s.options.Mode != trace.Chains
+	return s.noReturns == nil && !jumps && !errors.Is(why, binary.ErrPops)
 }
 
 // same compares the exits with what is in memory.
