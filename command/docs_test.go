@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"footfall/process/needs"
 )
@@ -327,4 +328,66 @@ func TestPages(t *testing.T) {
 			t.Error(errors.New("no error of " + strconv.Quote(page)))
 		}
 	}
+}
+
+var (
+	pageLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	pageHeading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	codeBlock   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+)
+
+// TestLinks fails where a link of a page leads to no file here, or to no heading of a page.
+func TestLinks(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/commands/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	if len(pages) < 20 {
+		t.Fatalf("only %d pages", len(pages))
+	}
+	anchors := make(map[string][]string) // of pages
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range pageHeading.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+			anchors[page] = append(anchors[page], anchorOf(m[1]))
+		}
+	}
+	for _, page := range pages {
+		text, _ := os.ReadFile(page)
+		for _, m := range pageLink.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(file, ":") { // elsewhere
+				continue
+			}
+			to := page
+			if file != "" {
+				to = filepath.Join(filepath.Dir(page), file)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: %s: there is no such file", page, m[1])
+			} else if anchor != "" && !slices.Contains(anchors[to], anchor) {
+				t.Errorf("%s: %s: there is no such heading", page, m[1])
+			}
+		}
+	}
+}
+
+// anchorOf is what a heading is linked by.
+func anchorOf(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
 }
