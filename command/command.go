@@ -18,28 +18,36 @@ import (
 )
 
 // commands is the command table, in the order of the help text.
-var commands = []func() *cobra.Command{
-	newReportCommand,
-	newDiffCommand,
-	newLiveCommand,
-	newMountCommand,
-	newCCCommand,
-	newInstrumentCommand,
-	newProfileCommand,
-	newTraceCommand,
-	newCallersCommand,
-	newGcovCommand,
-	newMergeCommand,
-	newMergeStreamCommand,
-	newRewriteCommand,
-	newOverlapCommand,
-	newDumpCommand,
-	newLLVMCovCommand,
-	newLLVMProfdataCommand,
-	newConfigCommand,
-	newCompletionCommand,
-	newDocsCommand,
-	newVersionCommand,
+var commands = []group{
+	{"Coverage", []func() *cobra.Command{
+		newReportCommand,
+		newLiveCommand,
+		newMountCommand,
+		newDiffCommand,
+		newMergeCommand,
+		newGcovCommand,
+		newLLVMCovCommand,
+	}},
+	{"Calls and time", []func() *cobra.Command{
+		newTraceCommand,
+		newCallersCommand,
+		newProfileCommand,
+		newCCCommand,
+		newInstrumentCommand,
+	}},
+	{"Data files", []func() *cobra.Command{
+		newDumpCommand,
+		newRewriteCommand,
+		newOverlapCommand,
+		newMergeStreamCommand,
+		newLLVMProfdataCommand,
+	}},
+	{"Footfall itself", []func() *cobra.Command{
+		newConfigCommand,
+		newCompletionCommand,
+		newDocsCommand,
+		newVersionCommand,
+	}},
 }
 
 // Main carries out the command line argv, argv[0] being the name that the program was
@@ -120,7 +128,7 @@ func run(argv []string) int {
 
 // newRootCommand returns the command line's definition and a flag that is set
 // once a command has been chosen and its arguments were found to be right.
-func newRootCommand(known []func() *cobra.Command) (root *cobra.Command, started *bool) {
+func newRootCommand(known []group) (root *cobra.Command, started *bool) {
 	cobra.EnableCommandSorting = false // the table's order is better
 	started = new(bool)
 	root = &cobra.Command{
@@ -165,15 +173,18 @@ wrong, and 3 if a threshold was missed.`,
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.SetUsageFunc(printUsage)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(suggest)
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
-	for _, newCommand := range known {
-		cmd := newCommand()
-		root.AddCommand(cmd)
-		if cmd.DisableFlagParsing && cmd.Name() != "merge" {
-			hideConfigFlags(cmd)
+	for _, g := range known {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		root.SetHelpCommandGroupID(g.title) // the last
+		for _, newCommand := range g.commands {
+			cmd := newCommand()
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
 		}
 	}
 	return root, started
