@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -71,12 +72,12 @@ func llvmCommand(cmd *cobra.Command, run func(*tool.Invocation) int) *cobra.Comm
 	return cmd
 }
 
-var llvmVersion = regexp.MustCompile(`-([0-9]{1,2})$`)
+var llvmVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]{1,2})$`) })
 
 // runLLVM runs a program as called by the name prog, which may tell the version.
 func runLLVM(run func(*tool.Invocation) int, prog string, args []string, stdout, stderr io.Writer) int {
 	v := tool.Invocation{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
-	if m := llvmVersion.FindStringSubmatch(filepath.Base(prog)); m != nil {
+	if m := llvmVersion().FindStringSubmatch(filepath.Base(prog)); m != nil {
 		v.Version, _ = strconv.Atoi(m[1])
 	}
 	return run(&v)
