@@ -11,6 +11,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/output"
+	"footfall/watch/growth"
 )
 
 // A source is the text of a file, with the counts of its lines.
@@ -42,24 +43,13 @@ func newSource(name, shown string, text []byte, err error) *source {
 }
 
 // update takes the counts of a picture.
-func (s *source) update(p *picture) {
-	s.seconds = p.seconds
-	now := file(p.now, s.name)
-	if now == nil {
-		s.lines, s.heat, s.fresh, s.hottest = nil, nil, nil, 0
-		return
-	}
-	s.lines = now.Lines
-	s.heat = make([]float64, len(s.lines))
-	s.fresh = make([]bool, len(s.lines))
-	s.hottest = 0
-	var single sums
-	single.add(now, file(p.before, s.name), file(p.start, s.name), p.before != nil)
-	for i := range s.lines {
-		var r row
-		single.lines(&r, i, i+1)
-		s.heat[i], s.fresh[i] = r.runs, r.newStart > 0
-		s.hottest = max(s.hottest, r.runs)
+func (s *source) update(p *growth.Picture) {
+	s.seconds = p.Seconds
+	grown := p.Lines(s.name)
+	s.lines, s.heat, s.fresh, s.hottest = make([]coverage.Line, len(grown)), make([]float64, len(grown)), make([]bool, len(grown)), 0
+	for i, l := range grown {
+		s.lines[i], s.heat[i], s.fresh[i] = *l.Line, l.Runs, l.NewStart
+		s.hottest = max(s.hottest, l.Runs)
 	}
 }
 
