@@ -318,7 +318,7 @@ func (s *source) drawCounts(c *canvas, i int) style {
 	c.right(fair, missing, branchesWidth)
 	c.pad(c.column + 1)
 	if s.heat[i] > 0 {
-		c.right(hot, human(s.heat[i]/s.seconds)+heatBar(s.heat[i], s.hottest), rateWidth)
+		c.right(hot, growth.Human(s.heat[i]/s.seconds)+growth.Bar(s.heat[i], s.hottest), rateWidth)
 	} else {
 		c.pad(c.column + rateWidth)
 	}
@@ -330,7 +330,7 @@ func lineCount(n int64) string {
 	if n < 1_000_000 {
 		return strconv.FormatInt(n, 10)
 	}
-	return human(float64(n))
+	return growth.Human(float64(n))
 }
 
 // branches counts the branches of a line that were taken, and all, without
@@ -368,7 +368,7 @@ func (s *source) details() string {
 	}
 	text := fmt.Sprintf("line %d: %s runs", s.cursor+1, exact(l.Count))
 	if s.heat[i] > 0 {
-		text += fmt.Sprintf(", %s/s", human(s.heat[i]/s.seconds))
+		text += fmt.Sprintf(", %s/s", growth.Human(s.heat[i]/s.seconds))
 	}
 	if l.Unexecuted {
 		text += ", not all of it"

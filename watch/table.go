@@ -75,7 +75,7 @@ func newFunctionTable() *table {
 					c.right(bad, "never", width)
 					return
 				}
-				c.right(plain, human(float64(r.Count)), width)
+				c.right(plain, growth.Human(float64(r.Count)), width)
 			}, &byCalls},
 			{"calls/s", 7, false, 2, func(c *canvas, p *growth.Picture, r *growth.Row, width int) {
 				c.rate(p.Rate(float64(r.Called)), width)
@@ -118,7 +118,7 @@ func (c *canvas) growth(n, width int) {
 	s := ""
 	if n > 0 {
 		if s = fmt.Sprintf("+%d", n); len(s) > width {
-			s = "+" + human(float64(n))
+			s = "+" + growth.Human(float64(n))
 		}
 	}
 	c.right(good, s, width)
@@ -127,7 +127,7 @@ func (c *canvas) growth(n, width int) {
 func (c *canvas) rate(n float64, width int) {
 	s := ""
 	if n > 0 {
-		s = human(n)
+		s = growth.Human(n)
 	}
 	c.right(hot, s, width)
 }

@@ -301,10 +301,10 @@ func (m *model) drawTitle(c *canvas) {
 	case m.paused:
 		state, style = "paused", fair
 	}
-	state = fmt.Sprintf("%s  %s ", clock(m.picture.Since), state)
+	state = fmt.Sprintf("%s  %s ", growth.Clock(m.picture.Since), state)
 	activity := ""
 	if m.picture.Seconds > 0 {
-		activity = fmt.Sprintf("%s %s runs/s", sparkline(m.activity), human(m.picture.Rate(m.picture.Runs)))
+		activity = fmt.Sprintf("%s %s runs/s", growth.Sparkline(m.activity), growth.Human(m.picture.Rate(m.picture.Runs)))
 	}
 	c.style(bold, " "+fitEnd(m.title, max(8, c.width-textWidth(activity)-textWidth(state)-5)))
 	if rest := c.width - c.column - textWidth(state); rest > textWidth(activity)+2 {
