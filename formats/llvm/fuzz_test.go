@@ -56,7 +56,7 @@ func FuzzProfile(f *testing.F) {
 func FuzzBinary(f *testing.F) {
 	seeds(f, "", 100_000)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, _ := ReadBinaries("fuzz", bytes.NewReader(b), int64(len(b)))
+		list, _ := ReadBinaries("fuzz", bytes.NewReader(b), int64(len(b)), "")
 		tryBinaries(list)
 	})
 }
