@@ -2,6 +2,7 @@ package llvm
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -23,8 +24,8 @@ func (c *Coverage) WriteJSON(w io.Writer, o JSONOptions) error {
 	for i, name := range o.Files {
 		j.comma(i)
 		totals.Add(j.file(name))
-		if err := j.flush(); err != nil {
-			return err
+		if j.flush(); j.err != nil {
+			return j.err
 		}
 	}
 	j.raw("]")
@@ -33,18 +34,14 @@ func (c *Coverage) WriteJSON(w io.Writer, o JSONOptions) error {
 		for i, f := range c.Functions {
 			j.comma(i)
 			j.function(f)
-			if len(j.buf) > 1<<16 {
-				if err := j.flush(); err != nil {
-					return err
-				}
-			}
 		}
 		j.raw("]")
 	}
 	j.raw(`,"totals":`)
 	j.summary(&totals)
 	j.raw(`}],"type":"llvm.coverage.json.export","version":"` + j.version() + `"}`)
-	return j.flush()
+	j.flush()
+	return j.err
 }
 
 type jsonWriter struct {
@@ -53,7 +50,13 @@ type jsonWriter struct {
 	w        io.Writer
 	buf      []byte
 	quoted   map[string][]byte // names of files
+	targets  int               // regions written with expansions
+	err      error
 }
+
+// mostTargets is how many regions are written with expansions. Each has all regions of its function: real ones are far
+// fewer, but bytes may say that there are millions, a million times.
+const mostTargets = 1 << 27
 
 // version is that of the format.
 func (j *jsonWriter) version() string {
@@ -68,10 +71,12 @@ func (j *jsonWriter) version() string {
 	return "2.0.0"
 }
 
-func (j *jsonWriter) flush() error {
-	_, err := j.w.Write(j.buf)
+// flush writes what there is, and after an error nothing more.
+func (j *jsonWriter) flush() {
+	if j.err == nil {
+		_, j.err = j.w.Write(j.buf)
+	}
 	j.buf = j.buf[:0]
-	return err
 }
 
 func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }
@@ -236,6 +241,9 @@ func (j *jsonWriter) regions(list []Region) {
 		j.comma(i)
 		j.region(&list[i])
 	}
+	if len(j.buf) > 1<<16 {
+		j.flush()
+	}
 	j.raw("]")
 }
 
@@ -262,6 +270,12 @@ func (j *jsonWriter) branch(b *Region) {
 func (j *jsonWriter) expansions(list []Expanded) {
 	j.raw("[")
 	for i, e := range list {
+		if j.targets += len(e.Function.Regions); j.targets > mostTargets && j.err == nil {
+			j.err = fmt.Errorf("function %s: more than %d regions of expansions: is its mapping damaged?", e.Function.Name, mostTargets)
+		}
+		if j.err != nil {
+			break
+		}
 		j.comma(i)
 		key := "{"
 		if j.coverage.rules.Version >= 23 {

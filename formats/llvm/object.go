@@ -45,6 +45,9 @@ type unit struct {
 // ErrNoMapping is why a file has nothing for us.
 var ErrNoMapping = errors.New("no coverage mapping in it: compile with -fprofile-instr-generate -fcoverage-mapping (Clang) or -C instrument-coverage (Rust)")
 
+// ErrNotBinary is why a file is nothing that has a mapping.
+var ErrNotBinary = errors.New("no ELF file")
+
 // The sections of a mapping, in ELF.
 const (
 	unitsSection     = "__llvm_covmap"
@@ -146,6 +149,10 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 func readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
 	f, err := elf.Open(r)
 	if err != nil {
+		var magic [4]byte
+		if _, e := r.ReadAt(magic[:], 0); e != nil || string(magic[:]) != "\x7fELF" {
+			return nil, fmt.Errorf("%w: %w", ErrNotBinary, err)
+		}
 		return nil, err
 	}
 	if !HasMapping(f) {

@@ -28,7 +28,6 @@ type covering struct {
 	names           []string
 	nameRegexps     []*regexp.Regexp
 	limits          []limit
-	colors          bool
 	checkIDs        bool
 	empty           bool // no profile: nothing ran
 	bytes           bool // counts only say that something ran
@@ -83,6 +82,7 @@ func (c *covering) start(args []string, own map[string]option) error {
 	if err != nil {
 		return err
 	}
+	c.colors = c.colors || c.format == "html" // then they cannot be turned off
 	if c.profile == "" && !c.empty {
 		return usageError("for the --instr-profile option: must be specified at least once!")
 	}
@@ -109,7 +109,7 @@ func (c *covering) message(s string) error {
 	if c.version() < 17 {
 		s = strings.ToUpper(s[:1]) + s[1:]
 	}
-	return errors.New(s)
+	return words(s)
 }
 
 func (c *covering) warn(format string, args ...any) {
@@ -267,7 +267,11 @@ func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 			return c.failed(name, withoutPath(err))
 		}
 		found, err := llvm.ReadBinaries(name, f, info.Size(), c.dir)
-		if err != nil && !errors.Is(err, llvm.ErrNoMapping) {
+		switch {
+		case errors.Is(err, llvm.ErrNoMapping):
+		case errors.Is(err, llvm.ErrNotBinary):
+			return c.failed(name, words("The file was not recognized as a valid object file"))
+		case err != nil:
 			return c.failed(name, err)
 		}
 		all = append(all, found...)
@@ -290,7 +294,7 @@ func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 			name := c.binaryOf(id)
 			if name == "" {
 				if c.checkIDs {
-					return nil, c.failed(c.profile, fmt.Errorf("Missing binary ID: %s", id)) //nolint:staticcheck // as LLVM writes it
+					return nil, c.failed(c.profile, words("Missing binary ID: "+id))
 				}
 				continue
 			}
@@ -300,7 +304,7 @@ func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, c.failed(strings.Join(c.objects, ", "), errors.New("no coverage data found"))
+		return nil, c.failed(strings.Join(c.objects, ", "), c.message("no coverage data found"))
 	}
 	return all, nil
 }
@@ -432,7 +436,7 @@ func (v *Invocation) export(args []string) error {
 		return c.message("coverage data can only be exported as textual JSON or an lcov tracefile.")
 	}
 	if err := c.load(); err != nil {
-		fmt.Fprintf(c.Stderr, "error: %v\n", err)
+		c.colored(c.Stderr, red, fmt.Sprintf("error: %v\n", err))
 		return c.message("could not load coverage information")
 	}
 	if c.format == "text" {

@@ -10,6 +10,11 @@ import (
 	"footfall/formats/llvm"
 )
 
+// words are an error as LLVM says it.
+type words string
+
+func (w words) Error() string { return string(w) }
+
 // A fileError is what is wrong with a profile, as LLVM says it.
 type fileError struct {
 	text string

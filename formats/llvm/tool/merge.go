@@ -22,55 +22,57 @@ type weighted struct {
 
 type merging struct {
 	*Invocation
-	inputs     []weighted // in the order: names, weighted ones, those of lists
-	weights    []weighted
-	out, mode  string
-	sparse     bool
-	text       bool
-	newest     int // that wrote an input
-	reader     llvm.Reader
-	indexer    llvm.Indexer
-	bad, total int
-	hinted     bool
+	inputs    []weighted
+	out, mode string
+	sparse    bool
+	text      bool
+	newest    int // that wrote an input
+	reader    llvm.Reader
+	indexer   llvm.Indexer
+	bad       int
+	hinted    bool
 }
 
 func (v *Invocation) merge(args []string) error {
 	m := merging{Invocation: v, out: "-", mode: "any"}
-	var lists []string
+	var lists, weights []string
 	rest, err := v.parse(args, map[string]option{
 		"sparse": {flag: &m.sparse}, "o": text(&m.out), "output": text(&m.out), "f": list(&lists), "input-files": list(&lists),
-		"weighted-input": {value: m.weighted}, "failure-mode": text(&m.mode), "num-threads": ignored(), "j": ignored(),
+		"weighted-input": list(&weights), "failure-mode": text(&m.mode), "num-threads": ignored(), "j": ignored(),
 		"instr": {}, "binary": {}, "text": {flag: &m.text},
 	})
 	if err != nil {
 		return err
 	}
-	for _, name := range rest {
-		m.inputs = append(m.inputs, weighted{name, 1})
+	if m.mode != "any" && m.mode != "all" && m.mode != "warn" {
+		return usageError(fmt.Sprintf("for the --failure-mode option: Cannot find option named '%s'!", m.mode))
 	}
-	m.inputs = append(m.inputs, m.weights...)
+	for _, name := range rest {
+		if err := m.expand(weighted{name, 1}); err != nil {
+			return err
+		}
+	}
+	for _, s := range weights {
+		if err := m.weighted(s); err != nil {
+			return err
+		}
+	}
 	for _, name := range lists {
-		m.weights = nil
 		if err := m.list(name); err != nil {
 			return err
 		}
-		m.inputs = append(m.inputs, m.weights...)
 	}
 	if len(m.inputs) == 0 {
 		return fmt.Errorf("no input files specified. See %s -help", v.name())
 	}
-	if m.mode != "any" && m.mode != "all" && m.mode != "warn" {
-		return usageError(fmt.Sprintf("for the --failure-mode option: Cannot find option named '%s'!", m.mode))
-	}
 	for _, in := range m.inputs {
-		if err := m.input(in); err != nil {
-			return err
+		if err := m.file(in); err != nil {
+			m.bad++
+			fmt.Fprintf(m.Stderr, "warning: %s: %v\n", in.name, err)
 		}
 	}
-	if m.bad == m.total || m.bad > 0 && m.mode == "any" {
-		if m.mode != "warn" {
-			return errors.New("no profile can be merged")
-		}
+	if m.mode != "warn" && (m.bad == len(m.inputs) || m.bad > 0 && m.mode == "any") {
+		return errors.New("no profile can be merged")
 	}
 	return m.write()
 }
@@ -102,8 +104,7 @@ func (m *merging) weighted(s string) error {
 	if !ok || err != nil || weight == 0 {
 		return errors.New("input weight must be a positive integer")
 	}
-	m.weights = append(m.weights, weighted{name, weight})
-	return nil
+	return m.expand(weighted{name, weight})
 }
 
 // list reads names, one a line; WEIGHT,NAME and # comments.
@@ -126,37 +127,34 @@ func (m *merging) list(name string) error {
 				return err
 			}
 		default:
-			m.weights = append(m.weights, weighted{line, 1})
+			if err := m.expand(weighted{line, 1}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// input adds a file, or all files below a directory. One that is not there ends everything, what else is wrong is told
-// in a warning.
-func (m *merging) input(in weighted) error {
+// expand adds a file, which must be there, or all files below a directory.
+func (m *merging) expand(in weighted) error {
 	info, err := input.Stat(in.name)
 	switch {
-	case err != nil && m.mode == "any":
+	case err != nil:
 		return fmt.Errorf("%s: %w", in.name, withoutPath(err))
-	case err == nil && info.IsDir():
-		return filepath.WalkDir(in.name, func(name string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() {
-				return err
-			}
-			return m.input(weighted{name, in.weight})
-		})
+	case !info.IsDir():
+		m.inputs = append(m.inputs, in)
+		return nil
 	}
-	m.total++
-	if err := m.file(in); err != nil {
-		m.bad++
-		fmt.Fprintf(m.Stderr, "warning: %s: %v\n", in.name, err)
-	}
-	return nil
+	return filepath.WalkDir(in.name, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			m.inputs = append(m.inputs, weighted{name, in.weight})
+		}
+		return err
+	})
 }
 
 // errOtherKind is how LLVM says that counts of other kinds are not added.
-var errOtherKind = errors.New("Merge IR generated profile with Clang generated profile.") //nolint:staticcheck // as LLVM writes it
+const errOtherKind = words("Merge IR generated profile with Clang generated profile.")
 
 func (m *merging) file(in weighted) error {
 	b, err := input.ReadFile(in.name, input.Most())

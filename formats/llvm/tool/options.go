@@ -1,7 +1,9 @@
 package tool
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,12 +22,7 @@ type option struct {
 
 // parse takes options with one or two dashes, values after = or as the next argument, and returns what is left.
 func (v *Invocation) parse(args []string, options map[string]option) (rest []string, err error) {
-	options["llvm-version"] = option{value: func(s string) (err error) {
-		if v.Version, err = strconv.Atoi(s); err != nil || v.Version < 9 || v.Version > 23 {
-			err = fmt.Errorf("--llvm-version=%s: known are 9 to 23", s)
-		}
-		return err
-	}}
+	options[versionOption] = option{value: v.setVersion}
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -40,7 +37,7 @@ func (v *Invocation) parse(args []string, options map[string]option) (rest []str
 		o, known := options[name]
 		switch {
 		case !known:
-			return nil, usageError(fmt.Sprintf("Unknown command line argument '%s'.  Try: '%s --help'", arg, v.name()))
+			return nil, usageError(fmt.Sprintf("Unknown command line argument '%s'.  Try: '%s --help'", arg, v.helpName()))
 		case o.value == nil:
 			if err := o.set(name, value, joined); err != nil {
 				return nil, err
@@ -124,11 +121,26 @@ func regexps(to *[]*regexp.Regexp) option {
 	}}
 }
 
-// some returns those of a command's options that are named, and those of another.
-func (v *Invocation) name() string {
-	name := v.Name
-	if name == "" {
-		name = v.program
+// name is that of the program and command, for messages.
+func (v *Invocation) name() string { return filepath.Base(v.called()) + v.command }
+
+func (v *Invocation) called() string { return cmp.Or(v.Name, v.program) }
+
+// oneProgram tells whether usage errors name the program without its command: llvm-profdata's since LLVM 17.
+func (v *Invocation) oneProgram() bool { return v.program == "llvm-profdata" && v.version() >= 17 }
+
+// usageName is how usage errors begin.
+func (v *Invocation) usageName() string {
+	if v.oneProgram() {
+		return filepath.Base(v.called())
 	}
-	return name + v.command
+	return v.name()
+}
+
+// helpName is the program whose --help usage errors recommend.
+func (v *Invocation) helpName() string {
+	if v.oneProgram() {
+		return v.called()
+	}
+	return v.name()
 }

@@ -39,15 +39,19 @@ var oldCutoffs = []uint64{800_000, 900_000, 950_000, 990_000, 999_000, 999_900, 
 
 func (v *Invocation) showProfile(args []string) error {
 	s := &profileShow{Invocation: v, out: "-", format: "text"}
-	rest, err := v.parse(args, map[string]option{
+	options := map[string]option{
 		"counts": {flag: &s.counts}, "text": {flag: &s.text}, "ic-targets": {flag: &s.targets}, "memop-sizes": {flag: &s.sizes},
 		"detailed-summary": {flag: &s.detailed}, "all-functions": {flag: &s.all}, "showcs": {flag: &s.context}, "instr": {},
 		"list-below-cutoff": {flag: &s.below}, "binary-ids": {flag: &s.ids}, "covered": {flag: &s.covered},
-		"profile-version": {flag: &s.showVersion}, "temporal-profile-traces": {flag: &s.temporal}, "json": {flag: &s.json},
+		"profile-version": {flag: &s.showVersion}, "temporal-profile-traces": {flag: &s.temporal},
 		"function": text(&s.function), "o": text(&s.out), "output": text(&s.out), "show-format": text(&s.format),
 		"topn": number("topn", &s.top), "value-cutoff": number("value-cutoff", &s.least),
 		"detailed-summary-cutoffs": {value: s.addCutoffs},
-	})
+	}
+	if v.version() >= 15 {
+		options["json"] = option{flag: &s.json}
+	}
+	rest, err := v.parse(args, options)
 	if err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (v *Invocation) showProfile(args []string) error {
 	case len(rest) == 0:
 		return errors.New("the positional argument '<profdata-file>' is required unless '--debug-info' is provided")
 	case len(rest) > 1:
-		return usageError(fmt.Sprintf("Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: %s --help", v.name()))
+		return usageError(fmt.Sprintf("Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: %s --help", v.helpName()))
 	case rest[0] == s.out:
 		fmt.Fprintf(v.Stderr, "%s: Input file name cannot be the same as the output file name!\n", v.name())
 		return saidError{}

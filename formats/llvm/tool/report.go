@@ -23,9 +23,8 @@ var (
 // A table is one of files, or of the functions of files: the first column grows with the names in it.
 type table struct {
 	*covering
-	b     *bytes.Buffer
-	name  int // width
-	total int // of the columns that are there
+	b    *bytes.Buffer
+	name int // width
 }
 
 func (v *Invocation) report(args []string) error {
@@ -124,8 +123,7 @@ func (t *table) ratio(r llvm.Ratio, widths []int, of, percentOf color, missedCol
 		t.right("-", widths[2])
 		return
 	}
-	t.colored(t.b, percentOf, fmt.Sprintf("%*.2f", widths[2]-1, r.Percent()))
-	t.b.WriteByte('%')
+	t.colored(t.b, percentOf, fmt.Sprintf("%*.2f%%", widths[2]-1, r.Percent()))
 }
 
 // fileTable prints the table of files; a filter chooses the functions that count.
@@ -204,7 +202,10 @@ func (c *covering) fileSummary(name string, filter bool) llvm.Summary {
 func (t *table) file(name string, s *llvm.Summary) {
 	w := fileWidths[:]
 	lines := colorOf(s.Lines)
-	t.left(path.Clean(name), t.name)
+	if name != "" {
+		name = path.Clean(name)
+	}
+	t.left(name, t.name)
 	if t.columns.regions {
 		t.ratio(s.Regions, w[1:], colorOf(s.Regions), colorOf(s.Regions), true, true)
 	}
@@ -337,11 +338,10 @@ const (
 )
 
 // colored writes s in a color, if colors are asked for.
-func (c *covering) colored(w io.Writer, of color, s string) {
-	c.painted(w, of, c.colors, false, s)
-}
+func (v *Invocation) colored(w io.Writer, of color, s string) { painted(w, of, v.colors, false, s) }
 
-func (c *covering) painted(w io.Writer, of color, on, background bool, s string) {
+// painted writes s in a color, or on it, if it is on.
+func painted(w io.Writer, of color, on, background bool, s string) {
 	if !on {
 		_, _ = io.WriteString(w, s)
 		return

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"footfall/formats/llvm"
 )
@@ -26,15 +28,13 @@ type Invocation struct {
 
 	program, command string // for messages: llvm-cov, and " report"
 	given            bool   // the version is
+	colors           bool
 }
-
-// newestLLVM is what is imitated if nothing tells a version.
-const newestLLVM = 23
 
 // version is the one that is imitated.
 func (v *Invocation) version() int {
 	if v.Version == 0 {
-		return newestLLVM
+		return llvm.NewestLLVM
 	}
 	return v.Version
 }
@@ -50,9 +50,9 @@ func (v *Invocation) run(do func() error) int {
 		return 0
 	case errors.As(err, &said):
 	case errors.As(err, &usage):
-		fmt.Fprintf(v.Stderr, "%s: %v\n", v.name(), err)
+		fmt.Fprintf(v.Stderr, "%s: %v\n", v.usageName(), err)
 	default:
-		fmt.Fprintf(v.Stderr, "error: %v\n", err)
+		v.colored(v.Stderr, red, fmt.Sprintf("error: %v\n", err))
 		if errors.As(err, &file) && file.hint != "" {
 			fmt.Fprintf(v.Stderr, "note: %s\n", file.hint)
 		}
@@ -89,14 +89,45 @@ func Cov(v *Invocation) int {
 func (v *Invocation) dispatch(program string, commands map[string]func([]string) error) int {
 	v.program, v.given = program, v.Version != 0
 	return v.run(func() error {
-		if len(v.Args) == 0 {
+		args, err := v.versionBefore(v.Args)
+		if err != nil {
+			return err
+		}
+		v.given = v.given || v.Version != 0
+		if len(args) == 0 {
 			return fmt.Errorf("%s: no command is given, see docs/llvm.md", program)
 		}
-		do := commands[v.Args[0]]
+		do := commands[args[0]]
 		if do == nil {
-			return fmt.Errorf("footfall knows no %s %s, see docs/llvm.md", program, v.Args[0])
+			return fmt.Errorf("footfall knows no %s %s, see docs/llvm.md", program, args[0])
 		}
-		v.command = " " + v.Args[0]
-		return do(v.Args[1:])
+		v.command = " " + args[0]
+		return do(args[1:])
 	})
+}
+
+// versionBefore takes --llvm-version before the command.
+func (v *Invocation) versionBefore(args []string) ([]string, error) {
+	if len(args) == 0 || !strings.HasPrefix(args[0], "-") {
+		return args, nil
+	}
+	name, value, joined := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+	args = args[1:]
+	if name != versionOption {
+		return nil, fmt.Errorf("%s: a command is expected before options, see docs/llvm.md", v.program)
+	}
+	if !joined && len(args) > 0 {
+		value, args = args[0], args[1:]
+	}
+	return args, v.setVersion(value)
+}
+
+const versionOption = "llvm-version"
+
+func (v *Invocation) setVersion(s string) (err error) {
+	if v.Version, err = strconv.Atoi(s); err != nil || v.Version < llvm.OldestLLVM || v.Version > llvm.NewestLLVM {
+		return fmt.Errorf("--%s=%s: known are %d to %d", versionOption, s, llvm.OldestLLVM, llvm.NewestLLVM)
+	}
+	v.given = true
+	return nil
 }
