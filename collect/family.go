@@ -72,7 +72,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 		l.say("%s: its counters are source-based: processes that come later are not read", f.name)
 		return l.openEach(slices.DeleteFunc(pids, f.isRefused), seen)
 	}
-	own := func(pid int) bool { return !seen[pid] && selector.Selects(pid) }
+	own := func(pid int) bool { return !seen[pid] && (selector.Descends() || selector.Selects(pid)) }
 	f.Family = live.NewFamily(own)
 	if !l.options.Total {
 		if f.Baselines, _ = live.OpenBaselines(); f.Baselines != nil { // that there are none is said by loadBaselines
