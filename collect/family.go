@@ -51,7 +51,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	f := &family{refused: make(map[int]process.Identity)}
 	var refused []error
 	for _, pid := range pids {
-		p, err := live.OpenPatiently(pid)
+		p, err := l.known.OpenPatiently(pid)
 		if err == nil {
 			f.first, f.name = p, output.Printable(p.Name)
 			break // the others have what it has, and are looked at faster

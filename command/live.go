@@ -50,6 +50,10 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  program ends or footfall is interrupted. With any TARGET but a
                  plain pid, processes that come later are followed, and what
                  those have counted that end is kept.
+  --each         keeps processes apart: each is a test that is called by its title,
+                 as ps shows it, with its pid. The table shows what each has run,
+                 what only it, and what it adds to others (--by-test). Outputs keep
+                 it, as those of tests: json, lcov.
   --dump=DIR     writes data files (.gcda) below DIR, under their recorded names:
                  byte for byte what the program would write now. Counters of
                  source-based coverage (Clang, Rust) become .profraw files.
@@ -83,6 +87,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # watch it, looking again four times in a second
   footfall live redis-server --watch=250ms
 
+  # what do the processes of a server run that the others do not?
+  footfall live postgres --each
+
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda
   footfall live 4711 --output lcov=now.info
@@ -98,6 +105,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.BoolVar(&o.list, "list", false, "list the processes that have counters; of many of one program the first, with -v each (--output text, json)")
 	f.StringVar(&o.watch, "watch", "", "look again at each `INTERVAL` (1s)")
 	f.Lookup("watch").NoOptDefVal = "1s"
+	f.BoolVar(&o.each, "each", false, "keep processes apart, as tests that are called by their titles; without --output: --by-test")
 	f.StringVar(&o.dump, "dump", "", "write data files below `DIR`")
 	f.BoolVar(&o.inPlace, "in-place", false, "add to the data files that the program would write")
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
@@ -114,6 +122,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	for _, other := range []string{"in-place", "reset", "hard-reset"} {
 		cmd.MarkFlagsMutuallyExclusive("watch", other)
 	}
+	for _, other := range []string{"list", "watch", "dump", "in-place", "reset", "hard-reset", "test"} {
+		cmd.MarkFlagsMutuallyExclusive("each", other)
+	}
 	_ = cmd.MarkFlagDirname("dump")
 	_ = cmd.RegisterFlagCompletionFunc("reset", cobra.FixedCompletions([]string{"off"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -122,6 +133,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 type liveOptions struct {
 	reportOptions
 	list, inPlace, sinceReset, total bool
+	each                             bool
 	watch, dump, reset, hardReset    string
 	command                          []string // after --
 	interval                         time.Duration
@@ -131,6 +143,9 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	args, err := o.cutCommand(cmd, args)
 	if err != nil {
 		return usageError(err)
+	}
+	if o.each && !cmd.Flags().Changed("output") {
+		o.byTest = true
 	}
 	p, err := o.printer(cmd)
 	if err != nil {
@@ -167,7 +182,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 func (l *liveReport) looking() collect.TargetOptions {
 	o, p := l.options, l.printer
 	looking := collect.TargetOptions{
-		Options: p.collecting(), Follow: o.watch != "" || o.command != nil, Total: o.total, SinceReset: o.sinceReset,
+		Options: p.collecting(), Follow: o.watch != "" || o.command != nil, Each: o.each, Total: o.total, SinceReset: o.sinceReset,
 		Resets: o.reset != "", Forgets: o.reset == "off" || o.hardReset != "", Verbose: o.verbose, Stderr: p.Stderr, Notes: p.notes,
 	}
 	if o.verbose {

@@ -167,20 +167,21 @@ func (im *image) move(b []byte, pointers []int, delta uint64) {
 // KnownRuns are data files as they were read a while ago.
 type knownRuns struct {
 	*earlierRuns
+	by   int // for which process
 	read time.Time
 }
 
-// runsPatience is for how long data files that were read are taken as they were, of all processes that write the
-// same: those of a server with a process for each connection are written all the time.
+// runsPatience is for how long data files that were read for one process are taken as they were, for others that write
+// the same: those of a server with a process for each connection are written all the time.
 const runsPatience = time.Second
 
 // earlier returns what read reads of the data files that a key stands for, unless that is known.
-func (k *Known) earlier(key string, stamp fileStamp, read func() map[string]*gcov.Counts) *earlierRuns {
+func (k *Known) earlier(key string, by int, stamp fileStamp, read func() map[string]*gcov.Counts) *earlierRuns {
 	if k != nil {
 		k.mu.Lock()
 		known, is := k.runs[key]
 		k.mu.Unlock()
-		if is && (known.first == stamp || time.Since(known.read) < runsPatience) {
+		if is && (known.first == stamp || known.by != by && time.Since(known.read) < runsPatience) {
 			return known.earlierRuns
 		}
 	}
@@ -191,7 +192,7 @@ func (k *Known) earlier(key string, stamp fileStamp, read func() map[string]*gco
 		if len(k.runs) >= maxKnown {
 			clear(k.runs)
 		}
-		k.runs[key] = knownRuns{r, time.Now()}
+		k.runs[key] = knownRuns{r, by, time.Now()}
 	}
 	return r
 }

@@ -327,7 +327,7 @@ func (p *CountedProcess) followFiles(im *image) {
 	}
 	user, _ := p.proc.User()
 	key := fmt.Sprintf("%d %x %s %s", user.UID, im.units[0].stamp, im.path, place.here(first))
-	im.files = p.known.earlier(key, stamp, func() map[string]*gcov.Counts {
+	im.files = p.known.earlier(key, p.PID, stamp, func() map[string]*gcov.Counts {
 		counts := make(map[string]*gcov.Counts)
 		for _, u := range im.units {
 			if c, err := p.readData(place.of(u.name)); err == nil && c.Stamp == u.stamp && c.Checksum == u.check {
