@@ -60,7 +60,7 @@ type Family struct {
 	room     int  // words that are kept of counters
 	aside    int  // processes that have been let go, whose counts are about to be added or whose members about to be known
 	settled  *sync.Cond
-	stuck    int // processes for which somebody waits who reads them
+	looking  chan struct{} // one for each of those who look into a process that stands still
 }
 
 // A member is a process of a family.
@@ -123,7 +123,7 @@ func NewFamily(selects func(pid int) bool) *Family {
 		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
 		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), reaches: make(map[string]*reach), left: make(map[int]uint64), said: make(map[string]bool),
 	}
-	f.settled = sync.NewCond(&f.mu)
+	f.settled, f.looking = sync.NewCond(&f.mu), make(chan struct{}, maxSlow)
 	f.attendant = process.NewAttendant(lifetimes{f})
 	return f
 }
@@ -234,7 +234,7 @@ func newAttended(pid int) (*member, error) {
 const (
 	maxRoom = 1 << 27 // words
 	maxSaid = 1000    // problems that are told
-	maxSlow = 64      // processes for which somebody waits at a time
+	maxSlow = 64      // processes that are looked into at a time: each may keep a thread of ours
 )
 
 var errRoom = fmt.Errorf("more than footfall keeps of counters for a family, %d MB: what is counted there is not known", maxRoom>>20*8)
@@ -347,7 +347,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 			return !im.inherit(f.Family, m, w)
 		})
 		m.publish()
-		if known != nil && m.whole { // its parent has what it has
+		if from != nil && m.whole { // its parent has what it has
 			from.found.CompareAndSwap(known, m.found.Load())
 		}
 		return func() {
@@ -410,36 +410,31 @@ func (f *Family) back() {
 const standstill = time.Second
 
 // meanwhile has somebody else look into a process that stands still, and lets it go on then: when it was
-// looked at, what is returned was done, or it has stood still for long enough.
+// looked at, and what is returned was done, or it has stood still for long enough.
 func (f *Family) meanwhile(p *process.Process, lost string, goOn func(), look func() (then func())) {
 	tell := func() {
 		f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time: %s", p.PID, output.Printable(p.Name), lost))
 		goOn()
 	}
-	f.mu.Lock()
-	tooMany := f.stuck >= maxSlow
-	if !tooMany {
-		f.stuck++
-	}
-	f.mu.Unlock()
-	if tooMany {
-		tell()
-		return
-	}
-	looked, late := make(chan func()), make(chan struct{})
 	go func() {
-		then := look()
-		f.mu.Lock()
-		f.stuck--
-		f.mu.Unlock()
-		select {
-		case looked <- then:
-		case <-late:
-		}
-	}()
-	go func() {
-		timer := time.NewTimer(standstill)
+		timer := time.NewTimer(Patience)
 		defer timer.Stop()
+		select {
+		case f.looking <- struct{}{}:
+		case <-timer.C:
+			tell()
+			return
+		}
+		timer.Reset(standstill)
+		looked, late := make(chan func()), make(chan struct{})
+		go func() {
+			then := look()
+			<-f.looking
+			select {
+			case looked <- then:
+			case <-late:
+			}
+		}()
 		select {
 		case then := <-looked:
 			then()
