@@ -21,34 +21,36 @@ import (
 // An entry is a command in the table. Most have so many options that to define those of
 // all takes longer than small work does, so a command is made when it is needed.
 type entry struct {
-	name string
-	make func() *cobra.Command
+	group string // under which the help has it
+	name  string
+	make  func() *cobra.Command
 }
 
 // commands is the command table, in the order of the help text.
 func commands() []entry {
+	const coverage, calls, files, itself = "Coverage", "Calls and time", "Data files", "Footfall itself"
 	return []entry{
-		{"report", newReportCommand},
-		{"diff", newDiffCommand},
-		{"live", newLiveCommand},
-		{"mount", newMountCommand},
-		{"cc", newCCCommand},
-		{"instrument", newInstrumentCommand},
-		{"profile", newProfileCommand},
-		{"trace", newTraceCommand},
-		{"callers", newCallersCommand},
-		{"gcov", newGcovCommand},
-		{"merge", newMergeCommand},
-		{"merge-stream", newMergeStreamCommand},
-		{"rewrite", newRewriteCommand},
-		{"overlap", newOverlapCommand},
-		{"dump", newDumpCommand},
-		{"llvm-cov", newLLVMCovCommand},
-		{"llvm-profdata", newLLVMProfdataCommand},
-		{"config", newConfigCommand},
-		{"completion", newCompletionCommand},
-		{"docs", newDocsCommand},
-		{"version", newVersionCommand},
+		{coverage, "report", newReportCommand},
+		{coverage, "live", newLiveCommand},
+		{coverage, "mount", newMountCommand},
+		{coverage, "diff", newDiffCommand},
+		{coverage, "merge", newMergeCommand},
+		{coverage, "gcov", newGcovCommand},
+		{coverage, "llvm-cov", newLLVMCovCommand},
+		{calls, "trace", newTraceCommand},
+		{calls, "callers", newCallersCommand},
+		{calls, "profile", newProfileCommand},
+		{calls, "cc", newCCCommand},
+		{calls, "instrument", newInstrumentCommand},
+		{files, "dump", newDumpCommand},
+		{files, "rewrite", newRewriteCommand},
+		{files, "overlap", newOverlapCommand},
+		{files, "merge-stream", newMergeStreamCommand},
+		{files, "llvm-profdata", newLLVMProfdataCommand},
+		{itself, "config", newConfigCommand},
+		{itself, "completion", newCompletionCommand},
+		{itself, "docs", newDocsCommand},
+		{itself, "version", newVersionCommand},
 	}
 }
 
@@ -190,6 +192,7 @@ wrong, and 3 if a threshold was missed.`,
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.SetUsageFunc(printUsage)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(suggest)
 	root.InitDefaultVersionFlag()
@@ -201,10 +204,12 @@ wrong, and 3 if a threshold was missed.`,
 func addCommands(root *cobra.Command, known []entry) {
 	for _, e := range known {
 		cmd := e.make()
-		root.AddCommand(cmd)
-		if cmd.DisableFlagParsing && cmd.Name() != "merge" {
-			hideConfigFlags(cmd)
+		if !root.ContainsGroup(e.group) {
+			root.AddGroup(&cobra.Group{ID: e.group, Title: e.group})
 		}
+		cmd.GroupID = e.group
+		root.SetHelpCommandGroupID(e.group) // the last
+		root.AddCommand(cmd)
 	}
 }
 

@@ -229,6 +229,9 @@ func (s *Set) search(name string) (i int, ok bool) {
 
 func compareNames(f stored, name string) int { return cmp.Compare(f.name, name) }
 
+// Index returns the number of the file of that name.
+func (s *Set) Index(name string) (i int, ok bool) { return s.search(name) }
+
 // Has tells whether there is a file of that name.
 func (s *Set) Has(name string) bool {
 	_, ok := s.search(name)
