@@ -36,6 +36,7 @@ func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs programs for seconds")
 	}
+	t.Parallel() // it waits most of the time
 	for _, tool := range []string{"gcc", "unshare"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			needs.Skip(t, needs.Tools, err)
