@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,37 +18,55 @@ import (
 	"footfall/output"
 )
 
+// An entry is a command in the table. Most have so many options that to define those of
+// all takes longer than small work does, so a command is made when it is needed.
+type entry struct {
+	group string // under which the help has it
+	name  string
+	make  func() *cobra.Command
+}
+
 // commands is the command table, in the order of the help text.
-var commands = []group{
-	{"Coverage", []func() *cobra.Command{
-		newReportCommand,
-		newLiveCommand,
-		newMountCommand,
-		newDiffCommand,
-		newMergeCommand,
-		newGcovCommand,
-		newLLVMCovCommand,
-	}},
-	{"Calls and time", []func() *cobra.Command{
-		newTraceCommand,
-		newCallersCommand,
-		newProfileCommand,
-		newCCCommand,
-		newInstrumentCommand,
-	}},
-	{"Data files", []func() *cobra.Command{
-		newDumpCommand,
-		newRewriteCommand,
-		newOverlapCommand,
-		newMergeStreamCommand,
-		newLLVMProfdataCommand,
-	}},
-	{"Footfall itself", []func() *cobra.Command{
-		newConfigCommand,
-		newCompletionCommand,
-		newDocsCommand,
-		newVersionCommand,
-	}},
+func commands() []entry {
+	const coverage, calls, files, itself = "Coverage", "Calls and time", "Data files", "Footfall itself"
+	return []entry{
+		{coverage, "report", newReportCommand},
+		{coverage, "live", newLiveCommand},
+		{coverage, "mount", newMountCommand},
+		{coverage, "diff", newDiffCommand},
+		{coverage, "merge", newMergeCommand},
+		{coverage, "gcov", newGcovCommand},
+		{coverage, "llvm-cov", newLLVMCovCommand},
+		{calls, "trace", newTraceCommand},
+		{calls, "callers", newCallersCommand},
+		{calls, "profile", newProfileCommand},
+		{calls, "cc", newCCCommand},
+		{calls, "instrument", newInstrumentCommand},
+		{files, "dump", newDumpCommand},
+		{files, "rewrite", newRewriteCommand},
+		{files, "overlap", newOverlapCommand},
+		{files, "merge-stream", newMergeStreamCommand},
+		{files, "llvm-profdata", newLLVMProfdataCommand},
+		{itself, "config", newConfigCommand},
+		{itself, "completion", newCompletionCommand},
+		{itself, "docs", newDocsCommand},
+		{itself, "version", newVersionCommand},
+	}
+}
+
+// tellOfOthers are commands that tell of all commands.
+var tellOfOthers = []string{"config", "completion", "docs"}
+
+// called returns the command that argv begins with, or all where others may be asked for.
+func called(argv []string) []entry {
+	all := commands()
+	if len(argv) < 2 || slices.Contains(tellOfOthers, argv[1]) {
+		return all
+	}
+	if i := slices.IndexFunc(all, func(e entry) bool { return e.name == argv[1] }); i >= 0 {
+		return all[i : i+1]
+	}
+	return all
 }
 
 // Main carries out the command line argv, argv[0] being the name that the program was
@@ -96,7 +115,7 @@ func calledAsGcov(program string) bool {
 // run carries out the command line argv and returns the exit status. It alone
 // prints errors.
 func run(argv []string) int {
-	root, started := newRootCommand(commands)
+	root, started := newRootCommand(called(argv))
 	root.SetOut(output.Standard(os.Stdout))
 	root.SetErr(output.Stderr)
 	if len(argv) < 2 {
@@ -128,7 +147,7 @@ func run(argv []string) int {
 
 // newRootCommand returns the command line's definition and a flag that is set
 // once a command has been chosen and its arguments were found to be right.
-func newRootCommand(known []group) (root *cobra.Command, started *bool) {
+func newRootCommand(known []entry) (root *cobra.Command, started *bool) {
 	cobra.EnableCommandSorting = false // the table's order is better
 	started = new(bool)
 	root = &cobra.Command{
@@ -178,14 +197,36 @@ wrong, and 3 if a threshold was missed.`,
 	root.SetFlagErrorFunc(suggest)
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
-	for _, g := range known {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		root.SetHelpCommandGroupID(g.title) // the last
-		for _, newCommand := range g.commands {
-			cmd := newCommand()
-			cmd.GroupID = g.title
-			root.AddCommand(cmd)
+	addCommands(root, known)
+	return root, started
+}
+
+func addCommands(root *cobra.Command, known []entry) {
+	for _, e := range known {
+		cmd := e.make()
+		if !root.ContainsGroup(e.group) {
+			root.AddGroup(&cobra.Group{ID: e.group, Title: e.group})
+		}
+		cmd.GroupID = e.group
+		root.SetHelpCommandGroupID(e.group) // the last
+		root.AddCommand(cmd)
+	}
+}
+
+// addOthers adds the commands that were not called, at their places.
+func addOthers(root *cobra.Command) {
+	had := slices.Clone(root.Commands())
+	if len(had) >= len(commands()) {
+		return
+	}
+	root.RemoveCommand(had...)
+	for _, e := range commands() {
+		if i := slices.IndexFunc(had, func(cmd *cobra.Command) bool { return cmd.Name() == e.name }); i >= 0 {
+			root.AddCommand(had[i])
+			had = slices.Delete(had, i, i+1)
+		} else {
+			addCommands(root, []entry{e})
 		}
 	}
-	return root, started
+	root.AddCommand(had...) // cobra's own
 }

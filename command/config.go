@@ -160,6 +160,7 @@ func readConfig(name string, root *cobra.Command) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	addOthers(root) // it may have options of any
 	c := &config{name: name, dir: filepath.Dir(path), root: root}
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, path); err == nil && len(rel) < len(name) {

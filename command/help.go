@@ -13,12 +13,6 @@ import (
 // This file has the help of all commands: the commands in groups, and of long lists of options
 // those first that are used most. Manual pages and docs/commands have the same order.
 
-// A group is commands that the help shows together.
-type group struct {
-	title    string
-	commands []func() *cobra.Command
-}
-
 // oftenUsed names, in an annotation of a command, the options that its help has first.
 const oftenUsed = "footfall_often_used"
 

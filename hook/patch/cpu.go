@@ -185,7 +185,10 @@ func (c *cpu) stubAt(mode trace.Mode, code uint64, s stubCode) []byte {
 		s.resume = 0 // nothing is left of the function
 	}
 	s.entry = code + c.offset(r[0])
-	s.passes = mode == entersFiltered || mode == entersUnseen
+	switch mode {
+	case entersFiltered, entersUnseen, chainsOnSites, leadsSites:
+		s.passes = true
+	}
 	if r[1] != 0 {
 		s.exit = code + c.offset(r[1])
 	}
