@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -35,19 +34,12 @@ func (l *liveReport) watch(cmd *cobra.Command) error {
 
 // screen shows the coverage as it grows.
 func (l *liveReport) screen() error {
-	titles := func() string {
-		var titles []string
-		for _, t := range l.List {
-			titles = append(titles, t.Title)
-		}
-		return strings.Join(titles, ", ")
-	}
 	var last []*collect.Snapshot
 	l.flush()
 	l.OnScreen()
 	src := watch.Source{
-		Title:    titles(),
-		TitleNow: titles,
+		Title:    l.titles(),
+		TitleNow: l.titles,
 		Next: func() (*coverage.Set, error) {
 			snapshots, err := l.TakeAgain()
 			if err != nil {
