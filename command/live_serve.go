@@ -140,6 +140,8 @@ func (l *liveReport) runForPage(ctx context.Context, out io.Writer) (ended strin
 	}
 	status, by, known := output.ProgramStatus(err)
 	switch {
+	case err == nil:
+		return "exit status 0", nil
 	case by != 0:
 		return fmt.Sprintf("ended by a signal: %v", by), nil
 	case known:

@@ -33,6 +33,7 @@ type state struct {
 	entries map[string]*entry
 	tree    int // version in which rows came or went
 	worst   versioned
+	missed  string // how many of the functions that miss lines were never called
 	hot     []hotLine
 	hotOf   *growth.Picture
 	viewed  map[string]*viewed // pages of sources, by name
@@ -71,7 +72,7 @@ const (
 	mostRecent  = 200
 	recentFor   = time.Minute
 	recentShown = 15
-	mostSaid    = 5
+	mostSaid    = 4
 	mostHot     = 15
 	sparks      = 16
 	mostTexts   = 32
@@ -109,7 +110,7 @@ func (s *state) restart() {
 
 // say tells people something.
 func (s *state) say(text string) {
-	s.said = append(s.said, output.Printable(text))
+	s.said = append(s.said, time.Now().Format(time.TimeOnly)+" "+output.Printable(text))
 	s.said = s.said[max(0, len(s.said)-mostSaid):]
 }
 
@@ -237,7 +238,9 @@ func (s *server) refresh() {
 			}
 		}
 	}
-	s.worst.set(string(s.pages.Worst()), s.version)
+	worst, missed := s.pages.Worst()
+	s.worst.set(string(worst), s.version)
+	s.missed = missed
 }
 
 // viewed are the rows of a page that somebody looks at.

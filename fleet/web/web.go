@@ -102,11 +102,8 @@ type server struct {
 
 	ctx       context.Context // ends with the server
 	changed   chan struct{}   // closed and replaced at each version; under mu
-	listeners chan struct{}   // a place for each stream of events
+	listeners listeners
 }
-
-// mostListeners is how many streams of events there are at a time.
-const mostListeners = 64
 
 // Serve shows the coverage of src to who connects to l until ctx ends, and closes l. That the
 // first call of Next fails is an error, and nothing is served.
@@ -165,7 +162,7 @@ func newServer(ctx context.Context, src Source, o Options) *server {
 	if name, err := os.Hostname(); err == nil {
 		o.Names = append(o.Names, name)
 	}
-	s := &server{source: src, options: o, key: rand.Text(), token: rand.Text(), ctx: ctx, changed: make(chan struct{}), listeners: make(chan struct{}, mostListeners)}
+	s := &server{source: src, options: o, key: rand.Text(), token: rand.Text(), ctx: ctx, changed: make(chan struct{})}
 	s.state = newState(func(name string) string { return output.Printable(o.Shown(name)) })
 	return s
 }

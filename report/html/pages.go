@@ -1,7 +1,6 @@
 package html
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"html/template"
@@ -235,12 +234,14 @@ func (p *Pages) Entries() []Entry {
 	return list
 }
 
-// Worst returns the rows of functions that miss most, which are in the index.
-func (p *Pages) Worst() template.HTML {
+// Worst returns the rows of functions that miss most, which are in the index, and how many of
+// how many were never called: "3 of 4".
+func (p *Pages) Worst() (rows template.HTML, never string) {
 	missed := p.site.missedFunctions()
 	most := worstInIndex
 	if len(p.site.pages) > manyFiles {
 		most = worstOfMany
 	}
-	return template.HTML(bytes.TrimSpace(p.site.appendMissed(nil, missed[:min(len(missed), most)])))
+	rows = template.HTML(p.site.appendMissed(nil, missed[:min(len(missed), most)]))
+	return rows, fmt.Sprintf("%d of %d", neverCalled(missed), len(missed))
 }
