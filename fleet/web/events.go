@@ -117,9 +117,6 @@ func (s *server) sourceEvent(e *event, name string, since int) {
 		e.Reload = true
 		return
 	}
-	if since < v.first {
-		since = 0
-	}
 	for number, row := range v.rows {
 		if row.version > since {
 			e.Lines = append(e.Lines, [2]any{number, row.html})

@@ -247,7 +247,6 @@ func (s *server) refresh() {
 type viewed struct {
 	path      string
 	picture   *growth.Picture // of which the rows are
-	first     int             // the version when it was first looked at: nothing is known of before
 	last      time.Time       // when it was looked at
 	rows      map[int32]*versioned
 	functions versioned
@@ -270,7 +269,7 @@ func (s *server) view(name string) *viewed {
 		if path == "" {
 			return nil
 		}
-		v = &viewed{path: path, first: s.version, rows: make(map[int32]*versioned)}
+		v = &viewed{path: path, rows: make(map[int32]*versioned)}
 	}
 	v.last = now
 	if v.picture == s.picture {
