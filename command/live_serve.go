@@ -36,7 +36,7 @@ func (o *liveOptions) checkServe(cmd *cobra.Command) error {
 	if o.serve == "" {
 		return nil
 	}
-	for _, other := range []string{"output", "list-excluded", "by-test", "tests-for", "tests-for-diff", "diff-base", "only-ran"} {
+	for _, other := range []string{"output", "list-excluded", "by-test", "tests-for", "tests-for-diff", "diff-base", "fail-under", "only-ran"} {
 		if cmd.Flags().Changed(other) {
 			return fmt.Errorf("--%s does not go with --serve, which shows pages", other)
 		}
