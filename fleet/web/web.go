@@ -30,6 +30,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -133,7 +134,7 @@ func Serve(ctx context.Context, l net.Listener, src Source, o Options) error {
 	done := make(chan error, 1)
 	go func() { done <- served.Serve(l) }()
 	if o.Begun != nil {
-		o.Begun("http://" + l.Addr().String() + "/?key=" + s.key)
+		o.Begun("http://" + hostOf(l.Addr()) + "/?key=" + s.key)
 	}
 	s.wait.Go(s.loop)
 	select {
@@ -150,6 +151,16 @@ func Serve(ctx context.Context, l net.Listener, src Source, o Options) error {
 		return err
 	}
 	return nil
+}
+
+// hostOf is what browsers call an address. One that stands for all has the name of the machine.
+func hostOf(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	name, err := os.Hostname()
+	if !ok || !tcp.IP.IsUnspecified() || err != nil {
+		return a.String()
+	}
+	return net.JoinHostPort(name, strconv.Itoa(tcp.Port))
 }
 
 func newServer(ctx context.Context, src Source, o Options) *server {
