@@ -36,6 +36,7 @@ var commands = []func() *cobra.Command{
 	newDumpCommand,
 	newLLVMCovCommand,
 	newLLVMProfdataCommand,
+	newCovdataCommand,
 	newConfigCommand,
 	newCompletionCommand,
 	newDocsCommand,
