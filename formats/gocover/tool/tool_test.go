@@ -6,26 +6,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"footfall/process/needs"
 )
 
-// real is the program that go tool covdata runs.
-var real = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "tool", "-n", "covdata").Output()
-	return strings.TrimSpace(string(out)), err
-})
-
 // covdata is what go tool covdata prints.
 func covdata(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	program, err := real()
-	if err != nil {
-		needs.Skip(t, needs.Tools, err)
-	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command("go", append([]string{"tool", "covdata"}, args...)...)
 	cmd.Dir = dir
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
