@@ -110,7 +110,6 @@ func gather(objects *source.Objects, o Options) *Result {
 	}
 	sum.Take(set)
 	r.profiles(&sum)
-	r.goPrograms(&sum)
 	if len(objects.Reports) > 0 {
 		files := newProgress(o.Progress, "reports")
 		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: o.reportSources(), Test: o.Test, Progress: files.show})

@@ -32,12 +32,6 @@ func newest(objects *source.Objects) time.Time {
 	for _, p := range objects.Profiles {
 		data = later(data, input.Modified(p.Name))
 	}
-	for _, p := range objects.Go {
-		notes = later(notes, input.Modified(p.Meta))
-		for _, name := range p.Counters {
-			data = later(data, input.Modified(name))
-		}
-	}
 	for _, b := range objects.Binaries {
 		notes = later(notes, input.Modified(b.Name))
 	}

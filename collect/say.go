@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"footfall/output"
@@ -35,16 +34,15 @@ func (r *Result) Nothing(paths []string) error {
 		return nil
 	}
 	objects, where := r.Objects, strings.Join(paths, ", ")
-	reports := len(objects.Reports) + len(objects.Go)
 	if err := r.nothingProfiled(where); err != nil {
 		return err
 	}
 	switch {
-	case reports > 0 && len(objects.Units) == 0 && !r.selects() && r.options.Sources.OmittedSystemHeaders() == 0:
+	case len(objects.Reports) > 0 && len(objects.Units) == 0 && !r.selects() && r.options.Sources.OmittedSystemHeaders() == 0:
 		return fmt.Errorf("nothing to report: no lines in %s", where)
-	case reports+len(objects.Units)+len(objects.Problems) == 0:
+	case len(objects.Reports)+len(objects.Units)+len(objects.Problems) == 0:
 		return fmt.Errorf("no coverage data (.gcno, .gcda, .profraw) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
-	case reports+len(objects.Units) == 0:
+	case len(objects.Reports)+len(objects.Units) == 0:
 		return fmt.Errorf("nothing to report: no notes (.gcno) that can be used in %s", where)
 	}
 	if err := r.nothingLeft(); err != nil {
@@ -59,7 +57,7 @@ func (r *Result) selects() bool { return r.options.Sources.Selects() }
 func (r *Result) nothingProfiled(where string) error {
 	objects := r.Objects
 	switch {
-	case len(objects.Reports)+len(objects.Go)+len(objects.Units) > 0 || len(objects.Profiles)+len(objects.Binaries) == 0:
+	case len(objects.Reports)+len(objects.Units) > 0 || len(objects.Profiles)+len(objects.Binaries) == 0:
 		return nil
 	case r.Profiled.Binaries == 0:
 		return fmt.Errorf("nothing to report: the binaries that the profiles in %s are of are not there: name them with --object FILE", where)
@@ -105,9 +103,6 @@ func (r *Result) nothingLeft() error {
 func (r *Result) Say(w io.Writer, all bool) {
 	objects, stats := r.Objects, r.Stats
 	r.sayProfiles(w)
-	if n := len(objects.Go); n > 0 && !slices.ContainsFunc(objects.Go, func(p source.GoProgram) bool { return len(p.Counters) > 0 }) {
-		fmt.Fprintf(w, "footfall: no counts (covcounters) of %s of Go: nothing has run yet, or it did not end by itself\n", output.Plural(n, "program"))
-	}
 	switch {
 	case len(objects.Units) == 0: // reports only
 	case objects.Data == 0:

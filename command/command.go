@@ -36,7 +36,6 @@ var commands = []func() *cobra.Command{
 	newDumpCommand,
 	newLLVMCovCommand,
 	newLLVMProfdataCommand,
-	newCovdataCommand,
 	newConfigCommand,
 	newCompletionCommand,
 	newDocsCommand,

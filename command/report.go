@@ -36,9 +36,7 @@ So it reads source-based coverage, of clang -fprofile-instr-generate
 (.profraw, .profdata) of all LLVM versions, in any mix, with the binaries that they
 are of. These are found beside the profiles and in the directories that are
 searched, by their build ID or by their functions; --object names others. Neither
-llvm-profdata nor llvm-cov is needed. See docs/llvm.md. The directories that programs
-of go build -cover write (GOCOVERDIR: covmeta and covcounters files) are read as
-they are, see docs/go.md.
+llvm-profdata nor llvm-cov is needed. See docs/llvm.md.
 
 A PATH may also be a report, recognised by its content: an lcov tracefile, JSON of
 gcov, gcovr or footfall, Cobertura XML, a Go profile. All inputs become one report.

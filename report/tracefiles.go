@@ -47,17 +47,6 @@ func ReadFiles(names []string, o ReadOptions) (*coverage.Set, []source.Problem) 
 	return set, tracefileProblems(problems)
 }
 
-// ReadGo makes a set of what programs of Go counted, whose file name is. It is not reconciled.
-func ReadGo(name string, list []tracefiles.GoSource, o ReadOptions) (*coverage.Set, []source.Problem) {
-	opt := tracefileOptions(o.Sources)
-	opt.Test = o.Test
-	if o.Sources != nil {
-		o.Sources.NoteReport(name)
-	}
-	set, problems := tracefiles.ReadGo(name, list, opt)
-	return set, tracefileProblems(problems)
-}
-
 // Reconcile matches what the formats of reports told that know less with what
 // others told, when all have been merged. Problems are what belongs to nothing.
 func Reconcile(set *coverage.Set) []source.Problem {

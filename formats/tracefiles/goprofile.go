@@ -56,63 +56,10 @@ func (r *reader) goProfile() error {
 	if err := r.in.failed(); err != nil {
 		r.cut(r.in.lines+1, "%w; what came before counts", err)
 	}
-	g.tellMissing(missing)
+	if missing > 0 {
+		r.problem(0, "%d sources are not found: their lines between statements count as code, and functions are not known; run footfall in the module's directory", missing)
+	}
 	return nil
-}
-
-func (g *goReader) tellMissing(sources int) {
-	switch {
-	case sources == 0:
-	case g.data:
-		g.problem(0, "%d sources are not found: their lines between statements count as code; run footfall in the module's directory", sources)
-	default:
-		g.problem(0, "%d sources are not found: their lines between statements count as code, and functions are not known; run footfall in the module's directory", sources)
-	}
-}
-
-// A GoSource is what programs of Go counted of a source, known otherwise than by a profile in text.
-type GoSource struct {
-	Name      string // as in a profile
-	Blocks    []GoBlock
-	Functions []GoFunction // for where the source is not found
-}
-
-// A GoBlock is statements that run one after the other. The end is behind the last character.
-type GoBlock struct {
-	StartLine, StartColumn, EndLine, EndColumn uint32
-	Count                                      int64
-}
-
-// A GoFunction is a function that has a name.
-type GoFunction struct {
-	Name               string // package.Type.name
-	StartLine, EndLine int32
-	Count              int64
-}
-
-// ReadGo makes a set of sources, as Read does of a profile. name is the file that problems are said to be in.
-func ReadGo(name string, list []GoSource, opt Options) (*coverage.Set, []FileProblem) {
-	r := newReader(newSources(opt), opt)
-	r.name = name
-	g := goReader{reader: r, modules: make(map[string]goModule), data: true}
-	missing := 0
-	for _, s := range list {
-		g.name, g.known = s.Name, s.Functions
-		for _, b := range s.Blocks {
-			const most, bytes = 1 << 24, 32 // lines of a source; of a block in a profile
-			r.in.base += bytes
-			if b.StartLine == 0 || b.EndLine < b.StartLine || max(b.EndLine, b.StartColumn, b.EndColumn) > most {
-				r.problem(0, "%s: a block from line %d to %d", s.Name, b.StartLine, b.EndLine)
-				continue
-			}
-			g.blocks = append(g.blocks, block{
-				position{int32(b.StartLine), int32(b.StartColumn)}, position{int32(b.EndLine), int32(b.EndColumn)}, b.Count,
-			})
-		}
-		g.flush(&missing)
-	}
-	g.tellMissing(missing)
-	return r.sum.Set(), r.problems
 }
 
 type goReader struct {
@@ -120,10 +67,8 @@ type goReader struct {
 	modules map[string]goModule // by directory where the search begins
 	name    string
 	blocks  []block
-	known   []GoFunction
-	data    bool // not from text
-	steps   int  // lines of blocks that were gone through
-	unseen  int  // lines of sources that are not there
+	steps   int // lines of blocks that were gone through
+	unseen  int // lines of sources that are not there
 }
 
 // A block is one of a profile.
@@ -278,11 +223,6 @@ func codeLines(source []byte) []bool {
 // block ran.
 func (g *goReader) functions(path string, source []byte) {
 	if source == nil {
-		for _, f := range g.known {
-			g.build.function(coverage.Function{
-				StartLine: f.StartLine, EndLine: f.EndLine, Instances: []coverage.Instance{{Name: f.Name, Count: f.Count}},
-			})
-		}
 		return
 	}
 	files := token.NewFileSet()

@@ -26,8 +26,6 @@ type Objects struct {
 	// Profiles and Binaries are those of source-based coverage, see profiles.go.
 	Profiles []Profile
 	Binaries []Binary
-	// Go are programs of go build -cover with their counts, see go.go.
-	Go []GoProgram
 	// Outside are the notes that were found by the path recorded in the name
 	// of a data file, outside of the places that were searched. Units beside
 	// them that never ran were not looked for.
@@ -74,7 +72,6 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	slices.Sort(s.legacy)
 	found.addLegacy(s.legacy)
 	found.addProfiles(&s)
-	found.addGo(&s)
 	return found, nil
 }
 
@@ -106,8 +103,6 @@ type search struct {
 	namedProfiles []string
 	binaries      []string // with its mapping, that were named
 	candidates    []string // that may have it
-	goFiles       []string // of Go, in directories
-	namedGoFiles  []string
 	problems      []Problem
 }
 
@@ -242,8 +237,8 @@ func (s *search) nothingIn(path string) {
 		return
 	}
 	in := func(name string) bool { _, ok := Below(name, abs); return ok }
-	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) && !slices.ContainsFunc(s.profiles, in) && !slices.ContainsFunc(s.candidates, in) && !slices.ContainsFunc(s.goFiles, in) {
-		s.fail(path, errors.New("no coverage data (.gcno, .gcda, .profraw, .profdata, covcounters) in it"))
+	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) && !slices.ContainsFunc(s.profiles, in) && !slices.ContainsFunc(s.candidates, in) {
+		s.fail(path, errors.New("no coverage data (.gcno, .gcda, .profraw, .profdata) in it"))
 	}
 }
 

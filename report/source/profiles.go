@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"footfall/binary"
-	"footfall/formats/gocover"
 	"footfall/formats/llvm"
 	"footfall/input"
 )
@@ -50,11 +49,6 @@ func (s *search) named(name string, kind fileKind) bool {
 	_, raw := llvm.Kind(head[:n])
 	to := &s.binaries
 	switch {
-	case gocover.Tag(name) != "":
-		to = &s.namedGoFiles
-		if kind&dataKind == 0 {
-			return false
-		}
 	case raw || isProfile(name):
 		to = &s.namedProfiles
 		if kind&dataKind == 0 {
@@ -77,11 +71,6 @@ func (s *search) maybe(name string, kind fileKind) {
 	to := &s.candidates
 	base := filepath.Base(name)
 	switch ext := filepath.Ext(base); {
-	case gocover.Tag(base) != "":
-		to = &s.goFiles
-		if kind&dataKind == 0 {
-			return
-		}
 	case isProfile(base):
 		to = &s.profiles
 		if kind&dataKind == 0 {

@@ -1,3 +1,0 @@
-module example.org/shapes
-
-go 1.20
