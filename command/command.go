@@ -36,6 +36,7 @@ var commands = []func() *cobra.Command{
 	newDumpCommand,
 	newLLVMCovCommand,
 	newLLVMProfdataCommand,
+	newCovdataCommand,
 	newConfigCommand,
 	newCompletionCommand,
 	newDocsCommand,
@@ -70,6 +71,7 @@ var namedPrograms = map[string]func(prog string, args []string, stdout, stderr i
 	"gcov-dump":     runDump,
 	"gcov-tool":     runTool,
 	"llvm-profdata": runProfdata,
+	"covdata":       runCovdata,
 }
 
 // calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"slices"
 )
 
@@ -228,4 +229,82 @@ func (m *Meta) Check() error {
 		return fmt.Errorf("%w: %d", errUnknownMode, m.Mode)
 	}
 	return nil
+}
+
+// hash adds what there is of a function to a hash.
+func (f *Function) hash(h io.Writer) {
+	_, _ = io.WriteString(h, f.Name)
+	_, _ = io.WriteString(h, f.File)
+	var b []byte
+	for _, u := range f.Units {
+		for _, n := range [5]uint32{u.Line, u.Column, u.EndLine, u.EndColumn, u.Statements} {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	b = binary.LittleEndian.AppendUint32(b, f.isLiteral())
+	_, _ = h.Write(b)
+}
+
+func (f *Function) isLiteral() uint32 {
+	if f.Literal {
+		return 1
+	}
+	return 0
+}
+
+// Hash tells functions apart.
+func (f *Function) Hash() Hash {
+	h := fnv.New128a()
+	f.hash(h)
+	return Hash(h.Sum(nil))
+}
+
+// Encode makes the bytes of a package, as the compiler would.
+func (p *Package) Encode() []byte {
+	index := make(map[string]uint64)
+	var texts []string
+	number := func(s string) uint64 {
+		i, known := index[s]
+		if !known {
+			i = uint64(len(texts))
+			index[s] = i
+			texts = append(texts, s)
+		}
+		return i
+	}
+	number("")
+	path, name, module := number(p.Path), number(p.Name), number(p.Module)
+	h := fnv.New128a()
+	for _, s := range []string{p.Path, p.Name, p.Module} {
+		_, _ = io.WriteString(h, s)
+	}
+	var functions []byte
+	var at []int
+	for i := range p.Functions {
+		f := &p.Functions[i]
+		f.hash(h)
+		at = append(at, len(functions))
+		functions = binary.AppendUvarint(functions, uint64(len(f.Units)))
+		functions = binary.AppendUvarint(functions, number(f.Name))
+		functions = binary.AppendUvarint(functions, number(f.File))
+		for _, u := range f.Units {
+			for _, n := range [5]uint32{u.Line, u.Column, u.EndLine, u.EndColumn, u.Statements} {
+				functions = binary.AppendUvarint(functions, uint64(n))
+			}
+		}
+		functions = append(functions, byte(f.isLiteral()))
+	}
+	table := appendTexts(nil, texts)
+	start := packageHeader + 4*len(p.Functions) + len(table)
+	le := binary.LittleEndian
+	b := le.AppendUint32(make([]byte, 0, start+len(functions)), uint32(start+len(functions)))
+	for _, n := range [3]uint64{name, path, module} {
+		b = le.AppendUint32(b, uint32(n))
+	}
+	b = append(h.Sum(b), 0, 0, 0, 0)
+	b = le.AppendUint32(le.AppendUint32(b, uint32(len(texts))), uint32(len(p.Functions)))
+	for _, a := range at {
+		b = le.AppendUint32(b, uint32(start+a))
+	}
+	return append(append(b, table...), functions...)
 }
