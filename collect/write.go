@@ -89,7 +89,7 @@ func (l *Targets) Reset(snapshots []*Snapshot) error {
 	for _, s := range snapshots {
 		base := live.NewBaseline(s.all)
 		for _, p := range s.profiles {
-			base.Profiles = append(base.Profiles, live.BaselineProfile{Image: p.Image, Bytes: p.Bytes})
+			base.Profiles = append(base.Profiles, live.BaselineProfile{Image: p.Key(), Bytes: p.Bytes})
 		}
 		if err := l.baselines.Store(s.source.Key(), base); err != nil {
 			return err

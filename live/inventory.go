@@ -45,7 +45,11 @@ func (p *CountedProcess) Inventory() Inventory {
 	profiles, err := p.Profiles()
 	v.problem(err)
 	for i := range profiles {
-		k := v.kind(Kind{Compiler: "source-based (Clang, Rust)"})
+		compiler := "source-based (Clang, Rust)"
+		if profiles[i].Meta != nil {
+			compiler = "Go"
+		}
+		k := v.kind(Kind{Compiler: compiler})
 		k.Objects++
 		k.Bytes += profiles[i].counterBytes()
 	}

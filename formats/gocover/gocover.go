@@ -52,6 +52,9 @@ func (m Mode) String() string {
 	return "<invalid>"
 }
 
+// Counts tells whether the mode is one of those that programs have.
+func (m Mode) Counts() bool { return m == Set || m == Count || m == Atomic }
+
 // A Granularity is what has a counter.
 type Granularity uint8
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"slices"
 )
 
 // A file of meta-data is, all numbers little-endian on every machine:
@@ -225,7 +224,7 @@ var errUnknownMode = errors.New("an unknown mode of counters: known are set, cou
 
 // Check returns an error if the modes are none that programs have.
 func (m *Meta) Check() error {
-	if !slices.Contains([]Mode{Set, Count, Atomic}, m.Mode) {
+	if !m.Mode.Counts() {
 		return fmt.Errorf("%w: %d", errUnknownMode, m.Mode)
 	}
 	return nil
