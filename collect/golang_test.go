@@ -69,7 +69,7 @@ func TestGoConfirm(t *testing.T) {
 func TestGoFiles(t *testing.T) {
 	module, away := fixtures.Module(t), t.TempDir()
 	runShop(t, fixtures.Build(t, module, "count"), filepath.Join(away, "one"), "push a\n")
-	runShop(t, fixtures.Build(t, module, "set", "-trimpath", "-ldflags=-s -w"), filepath.Join(away, "two"), "pop\n")
+	runShop(t, fixtures.Build(t, module, "set", "-ldflags=-s -w"), filepath.Join(away, "two"), "pop\n")
 	main := filepath.Join(module, "cmd/app/main.go")
 	covered := func(r *Result) int { return r.Set.File(main).Totals().Lines.Covered }
 

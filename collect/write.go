@@ -48,7 +48,9 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 				failed = append(failed, err)
 				continue
 			}
-			n++
+			if n++; p.Meta != nil {
+				n++
+			}
 		}
 	}
 	if n > 0 {
