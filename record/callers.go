@@ -92,6 +92,9 @@ func Callers(o *CallersOptions, target, function string) error {
 	if target == "kernel" {
 		return o.countKernel(function)
 	}
+	if err := patch.Known(); err != nil {
+		return err
+	}
 	p, err := openTarget(target)
 	if err != nil {
 		return err
