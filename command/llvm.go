@@ -83,6 +83,7 @@ var llvmVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // runLLVM runs a program as called by the name prog, which may tell the version.
 func runLLVM(run func(*tool.Invocation) int, prog string, args []string, stdout, stderr io.Writer) int {
 	v := tool.Invocation{Name: prog, Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
+	defer collectLate(400, lateUpTo)()
 	if m := llvmVersion().FindStringSubmatch(filepath.Base(prog)); m != nil {
 		v.Version, _ = strconv.Atoi(m[1])
 	}

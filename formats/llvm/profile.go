@@ -87,6 +87,15 @@ func Read(b []byte) ([]*Profile, error) { return new(Reader).Read(b) }
 type Reader struct {
 	section []byte // of names, read last
 	names   Names  // not changed any more
+	last    []Counted
+}
+
+// nameOf is the name of function i of a profile. Those of one program come in the same order.
+func (s *Reader) nameOf(i int, hash uint64, names Names) string {
+	if i < len(s.last) && s.last[i].NameHash == hash {
+		return s.last[i].Name
+	}
+	return names[hash]
 }
 
 // Read is [Read].
@@ -116,7 +125,7 @@ func (s *Reader) namesOf(section []byte) (Names, error) {
 	if err := names.add(section); err != nil {
 		return nil, err
 	}
-	s.section, s.names = bytes.Clone(section), names
+	s.section, s.names, s.last = bytes.Clone(section), names, nil
 	return names, nil
 }
 

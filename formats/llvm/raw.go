@@ -73,9 +73,10 @@ func (r *reader) raw(reader *Reader) (*Profile, error) {
 	if p.BuildIDs, err = rawIDs(s.ids, r.order, h.version.Number() >= 8); err != nil {
 		return nil, fmt.Errorf("build IDs: %w", err)
 	}
-	if err := s.functions(p, &h, names, r); err != nil {
+	if err := s.functions(p, &h, reader, names, r); err != nil {
 		return nil, err
 	}
+	reader.last = p.Counted
 	return p, nil
 }
 
@@ -178,7 +179,7 @@ func rawIDs(b []byte, order binary.ByteOrder, padded bool) ([]string, error) {
 	return ids, nil
 }
 
-func (s *rawSections) functions(p *Profile, h *rawHead, names Names, r *reader) error {
+func (s *rawSections) functions(p *Profile, h *rawHead, reader *Reader, names Names, r *reader) error {
 	l := h.version.Record(h.pointer)
 	n := len(s.records) / l.Size
 	p.Counted = make([]Counted, n)
@@ -192,7 +193,7 @@ func (s *rawSections) functions(p *Profile, h *rawHead, names Names, r *reader) 
 		}
 		f := &p.Counted[i]
 		f.NameHash, f.Hash = r.order.Uint64(record), r.order.Uint64(record[8:])
-		f.Name = names[f.NameHash]
+		f.Name = reader.nameOf(i, f.NameHash, names)
 		at, number := h.offset(record[l.Counters:], h.countersDelta, i*l.Size, r.order), r.order.Uint32(record[l.Number:])
 		all, err := s.count(counters, at, number, h.version, r.order)
 		if err != nil {
@@ -250,12 +251,19 @@ func (s *rawSections) count(to []uint64, at uint64, number uint32, v RawVersion,
 	if int(number) > cap(to)-len(to) {
 		return nil, fmt.Errorf("%d counters: the records have more than there are", number)
 	}
-	section = section[at:]
-	for i := range uint64(number) {
-		if size == 1 {
-			to = append(to, b2u(section[i] == 0))
-		} else {
-			to = append(to, order.Uint64(section[8*i:]))
+	section = section[at:][:uint64(number)*size]
+	switch little := order == binary.ByteOrder(binary.LittleEndian); {
+	case size == 1:
+		for _, b := range section {
+			to = append(to, b2u(b == 0))
+		}
+	case little:
+		for ; len(section) >= 8; section = section[8:] {
+			to = append(to, binary.LittleEndian.Uint64(section))
+		}
+	default:
+		for ; len(section) >= 8; section = section[8:] {
+			to = append(to, order.Uint64(section))
 		}
 	}
 	return to, nil

@@ -79,8 +79,9 @@ func (p *Profile) hasBitmaps() bool {
 }
 
 func (c *Counted) add(o *Counted) {
+	to := c.Counts[:len(o.Counts)]
 	for i, n := range o.Counts {
-		c.Counts[i] = add(c.Counts[i], n)
+		to[i] = add(to[i], n)
 	}
 	for i, b := range o.Bitmap {
 		c.Bitmap[i] |= b

@@ -23,6 +23,13 @@ type Indexer struct {
 	bitmaps   bool // there are any
 	ids       []string
 	hasID     map[string]bool
+	last      []lastAdded // of the profile that was added last
+}
+
+// lastAdded is where a function went.
+type lastAdded struct {
+	nameHash uint64
+	function *indexedFunction
 }
 
 // An indexedFunction is a name with counts for one or several hashes.
@@ -95,15 +102,24 @@ func (x *Indexer) AddWeighted(p *Profile, weight uint64) (others []string, err e
 			x.ids = append(x.ids, id)
 		}
 	}
+	// Profiles of one program have the same functions in the same order.
+	same := len(x.last) == len(p.Counted)
+	if !same {
+		x.last = make([]lastAdded, len(p.Counted))
+	}
 	for i := range p.Counted {
 		c := &p.Counted[i]
-		f := x.byName[c.Name]
-		if f == nil {
-			f = &indexedFunction{name: c.Name, hash: HashOf(c.Name)}
-			x.byName[c.Name] = f
-			x.functions = append(x.functions, f)
+		last := &x.last[i]
+		if !same || last.nameHash != c.NameHash || last.function.name != c.Name {
+			f := x.byName[c.Name]
+			if f == nil {
+				f = &indexedFunction{name: c.Name, hash: HashOf(c.Name)}
+				x.byName[c.Name] = f
+				x.functions = append(x.functions, f)
+			}
+			*last = lastAdded{c.NameHash, f}
 		}
-		if !f.add(c, weight) {
+		if !last.function.add(c, weight) {
 			others = append(others, c.Name)
 		}
 	}

@@ -28,6 +28,8 @@ type merging struct {
 	text      bool
 	newest    int // that wrote an input
 	reader    llvm.Reader
+	owners    input.Owners
+	buf       []byte
 	indexer   llvm.Indexer
 	bad       int
 	hinted    bool
@@ -157,10 +159,11 @@ func (m *merging) expand(in weighted) error {
 const errOtherKind = words("Merge IR generated profile with Clang generated profile.")
 
 func (m *merging) file(in weighted) error {
-	b, err := input.ReadFile(in.name, input.Most())
+	b, _, err := m.owners.ReadInto(m.buf, in.name, input.Most())
 	if err != nil {
 		return withoutPath(err)
 	}
+	m.buf = b[:0] // nothing that is read from it leads into it
 	list, err := m.reader.Read(b)
 	if err != nil {
 		return m.profileError(err)
