@@ -483,7 +483,10 @@ func TestSchemas(t *testing.T) {
 // the day or depend on the order of a map.
 func TestBytesAreTheSame(t *testing.T) {
 	for _, format := range printed() {
-		first, second := written(t, nasty(), format), written(t, nasty(), format)
+		one, other := nasty(), nasty()
+		one.Time = time.Unix(1e9, 0) // else a history has the time when it is written
+		other.Time = one.Time
+		first, second := written(t, one, format), written(t, other, format)
 		if first != second {
 			t.Errorf("%s: not the same twice", format)
 		}
