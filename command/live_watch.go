@@ -71,7 +71,7 @@ func (l *liveReport) save(snapshots []*collect.Snapshot) (string, error) {
 	return dir, err
 }
 
-// rewrite writes the outputs again at each tick, until a signal comes or all
+// rewrite writes the outputs again at each tick, until a signal comes, at which they are written once more, or all
 // targets have ended. What was written last stays.
 func (l *liveReport) rewrite() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -84,14 +84,16 @@ func (l *liveReport) rewrite() error {
 	defer ticker.Stop()
 	var judged error
 	l.Again = new(report.Again)
+	look := l.TakeAgain
 	for first := true; ; first = false {
-		snapshots, err := l.TakeAgain()
+		snapshots, err := look()
+		last := ctx.Err() != nil
 		l.flush()
 		switch {
-		case ctx.Err() != nil && !first: // who was slow has been left out
-			return judged
 		case err != nil && first:
 			return err
+		case err != nil && last:
+			return judged
 		case err != nil:
 			fmt.Fprintf(l.Stderr, "footfall: %v; what was written last stays\n", err)
 			return judged
@@ -100,9 +102,12 @@ func (l *liveReport) rewrite() error {
 		if judged, err = l.tick(snapshots, first); err != nil {
 			return err
 		}
+		if last {
+			return judged
+		}
 		select {
 		case <-ctx.Done():
-			return judged
+			look = l.TakeSettled
 		case <-ticker.C:
 		}
 	}

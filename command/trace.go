@@ -167,5 +167,6 @@ does the next trace of it.`,
 	}
 	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(record.Formats()))
 	_ = cmd.RegisterFlagCompletionFunc("way", cobra.FixedCompletions(record.WayNames(), cobra.ShellCompDirectiveNoFileComp))
+	showFirst(cmd, "list", "function", "notrace", "exits", "duration", "output", "graph-from", "min-duration", "args", "count")
 	return cmd
 }

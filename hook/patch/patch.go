@@ -65,6 +65,11 @@ const (
 	leavesFiltered
 
 	copies // no stub, but the first instructions of a function that were moved
+
+	// With mode Chains, where exits are sites.
+	chainsOnSites
+	leadsSites
+	leavesCaller
 )
 
 // maxDepth is what fits into the memory of a thread.
@@ -160,7 +165,7 @@ type Session struct {
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*EntrySite]string
-	// Untraced is why functions without call-frame information are not traced.
+	// Untraced is why functions without call-frame information are not traced, or one of them.
 	Untraced error
 	// Follows tells whether children made by fork record, as Options.Follow wants.
 	Follows bool
@@ -192,12 +197,12 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	if err := s.readReturns(); err != nil {
 		return nil, err
 	}
-	s.mayReplaceReturns()
 	if sites = s.usable(sites); len(sites) == 0 && options.Anchor == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
 	sites = s.usable(s.leading(sites, options.NoCFI))
-	s.chooseExits(sites)
+	s.mayReplaceReturns()
+	sites = s.chooseExits(sites)
 	places := sites
 	if len(sites) == 0 {
 		places = []*EntrySite{{Entry: target.Entry{Addr: options.Anchor}}}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // Markers are words in a source, usually in comments, that tell what a report
@@ -152,10 +153,10 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-var unhitRegexp = regexp.MustCompile(`\A:[ \t]+([0-9]{1,6})/([0-9]{1,6})`)
+var unhitRegexp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A:[ \t]+([0-9]{1,6})/([0-9]{1,6})`) })
 
 func (m *marker) readUnhit(after []byte) bool {
-	match := unhitRegexp.FindSubmatch(after[:min(len(after), 64)])
+	match := unhitRegexp().FindSubmatch(after[:min(len(after), 64)])
 	if match == nil {
 		return false
 	}
