@@ -43,7 +43,7 @@ func (o *liveOptions) checkServe(cmd *cobra.Command) error {
 	if host == "" { // not all addresses, unless they are named
 		o.serve = net.JoinHostPort("127.0.0.1", port)
 	}
-	for _, other := range []string{"output", "list-excluded", "by-test", "tests-for", "tests-for-diff", "diff-base", "fail-under", "only-ran", "each"} {
+	for _, other := range []string{"output", "list-excluded", "by-test", "tests-for", "tests-for-diff", "diff-base", "fail-under", "only-ran"} {
 		if cmd.Flags().Changed(other) {
 			return fmt.Errorf("--%s does not go with --serve, which shows pages", other)
 		}
