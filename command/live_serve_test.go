@@ -46,7 +46,7 @@ func browseAs(args []string) error {
 	if err != nil {
 		return err
 	}
-	b := browser{http.Client{Jar: jar, Timeout: time.Minute}, address.Scheme + "://" + address.Host}
+	b := browser{http.Client{Jar: jar, Timeout: patience}, address.Scheme + "://" + address.Host}
 	index, err := b.read(b.Get(address.String()))
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func browseAs(args []string) error {
 		return err
 	default:
 		wanted := regexp.MustCompile(*until)
-		for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			page, err := b.read(b.Get(b.origin + path))
 			if err != nil {
 				return err
@@ -80,9 +80,12 @@ func browseAs(args []string) error {
 	}
 }
 
+// patience is longer than anything takes on a machine that is busy.
+const patience = 5 * time.Minute
+
 // addressIn waits for an address in a file.
 func addressIn(name string) (*url.URL, error) {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		said, err := os.ReadFile(name)
 		if found := regexp.MustCompile(`http://\S+`).Find(said); found != nil {
 			return url.Parse(string(found))

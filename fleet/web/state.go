@@ -209,6 +209,10 @@ func (s *server) refresh() {
 	if s.shown == s.picture {
 		return
 	}
+	if s.shown != nil && sameSet(s.picture.Now, s.shown.Now) {
+		s.shown = s.picture
+		return
+	}
 	s.contents = s.source.Contents()
 	s.contents.Title = s.title
 	s.pages.Update(s.contents)
@@ -241,6 +245,16 @@ func (s *server) refresh() {
 	worst, missed := s.pages.Worst()
 	s.worst.set(string(worst), s.version)
 	s.missed = missed
+}
+
+// sameSet tells whether a set keeps all files of an earlier one, and has no others.
+func sameSet(set, earlier *coverage.Set) bool {
+	for i := range set.Len() {
+		if !set.Keeps(earlier, i) {
+			return false
+		}
+	}
+	return set.Len() == earlier.Len()
 }
 
 // viewed are the rows of a page that somebody looks at.
