@@ -37,11 +37,11 @@ func (f *family) title() string {
 	running, ended := f.Members()
 	switch {
 	case ended > 0:
-		return fmt.Sprintf("%s, %s, %d ended", f.name, output.Plural(running, "process"), ended)
+		return fmt.Sprintf("%s, %s, %d ended", f.name, output.Count(running, "process", "processes"), ended)
 	case running == 1:
 		return fmt.Sprintf("%s (pid %d)", f.name, f.first.PID)
 	}
-	return fmt.Sprintf("%s, %s", f.name, output.Plural(running, "process"))
+	return fmt.Sprintf("%s, %s", f.name, output.Count(running, "process", "processes"))
 }
 
 // openFamily opens the processes of an argument, of those that none before it has named, and

@@ -272,16 +272,32 @@ func (s *fileStamp) mayWrite(u input.User) bool {
 // execWrote tells whether a process that has just become another program had written the files before, as libgcov
 // does it: more have written them than is known of. It notes it, then.
 func (s *fileSet) execWrote(f *Family) bool {
-	s.refresh(f)
+	runs := s.runsNow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.runs-s.ranBefore <= s.dumps {
+	if runs-s.ranBefore <= s.dumps {
 		return false
 	}
 	s.dumps++
 	return true
+}
+
+// runsNow reads how many have written the first file so far. Others may just be writing it.
+func (s *fileSet) runsNow() (runs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{s.firstName()}
+	for end := time.Now().Add(standstill / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		before := s.stat(names)
+		c, err := s.readFile(names[0])
+		if after := s.stat(names); err == nil && before != nil && slices.Equal(before, after) {
+			runs, _ = c.Runs()
+			return runs
+		}
+	}
+	return s.runs
 }
 
 // clockTick is how far the times of files are behind, at most.

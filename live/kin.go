@@ -329,7 +329,15 @@ func (s *sparse) size() int { return len(s.at) + (len(s.at)+1)/2 }
 
 // sparseOf keeps the counters of a buffer, of those that are sums.
 func (l *layout) sparseOf(w words) *sparse {
-	s := new(sparse)
+	n := 0
+	for _, m := range l.sums {
+		for _, x := range w[m.from:m.to] {
+			if x != 0 {
+				n++
+			}
+		}
+	}
+	s := &sparse{at: make([]uint32, 0, n), value: make([]uint64, 0, n)}
 	for _, m := range l.sums {
 		for i, x := range w[m.from:m.to] {
 			if x != 0 {
