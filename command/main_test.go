@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 		"footfall-gcov-11": asFootfall,
 		"footfall-gcov-12": asFootfall,
 		"footfall-gcc-12":  asFootfall,
+		"browse":           browse,
 	})
 }
 
