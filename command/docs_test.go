@@ -36,6 +36,7 @@ func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs programs for seconds")
 	}
+	t.Parallel() // it waits most of the time
 	for _, tool := range []string{"gcc", "unshare"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			needs.Skip(t, needs.Tools, err)
@@ -172,7 +173,7 @@ func playPage(t *testing.T, page string, steps []pageStep) (printed [][]string) 
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME="+dir, "XDG_RUNTIME_DIR="+bin)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME="+dir, "XDG_RUNTIME_DIR="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

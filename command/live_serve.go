@@ -36,7 +36,14 @@ func (o *liveOptions) checkServe(cmd *cobra.Command) error {
 	if o.serve == "" {
 		return nil
 	}
-	for _, other := range []string{"output", "list-excluded", "by-test", "tests-for", "tests-for-diff", "diff-base", "only-ran"} {
+	host, port, err := net.SplitHostPort(o.serve)
+	if err != nil {
+		return fmt.Errorf("--serve=%s: it is ADDRESS:PORT, such as %s", o.serve, servedAt)
+	}
+	if host == "" { // not all addresses, unless they are named
+		o.serve = net.JoinHostPort("127.0.0.1", port)
+	}
+	for _, other := range []string{"output", "list-excluded", "by-test", "tests-for", "tests-for-diff", "diff-base", "fail-under", "only-ran"} {
 		if cmd.Flags().Changed(other) {
 			return fmt.Errorf("--%s does not go with --serve, which shows pages", other)
 		}
@@ -54,6 +61,9 @@ func (l *liveReport) serve() error {
 	})
 	address := l.options.serve
 	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("--serve=%s: another program listens there; --serve=127.0.0.1:0 takes a free port", address)
+	}
 	if err != nil {
 		return fmt.Errorf("--serve=%s: %w", address, err)
 	}
@@ -140,6 +150,8 @@ func (l *liveReport) runForPage(ctx context.Context, out io.Writer) (ended strin
 	}
 	status, by, known := output.ProgramStatus(err)
 	switch {
+	case err == nil:
+		return "exit status 0", nil
 	case by != 0:
 		return fmt.Sprintf("ended by a signal: %v", by), nil
 	case known:

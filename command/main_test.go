@@ -40,12 +40,14 @@ func TestMain(m *testing.M) {
 		"footfall-gcov-11": asFootfall,
 		"footfall-gcov-12": asFootfall,
 		"footfall-gcc-12":  asFootfall,
+		"browse":           browse,
 	})
 }
 
 // TestScript runs testdata/script/*.txtar, each in an empty directory of its
 // own, as a user would in a shell. "status N COMMAND" expects exit status N.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("..", "testdata", "script"),
 		UpdateScripts: *update,

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"footfall/output"
@@ -38,6 +40,7 @@ type event struct {
 	Recent *string `json:"recent,omitempty"`
 	Hot    *string `json:"hot,omitempty"`
 	Worst  *string `json:"worst,omitempty"`
+	Missed string  `json:"missed,omitempty"`
 
 	// Of a source.
 	Lines     [][2]any `json:"lines,omitempty"` // number, what is in the item of the list
@@ -104,7 +107,7 @@ func (s *server) indexEvent(e *event, since int) {
 	recent, hot := s.recentRows(""), s.hotRows("")
 	e.Recent, e.Hot = &recent, &hot
 	if s.worst.version > since {
-		e.Worst = &s.worst.html
+		e.Worst, e.Missed = &s.worst.html, s.missed
 	}
 }
 
@@ -113,9 +116,6 @@ func (s *server) sourceEvent(e *event, name string, since int) {
 	if v == nil {
 		e.Reload = true
 		return
-	}
-	if since < v.first {
-		since = 0
 	}
 	for number, row := range v.rows {
 		if row.version > since {
@@ -173,19 +173,19 @@ const keepAlive = 15 * time.Second
 
 // events streams what becomes other than a page has it: ?page=files/main.c.html&since=VERSION.
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.listeners <- struct{}{}:
-		defer func() { <-s.listeners }()
-	default:
-		http.Error(w, fmt.Sprintf("footfall: %d pages are being kept alive, which is the most; this one shows how it was when it was loaded", mostListeners), http.StatusServiceUnavailable)
+	ctx, leave, err := s.listeners.enter(r.Context(), s.browser(r))
+	if err != nil {
+		http.Error(w, "footfall: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	defer leave()
 	page := r.FormValue("page")
 	since, _ := strconv.Atoi(r.FormValue("since"))
 	if last, err := strconv.Atoi(r.Header.Get("Last-Event-ID")); err == nil {
 		since = last // the browser comes back to a stream that was cut
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = fmt.Fprintf(w, "retry: %d\n\n", comeBack.Milliseconds())
 	stream := http.NewResponseController(w)
 	for {
 		s.mu.Lock()
@@ -210,8 +210,64 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-changed:
 		case <-time.After(keepAlive):
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// Limits of streams of events.
+const (
+	mostListeners = 64
+	// mostOfBrowser is how many one browser has: it opens six connections to a server, and needs
+	// some to load pages.
+	mostOfBrowser = 4
+	// comeBack is after how long browsers open a stream again that has ended.
+	comeBack = time.Second
+)
+
+// listeners are the streams that are open, the oldest first.
+type listeners struct {
+	mu   sync.Mutex
+	open []listener
+	next int
+}
+
+type listener struct {
+	number  int
+	browser string
+	end     context.CancelFunc
+}
+
+// enter takes a place for a stream of a browser, which lasts until ctx ends and is given back by
+// leave. If the browser has too many the oldest one ends; its page comes back, and so all of
+// them get something in turn.
+func (l *listeners) enter(r context.Context, browser string) (ctx context.Context, leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= mostListeners {
+		return nil, nil, fmt.Errorf("%d pages are being kept alive, which is the most; this one shows how it was when it was loaded", mostListeners)
+	}
+	own, oldest := 0, -1
+	for i, other := range l.open {
+		if browser != "" && other.browser == browser {
+			if own++; oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	if own >= mostOfBrowser {
+		l.open[oldest].end()
+		l.open = slices.Delete(l.open, oldest, oldest+1)
+	}
+	ctx, end := context.WithCancel(r)
+	l.next++
+	number := l.next
+	l.open = append(l.open, listener{number, browser, end})
+	return ctx, func() {
+		end()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open = slices.DeleteFunc(l.open, func(o listener) bool { return o.number == number })
+	}, nil
 }

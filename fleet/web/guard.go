@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/rand"
 	"crypto/subtle"
 	"net"
 	"net/http"
@@ -44,7 +45,9 @@ func (s *server) guarded(next http.Handler) http.Handler {
 			http.Error(w, "footfall: the request is for another host; open the address that footfall printed", http.StatusMisdirectedRequest)
 		case r.URL.Path == "/" && r.Method == http.MethodGet && same(r.URL.Query().Get("key"), s.key):
 			// The key is not to be in the address that people copy.
-			http.SetCookie(w, &http.Cookie{Name: s.cookie(r), Value: s.key, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+			if s.browser(r) == "" {
+				http.SetCookie(w, &http.Cookie{Name: s.cookie(r), Value: s.key + "." + rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+			}
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 		case !s.hasKey(r):
 			http.Error(w, "footfall: this needs a key; open the address that footfall printed, which has it", http.StatusUnauthorized)
@@ -70,11 +73,21 @@ func (s *server) cookie(r *http.Request) string {
 }
 
 func (s *server) hasKey(r *http.Request) bool {
-	if same(r.URL.Query().Get("key"), s.key) {
-		return true
-	}
+	return same(r.URL.Query().Get("key"), s.key) || s.browser(r) != ""
+}
+
+// browser is what tells a browser from others, in its cookie behind the key; "" is one that has no
+// cookie, or another key.
+func (s *server) browser(r *http.Request) string {
 	cookie, err := r.Cookie(s.cookie(r))
-	return err == nil && same(cookie.Value, s.key)
+	if err != nil {
+		return ""
+	}
+	key, browser, _ := strings.Cut(cookie.Value, ".")
+	if !same(key, s.key) {
+		return ""
+	}
+	return browser
 }
 
 // knownHost tells whether the name in a request is one of ours.

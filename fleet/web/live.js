@@ -102,7 +102,10 @@ function take(e) {
   if (said) said.replaceChildren(...(e.said ?? []).map(t => Object.assign(document.createElement('li'), {textContent: t})));
   totals(e.totals);
   if (e.files) document.dispatchEvent(new CustomEvent('footfall-files', {detail: e.files}));
-  if (e.worst !== undefined) replaced($('.missed'), e.worst);
+  if (e.worst !== undefined) {
+    replaced($('.missed'), e.worst);
+    text('missed', e.missed);
+  }
   if (e.lines) lines(e.lines);
   heat(e.heat ?? []);
   if (e.functions !== undefined) replaced($('.functions table'), e.functions);
@@ -121,7 +124,13 @@ function open() {
   stream = new EventSource(`/events?page=${encodeURIComponent(page)}&since=${version}`);
   stream.onmessage = message => take(JSON.parse(message.data));
   stream.onopen = () => { if (!ended) word('live', 'on'); };
-  stream.onerror = () => word(stream?.readyState === EventSource.CLOSED ? 'cut off: reload' : 'no connection', 'off');
+  stream.onerror = () => {
+    const cut = stream?.readyState === EventSource.CLOSED, at = version;
+    // A stream may end for others to have one, and comes back.
+    setTimeout(() => {
+      if (version === at && !document.hidden) word(cut ? 'cut off: reload' : 'no connection', 'off');
+    }, cut ? 0 : 5000);
+  };
 }
 function close() {
   stream?.close();

@@ -33,6 +33,7 @@ type state struct {
 	entries map[string]*entry
 	tree    int // version in which rows came or went
 	worst   versioned
+	missed  string // how many of the functions that miss lines were never called
 	hot     []hotLine
 	hotOf   *growth.Picture
 	viewed  map[string]*viewed // pages of sources, by name
@@ -71,7 +72,7 @@ const (
 	mostRecent  = 200
 	recentFor   = time.Minute
 	recentShown = 15
-	mostSaid    = 5
+	mostSaid    = 4
 	mostHot     = 15
 	sparks      = 16
 	mostTexts   = 32
@@ -109,7 +110,7 @@ func (s *state) restart() {
 
 // say tells people something.
 func (s *state) say(text string) {
-	s.said = append(s.said, output.Printable(text))
+	s.said = append(s.said, time.Now().Format(time.TimeOnly)+" "+output.Printable(text))
 	s.said = s.said[max(0, len(s.said)-mostSaid):]
 }
 
@@ -237,14 +238,15 @@ func (s *server) refresh() {
 			}
 		}
 	}
-	s.worst.set(string(s.pages.Worst()), s.version)
+	worst, missed := s.pages.Worst()
+	s.worst.set(string(worst), s.version)
+	s.missed = missed
 }
 
 // viewed are the rows of a page that somebody looks at.
 type viewed struct {
 	path      string
 	picture   *growth.Picture // of which the rows are
-	first     int             // the version when it was first looked at: nothing is known of before
 	last      time.Time       // when it was looked at
 	rows      map[int32]*versioned
 	functions versioned
@@ -267,7 +269,7 @@ func (s *server) view(name string) *viewed {
 		if path == "" {
 			return nil
 		}
-		v = &viewed{path: path, first: s.version, rows: make(map[int32]*versioned)}
+		v = &viewed{path: path, rows: make(map[int32]*versioned)}
 	}
 	v.last = now
 	if v.picture == s.picture {

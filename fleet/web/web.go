@@ -30,6 +30,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -102,11 +103,8 @@ type server struct {
 
 	ctx       context.Context // ends with the server
 	changed   chan struct{}   // closed and replaced at each version; under mu
-	listeners chan struct{}   // a place for each stream of events
+	listeners listeners
 }
-
-// mostListeners is how many streams of events there are at a time.
-const mostListeners = 64
 
 // Serve shows the coverage of src to who connects to l until ctx ends, and closes l. That the
 // first call of Next fails is an error, and nothing is served.
@@ -136,7 +134,7 @@ func Serve(ctx context.Context, l net.Listener, src Source, o Options) error {
 	done := make(chan error, 1)
 	go func() { done <- served.Serve(l) }()
 	if o.Begun != nil {
-		o.Begun("http://" + l.Addr().String() + "/?key=" + s.key)
+		o.Begun("http://" + hostOf(l.Addr()) + "/?key=" + s.key)
 	}
 	s.wait.Go(s.loop)
 	select {
@@ -155,6 +153,16 @@ func Serve(ctx context.Context, l net.Listener, src Source, o Options) error {
 	return nil
 }
 
+// hostOf is what browsers call an address. One that stands for all has the name of the machine.
+func hostOf(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	name, err := os.Hostname()
+	if !ok || !tcp.IP.IsUnspecified() || err != nil {
+		return a.String()
+	}
+	return net.JoinHostPort(name, strconv.Itoa(tcp.Port))
+}
+
 func newServer(ctx context.Context, src Source, o Options) *server {
 	if o.Interval <= 0 {
 		o.Interval = time.Second
@@ -165,7 +173,7 @@ func newServer(ctx context.Context, src Source, o Options) *server {
 	if name, err := os.Hostname(); err == nil {
 		o.Names = append(o.Names, name)
 	}
-	s := &server{source: src, options: o, key: rand.Text(), token: rand.Text(), ctx: ctx, changed: make(chan struct{}), listeners: make(chan struct{}, mostListeners)}
+	s := &server{source: src, options: o, key: rand.Text(), token: rand.Text(), ctx: ctx, changed: make(chan struct{})}
 	s.state = newState(func(name string) string { return output.Printable(o.Shown(name)) })
 	return s
 }

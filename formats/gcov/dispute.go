@@ -24,6 +24,9 @@ func (t *tally) findDisputes() bool {
 	some := false
 	for _, file := range t.used {
 		f := t.files[file]
+		if !f.passed {
+			continue
+		}
 		for k, p := range f.all {
 			for i := range p {
 				if l := &p[i]; l.attached && !l.ran && l.passed > 0 {

@@ -30,6 +30,7 @@ func (t *tally) merge(o *tally) {
 			t.files[file] = f
 			continue
 		}
+		t.files[file].passed = t.files[file].passed || f.passed
 		for k, p := range f.all {
 			for i := range p {
 				if p[i].current != 0 {
@@ -101,11 +102,14 @@ func (t *tally) made(workers int) []*coverage.File {
 // are those of calls.
 func (t *tally) list(workers int) {
 	for _, f := range t.functions {
-		t.source(f.key.file)
+		t.source(f.key.file).functions++
 	}
 	list := func(i int) {
 		f := t.files[t.used[i]]
 		f.made = &coverage.File{Name: t.sources.list[t.used[i]], Lines: f.list()}
+		if f.functions > 0 {
+			f.made.Functions = make([]*coverage.Function, 0, f.functions)
+		}
 	}
 	if workers > 1 {
 		coverage.Parallel(len(t.used), list)
@@ -116,7 +120,8 @@ func (t *tally) list(workers int) {
 	}
 	for _, f := range t.functions {
 		file := t.files[f.key.file].made
-		file.Functions = append(file.Functions, f.function())
+		out := append(piece(&t.results), f.function())
+		file.Functions = append(file.Functions, &out[0])
 	}
 	t.addConditions()
 	for _, file := range t.used {
@@ -266,9 +271,9 @@ func (f *functionTally) compare(o *functionTally) int {
 }
 
 // function is the sum of a function's instances.
-func (f *functionTally) function() *coverage.Function {
+func (f *functionTally) function() coverage.Function {
 	slices.SortFunc(f.instances, func(a, b coverage.Instance) int { return strings.Compare(a.Name, b.Name) })
-	out := &coverage.Function{
+	out := coverage.Function{
 		StartLine: int32(f.key.line), StartColumn: int32(f.key.column),
 		EndLine: int32(f.endLine), EndColumn: int32(f.endColumn),
 	}

@@ -127,16 +127,13 @@ func Resize[T any](s []T, n int) []T {
 
 // link fills the lists of successors and predecessors.
 func (g *Flow) link() {
-	at := int32(0)
+	succ, pred := int32(0), int32(len(g.Arcs))
 	for i := range g.Blocks {
 		b := &g.Blocks[i]
-		b.Succ, b.SuccEnd = at, at
-		at += b.OpenSucc
-	}
-	for i := range g.Blocks {
-		b := &g.Blocks[i]
-		b.Pred, b.PredEnd = at, at
-		at += b.OpenPred
+		b.Succ, b.SuccEnd = succ, succ
+		b.Pred, b.PredEnd = pred, pred
+		succ += b.OpenSucc
+		pred += b.OpenPred
 	}
 	for i := range g.Arcs {
 		src, dst := &g.Blocks[g.Arcs[i].Src], &g.Blocks[g.Arcs[i].Dst]

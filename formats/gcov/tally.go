@@ -93,6 +93,7 @@ type tally struct {
 	used       []int32      // numbers of those that are there
 	spare      []*fileTally // of batches before
 	functions  map[functionKey]*functionTally
+	tallies    arena[functionTally]
 	pages      arena[page]
 	groups     arena[group]
 	branchRoom arena[branchTally]
@@ -106,6 +107,10 @@ type tally struct {
 	hitRoom      []byte   // of lines of instances, with room for more
 	ends         []int32  // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
+
+	// Results, many in one piece of memory.
+	instances []coverage.Instance
+	results   []coverage.Function
 
 	// Of a Program only.
 	looks      *looks       // keeps what the next look needs; nil: there is none
@@ -127,6 +132,7 @@ func (t *tally) reset() {
 	clear(t.functions)
 	clear(t.conditions)
 	t.current = 0
+	t.tallies.reset()
 	t.pages.reset()
 	t.groups.reset()
 	t.branchRoom.reset()
@@ -149,7 +155,9 @@ type fileTally struct {
 	last  *page            // the page asked for last, mostly asked for again
 	lastN uint32
 
-	disputes []uint64 // a bit for each line in dispute
+	passed    bool     // some line was passed by a block that ran
+	disputes  []uint64 // a bit for each line in dispute
+	functions int      // that stand in the file
 
 	inlined []inlinedLine // those that fileTally.list found, in order
 	made    *coverage.File
@@ -457,17 +465,26 @@ func (t *tally) declare() *functionTally {
 	if len(g.Blocks) > 0 {
 		in.Count = g.called()
 	}
-	return t.instance(key, fn.EndLine, fn.EndColumn, in)
-}
-
-func (t *tally) instance(key functionKey, endLine, endColumn uint32, in ...coverage.Instance) *functionTally {
 	f := t.functions[key]
 	if f == nil {
-		f = &functionTally{key: key, endLine: endLine, endColumn: endColumn}
+		f = &t.tallies.take(1)[0]
+		f.key, f.endLine, f.endColumn = key, fn.EndLine, fn.EndColumn
+		f.instances = piece(&t.instances) // most have one
 		t.functions[key] = f
 	}
-	f.instances = append(f.instances, in...)
+	f.instances = append(f.instances, in)
 	return f
+}
+
+// piece returns room for one element of what is not used again.
+func piece[T any](room *[]T) []T {
+	const many = 64
+	n := len(*room)
+	if n == cap(*room) {
+		*room, n = make([]T, 0, many), 0
+	}
+	*room = (*room)[:n+1]
+	return (*room)[n : n : n+1]
 }
 
 // line adds a block to a line, on which it ends or not, and returns the line; nil
@@ -477,7 +494,8 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 		return nil
 	}
 	b := &t.flow.Blocks[block]
-	l := t.source(file).at(n)
+	f := t.source(file)
+	l := f.at(n)
 	if l.current != t.current {
 		l.current, l.most, l.idle, l.ends, l.passing = t.current, 0, false, false, false
 	}
@@ -490,6 +508,7 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 		ran = t.blockRan(position{file, n}, block, ends)
 	}
 	l.verdict(ends, ran)
+	f.passed = f.passed || l.passing
 	if b.Count > l.most && ends == l.ends {
 		l.inlined = l.inlined || !own
 		l.count += b.Count - l.most

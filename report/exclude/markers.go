@@ -132,17 +132,28 @@ func scanMarkers(src []byte, prefixes []string) (markers []marker, wrong []marke
 	return markers, wrong
 }
 
+// middles are what all markers have in their middle. They are searched for by a part that is
+// rare in sources, from the given byte on: of underscores there are many.
+var middles = []struct {
+	text string
+	rare int
+}{{"_EXCL_", 2}, {"_UNREACHABLE_", 1}}
+
 // markerWords returns the offsets of what all markers have in their middle.
 func markerWords(src []byte) []int {
 	var hits []int
-	for _, middle := range []string{"_EXCL_", "_UNREACHABLE_"} {
-		for at := 0; ; {
-			n := bytes.Index(src[at:], []byte(middle))
+	for _, m := range middles {
+		rare := []byte(m.text[m.rare:])
+		for at, end := 0, 0; ; { // end is that of the hit before
+			n := bytes.Index(src[at:], rare)
 			if n < 0 {
 				break
 			}
-			hits = append(hits, at+n)
-			at += n + len(middle)
+			if hit := at + n - m.rare; hit >= end && string(src[hit:hit+m.rare]) == m.text[:m.rare] {
+				hits = append(hits, hit)
+				end = hit + len(m.text)
+			}
+			at += n + len(rare)
 		}
 	}
 	slices.Sort(hits)

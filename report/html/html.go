@@ -436,11 +436,7 @@ func (s *site) indexData(root *directory) indexData {
 	if len(s.Required) > 0 {
 		d.Good, d.Fair = "as required, or 90%", "up to 10 points below, or 75%"
 	}
-	for _, f := range missed {
-		if f.calls <= 0 {
-			d.NeverCalled++
-		}
-	}
+	d.NeverCalled = neverCalled(missed)
 	worst := worstInIndex
 	switch {
 	case d.Many:
@@ -455,6 +451,15 @@ func (s *site) indexData(root *directory) indexData {
 	}
 	d.Worst = template.HTML(s.appendMissed(nil, missed[:min(len(missed), worst)]))
 	return d
+}
+
+func neverCalled(list []missedFunction) (n int) {
+	for _, f := range list {
+		if f.calls <= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 const (

@@ -1,7 +1,6 @@
 package html
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"html/template"
@@ -31,7 +30,7 @@ type Pages struct {
 	site    *site
 	numbers map[string]int // of pages by their names
 	writer  *pageWriter
-	loaded  string // the page that the writer has, "" for none
+	loaded  *page // which the writer has, nil for none
 }
 
 // Update has pages show other contents. They have no lines of patches.
@@ -61,7 +60,7 @@ func (p *Pages) Update(c Contents) {
 	for i, page := range p.site.pages {
 		p.numbers[page.name] = i
 	}
-	p.loaded = ""
+	p.unload()
 }
 
 // Asset returns the style or script that pages have, nil if the name is of none.
@@ -126,19 +125,26 @@ func (p *Pages) load(name string) (i, part int, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	shown := p.site.pages[i]
-	if p.loaded != shown.name {
-		shown.parts = nil
+	if page := p.site.pages[i]; p.loaded != page {
+		p.unload()
 		p.writer = &pageWriter{site: p.site}
 		p.writer.load(i)
-		p.loaded = shown.name
+		p.loaded = page
 	}
-	for part := range shown.parts {
-		if shown.partName(part) == name {
+	for part := range p.loaded.parts {
+		if p.loaded.partName(part) == name {
 			return i, part, true
 		}
 	}
 	return 0, 0, false
+}
+
+// unload forgets what the writer has rendered.
+func (p *Pages) unload() {
+	if p.loaded != nil {
+		p.loaded.parts, p.loaded.file, p.loaded.notice = nil, nil, ""
+	}
+	p.loaded, p.writer = nil, nil
 }
 
 // Source is a page below files; ok is false if there is no such page.
@@ -235,12 +241,14 @@ func (p *Pages) Entries() []Entry {
 	return list
 }
 
-// Worst returns the rows of functions that miss most, which are in the index.
-func (p *Pages) Worst() template.HTML {
+// Worst returns the rows of functions that miss most, which are in the index, and how many of
+// how many were never called: "3 of 4".
+func (p *Pages) Worst() (rows template.HTML, never string) {
 	missed := p.site.missedFunctions()
 	most := worstInIndex
 	if len(p.site.pages) > manyFiles {
 		most = worstOfMany
 	}
-	return template.HTML(bytes.TrimSpace(p.site.appendMissed(nil, missed[:min(len(missed), most)])))
+	rows = template.HTML(p.site.appendMissed(nil, missed[:min(len(missed), most)]))
+	return rows, fmt.Sprintf("%d of %d", neverCalled(missed), len(missed))
 }
