@@ -407,7 +407,7 @@ func (f *Family) back() {
 
 // standstill is how long a process may be made to stand still, should its memory not be there to be
 // read: a program may handle its own page faults, or a file system may not answer.
-const standstill = time.Second
+const standstill = Patience
 
 // meanwhile has somebody else look into a process that stands still, and lets it go on then: when it was
 // looked at, and what is returned was done, or it has stood still for long enough.
@@ -860,22 +860,36 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	if none {
 		return nil, true
 	}
-	for _, l := range known {
-		w := l.buffer()
-		err := l.read(m.proc, mapped.Start, w)
-		l.release(w)
-		if err == nil {
-			return l, true
-		}
+	if l := m.fitting(mapped, known); l != nil {
+		return l, true
 	}
 	if len(known) > 0 && when == running && time.Since(m.began) < beginningOf {
 		return nil, false // it is just being loaded
+	}
+	defer f.layouts.alone(mapped)()
+	if now, none := f.layouts.of(mapped, changed); none {
+		return nil, true
+	} else if l := m.fitting(mapped, now[len(known):]); l != nil { // somebody has found it meanwhile
+		return l, true
 	}
 	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g)
 	if err != nil {
 		f.problem(err)
 	}
 	return l, l != nil
+}
+
+// fitting returns the layout by which the counters of a mapped file can be read, nil: none.
+func (m *member) fitting(mapped *process.MappedFile, layouts []*layout) *layout {
+	for _, l := range layouts {
+		w := l.buffer()
+		err := l.read(m.proc, mapped.Start, w)
+		l.release(w)
+		if err == nil {
+			return l
+		}
+	}
+	return nil
 }
 
 // beginningOf is how long a program may take to begin to count.

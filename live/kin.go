@@ -414,10 +414,41 @@ type layouts struct {
 	mu     sync.Mutex
 	byFile map[string][]*layout
 	none   map[string]string // files without counters, and when they were changed last
+
+	searched map[string]*searched // files that somebody searches
+}
+
+// A searched is a file that is searched by one at a time.
+type searched struct {
+	sync.Mutex
+	users int
 }
 
 func newLayouts() *layouts {
-	return &layouts{byFile: make(map[string][]*layout), none: make(map[string]string)}
+	return &layouts{byFile: make(map[string][]*layout), none: make(map[string]string), searched: make(map[string]*searched)}
+}
+
+// alone waits until nobody else searches a file, until what it returns is called: of many processes that begin or end at a
+// time one finds what is the same in all.
+func (k *layouts) alone(mapped *process.MappedFile) (done func()) {
+	file := mapped.File()
+	k.mu.Lock()
+	s := k.searched[file]
+	if s == nil {
+		s = new(searched)
+		k.searched[file] = s
+	}
+	s.users++
+	k.mu.Unlock()
+	s.Lock()
+	return func() {
+		s.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if s.users--; s.users == 0 {
+			delete(k.searched, file)
+		}
+	}
 }
 
 // of returns the layouts of a file that is mapped; none tells that it has no counters, since it was changed

@@ -109,9 +109,13 @@ func NewAttendant(events Lifetimes) *Attendant {
 }
 
 // Attend takes hold of a process, which runs on: with children of what it makes, too.
-// Then, while it still cannot end unnoticed, taken is called, unless it is nil.
+// Then, while it still cannot end unnoticed, taken is called, unless it is nil or the process is attended
+// already: of those that are made by others Lifetimes are told, which may not have been dealt with so far.
 func (a *Attendant) Attend(pid int, children bool, taken func()) (err error) {
 	if !a.do(func() {
+		if a.processes[pid] != nil {
+			return
+		}
 		if err = a.seize(pid, children); err == nil && taken != nil && a.processes[pid] != nil && !a.processes[pid].shares {
 			taken()
 		}
