@@ -96,6 +96,14 @@ func testMovedInstructions(t *testing.T, g *testProgram) {
 			if is := g.say("go"); is != want {
 				t.Fatalf("%+v: %s\nwant %s", o, is, want)
 			}
+			y := tally{make(map[string]int), make(map[string]int)}
+			for s.Read(y.add(s)) > 0 {
+			}
+			for name, n := range y.entries {
+				if o.Mode == trace.Exits && y.exits[name] != n {
+					t.Errorf("%+v: %s: %d entries, %d exits", o, name, n, y.exits[name])
+				}
+			}
 			var counts map[uint32]uint64
 			if o.Mode == trace.Counts {
 				counts = s.Counts()
