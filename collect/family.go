@@ -37,11 +37,11 @@ func (f *family) title() string {
 	running, ended := f.Members()
 	switch {
 	case ended > 0:
-		return fmt.Sprintf("%s, %s, %d ended", f.name, output.Plural(running, "process"), ended)
+		return fmt.Sprintf("%s, %s, %d ended", f.name, output.Count(running, "process", "processes"), ended)
 	case running == 1:
 		return fmt.Sprintf("%s (pid %d)", f.name, f.first.PID)
 	}
-	return fmt.Sprintf("%s, %s", f.name, output.Plural(running, "process"))
+	return fmt.Sprintf("%s, %s", f.name, output.Count(running, "process", "processes"))
 }
 
 // openFamily opens the processes of an argument, of those that none before it has named, and
@@ -51,7 +51,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	f := &family{refused: make(map[int]process.Identity)}
 	var refused []error
 	for _, pid := range pids {
-		p, err := live.OpenPatiently(pid)
+		p, err := l.known.OpenPatiently(pid)
 		if err == nil {
 			f.first, f.name = p, output.Printable(p.Name)
 			break // the others have what it has, and are looked at faster
@@ -72,7 +72,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 		l.say("%s: its counters are source-based: processes that come later are not read", f.name)
 		return l.openEach(slices.DeleteFunc(pids, f.isRefused), seen)
 	}
-	own := func(pid int) bool { return !seen[pid] && selector.Selects(pid) }
+	own := func(pid int) bool { return !seen[pid] && (selector.Descends() || selector.Selects(pid)) }
 	f.Family = live.NewFamily(own)
 	if !l.options.Total {
 		if f.Baselines, _ = live.OpenBaselines(); f.Baselines != nil { // that there are none is said by loadBaselines

@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 
 	"footfall/output"
 )
@@ -32,12 +33,16 @@ func (g *Grouped) Write(b []byte) (int, error) {
 }
 
 // aboutProcess are the forms of messages about a process.
-var aboutProcess = []struct {
-	form      *regexp.Regexp
+var aboutProcess = sync.OnceValue(func() []form {
+	return []form{
+		{regexp.MustCompile(`^(footfall: (?:left out: )?)(\S.*?) \(pid (\d+)\): (.*)$`), 2, 3},
+		{regexp.MustCompile(`^(footfall: (?:left out: )?)process (\d+) \((.*?)\): (.*)$`), 3, 2},
+	}
+})
+
+type form struct {
+	*regexp.Regexp
 	name, pid int // which parts these are, of what is before the last one
-}{
-	{regexp.MustCompile(`^(footfall: (?:left out: )?)(\S.*?) \(pid (\d+)\): (.*)$`), 2, 3},
-	{regexp.MustCompile(`^(footfall: (?:left out: )?)process (\d+) \((.*?)\): (.*)$`), 3, 2},
 }
 
 // A message is what is said of processes of a name.
@@ -56,8 +61,8 @@ func (m message) of(pids []string) string {
 func (g *Grouped) Flush() {
 	pids := make(map[message][]string)
 	about := func(line string) (m message, pid string) {
-		for _, a := range aboutProcess {
-			if part := a.form.FindStringSubmatch(line); part != nil {
+		for _, a := range aboutProcess() {
+			if part := a.FindStringSubmatch(line); part != nil {
 				return message{part[1], part[a.name], part[4]}, part[a.pid]
 			}
 		}

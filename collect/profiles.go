@@ -87,7 +87,7 @@ func (p *profiles) readBinaries(files []source.Binary) {
 		defer f.Close()
 		info, err := f.Stat()
 		if err == nil {
-			if found[i], err = llvm.ReadBinaries(files[i].Name, f, info.Size()); err == nil {
+			if found[i], err = llvm.ReadBinaries(files[i].Name, f, info.Size(), ""); err == nil {
 				p.options.keep(files[i].Name, info, found[i])
 			}
 		}

@@ -36,6 +36,9 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	if err := l.nothing(r); err != nil {
 		return nil, err
 	}
+	if l.options.Each {
+		l.apart(r, snapshots)
+	}
 	r.Objects.Outside = nil
 	impossible := r.Stats.Inconsistent
 	r.Stats.Inconsistent = 0 // they have other reasons than in files
@@ -48,6 +51,13 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 }
 
 func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
+	o := l.options.Options
+	o.Progress = progress
+	return Objects(l.pair(snapshots), o)
+}
+
+// pair finds the notes of snapshots.
+func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
 	var readings []gcov.Reading
 	for _, s := range snapshots {
 		root := s.root()
@@ -55,8 +65,6 @@ func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
 			readings = append(readings, gcov.Reading{Name: u.Name, Root: root, Counts: u.Counts})
 		}
 	}
-	o := l.options.Options
-	o.Progress = progress
 	objects := l.finder.Pair(readings)
 	for _, s := range snapshots {
 		for _, p := range s.profiles {
@@ -67,7 +75,7 @@ func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
 			}
 		}
 	}
-	return Objects(objects, o)
+	return objects
 }
 
 // nothing says why there is nothing to report, if there is nothing.

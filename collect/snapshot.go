@@ -58,7 +58,7 @@ func (l *Targets) takeOnce(t *Target) (*Snapshot, error) {
 	s, err := l.take(t)
 	for end := time.Now().Add(beginning); errors.Is(err, process.ErrReplaced) && time.Now().Before(end); {
 		process := t.process
-		for err = t.open(process.PID); errors.Is(err, live.ErrNoCounters) && time.Now().Before(end); err = t.open(process.PID) {
+		for err = t.open(process.PID, l.known); errors.Is(err, live.ErrNoCounters) && time.Now().Before(end); err = t.open(process.PID, l.known) {
 			time.Sleep(time.Millisecond)
 		}
 		process.Close()
@@ -222,7 +222,7 @@ func (l *Targets) look(t *Target) error {
 // lookAgain looks for counters in a process that has become another program,
 // and may have none so far.
 func (l *Targets) lookAgain(t *Target) error {
-	switch err := t.open(t.pid); {
+	switch err := t.open(t.pid, l.known); {
 	case err == nil:
 		if err := l.admit(t); err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 // A Target is something that runs and has counters.
 type Target struct {
 	Title string // "redis-server (pid 4711)"
+	test  string // by which the process is kept apart; "": it is not
 
 	pid     int
 	source  counters             // nil: its program has no counters, so far
@@ -59,6 +60,7 @@ func (t *Target) FileName() string {
 type TargetOptions struct {
 	Options
 	Follow     bool // again and again
+	Each       bool // what each process has run is kept apart, as that of a test
 	Total      bool // no reset counts
 	SinceReset bool // there must have been one
 	Resets     bool // what is wrong with keeping resets is an error
@@ -73,6 +75,7 @@ type Targets struct {
 	List []*Target
 
 	options   TargetOptions
+	known     *live.Known
 	baselines *live.Baselines
 	finder    *source.NotesFinder
 	problems  []source.Problem // told once
@@ -88,7 +91,7 @@ type Targets struct {
 // processes of one name those that cannot be read are told, the others are enough.
 // The targets are to be closed.
 func OpenTargets(args []string, o TargetOptions) (_ *Targets, err error) {
-	l := &Targets{options: o}
+	l := &Targets{options: o, known: live.NewKnown()}
 	defer func() {
 		if err != nil {
 			l.Close()
@@ -135,7 +138,7 @@ func (l *Targets) open(arg string, seen map[int]bool) error {
 	if arg == "kernel" {
 		k, err := live.OpenKernel("")
 		if err == nil {
-			l.List = append(l.List, &Target{Title: "kernel", source: k})
+			l.List = append(l.List, &Target{Title: "kernel", test: "kernel", source: k})
 		}
 		return err
 	}
@@ -189,8 +192,11 @@ func (l *Targets) Close() {
 
 func (l *Targets) openProcess(pid int) error {
 	t := new(Target)
-	if err := t.open(pid); err != nil {
+	if err := t.open(pid, l.known); err != nil {
 		return err
+	}
+	if l.options.Each {
+		t.test = testName(pid, t.process.Name)
 	}
 	l.List = append(l.List, t)
 	return l.admit(t)
@@ -213,8 +219,8 @@ func (l *Targets) admit(t *Target) error {
 }
 
 // open opens the program that the process runs now.
-func (t *Target) open(pid int) error {
-	p, err := live.OpenPatiently(pid)
+func (t *Target) open(pid int, known *live.Known) error {
+	p, err := known.OpenPatiently(pid)
 	var kernel *process.KernelThreadError
 	if errors.As(err, &kernel) {
 		return fmt.Errorf("%w; the counters of the kernel are shown by: footfall live kernel", err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,29 +18,55 @@ import (
 	"footfall/output"
 )
 
+// An entry is a command in the table. Most have so many options that to define those of
+// all takes longer than small work does, so a command is made when it is needed.
+type entry struct {
+	group string // under which the help has it
+	name  string
+	make  func() *cobra.Command
+}
+
 // commands is the command table, in the order of the help text.
-var commands = []func() *cobra.Command{
-	newReportCommand,
-	newDiffCommand,
-	newLiveCommand,
-	newMountCommand,
-	newCCCommand,
-	newInstrumentCommand,
-	newProfileCommand,
-	newTraceCommand,
-	newCallersCommand,
-	newGcovCommand,
-	newMergeCommand,
-	newMergeStreamCommand,
-	newRewriteCommand,
-	newOverlapCommand,
-	newDumpCommand,
-	newLLVMCovCommand,
-	newLLVMProfdataCommand,
-	newConfigCommand,
-	newCompletionCommand,
-	newDocsCommand,
-	newVersionCommand,
+func commands() []entry {
+	const coverage, calls, files, itself = "Coverage", "Calls and time", "Data files", "Footfall itself"
+	return []entry{
+		{coverage, "report", newReportCommand},
+		{coverage, "live", newLiveCommand},
+		{coverage, "mount", newMountCommand},
+		{coverage, "diff", newDiffCommand},
+		{coverage, "merge", newMergeCommand},
+		{coverage, "gcov", newGcovCommand},
+		{coverage, "llvm-cov", newLLVMCovCommand},
+		{calls, "trace", newTraceCommand},
+		{calls, "callers", newCallersCommand},
+		{calls, "profile", newProfileCommand},
+		{calls, "cc", newCCCommand},
+		{calls, "instrument", newInstrumentCommand},
+		{files, "dump", newDumpCommand},
+		{files, "rewrite", newRewriteCommand},
+		{files, "overlap", newOverlapCommand},
+		{files, "merge-stream", newMergeStreamCommand},
+		{files, "llvm-profdata", newLLVMProfdataCommand},
+		{itself, "config", newConfigCommand},
+		{itself, "completion", newCompletionCommand},
+		{itself, "docs", newDocsCommand},
+		{itself, "version", newVersionCommand},
+	}
+}
+
+// tellOfOthers are commands that tell of all commands.
+var tellOfOthers = []string{"config", "completion", "docs"}
+
+// called returns the command that argv begins with, or all where others may be asked for.
+func called(argv []string) []entry {
+	all := commands()
+	if len(argv) < 2 || slices.Contains(tellOfOthers, argv[1]) {
+		return all
+	}
+	if i := slices.IndexFunc(all, func(e entry) bool { return e.name == argv[1] }); i >= 0 {
+		return all[i : i+1]
+	}
+	return all
 }
 
 // Main carries out the command line argv, argv[0] being the name that the program was
@@ -88,7 +115,7 @@ func calledAsGcov(program string) bool {
 // run carries out the command line argv and returns the exit status. It alone
 // prints errors.
 func run(argv []string) int {
-	root, started := newRootCommand(commands)
+	root, started := newRootCommand(called(argv))
 	root.SetOut(output.Standard(os.Stdout))
 	root.SetErr(output.Stderr)
 	if len(argv) < 2 {
@@ -120,7 +147,7 @@ func run(argv []string) int {
 
 // newRootCommand returns the command line's definition and a flag that is set
 // once a command has been chosen and its arguments were found to be right.
-func newRootCommand(known []func() *cobra.Command) (root *cobra.Command, started *bool) {
+func newRootCommand(known []entry) (root *cobra.Command, started *bool) {
 	cobra.EnableCommandSorting = false // the table's order is better
 	started = new(bool)
 	root = &cobra.Command{
@@ -165,16 +192,41 @@ wrong, and 3 if a threshold was missed.`,
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.SetUsageFunc(printUsage)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(suggest)
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
-	for _, newCommand := range known {
-		cmd := newCommand()
+	addCommands(root, known)
+	return root, started
+}
+
+func addCommands(root *cobra.Command, known []entry) {
+	for _, e := range known {
+		cmd := e.make()
+		if !root.ContainsGroup(e.group) {
+			root.AddGroup(&cobra.Group{ID: e.group, Title: e.group})
+		}
+		cmd.GroupID = e.group
+		root.SetHelpCommandGroupID(e.group) // the last
 		root.AddCommand(cmd)
-		if cmd.DisableFlagParsing && cmd.Name() != "merge" {
-			hideConfigFlags(cmd)
+	}
+}
+
+// addOthers adds the commands that were not called, at their places.
+func addOthers(root *cobra.Command) {
+	had := slices.Clone(root.Commands())
+	if len(had) >= len(commands()) {
+		return
+	}
+	root.RemoveCommand(had...)
+	for _, e := range commands() {
+		if i := slices.IndexFunc(had, func(cmd *cobra.Command) bool { return cmd.Name() == e.name }); i >= 0 {
+			root.AddCommand(had[i])
+			had = slices.Delete(had, i, i+1)
+		} else {
+			addCommands(root, []entry{e})
 		}
 	}
-	return root, started
+	root.AddCommand(had...) // cobra's own
 }

@@ -67,14 +67,10 @@ func defineConfigFlags(root *cobra.Command) {
 	_ = root.MarkPersistentFlagFilename("config", "toml")
 }
 
-// hideConfigFlags keeps them out of the help of a command that is another
-// program: it would refuse them.
-func hideConfigFlags(cmd *cobra.Command) {
-	text := cmd.UsageTemplate()
-	from := strings.Index(text, "{{if .HasAvailableInheritedFlags}}")
-	if to := strings.Index(text, "{{if .HasHelpSubCommands}}"); from >= 0 && to > from {
-		cmd.SetUsageTemplate(text[:from] + text[to:])
-	}
+// hidesConfigFlags tells whether the help of cmd has none of them: of a command that is another
+// program, which would refuse them.
+func hidesConfigFlags(cmd *cobra.Command) bool {
+	return cmd.DisableFlagParsing && cmd.Name() != "merge"
 }
 
 // withoutConfig takes --no-config from before the name of a command that is another
@@ -84,7 +80,7 @@ func withoutConfig(root *cobra.Command, args []string) []string {
 		return args
 	}
 	cmd, _, err := root.Find(args[1:])
-	if err != nil || !cmd.DisableFlagParsing || cmd.Name() == "merge" {
+	if err != nil || !hidesConfigFlags(cmd) {
 		return args
 	}
 	return args[1:]
@@ -164,6 +160,7 @@ func readConfig(name string, root *cobra.Command) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	addOthers(root) // it may have options of any
 	c := &config{name: name, dir: filepath.Dir(path), root: root}
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, path); err == nil && len(rel) < len(name) {

@@ -22,7 +22,7 @@ func TestConfigValues(t *testing.T) {
 		"args": `"f:arg0"`, "thread": `"["`, "buffer": `3`, "depth": `2000`, "min-duration": `"1"`, "sample": `"1/0"`, "way": `["jumps"]`, "events": `-1`, "top": `"many"`, "max-input": `0`,
 	}
 	anyText := []string{"root", "object-directory", "object", "diff-base", "source-diff", "test", "tests-for-diff", "dump", "hard-reset", "cc", "runtime", "instrument output", "event", "read"}
-	root, _ := newRootCommand(commands)
+	root, _ := newRootCommand(commands())
 	for _, cmd := range root.Commands() {
 		if !configurable(cmd) {
 			continue
@@ -71,7 +71,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("[[live.x]]\n")
 	f.Add("[report.fail-under]\n[live.x]\n")
 	f.Add("report.verbose = true\n[report.fail-under]\nlines = 1\n[[live]]\nx = '''\n[a]'''")
-	root, _ := newRootCommand(commands)
+	root, _ := newRootCommand(commands())
 	f.Fuzz(func(t *testing.T, text string) {
 		c := &config{name: "footfall.toml", dir: "/", root: root}
 		if c.parse(text) != nil {

@@ -85,6 +85,7 @@ conditions (lost-branches=0, new-functions=0).`,
 	}
 	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(report.ComparisonFormats()))
 	_ = cmd.RegisterFlagCompletionFunc("fail-over", cobra.FixedCompletions([]string{"lost=", "new=", "lost-functions=", "new-functions=", "lost-branches=", "new-branches="}, cobra.ShellCompDirectiveNoSpace))
+	showFirst(cmd, "source-diff", "fail-over", "output", "include", "exclude", "object-directory", "path-map", "root")
 	return cmd
 }
 

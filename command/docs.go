@@ -120,13 +120,9 @@ func usageLine(cmd *cobra.Command) string {
 	return cmd.UseLine()
 }
 
-// eachOption calls f with every option of cmd: how it is typed, and what it does.
-func eachOption(cmd *cobra.Command, f func(option, text string)) {
-	cmd.InitDefaultHelpFlag()
-	cmd.NonInheritedFlags().VisitAll(func(flag *pflag.Flag) {
-		if flag.Hidden {
-			return
-		}
+// eachOption calls f with every option of a list: how it is typed, and what it does.
+func eachOption(list optionList, f func(option, text string)) {
+	for _, flag := range list.flags {
 		value, text := pflag.UnquoteUsage(flag)
 		option := "--" + flag.Name
 		if flag.Shorthand != "" {
@@ -139,7 +135,7 @@ func eachOption(cmd *cobra.Command, f func(option, text string)) {
 			text += " (default: " + def + ")"
 		}
 		f(option, text)
-	})
+	}
 }
 
 // eachBlock splits a help text into its paragraphs. Indented ones are literal:
@@ -191,13 +187,21 @@ func markdownPage(cmd *cobra.Command) string {
 		b.WriteString("## Examples\n\n")
 		blocks(cmd.Example)
 	}
-	b.WriteString("## Options\n\n")
-	eachOption(cmd, func(option, text string) {
-		fmt.Fprintf(&b, "- `%s`: %s\n", option, markdownText.Replace(text))
-	})
-	if subs := documented(cmd); len(subs) > 0 {
-		b.WriteString("\n## Commands\n\n")
-		for _, sub := range subs {
+	for i, list := range optionLists(cmd) {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "## %s\n\n", list.title)
+		eachOption(list, func(option, text string) {
+			fmt.Fprintf(&b, "- `%s`: %s\n", option, markdownText.Replace(text))
+		})
+	}
+	for _, g := range cmd.Groups() {
+		fmt.Fprintf(&b, "\n## %s\n\n", g.Title)
+		for _, sub := range documented(cmd) {
+			if sub.GroupID != g.ID {
+				continue
+			}
 			page := strings.ReplaceAll(sub.CommandPath(), " ", "_") + ".md"
 			fmt.Fprintf(&b, "- [%s](%s): %s\n", sub.CommandPath(), page, markdownText.Replace(sub.Short))
 		}
@@ -242,10 +246,12 @@ func manPage(cmd *cobra.Command) string {
 			fmt.Fprintf(&b, ".TP\n.BR %s (1)\n%s\n", manText(page), manText(sub.Short))
 		}
 	}
-	b.WriteString(".SH OPTIONS\n")
-	eachOption(cmd, func(option, text string) {
-		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", manText(option), manText(text))
-	})
+	for _, list := range optionLists(cmd) {
+		fmt.Fprintf(&b, ".SH %s\n", strings.ToUpper(list.title))
+		eachOption(list, func(option, text string) {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", manText(option), manText(text))
+		})
+	}
 	if cmd.Example != "" {
 		b.WriteString(".SH EXAMPLES\n")
 		blocks(cmd.Example)

@@ -50,6 +50,15 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  program ends or footfall is interrupted. With any TARGET but a
                  plain pid, processes that come later are followed, and what
                  those have counted that end is kept.
+  --serve        shows it in a browser: the pages of the report, alive, with what became
+                 covered in the last minute and which lines are hot. footfall prints the
+                 address, with a key; several browsers may look. A COMMAND after -- becomes
+                 a button. =ADDRESS:PORT is where to listen; else only this machine can
+                 connect. SIGINT ends it.
+  --each         keeps processes apart: each is a test that is called by its title,
+                 as ps shows it, with its pid. The table shows what each has run,
+                 what only it, and what it adds to others (--by-test). Outputs keep
+                 it, as those of tests: json, lcov.
   --dump=DIR     writes data files (.gcda) below DIR, under their recorded names:
                  byte for byte what the program would write now. Counters of
                  source-based coverage (Clang, Rust) become .profraw files.
@@ -83,6 +92,12 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # watch it, looking again four times in a second
   footfall live redis-server --watch=250ms
 
+  # watch it in a browser, with a button that shows what a request runs
+  footfall live redis-server --serve
+  footfall live redis-server --serve -- redis-cli lpush list 1 2 3
+  # what do the processes of a server run that the others do not?
+  footfall live postgres --each
+
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda
   footfall live 4711 --output lcov=now.info
@@ -98,6 +113,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.BoolVar(&o.list, "list", false, "list the processes that have counters; of many of one program the first, with -v each (--output text, json)")
 	f.StringVar(&o.watch, "watch", "", "look again at each `INTERVAL` (1s)")
 	f.Lookup("watch").NoOptDefVal = "1s"
+	f.StringVar(&o.serve, "serve", "", "show pages in browsers that connect to `ADDRESS:PORT` ("+servedAt+")")
+	f.Lookup("serve").NoOptDefVal = servedAt
+	f.BoolVar(&o.each, "each", false, "keep processes apart, as tests that are called by their titles; without --output: --by-test")
 	f.StringVar(&o.dump, "dump", "", "write data files below `DIR`")
 	f.BoolVar(&o.inPlace, "in-place", false, "add to the data files that the program would write")
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
@@ -108,21 +126,29 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.Lookup("hard-reset").NoOptDefVal = collect.AllObjects
 	cmd.MarkFlagsMutuallyExclusive("since-reset", "total")
 	cmd.MarkFlagsMutuallyExclusive("reset", "hard-reset")
-	for _, other := range []string{"dump", "in-place", "reset", "hard-reset", "watch"} {
+	for _, other := range []string{"dump", "in-place", "reset", "hard-reset", "watch", "serve"} {
 		cmd.MarkFlagsMutuallyExclusive("list", other)
 	}
 	for _, other := range []string{"in-place", "reset", "hard-reset"} {
 		cmd.MarkFlagsMutuallyExclusive("watch", other)
+		cmd.MarkFlagsMutuallyExclusive("serve", other)
+	}
+	cmd.MarkFlagsMutuallyExclusive("serve", "dump")
+	for _, other := range []string{"list", "watch", "serve", "dump", "in-place", "reset", "hard-reset", "test"} {
+		cmd.MarkFlagsMutuallyExclusive("each", other)
 	}
 	_ = cmd.MarkFlagDirname("dump")
 	_ = cmd.RegisterFlagCompletionFunc("reset", cobra.FixedCompletions([]string{"off"}, cobra.ShellCompDirectiveNoFileComp))
+	showFirst(cmd, "list", "watch", "reset", "dump", "in-place", "output", "include", "only-ran", "object-directory", "path-map")
 	return cmd
 }
 
 type liveOptions struct {
 	reportOptions
 	list, inPlace, sinceReset, total bool
+	each                             bool
 	watch, dump, reset, hardReset    string
+	serve                            string   // "": no pages
 	command                          []string // after --
 	interval                         time.Duration
 }
@@ -131,6 +157,9 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	args, err := o.cutCommand(cmd, args)
 	if err != nil {
 		return usageError(err)
+	}
+	if o.each && !cmd.Flags().Changed("output") {
+		o.byTest = true
 	}
 	p, err := o.printer(cmd)
 	if err != nil {
@@ -142,7 +171,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 		}
 		return listLive(p.Stdout, p.Stderr, o.outputs, o.verbose)
 	}
-	if err := o.check(args); err != nil {
+	if err := errors.Join(o.check(args), o.checkServe(cmd)); err != nil {
 		return usageError(err)
 	}
 	defer collectLate(400, lateUpTo)()
@@ -154,6 +183,8 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	defer l.Close()
 	defer l.flush()
 	switch {
+	case o.serve != "":
+		return l.serve()
 	case o.watch != "":
 		return l.watch(cmd)
 	case o.command != nil:
@@ -167,7 +198,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 func (l *liveReport) looking() collect.TargetOptions {
 	o, p := l.options, l.printer
 	looking := collect.TargetOptions{
-		Options: p.collecting(), Follow: o.watch != "" || o.command != nil, Total: o.total, SinceReset: o.sinceReset,
+		Options: p.collecting(), Follow: o.watch != "" || o.serve != "" || o.command != nil, Each: o.each, Total: o.total, SinceReset: o.sinceReset,
 		Resets: o.reset != "", Forgets: o.reset == "off" || o.hardReset != "", Verbose: o.verbose, Stderr: p.Stderr, Notes: p.notes,
 	}
 	if o.verbose {

@@ -28,7 +28,10 @@ func (o *liveOptions) cutCommand(cmd *cobra.Command, args []string) (targets []s
 	if o.command = args[dash:]; len(o.command) == 0 {
 		return nil, errors.New("no COMMAND after --")
 	}
-	for _, other := range []string{"list", "watch", "in-place", "reset", "hard-reset", "since-reset", "total"} {
+	if o.serve != "" { // it is a button
+		return args[:dash], nil
+	}
+	for _, other := range []string{"list", "watch", "in-place", "reset", "hard-reset", "since-reset", "total", "each"} {
 		if cmd.Flags().Changed(other) {
 			return nil, fmt.Errorf("--%s does not go with a COMMAND, during which counts start from zero", other)
 		}

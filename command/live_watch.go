@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -35,19 +34,12 @@ func (l *liveReport) watch(cmd *cobra.Command) error {
 
 // screen shows the coverage as it grows.
 func (l *liveReport) screen() error {
-	titles := func() string {
-		var titles []string
-		for _, t := range l.List {
-			titles = append(titles, t.Title)
-		}
-		return strings.Join(titles, ", ")
-	}
 	var last []*collect.Snapshot
 	l.flush()
 	l.OnScreen()
 	src := watch.Source{
-		Title:    titles(),
-		TitleNow: titles,
+		Title:    l.titles(),
+		TitleNow: l.titles,
 		Next: func() (*coverage.Set, error) {
 			snapshots, err := l.TakeAgain()
 			if err != nil {
@@ -79,7 +71,7 @@ func (l *liveReport) save(snapshots []*collect.Snapshot) (string, error) {
 	return dir, err
 }
 
-// rewrite writes the outputs again at each tick, until a signal comes or all
+// rewrite writes the outputs again at each tick, until a signal comes, at which they are written once more, or all
 // targets have ended. What was written last stays.
 func (l *liveReport) rewrite() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -92,14 +84,16 @@ func (l *liveReport) rewrite() error {
 	defer ticker.Stop()
 	var judged error
 	l.Again = new(report.Again)
+	look := l.TakeAgain
 	for first := true; ; first = false {
-		snapshots, err := l.TakeAgain()
+		snapshots, err := look()
+		last := ctx.Err() != nil
 		l.flush()
 		switch {
-		case ctx.Err() != nil && !first: // who was slow has been left out
-			return judged
 		case err != nil && first:
 			return err
+		case err != nil && last:
+			return judged
 		case err != nil:
 			fmt.Fprintf(l.Stderr, "footfall: %v; what was written last stays\n", err)
 			return judged
@@ -108,9 +102,12 @@ func (l *liveReport) rewrite() error {
 		if judged, err = l.tick(snapshots, first); err != nil {
 			return err
 		}
+		if last {
+			return judged
+		}
 		select {
 		case <-ctx.Done():
-			return judged
+			look = l.TakeSettled
 		case <-ticker.C:
 		}
 	}

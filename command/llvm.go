@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -18,41 +19,47 @@ import (
 
 func newLLVMCovCommand() *cobra.Command {
 	return llvmCommand(&cobra.Command{
-		Use:   "llvm-cov export -format=lcov [--llvm-version N] BINARY [-object FILE]... -instr-profile PROFILE [SOURCE...]",
-		Short: "Export source-based coverage, as llvm-cov does",
-		Long: `Llvm-cov writes the tracefile that llvm-cov export -format=lcov writes, byte for
-byte, of the LLVM version --llvm-version (9 to 23), or else of the newest that wrote
-the PROFILE. It is also called by the name llvm-cov-19, which tells the version.
-The profile and the binaries may be of any version; a raw profile will do.
+		Use:   "llvm-cov export|report|show [--llvm-version N] BINARY [-object FILE]... -instr-profile PROFILE [OPTION]... [SOURCE...]",
+		Short: "Export, sum up and show source-based coverage, as llvm-cov does",
+		Long: `Llvm-cov writes what llvm-cov export, report and show write, byte for byte, of the
+LLVM version --llvm-version (9 to 23), or else of the newest that wrote the PROFILE.
+It is also called by the name llvm-cov-19, which tells the version. Binaries and
+profiles may be of any version; if none is to be imitated a raw profile will do.
+LLVM_COV=.../llvm-cov has cargo llvm-cov run it.
 
-  -format lcov               the one that is there
-  -instr-profile FILE        a profile
-  -object FILE               a binary, beside the first argument; may be repeated
-  -ignore-filename-regex RE  leave out sources of such names; may be repeated
-  -summary-only, -skip-functions, -skip-branches, -unify-instantiations
-                             as llvm-cov
+  export   JSON, or with -format=lcov a tracefile
+  report   a table of files, or with -show-functions of the functions of SOURCEs
+  show     sources with counts; its pages (-format=html) are those of footfall report
 
+Options are those of llvm-cov, but for -arch, -name-allowlist, -dump and debuginfod.
 Footfall report reads the same, and has more outputs.`,
-		Example: `  footfall llvm-cov export -format=lcov ./prog -instr-profile=all.profdata > cov.info`,
+		Example: `  footfall llvm-cov export -format=lcov ./prog -instr-profile=all.profdata > cov.info
+  footfall llvm-cov report --llvm-version 19 ./prog -object lib.so -instr-profile=all.profdata
+  footfall llvm-cov show ./prog -instr-profile=all.profdata -show-branches=count prog.c`,
 	}, tool.Cov)
 }
 
 func newLLVMProfdataCommand() *cobra.Command {
 	return llvmCommand(&cobra.Command{
-		Use:   "llvm-profdata merge [-sparse] [--llvm-version N] -o FILE INPUT...",
-		Short: "Merge profiles of LLVM, as llvm-profdata does",
-		Long: `Llvm-profdata merges raw, indexed and text profiles of any version, files and
+		Use:   "llvm-profdata merge|show [--llvm-version N] [OPTION]... -o FILE INPUT...",
+		Short: "Merge and show profiles of LLVM, as llvm-profdata does",
+		Long: `Llvm-profdata merge merges raw, indexed and text profiles of any version, files and
 directories, into an indexed one: byte for byte what llvm-profdata merge of
 --llvm-version (9 to 23) writes, or else of the newest that wrote an input. It is
 also called by the name llvm-profdata-19, which tells the version.
 
   -sparse                     leave out functions in which nothing ran
   -o, -output FILE            write to FILE; - is standard output
+  -text                       write text
   -f, -input-files FILE       read names from FILE: NAME or WEIGHT,NAME, one a line
   -weighted-input WEIGHT,FILE count it so many times
-  -failure-mode any|all       fail if any input is bad, or if all are
-  -num-threads N, -j N        have no effect`,
-		Example: `  footfall llvm-profdata merge -sparse -o all.profdata prof/*.profraw`,
+  -failure-mode any|all|warn  fail if any input is bad, if all are, or never
+  -num-threads N, -j N        have no effect
+
+Llvm-profdata show prints a profile, with the options of that version; sample and
+memory profiles are not known.`,
+		Example: `  footfall llvm-profdata merge -sparse -o all.profdata prof/*.profraw
+  footfall llvm-profdata show -all-functions -counts all.profdata`,
 	}, tool.Profdata)
 }
 
@@ -71,12 +78,12 @@ func llvmCommand(cmd *cobra.Command, run func(*tool.Invocation) int) *cobra.Comm
 	return cmd
 }
 
-var llvmVersion = regexp.MustCompile(`-([0-9]{1,2})$`)
+var llvmVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]{1,2})$`) })
 
 // runLLVM runs a program as called by the name prog, which may tell the version.
 func runLLVM(run func(*tool.Invocation) int, prog string, args []string, stdout, stderr io.Writer) int {
-	v := tool.Invocation{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
-	if m := llvmVersion.FindStringSubmatch(filepath.Base(prog)); m != nil {
+	v := tool.Invocation{Name: prog, Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
+	if m := llvmVersion().FindStringSubmatch(filepath.Base(prog)); m != nil {
 		v.Version, _ = strconv.Atoi(m[1])
 	}
 	return run(&v)

@@ -40,12 +40,14 @@ func TestMain(m *testing.M) {
 		"footfall-gcov-11": asFootfall,
 		"footfall-gcov-12": asFootfall,
 		"footfall-gcc-12":  asFootfall,
+		"browse":           browse,
 	})
 }
 
 // TestScript runs testdata/script/*.txtar, each in an empty directory of its
 // own, as a user would in a shell. "status N COMMAND" expects exit status N.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("..", "testdata", "script"),
 		UpdateScripts: *update,
@@ -158,7 +160,7 @@ func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 func TestCommandsDocumented(t *testing.T) {
 	const dir = "../docs/commands"
 	fresh := t.TempDir()
-	root, _ := newRootCommand(commands)
+	root, _ := newRootCommand(commands())
 	if err := writePages(root, fresh, "_", ".md", markdownPage); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +213,7 @@ func TestCalledAsGcov(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithExamples(t *testing.T) {
-	root, _ := newRootCommand(commands)
+	root, _ := newRootCommand(commands())
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
@@ -222,4 +224,18 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 		}
 	}
 	check(root)
+}
+
+func TestCommandsHaveTheirNames(t *testing.T) {
+	root, _ := newRootCommand(called([]string{"footfall", "trace"}))
+	if list := root.Commands(); len(list) != 1 || list[0].Name() != "trace" {
+		t.Fatalf("%d commands are made for one", len(list))
+	}
+	root.InitDefaultHelpCmd()
+	addOthers(root)
+	for i, e := range commands() {
+		if list := root.Commands(); i >= len(list) || list[i].Name() != e.name || list[i].Parent() != root {
+			t.Errorf("command %d is not %s", i, e.name)
+		}
+	}
 }

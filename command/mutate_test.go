@@ -85,7 +85,7 @@ func TestMutate(t *testing.T) {
 		}
 		for _, args := range group.commands() {
 			w.begin(fmt.Sprintf("input %d: footfall %s", i, strings.Join(args, " ")))
-			root, _ := newRootCommand(commands)
+			root, _ := newRootCommand(commands())
 			root.SetOut(io.Discard)
 			root.SetErr(io.Discard)
 			root.SetArgs(args)

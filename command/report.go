@@ -142,6 +142,7 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
 	}
 	o.define(cmd)
 	defineMaxInput(cmd.Flags())
+	showFirst(cmd, "output", "include", "exclude", "fail-under", "diff-base", "object-directory", "path-map", "root", "only-ran", "verbose")
 	return cmd
 }
 

@@ -36,11 +36,26 @@ func NewSet(files ...*File) *Set {
 
 // Add adds files of other names than those that are there. They are the set's from then on.
 func (s *Set) Add(files ...*File) {
+	b := Builder{*s}
+	b.Add(files...)
+	*s = *b.Set()
+}
+
+// A Builder makes a set of files that come a few at a time. The zero Builder has none.
+type Builder struct{ set Set }
+
+// Add adds files of other names than those that are there. They are the set's from then on.
+func (b *Builder) Add(files ...*File) {
 	for _, f := range files {
-		s.files = append(s.files, s.store(f))
+		b.set.files = append(b.set.files, b.set.store(f))
 	}
-	s.sort()
-	s.shrink()
+	b.set.shrink()
+}
+
+// Set returns the set of what was added.
+func (b *Builder) Set() *Set {
+	b.set.sort()
+	return &b.set
 }
 
 func (s *Set) sort() {
@@ -213,6 +228,9 @@ func (s *Set) search(name string) (i int, ok bool) {
 }
 
 func compareNames(f stored, name string) int { return cmp.Compare(f.name, name) }
+
+// Index returns the number of the file of that name.
+func (s *Set) Index(name string) (i int, ok bool) { return s.search(name) }
 
 // Has tells whether there is a file of that name.
 func (s *Set) Has(name string) bool {

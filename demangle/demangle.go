@@ -201,7 +201,7 @@ func LLVM(symbol string, release int) string {
 			likeGCC = oldLLVM // !(std::is_same<A, B>::value)
 		}
 		if gnu, ok := demangle(symbol, likeGCC, whole); ok {
-			name = parameters.ReplaceAllStringFunc(strings.ReplaceAll(gnu, "decltype (", "decltype("), parameterOfLLVM)
+			name = parameters().ReplaceAllStringFunc(strings.ReplaceAll(gnu, "decltype (", "decltype("), parameterOfLLVM)
 		}
 	}
 	name = brackets.Replace(brackets.Replace(name))
@@ -220,7 +220,7 @@ func LLVM(symbol string, release int) string {
 
 // parameters are those of a function in its own type. GCC numbers them from 1; to LLVM
 // they are fp, fp0, fp1.
-var parameters = regexp.MustCompile(`\{parm#\d+\}`)
+var parameters = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{parm#\d+\}`) })
 
 func parameterOfLLVM(gnu string) string {
 	n, err := strconv.Atoi(gnu[len("{parm#") : len(gnu)-1])

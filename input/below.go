@@ -207,7 +207,11 @@ func (r *Root) Stat(name string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return f.Stat()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return info, nil
 }
 
 func statOf(process, inside, name string) (info os.FileInfo, err error) {
@@ -221,6 +225,21 @@ func statOf(process, inside, name string) (info os.FileInfo, err error) {
 			return err
 		})
 		return info, renamed(err, name)
+	})
+}
+
+// StatsBelow tells of files below a directory that is a root, with the rights of the user, and for all the patience
+// of one; nil: it is not there, or may not be known.
+func (u User) StatsBelow(dir string, names []string) ([]fs.FileInfo, error) {
+	return patiently(dir, func() ([]fs.FileInfo, error) {
+		infos := make([]fs.FileInfo, len(names))
+		err := u.below(dir, func(root *Root) error {
+			for i, name := range names {
+				infos[i], _ = root.Stat(name)
+			}
+			return nil
+		})
+		return infos, err
 	})
 }
 

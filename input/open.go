@@ -146,16 +146,3 @@ func Stat(name string) (os.FileInfo, error) {
 	}
 	return guarded(name, func() (os.FileInfo, error) { return os.Stat(name) })
 }
-
-// ReadDir returns the entries of a directory in any order, with the patience of
-// [Open].
-func ReadDir(name string) ([]fs.DirEntry, error) {
-	return guarded(name, func() ([]fs.DirEntry, error) {
-		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return f.ReadDir(-1)
-	})
-}

@@ -3,6 +3,7 @@
 package live
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"testing"
@@ -68,20 +69,21 @@ func BenchmarkAttachKin(b *testing.B) {
 	}
 	f.look(first, running)
 	for b.Loop() {
-		m, err := newMember(pid)
+		m, err := newAttended(pid)
 		if err != nil {
 			b.Fatal(err)
 		}
-		m.place = first.place
+		text, err := m.proc.MapText()
+		if err != nil || !bytes.Equal(mappedFiles(text), first.files) {
+			b.Fatal("another memory map", err)
+		}
 		for _, im := range first.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
 		}
-		f.look(m, forked)
-		for _, im := range m.images {
-			if !im.inherit(m) {
-				b.Fatal("no counters")
-			}
+		if !f.inheritsAtOnce(m, func() {}) {
+			b.Fatal("its counters cannot be read at once")
 		}
+		f.drop(m, &f.ended)
 		m.proc.Close()
 	}
 }

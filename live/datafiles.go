@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
-	"syscall"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"footfall/binary"
 	"footfall/formats/gcov"
@@ -20,12 +24,15 @@ import (
 // before the first one did, and are now. The difference is what those have counted that wrote them.
 type fileSet struct {
 	*layout
-	names []string // by unit
-	user  input.User
-	late  bool // it was seen first when a process had written them perhaps
+	names  []string // by unit; below way
+	user   input.User
+	late   bool // it was seen first when a process had written them perhaps
+	prompt bool // their file system answers at once
 
-	// Of the one who looks.
+	mu          sync.Mutex // of what follows, but dumps
+	way         *reach     // nil: our file system
 	stamps      []fileStamp
+	unsure      []bool // written so lately when they were read that they may since have been without another time
 	before, now words
 	runs        int // of the first file that is written, less those before
 	ranBefore   int
@@ -34,39 +41,102 @@ type fileSet struct {
 }
 
 // filesOf is the set of an image of a member.
-func (f *Family) filesOf(m *member, im *placed, when stage) *fileSet {
-	if m.place == nil {
-		finder := &CountedProcess{PID: m.pid, proc: m.proc}
-		place, err := finder.placer()
-		if err != nil {
-			return nil
-		}
-		m.place = place
+func (f *Family) filesOf(m *member, im *placed, when stage) (*fileSet, error) {
+	finder := &CountedProcess{PID: m.pid, proc: m.proc}
+	place, err := finder.placer()
+	if err != nil {
+		return nil, err
 	}
-	first := m.place.of(im.writtenFirst())
-	key := im.file + " " + m.place.here(first)
+	way, err := f.reachOf(m.proc)
+	if err != nil {
+		return nil, err
+	}
+	name := place.here
+	key := im.file + " "
+	if way != nil {
+		name = place.below
+		key += way.key
+	}
+	key += name(place.of(im.writtenFirst()))
 	f.mu.Lock()
 	s := f.files[key]
 	f.mu.Unlock()
 	if s != nil && s.layout == im.layout {
-		return s
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if way != nil && s.way.dir() == "" {
+			s.way = way
+		}
+		return s, nil
 	}
 	user, err := m.proc.User()
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	s = &fileSet{layout: im.layout, user: user, late: when == ending, before: make(words, im.size()), now: make(words, im.size()), stamps: make([]fileStamp, len(im.units))}
+	if !f.hasRoom(2 * im.size()) {
+		return nil, errRoom
+	}
+	s = &fileSet{
+		layout: im.layout, way: way, user: user, late: when == ending,
+		before: make(words, im.size()), now: make(words, im.size()),
+		stamps: make([]fileStamp, len(im.units)), unsure: make([]bool, len(im.units)),
+	}
 	for _, u := range im.units {
-		s.names = append(s.names, m.place.of(u.name))
+		s.names = append(s.names, name(place.of(u.name)))
 	}
 	s.begin(f)
+	s.prompt = way == nil && answersAtOnce(s.firstName())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if other := f.files[key]; other != nil && other.layout == im.layout {
-		return other // of another process, found meanwhile
+		return other, nil // of another process, found meanwhile
 	}
 	f.files[key] = s
-	return s
+	return s, nil
+}
+
+// localFiles are file systems for which neither another process nor another machine answers, as statfs
+// tells them.
+var localFiles = []int64{
+	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC,
+}
+
+// answersAtOnce tells whether a file, or that which is to be there, is on such a file system.
+func answersAtOnce(name string) bool {
+	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
+		if info, err := input.Stat(dir); err == nil && info.IsDir() {
+			var st unix.Statfs_t
+			return unix.Statfs(dir, &st) == nil && slices.Contains(localFiles, int64(st.Type))
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// stat tells of the files now, as far as they are there; nil: of none that can be known.
+func (s *fileSet) stat(names []string) []fileStamp {
+	stamps := make([]fileStamp, len(names))
+	if s.way == nil {
+		for i, name := range names {
+			stamps[i] = stampOf(name)
+		}
+		return stamps
+	}
+	dir := s.way.dir()
+	if dir == "" {
+		return nil
+	}
+	infos, err := s.user.StatsBelow(dir, names)
+	if err != nil {
+		return nil
+	}
+	for i, info := range infos {
+		if info != nil {
+			stamps[i] = stampIn(info)
+		}
+	}
+	return stamps
 }
 
 // begin reads the files as they are before any member has written them.
@@ -89,17 +159,20 @@ func (s *fileSet) begin(f *Family) {
 // refresh reads the files that have been written since it was last called. One that is just being
 // written is read the next time.
 func (s *fileSet) refresh(f *Family) {
-	for i, u := range s.units {
-		stamp := stampOf(s.names[i])
-		if stamp == s.stamps[i] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, stamp := range s.stat(s.names) {
+		u := s.units[i]
+		if stamp == s.stamps[i] && !s.unsure[i] {
 			continue
 		}
+		began := time.Now()
 		c, err := s.readFile(s.names[i])
 		switch {
 		case err == nil:
 		case errors.Is(err, fs.ErrNotExist) && s.stamps[i].inode != 0:
 			s.removed(f, u)
-			s.stamps[i] = fileStamp{}
+			s.stamps[i], s.unsure[i] = fileStamp{}, false
 			continue
 		default:
 			continue
@@ -110,7 +183,7 @@ func (s *fileSet) refresh(f *Family) {
 		if !s.scatter(u, c, s.now) {
 			continue // of another build: libgcov replaces it, so that nothing was there
 		}
-		s.stamps[i] = stamp
+		s.stamps[i], s.unsure[i] = stamp, began.Sub(stamp.when()) < clockTick
 		if u.name == s.writtenFirst() {
 			s.runs, _ = c.Runs()
 		}
@@ -145,8 +218,15 @@ func (s *fileSet) removed(f *Family, u *unit) {
 	f.note(fmt.Errorf("%s: its data files were removed: what processes counted that wrote them between the last look and then is not known", s.path))
 }
 
-func (s *fileSet) readFile(name string) (*gcov.Counts, error) {
-	r, err := s.user.Open(name)
+func (s *fileSet) readFile(name string) (_ *gcov.Counts, err error) {
+	var r *os.File
+	if s.way == nil {
+		r, err = s.user.Open(name)
+	} else if dir := s.way.dir(); dir != "" {
+		r, err = s.user.OpenBelow(dir, name)
+	} else {
+		err = errReaches
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -164,26 +244,60 @@ func (s *fileSet) wasWritten(m *member) bool {
 	if s == nil {
 		return false
 	}
-	info, err := input.Stat(s.firstName())
-	if err != nil || !info.ModTime().After(m.began.Add(-clockTick)) {
+	s.mu.Lock()
+	stamps := s.stat([]string{s.firstName()})
+	s.mu.Unlock()
+	if stamps == nil || stamps[0].inode == 0 || !stamps[0].when().After(m.began.Add(-clockTick)) {
 		return false
 	}
+	if stamps[0].mode&0o002 != 0 {
+		return true
+	}
 	user, err := m.proc.User()
-	return err != nil || mayWrite(user, info)
+	return err != nil || stamps[0].mayWrite(user)
 }
 
-func mayWrite(u input.User, info fs.FileInfo) bool {
-	st := info.Sys().(*syscall.Stat_t)
-	mode := info.Mode().Perm()
+func (s *fileStamp) mayWrite(u input.User) bool {
 	switch {
 	case u.UID == 0:
 		return true
-	case int(st.Uid) == u.UID:
-		return mode&0o200 != 0
-	case int(st.Gid) == u.GID || slices.Contains(u.Groups, st.Gid):
-		return mode&0o020 != 0
+	case s.uid == u.UID:
+		return s.mode&0o200 != 0
+	case s.gid == u.GID || slices.Contains(u.Groups, uint32(s.gid)):
+		return s.mode&0o020 != 0
 	}
-	return mode&0o002 != 0
+	return s.mode&0o002 != 0
+}
+
+// execWrote tells whether a process that has just become another program had written the files before, as libgcov
+// does it: more have written them than is known of. It notes it, then.
+func (s *fileSet) execWrote(f *Family) bool {
+	runs := s.runsNow()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if runs-s.ranBefore <= s.dumps {
+		return false
+	}
+	s.dumps++
+	return true
+}
+
+// runsNow reads how many have written the first file so far. Others may just be writing it.
+func (s *fileSet) runsNow() (runs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{s.firstName()}
+	for end := time.Now().Add(standstill / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		before := s.stat(names)
+		c, err := s.readFile(names[0])
+		if after := s.stat(names); err == nil && before != nil && slices.Equal(before, after) {
+			runs, _ = c.Runs()
+			return runs
+		}
+	}
+	return s.runs
 }
 
 // clockTick is how far the times of files are behind, at most.
@@ -204,6 +318,12 @@ func (s *fileSet) firstName() string {
 // are written in the order of the list.
 func (im *placed) mayHold(m *member, w words) bool {
 	s := im.files
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stamps := s.stat(s.names)
+	if stamps == nil {
+		return false
+	}
 	for _, i := range im.inOrder {
 		less, none := false, true
 		im.eachCounterOf(im.units[i], func(at, n int) {
@@ -212,7 +332,7 @@ func (im *placed) mayHold(m *member, w words) bool {
 				none = none && s.now[i] == 0
 			}
 		})
-		switch same := stampOf(s.names[i]) == s.stamps[i]; {
+		switch same := stamps[i] == s.stamps[i]; {
 		case less:
 			return false
 		case !same && (!none || s.anyNow(i)):

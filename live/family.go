@@ -3,6 +3,7 @@
 package live
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,12 +50,17 @@ type Family struct {
 	sums     map[*layout]*sum
 	order    []*sum
 	files    map[string]*fileSet
+	reaches  map[string]*reach
 	left     map[int]uint64 // members that have ended, and when they began: the kernel may need a while for the rest
 	ended    int
 	replaced int     // members that have become other programs
 	problems []error // to be told
 	said     map[string]bool
 	moving   bool // counts were on their way from memory to files at the last look
+	room     int  // words that are kept of counters
+	aside    int  // processes that have been let go, whose counts are about to be added or whose members about to be known
+	settled  *sync.Cond
+	looking  chan struct{} // one for each of those who look into a process that stands still
 }
 
 // A member is a process of a family.
@@ -68,9 +74,10 @@ type member struct {
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
 	mu     sync.Mutex // of what follows
-	place  *placer
-	text   []byte // of the memory map, when images were looked for
+	files  []byte     // the files of the memory map, when images were looked for
+	whole  bool       // all were found then
 	images []*placed
+	room   int    // words that are kept of it
 	guest  *guest // that it emulates, nil: none, or it was not looked for
 	gone   bool
 	last   map[*layout]words // what it had counted at the last look, where its end tells nothing
@@ -78,7 +85,8 @@ type member struct {
 
 // Findings are what was found in a member.
 type findings struct {
-	place  *placer
+	mapped []byte // as in member
+	whole  bool
 	images []*placed // layout, at and files do not change
 }
 
@@ -87,6 +95,9 @@ type placed struct {
 	*layout
 	at        uint64
 	inherited *sparse // what is not its own, until counters are set to zero; nil: nothing
+	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
+	// data files, too.
+	keeps bool
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -110,8 +121,9 @@ type sum struct {
 func NewFamily(selects func(pid int) bool) *Family {
 	f := &Family{
 		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
-		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), left: make(map[int]uint64), said: make(map[string]bool),
+		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), reaches: make(map[string]*reach), left: make(map[int]uint64), said: make(map[string]bool),
 	}
+	f.settled, f.looking = sync.NewCond(&f.mu), make(chan struct{}, maxSlow)
 	f.attendant = process.NewAttendant(lifetimes{f})
 	return f
 }
@@ -125,6 +137,10 @@ func (f *Family) Close() {
 		m.proc.Close()
 	}
 	clear(f.members)
+	for _, r := range f.reaches {
+		r.close()
+	}
+	clear(f.reaches)
 }
 
 // Add makes a process a member, which it may be already.
@@ -183,7 +199,13 @@ const recently = 10 * time.Second
 func (f *Family) join(m *member) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.joins(m)
+}
+
+// joins is join of a family that is locked.
+func (f *Family) joins(m *member) bool {
 	if f.members[m.pid] != nil || f.left[m.pid] == m.proc.Start.Ticks {
+		f.room -= m.room
 		return false
 	}
 	f.members[m.pid] = m
@@ -196,6 +218,47 @@ func newMember(pid int) (*member, error) {
 		return nil, err
 	}
 	return &member{pid: pid, began: time.Now(), proc: p}, nil
+}
+
+// newAttended is newMember of a process of which the attendant tells.
+func newAttended(pid int) (*member, error) {
+	p, err := process.OpenAttended(pid)
+	if err != nil {
+		return nil, err
+	}
+	return &member{pid: pid, began: time.Now(), proc: p, attended: true}, nil
+}
+
+// Of what is kept there is a limit, whatever processes there are: a program may make new images, and
+// whom it forks inherits what it has counted.
+const (
+	maxRoom = 1 << 27 // words
+	maxSaid = 1000    // problems that are told
+	maxSlow = 64      // processes that are looked into at a time: each may keep a thread of ours
+)
+
+var errRoom = fmt.Errorf("more than footfall keeps of counters for a family, %d MB: what is counted there is not known", maxRoom>>20*8)
+
+// hasRoom takes room for words that are kept.
+func (f *Family) hasRoom(words int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.room+words > maxRoom {
+		return false
+	}
+	f.room += words
+	return true
+}
+
+// hasRoomFor is hasRoom for as long as a member is one.
+func (f *Family) hasRoomFor(m *member, words int) bool {
+	if !f.hasRoom(words) {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.room += words
+	return true
 }
 
 // Members returns how many processes run, and how many have ended.
@@ -231,46 +294,114 @@ func (f *Family) problem(err error) {
 
 // note is problem where the family is locked.
 func (f *Family) note(err error) {
-	if err == nil || f.said[err.Error()] {
+	if err == nil || f.said[err.Error()] || len(f.said) > maxSaid {
 		return
 	}
 	f.said[err.Error()] = true
+	if len(f.said) > maxSaid {
+		err = fmt.Errorf("%d problems were told: more are not", maxSaid)
+	}
 	f.problems = append(f.problems, err)
 }
 
-// lifetimes are the events of a family, in the thread that traces.
+// lifetimes are the events of a family, in the thread that traces. All processes of the family that
+// fork or end wait for that: so it does what can be done at once, for processes of which
+// everything is known already. What may take long, or for ever, is for others to do.
 type lifetimes struct{ *Family }
 
 // Forked makes the child of a member one, and notes what it inherits.
-func (f lifetimes) Forked(pid, parent int) {
-	m, err := newMember(pid)
-	if err != nil {
-		return // killed already
+func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
+	m, err := newAttended(pid)
+	if err != nil { // killed already
+		goOn()
+		return
 	}
-	m.attended = true
 	f.mu.Lock()
 	from := f.members[parent]
 	f.mu.Unlock()
+	var known *findings
 	if from != nil {
-		if known := from.found.Load(); known != nil {
-			m.place = known.place
-			for _, im := range known.images {
-				m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
-			}
+		known = from.found.Load()
+	}
+	if known != nil {
+		m.files, m.whole = known.mapped, known.whole
+		for _, im := range known.images {
+			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, keeps: !im.resetsForks || !byLibrary})
+		}
+		if text, err := m.proc.MapText(); err == nil && bytes.Equal(mappedFiles(text), m.files) && f.inheritsAtOnce(m, goOn) {
+			return
 		}
 	}
-	if !inTime(func() {
+	f.meanwhile(m.proc, "what it counts is not known", goOn, func() (then func()) {
 		f.look(m, forked)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.images = slices.DeleteFunc(m.images, func(im *placed) bool { return !im.inherit(m) })
+		m.images = slices.DeleteFunc(m.images, func(im *placed) bool {
+			im.keeps = !im.resetsForks || !byLibrary
+			w := im.buffer()
+			defer im.release(w)
+			if im.read(m.proc, im.at, w) != nil {
+				m.whole = false // look again
+				return true
+			}
+			return !im.inherit(f.Family, m, w)
+		})
 		m.publish()
-	}) {
-		f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time: what it counts is not known", pid, output.Printable(m.proc.Name)))
-		return
+		if from != nil && m.whole { // its parent has what it has
+			from.found.CompareAndSwap(known, m.found.Load())
+		}
+		return func() {
+			if !f.join(m) {
+				m.proc.Close()
+			}
+		}
+	})
+}
+
+// inheritsAtOnce notes what a process inherits, in images that are known, if all of it can be read
+// at once.
+func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
+	read := make([]words, len(m.images))
+	defer func() {
+		for i, w := range read {
+			if w != nil {
+				m.images[i].release(w)
+			}
+		}
+	}()
+	for i, im := range m.images {
+		read[i] = im.buffer()
+		if im.readAtOnce(m.proc, im.at, read[i]) != nil {
+			return false
+		}
 	}
-	if !f.join(m) {
+	f.mu.Lock()
+	f.aside++
+	f.mu.Unlock()
+	goOn()
+	images, kept := m.images, m.images[:0:0]
+	for i, im := range images {
+		if im.inherit(f, m, read[i]) {
+			kept = append(kept, im)
+		}
+		im.release(read[i])
+		read[i] = nil
+	}
+	m.images = kept
+	m.publish()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.joins(m) {
 		m.proc.Close()
+	}
+	f.back()
+	return true
+}
+
+// back tells that a process that was let go has been dealt with, of a family that is locked.
+func (f *Family) back() {
+	if f.aside--; f.aside == 0 {
+		f.settled.Broadcast()
 	}
 }
 
@@ -278,36 +409,61 @@ func (f lifetimes) Forked(pid, parent int) {
 // read: a program may handle its own page faults, or a file system may not answer.
 const standstill = time.Second
 
-// inTime calls do, and does not wait for it longer than a process may stand still.
-func inTime(do func()) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	timer := time.NewTimer(standstill)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
+// meanwhile has somebody else look into a process that stands still, and lets it go on then: when it was
+// looked at, and what is returned was done, or it has stood still for long enough.
+func (f *Family) meanwhile(p *process.Process, lost string, goOn func(), look func() (then func())) {
+	tell := func() {
+		f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time: %s", p.PID, output.Printable(p.Name), lost))
+		goOn()
 	}
+	go func() {
+		timer := time.NewTimer(Patience)
+		defer timer.Stop()
+		select {
+		case f.looking <- struct{}{}:
+		case <-timer.C:
+			tell()
+			return
+		}
+		timer.Reset(standstill)
+		looked, late := make(chan func()), make(chan struct{})
+		go func() {
+			then := look()
+			<-f.looking
+			select {
+			case looked <- then:
+			case <-late:
+			}
+		}()
+		select {
+		case then := <-looked:
+			then()
+			goOn()
+		case <-timer.C:
+			close(late)
+			tell()
+		}
+	}()
 }
 
-// inherit notes what is in the counters of an image of a process that has just been forked;
-// false: they are not there.
-func (im *placed) inherit(m *member) bool {
-	w := im.buffer()
-	defer im.release(w)
-	if im.read(m.proc, im.at, w) != nil {
-		m.text = nil // look again
+// inherit notes what is in the counters, w, of an image of a process that has just been forked;
+// false: there is no room for it.
+func (im *placed) inherit(f *Family, m *member, w words) bool {
+	im.silent = im.keeps && im.flagsIn(w)&rootDumped != 0
+	return im.without(f, m, im.sparseOf(w))
+}
+
+// without has what a member, which is locked, had in the counters of an image not count; false: there is no room for
+// that.
+func (im *placed) without(f *Family, m *member, s *sparse) bool {
+	if len(s.at) == 0 {
+		return true
+	}
+	if !f.hasRoomFor(m, s.size()) {
+		f.problem(fmt.Errorf("%s: %w", im.path, errRoom))
 		return false
 	}
-	im.silent = im.flagsIn(w)&rootDumped != 0
-	if s := im.sparseOf(w); len(s.at) > 0 {
-		im.inherited = s
-	}
+	im.inherited = s
 	return true
 }
 
@@ -320,47 +476,133 @@ func (l *layout) flagsIn(w words) int {
 }
 
 // Replaced: what the process had counted was written before exec, into the data files.
-func (f lifetimes) Replaced(pid int) bool {
+func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 	f.mu.Lock()
 	m := f.members[pid]
 	f.mu.Unlock()
-	if m != nil && !inTime(func() { f.leave(m, &f.replaced) }) {
-		f.drop(m, &f.replaced)
+	next := func() {
+		if !f.selects(pid) {
+			goOn(false)
+			return
+		}
+		if m, err := newAttended(pid); err == nil && !f.join(m) {
+			m.proc.Close()
+		}
+		goOn(true)
 	}
-	if !f.selects(pid) {
-		return false
+	if m == nil {
+		next()
+		return
 	}
-	if m, err := newMember(pid); err == nil {
-		m.attended = true
-		f.join(m)
+	f.drop(m, &f.replaced)
+	if !m.mu.TryLock() { // somebody reads it, who may be stuck
+		go func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.leaves()
+		}()
+		next()
+		return
 	}
-	return true
+	defer m.mu.Unlock()
+	m.leaves()
+	var kept []*placed
+	for _, im := range m.images {
+		if im.inherited != nil && im.keeps && !im.silent && im.files != nil {
+			kept = append(kept, im)
+		}
+	}
+	if len(kept) == 0 {
+		next()
+		return
+	}
+	f.meanwhile(m.proc, "it has become another program, and what it had inherited may be counted twice", next, func() func() {
+		var written []*placed
+		for _, im := range kept {
+			if im.files.execWrote(f.Family) {
+				written = append(written, im)
+			}
+		}
+		return func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, im := range written {
+				im.inherited.subtractFrom(f.sumOf(im.layout).ended)
+			}
+		}
+	})
 }
 
 // Ending reads the counters of a process that runs no more.
-func (f lifetimes) Ending(pid int) {
+func (f lifetimes) Ending(pid int, goOn func()) {
 	f.mu.Lock()
 	m := f.members[pid]
 	f.mu.Unlock()
 	if m == nil {
+		goOn()
 		return
 	}
-	if inTime(func() {
+	if f.endsAtOnce(m, goOn) {
+		return
+	}
+	const lost = "what it counted since the last look, before it ended, is not known"
+	f.meanwhile(m.proc, lost, func() {
+		f.drop(m, &f.ended)
+		goOn()
+	}, func() func() {
 		f.look(m, ending)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		var counted []func()
 		for _, im := range m.images {
-			counted = append(counted, f.last(m, im))
+			add, _ := f.last(m, im, false)
+			counted = append(counted, add)
 		}
-		f.leaves(m, &f.ended, counted)
-	}) {
-		return
+		m.leaves()
+		return func() {
+			m.mu.Lock() // before the family's, as everywhere
+			defer m.mu.Unlock()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.dropped(m, &f.ended, counted...)
+		}
+	})
+}
+
+// endsAtOnce is Ending where all can be read at once.
+func (f *Family) endsAtOnce(m *member, goOn func()) bool {
+	if !m.mu.TryLock() { // somebody reads it
+		return false
 	}
-	if !f.drop(m, &f.ended) {
-		return // it was done just now
+	defer m.mu.Unlock()
+	text, err := m.proc.MapText()
+	if err != nil || !m.whole || !bytes.Equal(mappedFiles(text), m.files) {
+		return false
 	}
-	f.problem(fmt.Errorf("process %d (%s): its memory cannot be read in time when it ends: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
+	counted := make([]func(), 0, len(m.images))
+	for _, im := range m.images {
+		add, ok := f.last(m, im, true)
+		if !ok {
+			return false
+		}
+		counted = append(counted, add)
+	}
+	// Whoever adds up sees it either as a member or in the sum of those that have ended.
+	f.mu.Lock()
+	f.aside++
+	is := f.dropped(m, &f.ended)
+	f.mu.Unlock()
+	goOn()
+	m.leaves()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if is {
+		for _, add := range counted {
+			add()
+		}
+	}
+	f.back()
+	return true
 }
 
 // Vanished: a process was killed when it was about to be looked at.
@@ -368,54 +610,47 @@ func (f lifetimes) Vanished(pid int) {
 	f.mu.Lock()
 	m := f.members[pid]
 	f.mu.Unlock()
-	if m != nil {
-		if !inTime(func() { f.leave(m, &f.ended) }) {
-			f.drop(m, &f.ended)
-		}
-		f.problem(fmt.Errorf("process %d (%s) was killed a second time while it ended: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
+	if m == nil {
+		return
 	}
+	f.drop(m, &f.ended)
+	go func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.leaves()
+	}()
+	f.problem(fmt.Errorf("process %d (%s) was killed a second time while it ended: what it counted since the last look is not known", pid, output.Printable(m.proc.Name)))
 }
 
-// leave takes a member out, and counts it.
-func (f *Family) leave(m *member, counted *int) {
-	m.mu.Lock() // before the family's, as everywhere
-	defer m.mu.Unlock()
-	f.leaves(m, counted, nil)
-}
-
-// leaves is leave of a member that is locked. What it has counted is added at the same moment:
-// whoever adds up sees it either as a member or in the sum of those that have ended.
-func (f *Family) leaves(m *member, counted *int, last []func()) {
+// leaves lets go of a member, which is locked and none any more.
+func (m *member) leaves() {
 	m.gone = true
 	m.proc.Close()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.dropped(m, counted) {
-		for _, add := range last {
-			add()
-		}
-	}
 }
 
-// drop takes a member out that may be locked for long; false: it is none any more.
+// drop takes a member out, and counts it; false: it is none any more.
 func (f *Family) drop(m *member, counted *int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped(m, counted)
 }
 
-// dropped is drop of a family that is locked.
-func (f *Family) dropped(m *member, counted *int) bool {
+// dropped is drop of a family that is locked. What the member has counted is added at the same moment.
+func (f *Family) dropped(m *member, counted *int, last ...func()) bool {
 	if f.members[m.pid] != m {
 		return false
 	}
 	delete(f.members, m.pid)
+	f.room -= m.room
 	*counted++
 	if counted == &f.ended {
 		if len(f.left) > maxLeft {
 			clear(f.left)
 		}
 		f.left[m.pid] = m.proc.Start.Ticks
+	}
+	for _, add := range last {
+		add()
 	}
 	return true
 }
@@ -429,45 +664,64 @@ func (f *Family) hasLeft(m *member) bool {
 }
 
 // last reads what an ending process, which is locked, has counted in an image. What it returns adds
-// that to the sum, of a family that is locked.
-func (f *Family) last(m *member, im *placed) (add func()) {
+// that to the sum, of a family that is locked. If it is to be done at once and cannot be, it is not
+// done.
+func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) {
 	nothing := func() {}
 	if !im.tellsDumps() {
 		f.problem(fmt.Errorf("%s: its counters (of Clang, or of GCC before 5) do not tell whether those of data files have been added to them: of processes that end, counts are those of the last look", im.path))
 		w := m.last[im.layout]
 		if w == nil {
-			return nothing
+			return nothing, true
 		}
-		return func() { im.add(f.sumOf(im.layout).ended, w) }
+		return func() { im.add(f.sumOf(im.layout).ended, w) }, true
 	}
-	if flags := im.flagsAt(m.proc, im.at); !im.silent && flags >= 0 && flags&rootDumped != 0 && im.files.wasWritten(m) {
+	if atOnce && im.files != nil && !im.files.prompt {
+		return nil, false
+	}
+	flags, err := im.flagsOf(m.proc, im.at, atOnce)
+	if err != nil && atOnce {
+		return nil, false
+	}
+	if !im.silent && err == nil && flags&rootDumped != 0 && im.files.wasWritten(m) {
 		return func() {
 			im.files.dumps++
-			if im.inherited != nil && !im.resetsForks {
+			if im.inherited != nil && im.keeps {
 				im.inherited.subtractFrom(f.sumOf(im.layout).ended) // the files have it as its own
 			}
-		}
+		}, true
 	}
 	if !im.silent && im.files != nil {
 		finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
-		if finder.writing() != nil {
+		switch locked := finder.locks(); {
+		case len(locked) > 0 && atOnce:
+			return nil, false
+		case finder.writes(locked) != nil:
 			f.problem(fmt.Errorf("%s: a process was killed while it wrote its data files, whose counts are among its own then: what it counted since the last look is not known", im.path))
-			return nothing
+			return nothing, true
 		}
 	}
 	w := im.buffer()
-	if err := im.read(m.proc, im.at, w); err != nil {
+	if atOnce {
+		err = im.readAtOnce(m.proc, im.at, w)
+	} else {
+		err = im.read(m.proc, im.at, w)
+	}
+	if err != nil {
 		im.release(w)
+		if atOnce {
+			return nil, false
+		}
 		if !errors.Is(err, errMoved) { // else the program has not begun, or is closing it
 			f.problem(fmt.Errorf("process %d (%s): %s: it cannot be read at the end: %w", m.pid, output.Printable(m.proc.Name), im.path, err))
 		}
-		return nothing
+		return nothing, true
 	}
-	im.takeInherited(w)
 	return func() {
+		im.takeInherited(w)
 		im.add(f.sumOf(im.layout).ended, w)
 		im.release(w)
-	}
+	}, true
 }
 
 // takeInherited takes out of counters what the process has inherited, unless it has set them to zero
@@ -503,12 +757,26 @@ const (
 	ending
 )
 
-// look looks for images with counters in a member, if its memory map has changed.
+// mappedFiles are the lines of a memory map that are about files: which images there are, and where.
+func mappedFiles(text []byte) []byte {
+	files := make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		if bytes.IndexByte(line, '/') >= 0 {
+			files = append(files, line...)
+		}
+	}
+	return files
+}
+
+// look looks for images with counters in a member, if other files are mapped.
 func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps, text, err := m.proc.Maps()
-	if err != nil || slices.Equal(text, m.text) {
+	if err != nil {
+		return
+	}
+	if text = mappedFiles(text); m.whole && bytes.Equal(text, m.files) {
 		return
 	}
 	before := m.images
@@ -533,45 +801,45 @@ func (f *Family) look(m *member, when stage) {
 			continue
 		}
 		im := &placed{layout: l, at: mapped.Start}
-		m.images = append(m.images, im)
-		if when == running {
-			f.begin(m, im)
-			im.since(m.base)
-		}
 		if im.files == nil && l.tellsDumps() {
-			im.files = f.filesOf(m, im, when)
+			if im.files, err = f.filesOf(m, im, when); err != nil {
+				f.problem(fmt.Errorf("%s: its data files cannot be followed: what is counted there is left out: %w", im.path, err))
+				continue
+			}
+		}
+		if (when != running || f.begin(m, im)) && (when == forked || f.since(m, im)) {
+			m.images = append(m.images, im)
 		}
 	}
-	if m.text = text; !complete {
-		m.text = nil
-	}
+	m.files, m.whole = text, complete
 	m.publish()
 }
 
 // publish has those that the member forks know what was found in it, which is locked.
-func (m *member) publish() { m.found.Store(&findings{m.place, slices.Clone(m.images)}) }
+func (m *member) publish() { m.found.Store(&findings{m.files, m.whole, slices.Clone(m.images)}) }
 
 // begin notes what an image of a process has written already that is seen for the first
-// time.
-func (f *Family) begin(m *member, im *placed) {
+// time; false: there is no room for it.
+func (f *Family) begin(m *member, im *placed) bool {
 	w := im.buffer()
 	defer im.release(w)
 	if im.read(m.proc, im.at, w) != nil || im.flagsIn(w)&rootDumped == 0 {
-		return
+		return true
 	}
-	im.silent, im.inherited = true, im.sparseOf(w)
+	im.silent = true
 	f.problem(fmt.Errorf("process %d (%s): %s: it had written its data files before: its counts are those from now on", m.pid, output.Printable(m.proc.Name), im.path))
+	return im.without(f, m, im.sparseOf(w))
 }
 
-// since has what was counted before a reset not be counted.
-func (im *placed) since(base *Baseline) {
-	if base == nil || im.silent {
-		return
+// since has what was counted before a reset not be counted; false: there is no room for it.
+func (f *Family) since(m *member, im *placed) bool {
+	if m.base == nil || im.silent {
+		return true
 	}
 	w := im.buffer()
 	defer im.release(w)
 	clear(w)
-	for _, o := range base.Objects {
+	for _, o := range m.base.Objects {
 		for _, u := range im.units {
 			if o.Name != u.name || o.Image != im.path {
 				continue
@@ -581,12 +849,14 @@ func (im *placed) since(base *Baseline) {
 			}
 		}
 	}
-	im.inherited = im.sparseOf(w)
+	im.keeps = true
+	return im.without(f, m, im.sparseOf(w))
 }
 
 // layoutOf finds the counters of a mapped file. final is false if there may be some later.
 func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Maps, g *guest, when stage) (l *layout, final bool) {
-	known, none := f.layouts.of(mapped)
+	changed := mapped.Changed()
+	known, none := f.layouts.of(mapped, changed)
 	if none {
 		return nil, true
 	}
@@ -601,7 +871,7 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	if len(known) > 0 && when == running && time.Since(m.began) < beginningOf {
 		return nil, false // it is just being loaded
 	}
-	l, err := f.layouts.find(m.proc, mapped, maps, g)
+	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g)
 	if err != nil {
 		f.problem(err)
 	}
@@ -618,6 +888,9 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	// of those that have ended. Read the other way round it is missed until the next look,
 	// never seen twice.
 	f.mu.Lock()
+	for f.aside > 0 {
+		f.settled.Wait()
+	}
 	f.moving = false
 	left := f.ended + f.replaced
 	sets := make([]*fileSet, 0, len(f.files))
@@ -643,7 +916,9 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	}
 	f.mu.Unlock()
 	for _, s := range sets {
+		s.mu.Lock()
 		s.addSince(now[s.layout], s.now, s.before)
+		s.mu.Unlock()
 	}
 	for _, m := range members {
 		own, err := patiently(m.pid, func() (map[*layout]words, error) {
@@ -665,6 +940,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	order = slices.Clone(f.order)
 	f.moving = f.moving || left != f.ended+f.replaced
 	f.mu.Unlock()
+	f.letGo(reachesOf(members))
 	var units []Unit
 	for _, s := range order {
 		if w := now[s.layout]; w != nil {
@@ -675,6 +951,25 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		units = append(units, f.unitsOf(s)...)
 	}
 	return units, nil
+}
+
+// reachesOf are the ways to the data files of members; nil: they are not known now.
+func reachesOf(members []*member) map[*reach]bool {
+	used := make(map[*reach]bool)
+	for _, m := range members {
+		if !m.mu.TryLock() {
+			return nil
+		}
+		for _, im := range m.images {
+			if im.files != nil {
+				im.files.mu.Lock()
+				used[im.files.way] = true
+				im.files.mu.Unlock()
+			}
+		}
+		m.mu.Unlock()
+	}
+	return used
 }
 
 // unitsOf makes units of a sum.
@@ -716,9 +1011,9 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 		case own:
 			im.add(to, w)
 			if !m.attended || !im.tellsDumps() {
-				m.keep(im.layout, w)
+				f.keep(m, im.layout, w)
 			}
-		case im.inherited != nil && !im.resetsForks:
+		case im.inherited != nil && im.keeps:
 			im.inherited.subtractFrom(to) // the files may have it already
 		}
 		im.release(w)
@@ -737,6 +1032,9 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 		return false, false
 	}
 	flags := im.flagsIn(w)
+	if im.silent && flags&rootDumped == 0 { // the program has set them to zero
+		im.silent, im.inherited = false, nil
+	}
 	switch {
 	case im.silent:
 	case flags&rootDumped != 0:
@@ -759,9 +1057,13 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 }
 
 // keep keeps what a member had counted at a look that may be the last one.
-func (m *member) keep(l *layout, w words) {
+func (f *Family) keep(m *member, l *layout, w words) {
 	if m.last == nil {
 		m.last = make(map[*layout]words)
+	}
+	if m.last[l] == nil && !f.hasRoomFor(m, l.size()) {
+		f.problem(fmt.Errorf("%s: %w when processes have ended", l.path, errRoom))
+		return
 	}
 	m.last[l] = append(m.last[l][:0], w...)
 }
@@ -783,8 +1085,7 @@ func (im *placed) wait(w words) (sure bool) {
 func (f *Family) lost(m *member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m.gone = true
-	m.proc.Close()
+	m.leaves()
 	if !f.dropped(m, &f.ended) {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"unsafe"
@@ -24,6 +25,7 @@ import (
 type layout struct {
 	*image
 	file  string // process.MappedFile.File
+	named uint64 // behind this part of the image, from its start, there is no file
 	plan  *plan
 	marks []mark // what is not to be added up as if it were one number
 	sums  []mark // where counters are that are sums
@@ -63,12 +65,12 @@ type head struct {
 var errUnaligned = errors.New("its counters cannot be added up over processes: they are not aligned, or of another byte order")
 
 // newLayout makes one of an image that was found.
-func newLayout(im *image, file string) (*layout, error) {
+func newLayout(im *image, mapped *process.MappedFile) (*layout, error) {
 	pl, err := newPlan([]*image{im}, nearby)
 	if err != nil {
 		return nil, err
 	}
-	l := &layout{image: im, file: file, plan: pl}
+	l := &layout{image: im, file: mapped.File(), plan: pl, named: mapped.Parts[len(mapped.Parts)-1].End - mapped.Start}
 	if im.order != binary.LittleEndian {
 		return nil, errUnaligned
 	}
@@ -169,6 +171,26 @@ func (l *layout) release(w words) { l.free.Put(&w) }
 
 // read reads the counters of the image where it is mapped at start.
 func (l *layout) read(p *process.Process, start uint64, to words) error {
+	err := l.readAtOnce(p, start, to)
+	if !errors.Is(err, process.ErrAbsent) {
+		return err
+	}
+	if err := p.ReadRanges(l.ranges(start, to)); err != nil {
+		return err
+	}
+	return l.check(start, to)
+}
+
+// readAtOnce is read, but waits for nothing: what it would have to wait for is process.ErrAbsent.
+func (l *layout) readAtOnce(p *process.Process, start uint64, to words) error {
+	if err := p.ReadTouched(l.ranges(start, to), start+l.named); err != nil {
+		return err
+	}
+	return l.check(start, to)
+}
+
+// ranges are where the counters are, and where in a buffer they go.
+func (l *layout) ranges(start uint64, to words) []process.MemoryRange {
 	b := to.bytes()
 	ranges := make([]process.MemoryRange, len(l.plan.ranges))
 	at := 0
@@ -177,10 +199,11 @@ func (l *layout) read(p *process.Process, start uint64, to words) error {
 		ranges[i] = process.MemoryRange{Addr: r.Addr + start - l.start, Bytes: b[at : at+len(r.Bytes)]}
 		at += len(r.Bytes)
 	}
-	if err := p.ReadRanges(ranges); err != nil {
-		return err
-	}
-	if !l.unmovedAt(b, start-l.start) {
+	return ranges
+}
+
+func (l *layout) check(start uint64, to words) error {
+	if !l.unmovedAt(to.bytes(), start-l.start) {
 		return errMoved
 	}
 	return nil
@@ -217,14 +240,27 @@ func (l *layout) tellsDumps() bool { return l.root != 0 && l.rootSize() > l.poin
 
 // flagsAt reads only the flags of libgcov in the root of the image, -1 if it is gone.
 func (l *layout) flagsAt(p *process.Process, start uint64) int {
-	if !l.tellsDumps() {
-		return 0
-	}
-	root := make([]byte, l.rootSize())
-	if err := p.ReadRanges([]process.MemoryRange{{Addr: l.root + start - l.start, Bytes: root}}); err != nil {
+	flags, err := l.flagsOf(p, start, false)
+	if err != nil {
 		return -1
 	}
-	return l.flags(root)
+	return flags
+}
+
+// flagsOf is flagsAt, which need not wait.
+func (l *layout) flagsOf(p *process.Process, start uint64, atOnce bool) (int, error) {
+	if !l.tellsDumps() {
+		return 0, nil
+	}
+	root := make([]byte, l.rootSize())
+	ranges := []process.MemoryRange{{Addr: l.root + start - l.start, Bytes: root}}
+	err := error(nil)
+	if atOnce {
+		err = p.ReadTouched(ranges, start+l.named)
+	} else {
+		err = p.ReadRanges(ranges)
+	}
+	return l.flags(root), err
 }
 
 // eachRange calls do for the ranges of a buffer in turn: sums, bits, and what is left out.
@@ -288,9 +324,20 @@ type sparse struct {
 	value []uint64
 }
 
+// size is how many words it takes.
+func (s *sparse) size() int { return len(s.at) + (len(s.at)+1)/2 }
+
 // sparseOf keeps the counters of a buffer, of those that are sums.
 func (l *layout) sparseOf(w words) *sparse {
-	s := new(sparse)
+	n := 0
+	for _, m := range l.sums {
+		for _, x := range w[m.from:m.to] {
+			if x != 0 {
+				n++
+			}
+		}
+	}
+	s := &sparse{at: make([]uint32, 0, n), value: make([]uint64, 0, n)}
 	for _, m := range l.sums {
 		for i, x := range w[m.from:m.to] {
 			if x != 0 {
@@ -366,19 +413,36 @@ func (l *layout) scatter(u *unit, c *gcov.Counts, to words) bool {
 type layouts struct {
 	mu     sync.Mutex
 	byFile map[string][]*layout
-	none   map[string]bool // files without counters
+	none   map[string]string // files without counters, and when they were changed last
 }
 
 func newLayouts() *layouts {
-	return &layouts{byFile: make(map[string][]*layout), none: make(map[string]bool)}
+	return &layouts{byFile: make(map[string][]*layout), none: make(map[string]string)}
 }
 
-// of returns the layouts of a file that is mapped; none tells that it has no counters.
-func (k *layouts) of(mapped *process.MappedFile) (known []*layout, none bool) {
+// of returns the layouts of a file that is mapped; none tells that it has no counters, since it was changed
+// last.
+func (k *layouts) of(mapped *process.MappedFile, changed string) (known []*layout, none bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	file := mapped.File()
-	return k.byFile[file], k.none[file]
+	return k.byFile[file], changed != "" && k.none[file] == changed
+}
+
+// maxNone is of how many files it is remembered that they have none.
+const maxNone = 1 << 14
+
+// hasNone notes that a file has no counters, where that can be told from another file that has its number later.
+func (k *layouts) hasNone(mapped *process.MappedFile, changed string) {
+	if changed == "" {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.none) >= maxNone {
+		clear(k.none)
+	}
+	k.none[mapped.File()] = changed
 }
 
 // same tells whether two layouts are of one build.
@@ -390,40 +454,41 @@ func (l *layout) same(other *layout) bool {
 
 // find looks for counters in a file that is mapped, of a guest if it is one's. It returns nil
 // where there are none, or none yet.
-func (k *layouts) find(p *process.Process, mapped *process.MappedFile, maps process.Maps, g *guest) (*layout, error) {
+func (k *layouts) find(f *Family, p *process.Process, mapped *process.MappedFile, changed string, maps process.Maps, g *guest) (*layout, error) {
 	finder := &CountedProcess{PID: p.PID, Name: p.Name, proc: p}
 	im := finder.find(mapped, maps, g, newBudget())
-	file := mapped.File()
 	if len(im.units) == 0 {
-		k.mu.Lock()
-		defer k.mu.Unlock()
 		if im.root == 0 && im.problem == nil {
-			k.none[file] = true
+			k.hasNone(mapped, changed)
 		}
 		return nil, im.problem
 	}
-	known, _ := k.of(mapped)
+	known, _ := k.of(mapped, changed)
 	starting := im.root == 0 && !im.units[0].clang && im.units[0].version.Major() >= 5
 	if starting || slices.ContainsFunc(known, func(l *layout) bool {
 		return len(l.units) >= len(im.units) && slices.ContainsFunc(l.units, func(u *unit) bool { return u.name == im.units[0].name && u.stamp == im.units[0].stamp })
 	}) {
 		return nil, nil // its constructors have not all run: nothing has been counted that matters
 	}
-	l, err := newLayout(im, file)
+	l, err := newLayout(im, mapped)
 	if err != nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.none[file] = true
+		k.hasNone(mapped, changed)
 		return nil, err
 	}
 	l.resetsForks = wrapsFork(mapped)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, other := range k.byFile[file] { // found meanwhile, in another process
+	for _, other := range k.byFile[l.file] { // found meanwhile, in another process
 		if other.same(l) {
 			return other, im.problem
 		}
 	}
-	k.byFile[file] = append(k.byFile[file], l)
+	if !f.hasRoom(layoutRoom * l.size()) {
+		return nil, fmt.Errorf("%s: %w", im.path, errRoom)
+	}
+	k.byFile[l.file] = append(k.byFile[l.file], l)
 	return l, im.problem
 }
+
+// layoutRoom is how many buffers are kept for each: its own, two of its sum, and one at each look.
+const layoutRoom = 4

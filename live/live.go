@@ -64,6 +64,7 @@ type CountedProcess struct {
 	FollowFiles bool
 
 	proc   *process.Process
+	known  *Known   // nil: nothing is
 	text   []byte   // of the memory map, when images were looked for; nil: it changed meanwhile
 	images []*image // all that are mapped, most without counters
 	plan   *plan
@@ -97,6 +98,7 @@ type image struct {
 	first   []byte // the pointer there
 	rootAt  int    // in a snapshot
 	units   []*unit
+	symbols bool // its file has some, so that it tells whether there are counters
 	code    clangCode
 	profile *profile // source-based counters
 	profErr error    // why they cannot be used
@@ -121,12 +123,14 @@ type image struct {
 
 // Open finds the counters in a process. It returns ErrNoCounters, wrapped, if
 // there are none.
-func Open(pid int) (*CountedProcess, error) {
+func Open(pid int) (*CountedProcess, error) { return open(pid, nil) }
+
+func open(pid int, known *Known) (*CountedProcess, error) {
 	pr, err := process.Open(pid)
 	if err != nil {
 		return nil, err
 	}
-	p := &CountedProcess{PID: pid, Name: pr.Name, proc: pr}
+	p := &CountedProcess{PID: pid, Name: pr.Name, proc: pr, known: known}
 	for range tries + 1 {
 		if err = p.refresh(false); err != nil || !p.broken() {
 			break
@@ -232,7 +236,7 @@ func (p *CountedProcess) refresh(all bool) error {
 		if all || im == nil || !im.found(mapped, p.text == nil) {
 			before := im
 			if i < own {
-				im = p.find(mapped, maps, nil, budget)
+				im = p.known.find(p, mapped, maps, budget, before != nil)
 			} else {
 				im = p.find(mapped, maps, p.guest, budget)
 			}
@@ -284,10 +288,13 @@ func (im *image) found(mapped *process.MappedFile, unsure bool) bool {
 }
 
 // partsOf is an image's part of the memory map.
-func partsOf(mapped *process.MappedFile) string {
+func partsOf(mapped *process.MappedFile) string { return partsAt(mapped, 0) }
+
+// partsAt is partsOf, with addresses from one on.
+func partsAt(mapped *process.MappedFile, from uint64) string {
 	var b strings.Builder
 	for _, m := range mapped.Parts {
-		fmt.Fprintf(&b, "%x-%x%t%t ", m.Start, m.End, m.Write, m.Exec)
+		fmt.Fprintf(&b, "%x-%x%t%t ", m.Start-from, m.End-from, m.Write, m.Exec)
 	}
 	return b.String()
 }
@@ -303,6 +310,7 @@ func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, g *
 	if err != nil {
 		im.units, im.problem = w.scan(mapped.Parts)
 	}
+	im.symbols = err == nil
 	for _, root := range roots {
 		b, err := w.read(root, im.pointer)
 		if err != nil {

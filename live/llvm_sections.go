@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"footfall/binary"
 	"footfall/formats/llvm"
@@ -83,13 +84,13 @@ func profileOf(f *binary.File, bias uint64, symbols func(name string) ([]uint64,
 	return p
 }
 
-var clangVersion = regexp.MustCompile(`clang version ([0-9]{1,4})\.`)
+var clangVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`clang version ([0-9]{1,4})\.`) })
 
 // clangMajors finds the versions of Clang that compiled objects of a file, in
 // its .comment. The runtime is among them, also in programs of Rust.
 func clangMajors(comment []byte) []int {
 	var majors []int
-	for _, m := range clangVersion.FindAllSubmatch(comment, 100) {
+	for _, m := range clangVersion().FindAllSubmatch(comment, 100) {
 		if major, err := strconv.Atoi(string(m[1])); err == nil && !slices.Contains(majors, major) {
 			majors = append(majors, major)
 		}

@@ -5,6 +5,7 @@ package live
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -42,6 +43,8 @@ type fileStamp struct {
 	inode      uint64
 	size       int64
 	time, made unix.Timespec
+	uid, gid   int
+	mode       fs.FileMode // its permissions
 }
 
 func stampOf(name string) fileStamp {
@@ -49,8 +52,12 @@ func stampOf(name string) fileStamp {
 	if err != nil {
 		return fileStamp{}
 	}
+	return stampIn(info)
+}
+
+func stampIn(info fs.FileInfo) fileStamp {
 	st := info.Sys().(*syscall.Stat_t)
-	return fileStamp{st.Ino, st.Size, unix.Timespec(st.Mtim), unix.Timespec(st.Ctim)}
+	return fileStamp{st.Ino, st.Size, unix.Timespec(st.Mtim), unix.Timespec(st.Ctim), int(st.Uid), int(st.Gid), info.Mode().Perm()}
 }
 
 func (s fileStamp) when() time.Time { return time.Unix(s.time.Unix()) }
@@ -204,12 +211,19 @@ func (p *CountedProcess) flagsNow() map[*image]int {
 
 // writing returns the images of which the process writes a data file now: which
 // it has locked.
-func (p *CountedProcess) writing() []*image {
+func (p *CountedProcess) writing() []*image { return p.writes(p.locks()) }
+
+// locks are the inodes of files that the process has locked for writing.
+func (p *CountedProcess) locks() []uint64 {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return nil
 	}
-	locked := writeLocks(text, p.PID)
+	return writeLocks(text, p.PID)
+}
+
+// writes is writing, by what it has locked.
+func (p *CountedProcess) writes(locked []uint64) []*image {
 	if len(locked) == 0 {
 		return nil
 	}
@@ -306,16 +320,22 @@ func (p *CountedProcess) followFiles(im *image) {
 	if err != nil {
 		return
 	}
-	stamp := stampOf(place.of(im.writtenFirst()))
+	first := place.of(im.writtenFirst())
+	stamp := stampOf(first)
 	if im.files != nil && im.files.first == stamp {
 		return
 	}
-	im.files = &earlierRuns{stamp, make(map[string]*gcov.Counts)}
-	for _, u := range im.units {
-		if c, err := p.readData(place.of(u.name)); err == nil && c.Stamp == u.stamp && c.Checksum == u.check {
-			im.files.counts[u.name] = c
+	user, _ := p.proc.User()
+	key := fmt.Sprintf("%d %x %s %s", user.UID, im.units[0].stamp, im.path, place.here(first))
+	im.files = p.known.earlier(key, p.PID, stamp, func() map[string]*gcov.Counts {
+		counts := make(map[string]*gcov.Counts)
+		for _, u := range im.units {
+			if c, err := p.readData(place.of(u.name)); err == nil && c.Stamp == u.stamp && c.Checksum == u.check {
+				counts[u.name] = c
+			}
 		}
-	}
+		return counts
+	})
 }
 
 // added returns what libgcov has added to the counters of an image, by the names

@@ -52,6 +52,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"footfall/input"
+	"footfall/live"
 )
 
 // fileSystem is what the mount table calls us.
@@ -79,6 +80,7 @@ type Mount struct {
 	opt     Options
 	targets targets
 	sources *sources
+	known   *live.Known
 	server  *fuse.Server
 	root    *rootNode
 	// detached tells that it was unmounted while it was in use.
@@ -100,7 +102,7 @@ var ErrInterrupted = errors.New("interrupted")
 // New mounts the tree on dir, an empty directory. What a footfall that crashed
 // has left there is unmounted first.
 func New(dir string, opt Options) (*Mount, error) {
-	m := &Mount{opt: opt, stop: make(chan struct{}), noticed: make(map[string]bool)}
+	m := &Mount{opt: opt, known: live.NewKnown(), stop: make(chan struct{}), noticed: make(map[string]bool)}
 	var err error
 	if m.sources, err = newSources(opt.ObjectDirs, opt.PathMaps); err != nil {
 		return nil, err

@@ -386,7 +386,7 @@ func (l *look) changed(pid int) bool {
 
 // adopt gives a process a directory if it has counters.
 func (m *Mount) adopt(pid int) error {
-	source, err := live.OpenPatiently(pid)
+	source, err := m.known.OpenPatiently(pid)
 	if err != nil {
 		return err
 	}

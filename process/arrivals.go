@@ -3,6 +3,7 @@
 package process
 
 import (
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -44,25 +45,28 @@ func (a *Arrivals) watch() {
 	defer a.stopped.Done()
 	ticker := time.NewTicker(arrivalsEach)
 	defer ticker.Stop()
-	first := make(map[int]time.Time) // when processes were seen first
+	known := make(map[int]*arrival)
 	newest, all := "", time.Time{}
 	for {
 		now := time.Now()
-		if latest := newestTask(); latest == "" || latest != newest || now.Sub(all) > arrivalsAll {
+		everybody := now.Sub(all) > arrivalsAll
+		if latest := newestTask(); latest == "" || latest != newest || everybody {
 			newest = latest
-			pids, err := List()
-			if err == nil {
-				first = seenFirst(first, pids, now)
+			if pids, err := List(); err == nil {
+				note(known, pids, now)
 			}
 		}
-		everybody := now.Sub(all) > arrivalsAll
 		if everybody {
 			all = now
 		}
 		is := a.selector.among()
-		for pid, since := range first {
-			if (everybody || now.Sub(since) < arrivalsYoung) && is(pid) && pid != os.Getpid() {
-				a.found(pid)
+		for pid, arrived := range known {
+			if age := now.Sub(arrived.first); everybody || age < arrivalsYoung && !now.Before(arrived.next) {
+				arrived.next = now.Add(max(age/4, arrivalsEach/2))
+				if is(pid) && pid != os.Getpid() {
+					arrived.next = now.Add(arrivalsAll)
+					a.found(pid)
+				}
 			}
 		}
 		select {
@@ -73,15 +77,18 @@ func (a *Arrivals) watch() {
 	}
 }
 
-// seenFirst keeps of the processes that there are when each was seen first.
-func seenFirst(before map[int]time.Time, pids []int, now time.Time) map[int]time.Time {
-	after := make(map[int]time.Time, len(pids))
+// An arrival is when a process was seen first, and when it is to be looked at again: the older it is the
+// less likely it is about to become another program.
+type arrival struct{ first, next time.Time }
+
+// note keeps of the processes that there are what is known of each.
+func note(known map[int]*arrival, pids []int, now time.Time) {
+	running := make(map[int]bool, len(pids))
 	for _, pid := range pids {
-		since, known := before[pid]
-		if !known {
-			since = now
+		running[pid] = true
+		if known[pid] == nil {
+			known[pid] = &arrival{first: now}
 		}
-		after[pid] = since
 	}
-	return after
+	maps.DeleteFunc(known, func(pid int, _ *arrival) bool { return !running[pid] })
 }

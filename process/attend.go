@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -29,27 +28,32 @@ type Attendant struct {
 	// What follows is of the thread that traces.
 	threads   map[int]*attendedProcess // by thread
 	processes map[int]*attendedProcess
-	newborn   map[int]time.Time // stopped in front of the first instruction, by whom and how it was made is not known so far
-	made      map[int]birth     // the other way round
-	early     map[int]bool      // threads that run and may have ended before their maker tells of them
+	ending    map[int]*attendedProcess // by the last thread, while it stands still
+	newborn   map[int]newborn          // stopped in front of the first instruction, by whom and how it was made is not known so far
+	made      map[int]birth            // the other way round
+	early     map[int]bool             // threads that run and may have ended before their maker tells of them
+	adopting  bool                     // adopt will be called
+	tid       int
 
 	before     map[int]*unix.SchedAttr // of our threads, whose priority is raised
 	raisedAt   time.Time
 	processors int // that Go used before
 }
 
-// Lifetimes is told what happens to processes, by the thread that traces: it has the process
-// stand still until the method returns.
+// Lifetimes is told what happens to processes, by the thread that traces. The process stands still
+// until goOn is called, once, by any goroutine: the one that traces lets it go at once. Of one
+// process nothing more is told before; all others wait until the method returns.
 type Lifetimes interface {
 	// Forked: the process has been made by parent, and has run no instruction so far. Its
 	// memory is a copy of parent's. One that runs in parent's memory (vfork) is not
-	// told of before it has become another program.
-	Forked(pid, parent int)
-	// Replaced: the process has become another program by exec; false: it is not to be
+	// told of before it has become another program. byLibrary tells that it was made as the C library's
+	// fork does it, not by a system call of the program's own.
+	Forked(pid, parent int, byLibrary bool, goOn func())
+	// Replaced: the process has become another program by exec; not kept it is not
 	// attended any more.
-	Replaced(pid int) (keep bool)
+	Replaced(pid int, goOn func(keep bool))
 	// Ending: the process runs no more, by whatever reason, and its memory is still there.
-	Ending(pid int)
+	Ending(pid int, goOn func())
 	// Vanished: the process has ended, and there was no moment to look at it.
 	Vanished(pid int)
 }
@@ -60,12 +64,22 @@ type attendedProcess struct {
 	threads  int
 	shares   bool // the memory of another one
 	children bool // are attended, too
+
+	held  bool     // stands still, until goOn is called
+	later []func() // what has happened to it meanwhile
 }
 
 // A birth is how a process was made.
 type birth struct {
-	parent *attendedProcess
-	shares bool
+	parent    *attendedProcess
+	shares    bool
+	byLibrary bool
+}
+
+// A newborn is a process, or thread, that has stopped at its beginning.
+type newborn struct {
+	since time.Time
+	sig   unix.Signal
 }
 
 const (
@@ -82,15 +96,13 @@ func NewAttendant(events Lifetimes) *Attendant {
 	a := &Attendant{
 		events: events, tracing: newTracing(),
 		threads: make(map[int]*attendedProcess), processes: make(map[int]*attendedProcess),
-		newborn: make(map[int]time.Time), made: make(map[int]birth), early: make(map[int]bool),
+		ending: make(map[int]*attendedProcess), newborn: make(map[int]newborn), made: make(map[int]birth), early: make(map[int]bool),
 	}
 	go onOwnThread(func() (ends bool) {
 		defer close(a.done)
-		stops := make(chan os.Signal, 1)
-		signal.Notify(stops, unix.SIGCHLD)
-		defer signal.Stop(stops)
 		defer a.lower()
-		a.loop(stops, func() bool { a.raise(); return a.collect() }, a.adopt)
+		a.tid = unix.Gettid()
+		a.wait(a.collect)
 		return true // the kernel lets go of all, wherever they have stopped
 	})
 	return a
@@ -241,10 +253,12 @@ func (a *Attendant) remove(tid int) (last *attendedProcess) {
 	return p
 }
 
-// collect handles a stop, if there is one.
-func (a *Attendant) collect() bool {
+// collect waits for a stop and handles it.
+func (a *Attendant) collect() (traced bool) {
+	a.raise()
+	a.adoptLater()
 	var status unix.WaitStatus
-	tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG|unix.WNOTHREAD, nil)
+	tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 	switch {
 	case errors.Is(err, unix.EINTR):
 	case err != nil || tid <= 0:
@@ -252,50 +266,111 @@ func (a *Attendant) collect() bool {
 	case status.Stopped():
 		a.stopped(tid, int(status)>>16, status.StopSignal())
 	default:
-		delete(a.newborn, tid)
-		delete(a.made, tid)
-		if p := a.remove(tid); p != nil && !p.shares {
-			a.events.Vanished(p.pid)
-		}
+		a.exited(tid)
 	}
 	return true
+}
+
+// exited handles that a thread is no more.
+func (a *Attendant) exited(tid int) {
+	delete(a.newborn, tid)
+	delete(a.made, tid)
+	delete(a.ending, tid)
+	if p := a.threads[tid]; p != nil && p.held {
+		p.later = append(p.later, func() { a.exited(tid) })
+	} else if p := a.remove(tid); p != nil && !p.shares {
+		a.events.Vanished(p.pid)
+	}
 }
 
 // stopped handles the stop of a thread.
 func (a *Attendant) stopped(tid, event int, sig unix.Signal) {
 	p := a.threads[tid]
+	if p != nil && p.held {
+		p.later = append(p.later, func() { a.stopped(tid, event, sig) })
+		return
+	}
 	switch event {
 	case 0: // the signal is about to be delivered
 		restartInterrupted(tid)
 		a.goOn(tid, sig)
 	case unix.PTRACE_EVENT_STOP:
-		switch {
-		case p == nil:
-			a.begun(tid)
-		case sig != unix.SIGTRAP: // stopped by a signal, and to stay so
-			restartInterrupted(tid)
-			_ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0)
-		default:
-			restartInterrupted(tid)
-			a.goOn(tid, 0)
+		if p == nil {
+			a.begun(tid, sig)
+			return
 		}
+		restartInterrupted(tid)
+		a.unstop(tid, sig)
 	case unix.PTRACE_EVENT_EXIT:
 		// Others of the process that were killed with it come here, too: none of them runs
 		// any more when the last one is here.
 		if p := a.remove(tid); p != nil && !p.shares {
-			a.events.Ending(p.pid)
+			a.ends(p, tid)
+			return
 		}
 		letGoOf(tid)
 	case unix.PTRACE_EVENT_EXEC:
 		a.replaced(tid)
 	case unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK, unix.PTRACE_EVENT_CLONE:
-		if child, err := unix.PtraceGetEventMsg(tid); err == nil && p != nil {
-			a.makes(p, tid, int(child), event)
+		child, err := unix.PtraceGetEventMsg(tid)
+		if err != nil || p == nil {
+			a.goOn(tid, 0)
+			return
+		}
+		b := birth{parent: p}
+		if event != unix.PTRACE_EVENT_CLONE || isProcess(int(child)) {
+			b.shares = event == unix.PTRACE_EVENT_VFORK || SharesMemory(tid, int(child))
+			b.byLibrary = event == unix.PTRACE_EVENT_FORK && forksAsLibrary(tid)
 		}
 		a.goOn(tid, 0)
+		a.makes(p, int(child), event, b)
 	default:
 		a.goOn(tid, 0)
 	}
+}
+
+// unstop lets a thread go on that has stopped for the kernel's own reasons: one that a signal has stopped stays
+// so.
+func (a *Attendant) unstop(tid int, sig unix.Signal) {
+	if sig != unix.SIGTRAP {
+		_ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0)
+		return
+	}
+	a.goOn(tid, 0)
+}
+
+// hold has a process stand still until an event has been dealt with, and does then what comes
+// next: what has happened to it meanwhile, should it have been killed.
+func (a *Attendant) hold(p *attendedProcess, event func(goOn func()), then func()) {
+	p.held = true
+	release := func() {
+		later := p.later
+		p.held, p.later = false, nil
+		if len(later) == 0 {
+			then()
+		}
+		for _, happened := range later {
+			happened()
+		}
+	}
+	event(func() {
+		if unix.Gettid() == a.tid {
+			release()
+		} else {
+			go a.do(release)
+		}
+	})
+}
+
+// ends handles that the last thread of a process ends.
+func (a *Attendant) ends(p *attendedProcess, tid int) {
+	a.ending[tid] = p
+	a.hold(p, func(goOn func()) { a.events.Ending(p.pid, goOn) }, func() {
+		if a.ending[tid] == p { // else it has been killed once more
+			delete(a.ending, tid)
+			letGoOf(tid)
+		}
+	})
 }
 
 func (a *Attendant) goOn(tid int, sig unix.Signal) {
@@ -305,7 +380,7 @@ func (a *Attendant) goOn(tid int, sig unix.Signal) {
 func letGoOf(tid int) { _ = ptrace(unix.PTRACE_DETACH, tid, 0, 0) }
 
 // makes handles that a thread has made another one, or a process.
-func (a *Attendant) makes(p *attendedProcess, maker, child, event int) {
+func (a *Attendant) makes(p *attendedProcess, child, event int, b birth) {
 	if a.early[child] || a.threads[child] != nil {
 		delete(a.early, child)
 		return
@@ -314,55 +389,72 @@ func (a *Attendant) makes(p *attendedProcess, maker, child, event int) {
 		a.add(p, child) // should it have stopped, begun has let it go on
 		return
 	}
-	b := birth{p, event == unix.PTRACE_EVENT_VFORK || SharesMemory(maker, child)}
-	if _, held := a.newborn[child]; held {
-		a.born(child, b)
+	if n, held := a.newborn[child]; held {
+		a.born(child, n.sig, b)
 		return
 	}
 	a.made[child] = b
 }
 
 // begun handles the first stop of a thread that was made.
-func (a *Attendant) begun(tid int) {
+func (a *Attendant) begun(tid int, sig unix.Signal) {
 	if b, known := a.made[tid]; known {
-		a.born(tid, b)
+		a.born(tid, sig, b)
 		return
 	}
-	if p := a.processes[processOf(tid)]; p != nil {
-		a.add(p, tid)
-		a.early[tid] = true
-		a.goOn(tid, 0)
-		return
+	if !isProcess(tid) {
+		if p := a.processes[processOf(tid)]; p != nil {
+			a.add(p, tid)
+			a.early[tid] = true
+			a.unstop(tid, sig)
+			return
+		}
 	}
-	a.newborn[tid] = time.Now()
+	a.newborn[tid] = newborn{time.Now(), sig}
 }
 
 // born begins to attend a process that stands at its beginning.
-func (a *Attendant) born(pid int, b birth) {
+func (a *Attendant) born(pid int, sig unix.Signal, b birth) {
 	delete(a.newborn, pid)
 	delete(a.made, pid)
 	if b.parent == nil || !b.parent.children {
 		letGoOf(pid)
 		return
 	}
-	a.add(&attendedProcess{pid: pid, shares: b.shares, children: true}, pid)
-	if !b.shares {
-		a.events.Forked(pid, b.parent.pid)
+	p := &attendedProcess{pid: pid, shares: b.shares, children: true}
+	a.add(p, pid)
+	if b.shares {
+		a.unstop(pid, sig)
+		return
 	}
-	a.goOn(pid, 0)
+	a.hold(p, func(goOn func()) { a.events.Forked(pid, b.parent.pid, b.byLibrary, goOn) }, func() { a.unstop(pid, sig) })
+}
+
+// adoptLater has adopt be called, if there is something for it.
+func (a *Attendant) adoptLater() {
+	if a.adopting || len(a.newborn)+len(a.early)+len(a.made) == 0 {
+		return
+	}
+	a.adopting = true
+	time.AfterFunc(orphaned, func() {
+		a.do(func() {
+			a.adopting = false
+			a.adopt()
+		})
+	})
 }
 
 // adopt takes the processes whose makers have been killed before they could tell of them.
 func (a *Attendant) adopt() {
-	for tid, since := range a.newborn {
-		if time.Since(since) < orphaned {
+	for tid, n := range a.newborn {
+		if time.Since(n.since) < orphaned {
 			continue
 		}
-		b := birth{&attendedProcess{children: true}, false}
+		b := birth{parent: &attendedProcess{children: true}, byLibrary: true}
 		for _, p := range a.processes {
 			b.shares = b.shares || SharesMemory(p.pid, tid)
 		}
-		a.born(tid, b)
+		a.born(tid, n.sig, b)
 	}
 	maps.DeleteFunc(a.early, func(tid int, _ bool) bool { return processOf(tid) == 0 })
 	for tid := range a.made { // killed before it began
@@ -387,13 +479,24 @@ func (a *Attendant) replaced(pid int) {
 	}
 	p.threads, p.shares = 1, false
 	a.threads[pid] = p
-	if a.events.Replaced(pid) {
-		a.goOn(pid, 0)
-		return
-	}
-	a.remove(pid)
-	letGoOf(pid)
+	keep := false
+	a.hold(p, func(goOn func()) {
+		a.events.Replaced(pid, func(kept bool) {
+			keep = kept
+			goOn()
+		})
+	}, func() {
+		if keep {
+			a.goOn(pid, 0)
+			return
+		}
+		a.remove(pid)
+		letGoOf(pid)
+	})
 }
+
+// isProcess tells whether a thread is the first one of its process.
+func isProcess(tid int) bool { return unix.Tgkill(tid, tid, 0) == nil }
 
 // processOf is the process of a thread, 0 if it has ended.
 func processOf(tid int) int {

@@ -163,7 +163,7 @@ func (f *Follower) begin(first func() error) error {
 		}
 		return err
 	}, func(stops <-chan os.Signal) {
-		f.loop(stops, f.collect, func() {})
+		f.loop(stops, f.collect)
 		f.letGo()
 	})
 }

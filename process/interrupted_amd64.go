@@ -51,3 +51,13 @@ func isSocket(tid int, fd uint64) bool {
 	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, uint32(fd)))
 	return err == nil && strings.HasPrefix(name, "socket:")
 }
+
+// forksAsLibrary tells whether a thread that has just made a process has done so as the C library's
+// fork does: by the system call fork, or by clone with the child's id being stored there.
+func forksAsLibrary(tid int) bool {
+	var regs unix.PtraceRegs
+	if unix.PtraceGetRegs(tid, &regs) != nil || regs.Cs == userCode32 {
+		return true
+	}
+	return regs.Orig_rax == unix.SYS_FORK || regs.Orig_rax == unix.SYS_CLONE && regs.Rdi&unix.CLONE_CHILD_SETTID != 0
+}

@@ -5,3 +5,6 @@ package process
 // restartInterrupted does nothing: on arm64 the kernel has decided that a system call ends
 // before its thread stops.
 func restartInterrupted(int) {}
+
+// forksAsLibrary is not known here: most do.
+func forksAsLibrary(int) bool { return true }

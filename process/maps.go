@@ -177,6 +177,17 @@ func (i *MappedFile) Key() string {
 // File tells the file of the image from any other, as long as the system runs.
 func (i *MappedFile) File() string { return fmt.Sprintf("%s %d", i.device, i.inode) }
 
+// Changed tells when the file was changed last, as the kernel counts it: with File it tells the
+// contents from any other. "": it is not known.
+func (i *MappedFile) Changed() string {
+	var st unix.Statx_t
+	name := path.Clean("/" + i.Path)
+	if i.Deleted || unix.Statx(unix.AT_FDCWD, i.process.Root()+name, 0, unix.STATX_INO|unix.STATX_CTIME, &st) != nil || st.Ino != i.inode {
+		return ""
+	}
+	return fmt.Sprintf("%d.%09d", st.Ctime.Sec, st.Ctime.Nsec)
+}
+
 // IsProgram tells whether the file is the program that the process runs, and no
 // library.
 func (i *MappedFile) IsProgram() bool {

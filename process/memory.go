@@ -3,13 +3,21 @@
 package process
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// MemoryPrefix is what the names begin with of the files in memory (memfd) that
+// footfall maps in other processes: by these it finds what a footfall that was killed
+// has left.
+const MemoryPrefix = "footfall-"
 
 // A MemoryRange is memory of a process and the place for a copy of it.
 type MemoryRange struct {
@@ -59,6 +67,59 @@ func (p *Process) ReadRanges(ranges []MemoryRange) error {
 	}
 	return nil
 }
+
+// ErrAbsent is returned for memory that is not there so far: who is to provide it, a file system or the program
+// itself (userfaultfd), may take any time.
+var ErrAbsent = errors.New("memory that is not there yet")
+
+// ReadTouched is [Process.ReadRanges] of memory of which the program may have touched little. From the address
+// unnamed on, where there is no file behind it, what it has not touched is zero: it is neither waited
+// for nor made by reading it. If other memory is not there it returns ErrAbsent, in place of waiting.
+func (p *Process) ReadTouched(ranges []MemoryRange, unnamed uint64) error {
+	pagemap, err := p.open("pagemap", unix.O_RDONLY)
+	if err != nil {
+		return ErrAbsent // it is not known
+	}
+	defer pagemap.Close()
+	page := uint64(os.Getpagesize())
+	var touched []MemoryRange
+	var entries []byte
+	for _, r := range ranges {
+		if len(r.Bytes) == 0 {
+			continue
+		}
+		first, last := r.Addr/page, (r.Addr+uint64(len(r.Bytes))-1)/page
+		entries = slices.Grow(entries[:0], int(last-first+1)*pagemapEntry)[:int(last-first+1)*pagemapEntry]
+		if _, err := pagemap.ReadAt(entries, int64(first*pagemapEntry)); err != nil {
+			return ErrAbsent
+		}
+		for from := r.Addr; from-r.Addr < uint64(len(r.Bytes)); {
+			is := isThere(entries[(from/page-first)*pagemapEntry:])
+			if !is && from < unnamed {
+				return ErrAbsent
+			}
+			to := (from/page + 1) * page
+			for to/page <= last && isThere(entries[(to/page-first)*pagemapEntry:]) == is {
+				to += page
+			}
+			to = min(to, r.Addr+uint64(len(r.Bytes)))
+			b := r.Bytes[from-r.Addr : to-r.Addr]
+			if is {
+				touched = append(touched, MemoryRange{from, b})
+			} else {
+				clear(b)
+			}
+			from = to
+		}
+	}
+	return p.ReadRanges(touched)
+}
+
+// pagemapEntry is how many bytes /proc/PID/pagemap has for each page.
+const pagemapEntry = 8
+
+// isThere tells whether a page is in memory, or in swap, by its entry: an u64 in the order of the CPU.
+func isThere(entry []byte) bool { return binary.NativeEndian.Uint64(entry)>>62 != 0 }
 
 // readv fills ranges until the first that cannot be read, and returns the
 // number of bytes.

@@ -118,6 +118,22 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
+// OpenAttended is [Open] for a process that an [Attendant] tells of: whether we may look into it is known.
+func OpenAttended(pid int) (*Process, error) {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
+	if err != nil {
+		return nil, ErrExited
+	}
+	p := &Process{PID: pid, dir: dir}
+	st, err := p.stat()
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	p.Name, p.Start = st.name, st.start
+	return p, nil
+}
+
 // Identify tells which process has the pid now, without opening it.
 func Identify(pid int) (Identity, error) {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid))

@@ -122,6 +122,13 @@ func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	return do(h)
 }
 
+// A StackTop is where a thread that is stopped, or that waits in vfork, is.
+type StackTop struct {
+	Thread int
+	SP, PC uint64
+	Waits  bool // it waits in vfork: it cannot be moved
+}
+
 // Threads returns the ids of the threads.
 func (h *Held) Threads() []int {
 	var tids []int

@@ -8,11 +8,15 @@ import (
 	"time"
 )
 
-// ErrBusy and ErrStuck are of machines where threads can be made to work for us.
+// ErrBusy, ErrStuck and ErrNoRoom are of machines where threads can be made to work for us.
 var (
-	ErrBusy  = errors.New("all threads are about to handle signals")
-	ErrStuck = errors.New("the call did not return")
+	ErrBusy   = errors.New("all threads are about to handle signals")
+	ErrStuck  = errors.New("the call did not return")
+	ErrNoRoom = errors.New("there is not enough room for the state of a thread")
 )
+
+// An injector is a thread that makes system calls for us: there is none.
+type injector struct{}
 
 var errCPU = fmt.Errorf("registers of other processes: only on x86-64 and arm64: %w", errors.ErrUnsupported)
 
@@ -33,6 +37,22 @@ func (h *Held) InSystemCall(int) int64 { return -1 }
 
 // SystemCall is for x86-64 and arm64.
 func (h *Held) SystemCall(uintptr, ...uint64) (uint64, error) { return 0, errCPU }
+
+func (h *Held) systemCallWith([]byte, uintptr, func(uint64) []uint64) (uint64, error) {
+	return 0, errCPU
+}
+
+// PrepareSystemCalls does nothing.
+func (p *Process) PrepareSystemCalls() {}
+
+// InjectCalls is for x86-64 and arm64.
+func (h *Held) InjectCalls(func() error) error { return errCPU }
+
+// InjectCallsAlone is for x86-64 and arm64.
+func (h *Held) InjectCallsAlone(uint64, uint64, func() error) error { return errCPU }
+
+// StackTops is for x86-64 and arm64.
+func (h *Held) StackTops() ([]StackTop, error) { return nil, errCPU }
 
 // Call is for x86-64 and arm64.
 func (h *Held) Call(int, uint64, uint64, time.Duration, ...uint64) error { return errCPU }

@@ -108,6 +108,10 @@ func (s Selector) PID() int { return s.pid }
 // Follows tells whether processes that come later may be selected: not by a pid alone.
 func (s Selector) Follows() bool { return s.kind != byPID }
 
+// Descends tells whether all descendants of a process are selected: whatever they become, also when a process
+// in between has ended.
+func (s Selector) Descends() bool { return s.kind == byAncestor }
+
 // Find returns the processes that are selected now, by ascending pid; none is an error.
 // The caller itself is left out. Of a pid it is not checked that there is one.
 func (s Selector) Find() ([]int, error) {

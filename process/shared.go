@@ -1,4 +1,4 @@
-//go:build linux && (amd64 || arm64)
+//go:build linux
 
 package process
 
@@ -13,11 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// MemoryPrefix is what the names begin with of the files in memory (memfd) that
-// footfall maps in other processes: by these it finds what a footfall that was killed
-// has left.
-const MemoryPrefix = "footfall-"
 
 // WithFile makes a file in memory of that size in the process and calls do with the
 // descriptor there and with the file itself, which is closed afterwards, as is the

@@ -8,13 +8,6 @@ import (
 	"strings"
 )
 
-// A StackTop is where a thread that is stopped, or that waits in vfork, is.
-type StackTop struct {
-	Thread int
-	SP, PC uint64
-	Waits  bool // it waits in vfork: it cannot be moved
-}
-
 // StackTops returns those of all threads that run in the memory of the process.
 func (h *Held) StackTops() ([]StackTop, error) {
 	var tops []StackTop

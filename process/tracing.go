@@ -4,7 +4,12 @@ package process
 
 import (
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // A tracing is the loop of a thread that traces: the kernel takes orders from, and tells of stops,
@@ -12,15 +17,17 @@ import (
 type tracing struct {
 	orders chan func()
 	done   chan struct{} // closed when the thread has ended
+	waits  atomic.Int32  // the thread, if it waits for stops in the kernel
 
 	closing bool // of the thread
 }
 
-func newTracing() tracing { return tracing{orders: make(chan func()), done: make(chan struct{})} }
+func newTracing() tracing {
+	return tracing{orders: make(chan func(), 1), done: make(chan struct{})}
+}
 
-// loop handles stops and orders until it is closed. collect handles a stop, if there is one;
-// tick is called now and then when there is none.
-func (l *tracing) loop(stops <-chan os.Signal, collect func() bool, tick func()) {
+// loop handles stops and orders until it is closed. collect handles a stop, if there is one.
+func (l *tracing) loop(stops <-chan os.Signal, collect func() bool) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for !l.closing {
@@ -35,9 +42,27 @@ func (l *tracing) loop(stops <-chan os.Signal, collect func() bool, tick func())
 		select {
 		case <-stops:
 		case <-ticker.C:
-			tick()
 		case order := <-l.orders:
 			order()
+		}
+	}
+}
+
+// wait is loop for who has others stand still at each stop: the kernel wakes this thread itself, in place
+// of telling any of ours by a signal. collect waits for a stop and handles it, unless it is
+// interrupted; it returns false if there is nobody to wait for.
+func (l *tracing) wait(collect func() (traced bool)) {
+	wakeable()
+	l.waits.Store(int32(unix.Gettid()))
+	for !l.closing {
+		select {
+		case order := <-l.orders:
+			order()
+			continue
+		default:
+		}
+		if !collect() {
+			(<-l.orders)()
 		}
 	}
 }
@@ -47,9 +72,37 @@ func (l *tracing) do(what func()) bool {
 	done := make(chan struct{})
 	select {
 	case l.orders <- func() { what(); close(done) }:
-		<-done
-		return true
 	case <-l.done:
 		return false
 	}
+	// It may just be about to wait, and not be woken.
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for {
+		if tid := l.waits.Load(); tid != 0 {
+			_ = unix.Tgkill(unix.Getpid(), int(tid), wakeSignal)
+		}
+		select {
+		case <-done:
+			return true
+		case <-l.done:
+			return false
+		case <-again.C:
+		}
+	}
 }
+
+// wakeSignal ends the waiting of a thread. Nobody else uses it; Go's handler does nothing with it.
+const wakeSignal = unix.Signal(60)
+
+// wakeable has the signal end system calls, which Go has begin again.
+var wakeable = sync.OnceFunc(func() {
+	const restart = 0x10000000 // SA_RESTART
+	var action [8]uintptr      // handler, flags, ...: asm-generic/signal.h
+	at, maskSize := uintptr(unsafe.Pointer(&action)), uintptr(8)
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(wakeSignal), 0, at, maskSize, 0, 0); errno != 0 {
+		return
+	}
+	action[1] &^= restart
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(wakeSignal), at, 0, maskSize, 0, 0)
+})

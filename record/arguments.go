@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"footfall/binary"
 	"footfall/hook/patch"
@@ -31,16 +32,18 @@ type argument struct {
 	format string // "": as the debug information has it
 }
 
-var argumentText = regexp.MustCompile(`^(f?)arg(\d{1,2})(?:/([dux](?:8|16|32|64)?|f(?:32|64)|[scp]))?$`)
+var argumentText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(f?)arg(\d{1,2})(?:/([dux](?:8|16|32|64)?|f(?:32|64)|[scp]))?$`)
+})
 
 // argumentStart tells arguments from the name of a function.
-var argumentStart = regexp.MustCompile(`^f?arg\d+(?:[/,]|$)`)
+var argumentStart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^f?arg\d+(?:[/,]|$)`) })
 
 // parseArguments reads FUNCTION or FUNCTION:arg1/s,arg2/x.
 func parseArguments(text string) (a argumentsOf, err error) {
 	a.text = text
 	pattern := text
-	if i := strings.LastIndexByte(text, ':'); i > 0 && argumentStart.MatchString(text[i+1:]) {
+	if i := strings.LastIndexByte(text, ':'); i > 0 && argumentStart().MatchString(text[i+1:]) {
 		pattern = text[:i]
 		for part := range strings.SplitSeq(text[i+1:], ",") {
 			one, err := parseArgument(part)
@@ -62,7 +65,7 @@ func parseArguments(text string) (a argumentsOf, err error) {
 }
 
 func parseArgument(text string) (argument, error) {
-	m := argumentText.FindStringSubmatch(text)
+	m := argumentText().FindStringSubmatch(text)
 	if m == nil {
 		return argument{}, fmt.Errorf("%q is no argument: write arg1/d, or /u /x /p /c /s, or farg1/f64", text)
 	}
@@ -177,7 +180,7 @@ func formatOf(p binary.Parameter) (trace.CaptureKind, trace.Argument) {
 
 // changed knows the names of functions of which the compiler has made others:
 // f.isra.0 and so on have fewer parameters than the source says.
-var changed = regexp.MustCompile(`\.(constprop|isra|part|cold|llvm)\b`)
+var changed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(constprop|isra|part|cold|llvm)\b`) })
 
 // describe gives a site the arguments that are to be recorded, and returns what they
 // are called, and whether there are to be any. What is not known of them it says.
@@ -188,7 +191,7 @@ func (s *selection) describe(site *patch.EntrySite, stderr io.Writer) (names []t
 			continue
 		}
 		declared, err := site.Parameters()
-		if changed.MatchString(site.Function.Name) {
+		if changed().MatchString(site.Function.Name) {
 			declared, err = nil, errors.New("the compiler has changed its parameters")
 		}
 		site.Arguments = nil

@@ -92,6 +92,9 @@ func Callers(o *CallersOptions, target, function string) error {
 	if target == "kernel" {
 		return o.countKernel(function)
 	}
+	if err := patch.Known(); err != nil {
+		return err
+	}
 	p, err := openTarget(target)
 	if err != nil {
 		return err
@@ -234,10 +237,15 @@ func wayOf(w patch.ChainWay) string {
 
 // sayLeading says that more is traced than what was asked for, or why it is not.
 func sayLeading(session *patch.Session, stderr io.Writer) {
+	n := session.Leading()
 	if err := session.Untraced; err != nil {
-		fmt.Fprintf(stderr, "footfall: functions with neither .eh_frame nor frame pointers are left out of chains: %v\n", err)
+		functions := "functions"
+		if n > 0 {
+			functions = "some functions"
+		}
+		fmt.Fprintf(stderr, "footfall: %s with neither .eh_frame nor frame pointers are left out of chains: %v\n", functions, err)
 	}
-	if n := session.Leading(); n > 0 {
+	if n > 0 {
 		const neither = "neither .eh_frame nor a frame pointer"
 		fmt.Fprintf(stderr, "footfall: %s traced to find callers; calls that had begun before end their chains\n",
 			output.Count(n, "function has "+neither+", and is", "functions have "+neither+", and are"))

@@ -110,6 +110,9 @@ func Trace(o *Options) error {
 	if err != nil {
 		return output.UsageError(err)
 	}
+	if err := patch.Known(); err != nil {
+		return err
+	}
 	if o.FollowExec {
 		return o.traceFollowing(set, ways)
 	}

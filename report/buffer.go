@@ -16,7 +16,25 @@ func (b *buffer) raw(s string) { b.buf = append(b.buf, s...) }
 
 // number appends n, after what stands before it.
 func (b *buffer) number(before string, n int64) {
-	b.buf = strconv.AppendInt(append(b.buf, before...), n, 10)
+	b.buf = appendNumber(append(b.buf, before...), n)
+}
+
+// appendNumber is strconv.AppendInt, and faster with what is in reports most: lines, and
+// small counts.
+func appendNumber(b []byte, n int64) []byte {
+	if n < 0 || n >= 10000 {
+		return strconv.AppendInt(b, n, 10)
+	}
+	x := uint32(n)
+	switch {
+	case x < 10:
+		return append(b, byte('0'+x))
+	case x < 100:
+		return append(b, byte('0'+x/10), byte('0'+x%10))
+	case x < 1000:
+		return append(b, byte('0'+x/100), byte('0'+x/10%10), byte('0'+x%10))
+	}
+	return append(b, byte('0'+x/1000), byte('0'+x/100%10), byte('0'+x/10%10), byte('0'+x%10))
 }
 
 // flush writes what there is.

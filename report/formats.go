@@ -61,15 +61,20 @@ func inTree(name string, write func(r *Report, dir string) ([]source.Problem, er
 
 // writePages writes pages for browsers.
 func writePages(r *Report, target string) ([]source.Problem, error) {
+	return html.Write(r.contents(), target)
+}
+
+// contents are those of pages.
+func (r *Report) contents() html.Contents {
 	var ran RanOf
 	notice := ""
 	if r.RanOf != nil {
 		ran, notice = *r.RanOf, r.RanOf.String()
 	}
-	return html.Write(html.Contents{
+	return html.Contents{
 		Notice: notice, Totals: ran.Totals, Set: r.Set, Shown: r.Shown, Excluded: r.Excluded, Root: r.Root, Time: r.Time, ExceptionBranches: r.ExceptionBranches,
 		Patch: r.Patch, Stale: r.Stale, ReadSource: r.readSource, Level: r.level, Required: r.required(), Past: r.History, Order: r.Order,
-	}, target)
+	}
 }
 
 // Formats are those of a report.

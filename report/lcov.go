@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 
 	"footfall/coverage"
 )
@@ -96,6 +95,7 @@ func (t *tracefile) file(f *coverage.File) {
 
 type tracefile struct {
 	buffer
+	places  map[string]lcovPlace // of the functions of a file, used again
 	report  *Report
 	dialect dialect
 }
@@ -107,7 +107,7 @@ func (t *tracefile) record(tag, name string, numbers ...int64) {
 		if i > 0 {
 			t.buf = append(t.buf, ',')
 		}
-		t.buf = strconv.AppendInt(t.buf, n, 10)
+		t.buf = appendNumber(t.buf, n)
 	}
 	if name != "" {
 		t.buf = append(append(t.buf, ','), name...)
@@ -131,17 +131,20 @@ type lcovName struct {
 	calls int64
 }
 
+// An lcovPlace is where the name of a function has been met.
+type lcovPlace struct {
+	line           int32
+	function, name int
+}
+
 // lcovFunctions has each name once: lcov knows only one line for a name, and
 // lcov 2 stops at a second one. Where one source was compiled in two ways, a name
 // may have two; the others have their line behind the name, f@6. Those of one
 // line are one to lcov.
-func lcovFunctions(functions []*coverage.Function) []lcovFunction {
-	type place struct {
-		line           int32
-		function, name int
-	}
+func lcovFunctions(functions []*coverage.Function, places map[string]lcovPlace) []lcovFunction {
 	list := make([]lcovFunction, 0, len(functions))
-	places := make(map[string]place, len(functions))
+	room := make([]lcovName, 0, len(functions)) // most have one name
+	clear(places)
 	end, line := int32(0), int32(-1)
 	for i, f := range functions {
 		if f.StartLine != line {
@@ -160,7 +163,11 @@ func lcovFunctions(functions []*coverage.Function) []lcovFunction {
 			}
 			switch {
 			case !again:
-				places[name] = place{line, len(list), len(entry.names)}
+				places[name] = lcovPlace{line, len(list), len(entry.names)}
+				if len(entry.names) == 0 && len(room) < cap(room) {
+					room = room[:len(room)+1]
+					entry.names = room[len(room)-1 : len(room)-1 : len(room)]
+				}
 				entry.names = append(entry.names, lcovName{name, calls})
 			case p.function < len(list):
 				list[p.function].names[p.name].calls += calls
@@ -176,7 +183,10 @@ func lcovFunctions(functions []*coverage.Function) []lcovFunction {
 }
 
 func (t *tracefile) functions(functions []*coverage.Function) {
-	list := lcovFunctions(functions)
+	if t.places == nil {
+		t.places = make(map[string]lcovPlace)
+	}
+	list := lcovFunctions(functions, t.places)
 	var total coverage.Ratio
 	if t.dialect >= lcov22 {
 		for i, f := range list {
@@ -235,10 +245,11 @@ func (t *tracefile) branches(lines []coverage.Line) {
 	var total coverage.Ratio
 	for i := range lines {
 		l := &lines[i]
-		shown := t.report.branches(l)
-		for _, b := range shown {
-			total = total.Plus(coverage.Taken([]coverage.Branch{b}))
+		if len(l.Branches) == 0 && l.Told == nil {
+			continue
 		}
+		shown := t.report.branches(l)
+		total = total.Plus(coverage.Taken(shown))
 		t.lineBranches("BRDA:", l.Number, shown)
 		if told := toldBranches(l); told != nil && len(shown) == len(l.Branches) {
 			t.lineBranches("#BRDA:", l.Number, told)
@@ -254,7 +265,8 @@ func (t *tracefile) branches(lines []coverage.Line) {
 func (t *tracefile) lineBranches(tag string, line int32, branches []coverage.Branch) {
 	own := tag[0] == '#'
 	block, index := int32(-1), int64(0)
-	for _, b := range branches {
+	for i := range branches {
+		b := &branches[i]
 		if b.Block != block {
 			block, index = b.Block, 0
 		}
@@ -339,7 +351,9 @@ func (t *tracefile) lines(lines []coverage.Line) {
 		if l.Count > 0 {
 			total.Covered++
 		}
-		t.record("DA:", "", int64(l.Number), max(l.Count, 0))
+		t.number("DA:", int64(l.Number))
+		t.number(",", max(l.Count, 0))
+		t.raw("\n")
 	}
 	t.ratio("LF:", "LH:", total)
 }

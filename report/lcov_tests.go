@@ -59,6 +59,8 @@ func (t *tracefile) tests(f *coverage.File) {
 // begin writes the head of a record. lcov cuts names of tests at a comma.
 func (t *tracefile) begin(test, file string) {
 	t.buf = append(t.buf, "TN:"...)
-	t.buf = append(t.buf, strings.NewReplacer(",", "_", "\n", "_", "\r", "_").Replace(test)...)
+	if test != "" {
+		t.buf = append(t.buf, strings.NewReplacer(",", "_", "\n", "_", "\r", "_").Replace(test)...)
+	}
 	t.buf = append(append(append(t.buf, "\nSF:"...), oneLine(file)...), '\n')
 }

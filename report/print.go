@@ -13,6 +13,7 @@ import (
 	"footfall/output"
 	"footfall/report/change"
 	"footfall/report/exclude"
+	"footfall/report/html"
 	"footfall/report/source"
 )
 
@@ -117,11 +118,8 @@ func (p *Printing) Print(of Findings) error {
 	if !p.SourceDate.IsZero() {
 		of.Made = p.SourceDate
 	}
-	var ranOf *RanOf
-	if p.OnlyRan {
-		of.Set, ranOf = onlyRan(of.Set)
-	}
-	r := &Report{Set: of.Set, Order: p.Order, RanOf: ranOf, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read, Again: p.Again, Thresholds: p.Thresholds}
+	r := p.report(of)
+	of.Set = r.Set
 	if slices.ContainsFunc(p.Outputs, showsSources) {
 		r.Private = p.Sources.Private(of.Set)
 	}
@@ -165,6 +163,23 @@ func (p *Printing) Print(of Findings) error {
 		return ErrMissed
 	}
 	return nil
+}
+
+// report is a report of what was found.
+func (p *Printing) report(of Findings) *Report {
+	var ranOf *RanOf
+	if p.OnlyRan {
+		of.Set, ranOf = onlyRan(of.Set)
+	}
+	return &Report{Set: of.Set, Order: p.Order, RanOf: ranOf, Shown: p.Sources.Shown, Root: p.Sources.Root(), Time: of.Made, Excluded: of.Excluded, ExceptionBranches: p.ExceptionBranches, ReadSource: p.Sources.Read, Again: p.Again, Thresholds: p.Thresholds}
+}
+
+// Contents are those of pages of what was found, for who serves them: of a patch and of
+// earlier reports there is nothing.
+func (p *Printing) Contents(of Findings) html.Contents {
+	r := p.report(of)
+	r.Stale = change.Stale(of.Set, p.Sources)
+	return r.contents()
 }
 
 func isStale(p source.Problem) bool { return p.Kind == change.StaleData }

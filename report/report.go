@@ -11,7 +11,6 @@
 package report
 
 import (
-	"slices"
 	"time"
 
 	"footfall/coverage"
@@ -76,13 +75,17 @@ func (r *Report) problem(p source.Problem) { *r.problems = append(*r.problems, p
 
 // branches returns those of the line that the report counts.
 func (r *Report) branches(l *coverage.Line) []coverage.Branch {
-	if r.ExceptionBranches || !slices.ContainsFunc(l.Branches, func(b coverage.Branch) bool { return b.Exception }) {
+	first := 0
+	for first < len(l.Branches) && (r.ExceptionBranches || !l.Branches[first].Exception) {
+		first++
+	}
+	if first == len(l.Branches) {
 		return l.Branches
 	}
-	var kept []coverage.Branch
-	for _, b := range l.Branches {
-		if !b.Exception {
-			kept = append(kept, b)
+	kept := append([]coverage.Branch(nil), l.Branches[:first]...)
+	for i := range l.Branches[first:] {
+		if b := &l.Branches[first+i]; !b.Exception {
+			kept = append(kept, *b)
 		}
 	}
 	return kept

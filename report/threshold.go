@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"sync"
 
 	"footfall/coverage"
 	"footfall/report/html"
@@ -22,7 +23,9 @@ type Threshold struct {
 
 // decimal is a number as people write it; programs write small ones with an
 // exponent.
-var decimal = regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$`)
+var decimal = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$`)
+})
 
 // OfPatch tells whether the threshold is for changed lines only.
 func (t Threshold) OfPatch() bool { return t.patch }
@@ -52,7 +55,7 @@ func ParseThreshold(s string) (Threshold, error) {
 			continue
 		}
 		percent, ok := new(big.Rat).SetString(value)
-		if !ok || !decimal.MatchString(value) || percent.Cmp(big.NewRat(100, 1)) > 0 {
+		if !ok || !decimal().MatchString(value) || percent.Cmp(big.NewRat(100, 1)) > 0 {
 			return Threshold{}, fmt.Errorf("threshold %q: %q is not a percentage from 0 to 100", s, value)
 		}
 		return Threshold{m, patch, percent, value, place}, nil

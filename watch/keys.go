@@ -191,8 +191,8 @@ func (m *model) open() tea.Cmd {
 	if r == nil {
 		return nil
 	}
-	k := r.key
-	return func() tea.Msg { return opened{m.sampler.open(k.file), k.line} }
+	k := r.Key
+	return func() tea.Msg { return opened{m.sampler.open(k.File), k.Line} }
 }
 
 func (m *model) uncovered(forward bool) tea.Cmd {

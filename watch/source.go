@@ -11,6 +11,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/output"
+	"footfall/watch/growth"
 )
 
 // A source is the text of a file, with the counts of its lines.
@@ -42,24 +43,13 @@ func newSource(name, shown string, text []byte, err error) *source {
 }
 
 // update takes the counts of a picture.
-func (s *source) update(p *picture) {
-	s.seconds = p.seconds
-	now := file(p.now, s.name)
-	if now == nil {
-		s.lines, s.heat, s.fresh, s.hottest = nil, nil, nil, 0
-		return
-	}
-	s.lines = now.Lines
-	s.heat = make([]float64, len(s.lines))
-	s.fresh = make([]bool, len(s.lines))
-	s.hottest = 0
-	var single sums
-	single.add(now, file(p.before, s.name), file(p.start, s.name), p.before != nil)
-	for i := range s.lines {
-		var r row
-		single.lines(&r, i, i+1)
-		s.heat[i], s.fresh[i] = r.runs, r.newStart > 0
-		s.hottest = max(s.hottest, r.runs)
+func (s *source) update(p *growth.Picture) {
+	s.seconds = p.Seconds
+	grown := p.Lines(s.name)
+	s.lines, s.heat, s.fresh, s.hottest = make([]coverage.Line, len(grown)), make([]float64, len(grown)), make([]bool, len(grown)), 0
+	for i, l := range grown {
+		s.lines[i], s.heat[i], s.fresh[i] = *l.Line, l.Runs, l.NewStart
+		s.hottest = max(s.hottest, l.Runs)
 	}
 }
 
@@ -328,7 +318,7 @@ func (s *source) drawCounts(c *canvas, i int) style {
 	c.right(fair, missing, branchesWidth)
 	c.pad(c.column + 1)
 	if s.heat[i] > 0 {
-		c.right(hot, human(s.heat[i]/s.seconds)+heatBar(s.heat[i], s.hottest), rateWidth)
+		c.right(hot, growth.Human(s.heat[i]/s.seconds)+growth.Bar(s.heat[i], s.hottest), rateWidth)
 	} else {
 		c.pad(c.column + rateWidth)
 	}
@@ -340,7 +330,7 @@ func lineCount(n int64) string {
 	if n < 1_000_000 {
 		return strconv.FormatInt(n, 10)
 	}
-	return human(float64(n))
+	return growth.Human(float64(n))
 }
 
 // branches counts the branches of a line that were taken, and all, without
@@ -378,7 +368,7 @@ func (s *source) details() string {
 	}
 	text := fmt.Sprintf("line %d: %s runs", s.cursor+1, exact(l.Count))
 	if s.heat[i] > 0 {
-		text += fmt.Sprintf(", %s/s", human(s.heat[i]/s.seconds))
+		text += fmt.Sprintf(", %s/s", growth.Human(s.heat[i]/s.seconds))
 	}
 	if l.Unexecuted {
 		text += ", not all of it"

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/watch/growth"
 )
 
 // A table shows rows, sorted and filtered, and has a cursor.
 type table struct {
 	name    string
-	rows    []row // of the picture
+	rows    []growth.Row // of the picture
 	columns []column
 	sorts   []order
 	sort    int     // index in sorts
@@ -20,7 +21,7 @@ type table struct {
 	filter  string  // what names must contain
 	order   []int32 // of rows, those that are shown
 	ordered arrangement
-	shown   []*row
+	shown   []*growth.Row
 	cursor  int // index in shown
 	top     int // the first on the screen
 	height  int // rows on the screen, when last drawn
@@ -33,14 +34,14 @@ type column struct {
 	width int
 	left  bool
 	need  int // of columns that do not fit, the one with the highest goes first
-	draw  func(c *canvas, p *picture, r *row, width int)
+	draw  func(c *canvas, p *growth.Picture, r *growth.Row, width int)
 	by    *order // that sorts by what it shows; nil: none does
 }
 
 // An order is a way to sort.
 type order struct {
 	name    string
-	compare func(a, b *row) int
+	compare func(a, b *growth.Row) int
 	down    bool // the most come first
 }
 
@@ -48,9 +49,9 @@ func newFileTable() *table {
 	return &table{
 		name: "files",
 		columns: []column{
-			{"", 10, true, 5, func(c *canvas, _ *picture, r *row, width int) { c.bar(r.lines, width) }, nil},
+			{"", 10, true, 5, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) { c.bar(r.Lines, width) }, nil},
 			ratioColumn("lines", 1, linesOf, &byWorst),
-			{"", 11, false, 8, func(c *canvas, _ *picture, r *row, width int) { c.right(plain, r.lines.Counts(), width) }, &byMissed},
+			{"", 11, false, 8, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) { c.right(plain, r.Lines.Counts(), width) }, &byMissed},
 			tickColumn,
 			startColumn,
 			ratioColumn("funcs", 7, functionsOf, &byFunctions),
@@ -65,19 +66,19 @@ func newFunctionTable() *table {
 	return &table{
 		name: "functions",
 		columns: []column{
-			{"at", 22, true, 6, func(c *canvas, _ *picture, r *row, width int) { c.style(dim, fitEnd(r.place, width)) }, &byWhere},
+			{"at", 22, true, 6, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) { c.style(dim, fitEnd(r.Place, width)) }, &byWhere},
 			ratioColumn("lines", 4, linesOf, &byWorst),
 			tickColumn,
 			startColumn,
-			{"calls", 6, false, 1, func(c *canvas, _ *picture, r *row, width int) {
-				if r.count <= 0 {
+			{"calls", 6, false, 1, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) {
+				if r.Count <= 0 {
 					c.right(bad, "never", width)
 					return
 				}
-				c.right(plain, human(float64(r.count)), width)
+				c.right(plain, growth.Human(float64(r.Count)), width)
 			}, &byCalls},
-			{"calls/s", 7, false, 2, func(c *canvas, p *picture, r *row, width int) {
-				c.rate(p.rate(float64(r.called)), width)
+			{"calls/s", 7, false, 2, func(c *canvas, p *growth.Picture, r *growth.Row, width int) {
+				c.rate(p.Rate(float64(r.Called)), width)
 			}, &byCallsNow},
 			runsColumn,
 		},
@@ -85,25 +86,25 @@ func newFunctionTable() *table {
 	}
 }
 
-func linesOf(r *row) coverage.Ratio     { return r.lines }
-func functionsOf(r *row) coverage.Ratio { return r.functions }
-func branchesOf(r *row) coverage.Ratio  { return r.branches }
+func linesOf(r *growth.Row) coverage.Ratio     { return r.Lines }
+func functionsOf(r *growth.Row) coverage.Ratio { return r.Functions }
+func branchesOf(r *growth.Row) coverage.Ratio  { return r.Branches }
 
-func ratioColumn(title string, need int, of func(*row) coverage.Ratio, by *order) column {
-	return column{title, len("100.0%"), false, need, func(c *canvas, _ *picture, r *row, width int) {
+func ratioColumn(title string, need int, of func(*growth.Row) coverage.Ratio, by *order) column {
+	return column{title, len("100.0%"), false, need, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) {
 		c.right(level(of(r)), of(r).Rounded(), width)
 	}, by}
 }
 
 var (
-	tickColumn = column{"+tick", 5, false, 4, func(c *canvas, _ *picture, r *row, width int) {
-		c.growth(r.newTick, width)
+	tickColumn = column{"+tick", 5, false, 4, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) {
+		c.growth(r.NewTick, width)
 	}, &byGrowth}
-	startColumn = column{"+start", 6, false, 3, func(c *canvas, _ *picture, r *row, width int) {
-		c.growth(r.newStart, width)
+	startColumn = column{"+start", 6, false, 3, func(c *canvas, _ *growth.Picture, r *growth.Row, width int) {
+		c.growth(r.NewStart, width)
 	}, &bySinceStart}
-	runsColumn = column{"runs/s", 6, false, 0, func(c *canvas, p *picture, r *row, width int) {
-		c.rate(p.rate(r.runs), width)
+	runsColumn = column{"runs/s", 6, false, 0, func(c *canvas, p *growth.Picture, r *growth.Row, width int) {
+		c.rate(p.Rate(r.Runs), width)
 	}, &byHeat}
 )
 
@@ -117,7 +118,7 @@ func (c *canvas) growth(n, width int) {
 	s := ""
 	if n > 0 {
 		if s = fmt.Sprintf("+%d", n); len(s) > width {
-			s = "+" + human(float64(n))
+			s = "+" + growth.Human(float64(n))
 		}
 	}
 	c.right(good, s, width)
@@ -126,48 +127,48 @@ func (c *canvas) growth(n, width int) {
 func (c *canvas) rate(n float64, width int) {
 	s := ""
 	if n > 0 {
-		s = human(n)
+		s = growth.Human(n)
 	}
 	c.right(hot, s, width)
 }
 
 // The orders. What has not run is in the order of the report: the worst first.
 var (
-	byHeat = order{"hot first", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.runs, a.runs), cmp.Compare(b.called, a.called), worst(a, b))
+	byHeat = order{"hot first", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(b.Called, a.Called), worst(a, b))
 	}, true}
-	byGrowth = order{"most new lines first", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.newTick, a.newTick), cmp.Compare(b.newStart, a.newStart), worst(a, b))
+	byGrowth = order{"most new lines first", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(b.NewTick, a.NewTick), cmp.Compare(b.NewStart, a.NewStart), worst(a, b))
 	}, true}
-	bySinceStart = order{"most new lines since the start first", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.newStart, a.newStart), worst(a, b))
+	bySinceStart = order{"most new lines since the start first", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(b.NewStart, a.NewStart), worst(a, b))
 	}, true}
 	byWorst     = order{"worst covered first", worst, false}
 	byFunctions = order{"fewest functions called first", worstBy(functionsOf), false}
 	byBranches  = order{"fewest branches taken first", worstBy(branchesOf), false}
-	byMissed    = order{"most missed lines first", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.lines.Missed(), a.lines.Missed()), byPlace(a, b))
+	byMissed    = order{"most missed lines first", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(b.Lines.Missed(), a.Lines.Missed()), byPlace(a, b))
 	}, true}
-	byName = order{"by name", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), byPlace(a, b))
+	byName = order{"by name", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), byPlace(a, b))
 	}, false}
 	byWhere    = order{"by file and line", byPlace, false}
-	byCallsNow = order{"most calls per second first", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.called, a.called), cmp.Compare(b.count, a.count), byPlace(a, b))
+	byCallsNow = order{"most calls per second first", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(b.Called, a.Called), cmp.Compare(b.Count, a.Count), byPlace(a, b))
 	}, true}
-	byCalls = order{"most calls first", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), byPlace(a, b))
+	byCalls = order{"most calls first", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), byPlace(a, b))
 	}, true}
-	byUncalled = order{"never called first, the largest", func(a, b *row) int {
-		return cmp.Or(cmp.Compare(min(a.count, 1), min(b.count, 1)), cmp.Compare(b.lines.Total, a.lines.Total), byPlace(a, b))
+	byUncalled = order{"never called first, the largest", func(a, b *growth.Row) int {
+		return cmp.Or(cmp.Compare(min(a.Count, 1), min(b.Count, 1)), cmp.Compare(b.Lines.Total, a.Lines.Total), byPlace(a, b))
 	}, false}
 )
 
 var worst = worstBy(linesOf)
 
 // worstBy compares by the share that is covered, and of equal ones by what is missed.
-func worstBy(of func(*row) coverage.Ratio) func(a, b *row) int {
-	return func(a, b *row) int {
+func worstBy(of func(*growth.Row) coverage.Ratio) func(a, b *growth.Row) int {
+	return func(a, b *growth.Row) int {
 		x, y := of(a), of(b)
 		return cmp.Or(
 			cmp.Compare(int64(x.Covered)*int64(max(y.Total, 1)), int64(y.Covered)*int64(max(x.Total, 1))),
@@ -177,30 +178,30 @@ func worstBy(of func(*row) coverage.Ratio) func(a, b *row) int {
 }
 
 // byPlace makes every order total, so that equal rows stay where they are.
-func byPlace(a, b *row) int {
+func byPlace(a, b *growth.Row) int {
 	return cmp.Or(
-		cmp.Compare(a.key.file, b.key.file),
-		cmp.Compare(a.key.line, b.key.line),
-		cmp.Compare(a.key.column, b.key.column),
-		cmp.Compare(a.key.function, b.key.function))
+		cmp.Compare(a.Key.File, b.Key.File),
+		cmp.Compare(a.Key.Line, b.Key.Line),
+		cmp.Compare(a.Key.Column, b.Key.Column),
+		cmp.Compare(a.Key.Function, b.Key.Function))
 }
 
 // update shows rows in place of those before. A cursor that was moved stays on
 // its row, which stays where it is on the screen; one at the top stays there.
-func (t *table) update(rows []row) {
-	var at key
+func (t *table) update(rows []growth.Row) {
+	var at growth.Key
 	if t.cursor > 0 && t.cursor < len(t.shown) {
-		at = t.shown[t.cursor].key
+		at = t.shown[t.cursor].Key
 	}
 	offset := t.cursor - t.top
 	t.order = t.arranged(rows)
 	t.rows, t.ordered = rows, t.arrangement()
-	t.shown = make([]*row, len(t.order))
+	t.shown = make([]*growth.Row, len(t.order))
 	for i, n := range t.order {
 		t.shown[i] = &rows[n]
 	}
-	if at != (key{}) {
-		if i := slices.IndexFunc(t.shown, func(r *row) bool { return r.key == at }); i >= 0 {
+	if at != (growth.Key{}) {
+		if i := slices.IndexFunc(t.shown, func(r *growth.Row) bool { return r.Key == at }); i >= 0 {
 			t.cursor, t.top = i, i-offset
 		}
 	}
@@ -218,7 +219,7 @@ func (t *table) arrangement() arrangement { return arrangement{t.sort, t.back, t
 
 // arranged returns the numbers of the rows that are to be shown, in order. Most are as they were:
 // these stay in order, and only the others are sorted.
-func (t *table) arranged(rows []row) []int32 {
+func (t *table) arranged(rows []growth.Row) []int32 {
 	compare := func(a, b int32) int {
 		if t.back {
 			a, b = b, a
@@ -237,7 +238,7 @@ func (t *table) arranged(rows []row) []int32 {
 		}
 	}
 	for i := range rows {
-		if r := &rows[i]; !(same && *r == t.rows[i]) && (wanted == "" || strings.Contains(strings.ToLower(r.name), wanted) || strings.Contains(strings.ToLower(r.place), wanted)) {
+		if r := &rows[i]; !(same && *r == t.rows[i]) && (wanted == "" || strings.Contains(strings.ToLower(r.Name), wanted) || strings.Contains(strings.ToLower(r.Place), wanted)) {
 			others = append(others, int32(i))
 		}
 	}
@@ -332,7 +333,7 @@ func scroll(top, cursor, height, n int) int {
 }
 
 // selected returns the row of the cursor; nil: there is none.
-func (t *table) selected() *row {
+func (t *table) selected() *growth.Row {
 	if t.cursor >= len(t.shown) {
 		return nil
 	}
@@ -340,7 +341,7 @@ func (t *table) selected() *row {
 }
 
 // draw draws so many rows, and the titles of the columns above them.
-func (t *table) draw(c *canvas, p *picture, height int, titles bool) {
+func (t *table) draw(c *canvas, p *growth.Picture, height int, titles bool) {
 	t.height = height
 	t.move(0)
 	columns, nameWidth := t.fit(c.width)
@@ -402,12 +403,12 @@ func (t *table) drawTitles(c *canvas, columns []column, nameWidth int) {
 	c.endRow()
 }
 
-func (t *table) drawRow(c *canvas, p *picture, r *row, columns []column, nameWidth int) {
+func (t *table) drawRow(c *canvas, p *growth.Picture, r *growth.Row, columns []column, nameWidth int) {
 	mark := " "
 	if c.selected {
 		mark = ">"
 	}
-	c.text(mark + fitEnd(r.name, nameWidth))
+	c.text(mark + fitEnd(r.Name, nameWidth))
 	c.pad(1 + nameWidth)
 	for _, col := range columns {
 		c.pad(c.column + gap)
@@ -423,11 +424,11 @@ func (t *table) details() string {
 	switch {
 	case r == nil:
 		return ""
-	case r.place == "":
+	case r.Place == "":
 		return fmt.Sprintf("%d of %d lines, %d of %d functions, %d of %d branches in %s",
-			r.lines.Covered, r.lines.Total, r.functions.Covered, r.functions.Total, r.branches.Covered, r.branches.Total, r.name)
-	case r.count <= 0:
-		return fmt.Sprintf("never called, %d lines: %s %s", r.lines.Total, r.name, r.place)
+			r.Lines.Covered, r.Lines.Total, r.Functions.Covered, r.Functions.Total, r.Branches.Covered, r.Branches.Total, r.Name)
+	case r.Count <= 0:
+		return fmt.Sprintf("never called, %d lines: %s %s", r.Lines.Total, r.Name, r.Place)
 	}
-	return fmt.Sprintf("%s calls, %d of %d lines: %s %s", exact(r.count), r.lines.Covered, r.lines.Total, r.name, r.place)
+	return fmt.Sprintf("%s calls, %d of %d lines: %s %s", exact(r.Count), r.Lines.Covered, r.Lines.Total, r.Name, r.Place)
 }

@@ -6,19 +6,11 @@
 // coverage comes from nor how it is written to files: it calls the functions
 // of the Source for that.
 //
-// # Words
-//
-// A tick is one reading of the coverage. What ran since the tick before is
-// heat: for a line its runs, for a function its calls and the runs of its lines,
-// for a file the runs of its lines. Growth is the number of lines that were
-// covered for the first time since the tick before, or since the start: the
-// first tick, or the last reset.
-//
 // # Structure
 //
-// A sampler (sample.go) reads the coverage and compares it with that of the
-// tick before and of the start, in a goroutine of its own; the comparison is
-// linear. What it makes, a picture, does not change afterwards. The model (this
+// A sampler (sample.go) reads the coverage, a tick after another, in a goroutine of its own,
+// and has package growth compare it with that of the tick before and of the start: heat and
+// growth are its words. A picture does not change afterwards. The model (this
 // file, keys.go) is what the user has done so far: two tables (table.go) and
 // perhaps a source (source.go). It draws no more rows than the screen has.
 package watch
@@ -37,6 +29,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/input"
+	"footfall/watch/growth"
 )
 
 // A Source is where coverage comes from. Its functions are called from another
@@ -119,7 +112,7 @@ type model struct {
 	sampler       *sampler
 	width, height int
 
-	picture  *picture
+	picture  *growth.Picture
 	activity []float64 // line runs a second, of the last ticks
 	err      error     // of the last tick
 	message  string    // to be shown until the next key
@@ -227,16 +220,16 @@ func (m *model) take(s sampled) tea.Cmd {
 	}
 	if s.err != nil {
 		m.err = s.err
-	} else if m.picture == nil || s.picture.number > m.picture.number {
+	} else if m.picture == nil || s.picture.Number > m.picture.Number {
 		m.err = nil
 		m.picture = s.picture
-		m.tables[0].update(m.picture.files)
-		m.tables[1].update(m.picture.functions)
+		m.tables[0].update(m.picture.Files)
+		m.tables[1].update(m.picture.Functions)
 		if m.source != nil {
 			m.source.update(m.picture)
 		}
-		if s.picture.seconds > 0 {
-			m.activity = append(m.activity, m.picture.rate(m.picture.runs))
+		if s.picture.Seconds > 0 {
+			m.activity = append(m.activity, m.picture.Rate(m.picture.Runs))
 			m.activity = m.activity[max(0, len(m.activity)-sparks):]
 		}
 	}
@@ -308,10 +301,10 @@ func (m *model) drawTitle(c *canvas) {
 	case m.paused:
 		state, style = "paused", fair
 	}
-	state = fmt.Sprintf("%s  %s ", clock(m.picture.since), state)
+	state = fmt.Sprintf("%s  %s ", growth.Clock(m.picture.Since), state)
 	activity := ""
-	if m.picture.seconds > 0 {
-		activity = fmt.Sprintf("%s %s runs/s", sparkline(m.activity), human(m.picture.rate(m.picture.runs)))
+	if m.picture.Seconds > 0 {
+		activity = fmt.Sprintf("%s %s runs/s", growth.Sparkline(m.activity), growth.Human(m.picture.Rate(m.picture.Runs)))
 	}
 	c.style(bold, " "+fitEnd(m.title, max(8, c.width-textWidth(activity)-textWidth(state)-5)))
 	if rest := c.width - c.column - textWidth(state); rest > textWidth(activity)+2 {
@@ -327,16 +320,16 @@ func (m *model) drawTitle(c *canvas) {
 func (m *model) drawTotals(c *canvas) {
 	p := m.picture
 	c.text(" lines ")
-	c.bar(p.totals.Lines, 10)
-	c.style(level(p.totals.Lines), " "+p.totals.Lines.Rounded())
-	c.text(" " + p.totals.Lines.Counts())
-	if p.newStart > 0 {
-		c.style(good, fmt.Sprintf(" +%d", p.newStart))
+	c.bar(p.Totals.Lines, 10)
+	c.style(level(p.Totals.Lines), " "+p.Totals.Lines.Rounded())
+	c.text(" " + p.Totals.Lines.Counts())
+	if p.NewStart > 0 {
+		c.style(good, fmt.Sprintf(" +%d", p.NewStart))
 	}
 	for _, m := range []struct {
 		name string
 		coverage.Ratio
-	}{{"functions", p.totals.Functions}, {"branches", p.totals.Branches}, {"conditions", p.totals.Conditions}} {
+	}{{"functions", p.Totals.Functions}, {"branches", p.Totals.Branches}, {"conditions", p.Totals.Conditions}} {
 		name, share := "   "+m.name+" ", m.Ratio.Rounded()
 		if m.Total == 0 || c.column+len(name)+len(share) > c.width {
 			continue

@@ -111,16 +111,17 @@ func (c *collector) again(changed []distinctID) bool {
 	t.contradict = t.contradict[:0]
 	t.add(c.pool, refs)
 	c.settleDisputes(t, batch{refs: refs}, 1)
-	parts := t.listed(1)
+	t.list(1)
 	var files []*coverage.File
 	for file, lines := range l.stale {
-		f := l.patched(c.sources.list[file], parts[file], lines)
-		if f == nil {
-			return false
-		}
+		var part *coverage.File
 		var inlined []inlinedLine
 		if int(file) < len(t.files) && t.files[file] != nil {
-			inlined = t.files[file].inlined
+			part, inlined = t.files[file].made, t.files[file].inlined
+		}
+		f := l.patched(c.sources.list[file], part, lines)
+		if f == nil {
+			return false
 		}
 		l.patchInlined(f, file, inlined, lines)
 		files = append(files, f)
@@ -204,15 +205,11 @@ func (l *looks) sharing(c *collector) []ref {
 			}
 			seen[e.id] = true
 			d := c.pool.at(e.id)
-			refs = append(refs, ref{l.ranks[d.home], d.sum, int32(e.id.shard()), int32(e.id.number()), d.size})
+			refs = append(refs, newRef(l.ranks[d.home], e.id, d))
 		}
 	}
 	slices.SortFunc(refs, compareRefs)
 	return refs
-}
-
-func compareRefs(a, b ref) int {
-	return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.sum, b.sum))
 }
 
 // patched is a copy of a file with the stale lines of part, and its functions that begin

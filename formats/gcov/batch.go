@@ -19,16 +19,23 @@ type batch struct {
 
 // A ref is a function in the pool.
 type ref struct {
-	path          int32 // rank of its source
-	sum           uint32
+	order         uint64 // by the rank of its source, then by its checksum
 	shard, number int32
 	size          int32
 }
 
+func newRef(rank int32, id distinctID, d *distinct) ref {
+	return ref{uint64(rank)<<32 | uint64(d.sum), int32(id.shard()), int32(id.number()), d.size}
+}
+
+func (r ref) rank() int32 { return int32(r.order >> 32) }
+
+func compareRefs(a, b ref) int { return cmp.Compare(a.order, b.order) }
+
 // Batches smaller than leastBatch cost more than they save, larger ones than mostBatch save
 // no memory.
 const (
-	leastBatch = 1 << 16
+	leastBatch = 1 << 14
 	mostBatch  = 1 << 21
 )
 
@@ -37,25 +44,29 @@ const (
 // for, nil: all are.
 func (c *collector) batches(wanted []bool, workers int) []batch {
 	ranks, ends := c.sources.ranks()
-	var refs []ref
-	total := 0
+	n, total := 0, 0
+	for i := range c.pool.shards {
+		n += len(c.pool.shards[i].list)
+	}
+	refs := make([]ref, 0, n)
 	for i := range c.pool.shards {
 		for k := range c.pool.shards[i].list {
-			if id := makeDistinctID(int32(i), int32(k)); wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
+			id := makeDistinctID(int32(i), int32(k))
+			if wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
 				continue
 			}
 			d := &c.pool.shards[i].list[k]
-			refs = append(refs, ref{ranks[d.home], d.sum, int32(i), int32(k), d.size})
+			refs = append(refs, newRef(ranks[d.home], id, d))
 			total += int(d.size)
 		}
 	}
 	slices.SortFunc(refs, compareRefs)
-	enough := min(max(total/(4*workers), leastBatch), mostBatch)
+	enough := min(max(total/(64*workers), leastBatch), mostBatch)
 	var list []batch
 	var open batch
 	from := 0
 	for i, r := range refs {
-		if i > 0 && open.size >= enough && ends[refs[i-1].path] != ends[r.path] {
+		if i > 0 && open.size >= enough && ends[refs[i-1].rank()] != ends[r.rank()] {
 			open.refs = refs[from:i]
 			list, open, from = append(list, open), batch{}, i
 		}

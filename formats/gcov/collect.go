@@ -22,11 +22,14 @@ import (
 // when it never ran.
 type Object struct {
 	Notes    string
+	Size     int64     // of the notes, 0 if it is not known: large ones are read first
 	Data     []string  // data files
 	Readings []Reading // data that are in no file
 	// Dir stands for the working directory of the compiler in calls of Source
 	// where the notes do not record it: those of Clang, and of GCC before 9.
 	Dir string
+
+	written time.Time // the notes, when they have been read; zero if that is not known
 }
 
 // A Reading is the counters of an object that were read elsewhere than in a file: in a
@@ -166,11 +169,12 @@ func (c *collector) bad(kind ProblemKind, file string, err error) {
 func (c *collector) tellBuilt() {
 	oldest := make([]time.Time, len(c.sources.list)) // by number of the source
 	for i, ids := range c.units {
-		info, err := input.Stat(c.objs[i].Notes)
-		if err != nil {
-			continue
+		t, last := c.objs[i].written, int32(dropped)
+		if t.IsZero() {
+			if t = input.Modified(c.objs[i].Notes); t.IsZero() {
+				continue
+			}
 		}
-		t, last := info.ModTime(), int32(dropped)
 		for _, id := range ids {
 			file := c.pool.at(id).file
 			if file != last && file != dropped && (oldest[file].IsZero() || t.Before(oldest[file])) {
@@ -189,14 +193,15 @@ func (c *collector) tellBuilt() {
 // largestFirst orders objects by the size of their notes: the work ends evenly,
 // and buffers need not grow.
 func largestFirst(objs []Object) []Object {
-	sizes := make(map[string]int64, len(objs))
-	for _, o := range objs {
-		if st, err := input.Stat(o.Notes); err == nil {
-			sizes[o.Notes] = st.Size()
+	objs = slices.Clone(objs)
+	for i := range objs {
+		if o := &objs[i]; o.Size == 0 {
+			if st, err := input.Stat(o.Notes); err == nil {
+				o.Size = st.Size()
+			}
 		}
 	}
-	objs = slices.Clone(objs)
-	slices.SortStableFunc(objs, func(a, b Object) int { return cmp.Compare(sizes[b.Notes], sizes[a.Notes]) })
+	slices.SortStableFunc(objs, func(a, b Object) int { return cmp.Compare(b.Size, a.Size) })
 	return objs
 }
 
@@ -260,7 +265,7 @@ func (o *objectReader) object(unit int32) {
 			return
 		}
 		o.c.objs[unit] = obj
-	} else if o.notes, err = ReadFile(o.c.opt.Owners, obj.Notes, o.notes); err != nil {
+	} else if o.notes, o.c.objs[unit].written, err = readFile(o.c.opt.Owners, obj.Notes, o.notes); err != nil {
 		o.c.bad(Unreadable, obj.Notes, err)
 		return
 	}
@@ -400,12 +405,18 @@ func endsAsClangs(notes []byte) bool {
 
 // ReadFile reads a whole file into the memory of buf.
 func ReadFile(owners *input.Owners, name string, buf []byte) ([]byte, error) {
-	b, _, err := owners.ReadInto(buf, name, input.MostData)
+	b, _, err := readFile(owners, name, buf)
+	return b, err
+}
+
+// readFile is ReadFile, and tells when the file was written.
+func readFile(owners *input.Owners, name string, buf []byte) ([]byte, time.Time, error) {
+	b, written, err := owners.ReadInto(buf, name, input.MostData)
 	if errors.Is(err, syscall.EISDIR) {
 		err = errors.New("is a directory, expected a notes or data file")
 	}
 	if b == nil {
 		b = buf[:0]
 	}
-	return b, err
+	return b, written, err
 }

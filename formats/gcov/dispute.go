@@ -22,15 +22,16 @@ import (
 // findDisputes lists the lines in dispute. It reports whether there are any.
 func (t *tally) findDisputes() bool {
 	some := false
-	for file, f := range t.files {
-		if f == nil {
+	for _, file := range t.used {
+		f := t.files[file]
+		if !f.passed {
 			continue
 		}
 		for k, p := range f.all {
 			for i := range p {
 				if l := &p[i]; l.attached && !l.ran && l.passed > 0 {
 					n := int(k<<pageBits) + i
-					if t.looks != nil && !t.looks.all(int32(file), uint32(n)) {
+					if t.looks != nil && !t.looks.all(file, uint32(n)) {
 						continue
 					}
 					for n/64 >= len(f.disputes) {
@@ -127,8 +128,7 @@ func (c *collector) claims(t *tally, work batch, workers int) (all claims, ran m
 			if len(list) == 0 {
 				continue
 			}
-			w.unpack(c.pool.bytes(id))
-			w.solve(c.pool.counts(id))
+			w.solve(c.pool.bytes(id), c.pool.counts(id))
 			for k := range list {
 				list[k].pass = slices.DeleteFunc(list[k].pass, func(b int32) bool { return w.flow.Blocks[b].Count <= 0 })
 			}
@@ -185,8 +185,8 @@ func (w *witness) claims(t *tally) []claim {
 	return list
 }
 
-func (w *witness) solve(counters []int64) {
-	w.flow.Build(&w.fn, w.version)
+func (w *witness) solve(packed []byte, counters []int64) {
+	w.unpack(packed, &w.flow)
 	w.flow.Solve(counters)
 }
 
@@ -262,8 +262,7 @@ func (c *collector) hearAgain(all claims, unit int32, ran []runOf) {
 				if !ok {
 					break // the file has changed meanwhile
 				}
-				w.unpack(c.pool.bytes(r.id))
-				w.solve(counters)
+				w.solve(c.pool.bytes(r.id), counters)
 				solved = true
 			}
 			cl.line.ran = slices.ContainsFunc(cl.pass, func(b int32) bool { return w.flow.Blocks[b].Count > 0 })

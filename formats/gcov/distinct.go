@@ -213,17 +213,28 @@ func (d *dataFunctions) find(ident uint32) *dataFunction {
 type pool struct {
 	seeds  [2]maphash.Seed
 	shards [shardCount]shard
+
+	mu     sync.Mutex
+	packed [][]byte // blocks of packed functions, each of one goroutine
+}
+
+// block makes room for packed functions.
+func (p *pool) block(size int) (number int32, room []byte) {
+	room = make([]byte, size)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.packed = append(p.packed, room)
+	return int32(len(p.packed) - 1), room
 }
 
 const shardCount = 64
 
-// A shard of the pool. The functions lie packed one behind the other, and so do
-// their counters: many functions are few objects for the garbage collector.
+// A shard of the pool. The functions lie packed one behind the other, those of a unit
+// together, and so do their counters: many functions are few objects for the garbage collector.
 type shard struct {
 	mu       sync.Mutex
 	index    map[[2]uint64]int32
 	list     []distinct
-	packed   [][]byte // blocks of packed functions
 	counters []int64
 	runs     []run
 	free     []int32 // runs that are not in use
@@ -248,7 +259,7 @@ type distinct struct {
 	file       int32  // number of its source, or dropped
 	home       int32  // that of the first one that it names, and is not dropped
 	sum        uint32 // checksum of its bytes, the same in every run
-	block      int32  // of shard.packed
+	block      int32  // of pool.packed
 	at, size   int32  // in the block
 	counters   int32  // index in shard.counters of those of arcs, those of conditions follow
 	arcs       int32
@@ -277,7 +288,7 @@ func (p *pool) at(id distinctID) *distinct { return &p.shards[id.shard()].list[i
 // bytes are those of the packed function.
 func (p *pool) bytes(id distinctID) []byte {
 	d := p.at(id)
-	return p.shards[id.shard()].packed[d.block][d.at : d.at+d.size]
+	return p.packed[d.block][d.at : d.at+d.size]
 }
 
 // counts are the sums of the counters of the function's arcs.
@@ -327,7 +338,7 @@ func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, da
 	defer sh.mu.Unlock()
 	i, ok := sh.index[key]
 	if !ok {
-		f, err := sh.keep(s, pk)
+		f, err := p.keep(sh, s, pk)
 		if err != nil {
 			return -1, true, err
 		}
@@ -364,21 +375,20 @@ func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, da
 }
 
 // keep packs the function and makes room for its counters.
-func (sh *shard) keep(s *skimmer, pk *packer) (distinct, *FormatError) {
+func (p *pool) keep(sh *shard, s *skimmer, pk *packer) (distinct, *FormatError) {
 	b, err := pk.pack(s)
 	if err != nil {
 		return distinct{}, err
 	}
-	last := len(sh.packed) - 1
-	if last < 0 || cap(sh.packed[last])-len(sh.packed[last]) < len(b) {
-		sh.packed = append(sh.packed, make([]byte, 0, max(len(b), 1<<14)))
-		last++
+	if len(pk.room)-pk.taken < len(b) {
+		pk.block, pk.room = p.block(max(len(b), 1<<16))
+		pk.taken = 0
 	}
-	at := len(sh.packed[last])
-	sh.packed[last] = append(sh.packed[last], b...)
+	at := pk.taken
+	pk.taken += copy(pk.room[at:], b)
 	f := distinct{
-		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: int32(last), at: int32(at), size: int32(len(b)),
-		counters: int32(len(sh.counters)), arcs: int32(pk.fn.Counters()), conditions: int32(2 * len(pk.fn.Conditions)), runs: -1, line: pk.fn.StartLine,
+		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: pk.block, at: int32(at), size: int32(len(b)),
+		counters: int32(len(sh.counters)), arcs: int32(pk.counters), conditions: int32(2 * pk.decisionCount), runs: -1, line: pk.startLine,
 	}
 	n := len(sh.counters) + int(f.arcs+f.conditions)
 	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]

@@ -1,6 +1,7 @@
 package gcov
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -11,89 +12,279 @@ import (
 //
 //	version (twice, plus 1 for Clang) file name start-line start-column end-line end-column blocks
 //	locations:  n, then n times block (difference), file, m, m lines
-//	arcs:       n, then n times source (difference), target, flags
+//	arcs:       n, then until there were n: source (difference), m, m times target, flags
 //	conditions: n, then n times block, terms
 
-// A packer packs functions, in one goroutine.
+// A packer packs functions, in one goroutine. It reads the records of notes as decoder
+// does, but keeps nothing that is not packed; what it does not understand decoder
+// knows a reason for.
 type packer struct {
 	names *sourceCache
 	dec   decoder
 	fn    FunctionGraph
-	file  int32 // of the function packed last
-	home  int32 // the first source that it names and that is not dropped
-	buf   []byte
+
+	// Where pool keeps what was packed.
+	block int32
+	room  []byte
+	taken int // of room
+
+	// The function packed last.
+	buf                                 []byte
+	file                                int32 // number of its source, or dropped
+	home                                int32 // the first source that it names and that is not dropped
+	name                                []byte
+	startLine, startColumn              uint32
+	endLine, endColumn                  uint32
+	blocks                              uint32
+	hasBlocks                           bool
+	places, arcs, decisions             []byte // packed, without their number
+	placeCount, arcCount, decisionCount int
+	counters                            int // arcs off the tree
+
+	// What the next difference is taken to.
+	placeBlock, line, arcSrc uint32
+	nextSrc                  uint32 // records of arcs are of this block or a later one
+
+	lastName []byte // of a source in this function, as it stands there
+	lastFile int32
 }
 
 // pack packs the skimmer's function. The bytes are good until the next call.
 func (p *packer) pack(s *skimmer) ([]byte, *FormatError) {
-	r := *s.r
-	r.b, r.pos, r.base, r.err = s.raw, 0, s.base, nil
-	p.dec.version = s.version
-	fn := &p.fn
-	if err := p.dec.function(fn, r); err != nil {
-		return nil, err
-	}
-	for i := range fn.Locations {
-		for _, n := range fn.Locations[i].Lines {
-			if n >= LineLimit {
-				return nil, &FormatError{s.base, fmt.Sprintf("%q has code on line %d, more than any source has", fn.Name, n)}
-			}
+	if ok := p.records(s); !ok || int(p.blocks) > p.arcCount+2 {
+		if err := p.amiss(s); err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, &FormatError{s.base, fmt.Sprintf("the records of %q are of no known form", p.name)}
 		}
 	}
-	p.file, _ = p.names.id([]byte(fn.Source))
-	p.home = p.file
-	p.buf = p.buf[:0]
 	compiler := uint64(s.version) << 1
 	if s.clang {
 		compiler++
 	}
-	p.add(compiler)
-	p.signed(int64(p.file))
-	p.add(uint64(len(fn.Name)))
-	p.buf = append(p.buf, fn.Name...)
-	for _, n := range [...]uint32{fn.StartLine, fn.StartColumn, fn.EndLine, fn.EndColumn, uint32(fn.Blocks)} {
-		p.add(uint64(n))
+	b := pushed(p.buf[:0], compiler)
+	b = binary.AppendVarint(b, int64(p.file))
+	b = append(pushed(b, uint64(len(p.name))), p.name...)
+	for _, n := range [...]uint32{p.startLine, p.startColumn, p.endLine, p.endColumn, p.blocks} {
+		b = pushed(b, uint64(n))
 	}
-	p.locations()
-	p.arcs()
-	p.add(uint64(len(fn.Conditions)))
-	for _, c := range fn.Conditions {
-		p.add(uint64(c.Block))
-		p.add(uint64(c.Terms))
-	}
+	b = append(pushed(b, uint64(p.placeCount)), p.places...)
+	b = append(pushed(b, uint64(p.arcCount)), p.arcs...)
+	p.buf = append(pushed(b, uint64(p.decisionCount)), p.decisions...)
 	return p.buf, nil
 }
 
-func (p *packer) arcs() {
-	p.add(uint64(len(p.fn.Arcs)))
-	src := uint32(0)
-	for _, a := range p.fn.Arcs {
-		p.add(uint64(a.Src - src))
-		p.add(uint64(a.Dst))
-		p.add(uint64(a.Flags))
-		src = a.Src
+// amiss says what is wrong with the skimmer's function, nil if nothing is.
+func (p *packer) amiss(s *skimmer) *FormatError {
+	r := *s.r
+	r.b, r.pos, r.base, r.err = s.raw, 0, s.base, nil
+	p.dec.version = s.version
+	if err := p.dec.function(&p.fn, r); err != nil {
+		return err
+	}
+	for i := range p.fn.Locations {
+		for _, n := range p.fn.Locations[i].Lines {
+			if n >= LineLimit {
+				return &FormatError{s.base, fmt.Sprintf("%q has code on line %d, more than any source has", p.fn.Name, n)}
+			}
+		}
+	}
+	return nil
+}
+
+// records reads the records of a function. It returns false where one is not as it
+// should be.
+func (p *packer) records(s *skimmer) bool {
+	p.places, p.arcs, p.decisions, p.placeCount, p.arcCount, p.decisionCount = p.places[:0], p.arcs[:0], p.decisions[:0], 0, 0, 0
+	p.name, p.startLine, p.startColumn, p.endLine, p.endColumn = nil, 0, 0, 0, 0
+	p.blocks, p.hasBlocks, p.counters = 0, false, 0
+	p.placeBlock, p.line, p.arcSrc, p.nextSrc, p.lastName = 0, 0, 0, 0, nil
+	if len(s.raw) < 4 || s.wordAt(s.raw) != TagFunction {
+		p.source(nil)
+	}
+	for raw := s.raw; len(raw) > 0; {
+		tag, n := s.wordAt(raw), s.r.size(s.wordAt(raw[4:])) // the skimmer has seen that it fits
+		data := raw[8 : 8+n]
+		raw = raw[8+n:]
+		ok := true
+		switch tag {
+		case TagFunction:
+			ok = p.head(s, data)
+		case TagBlocks:
+			ok = p.blockCount(s, data)
+		case TagArcs:
+			ok = p.arcsOf(s, data)
+		case TagLines:
+			ok = p.linesOf(s, data)
+		case TagConditions:
+			ok = p.conditions(s, data)
+		case TagPaths:
+			ok = len(data) == 4
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *packer) head(s *skimmer, data []byte) bool {
+	r := *s.r
+	r.b, r.pos, r.err = data, 0, nil
+	r.word() // ident
+	r.word() // checksum of lines
+	if s.version.HasCfgChecksum() {
+		r.word()
+	}
+	p.name = r.text()
+	if s.version.HasColumns() {
+		r.word() // artificial
+	}
+	source := r.source()
+	p.startLine = r.word()
+	if s.version.HasColumns() {
+		p.startColumn = r.word()
+		p.endLine = r.word()
+	}
+	if s.version.HasEndColumn() {
+		p.endColumn = r.word()
+	}
+	p.source(source)
+	return r.err == nil && r.pos == len(r.b)
+}
+
+// source sets the source of the function.
+func (p *packer) source(name []byte) {
+	p.file, _ = p.names.id(name)
+	p.home = p.file
+}
+
+func (p *packer) blockCount(s *skimmer, data []byte) bool {
+	if p.hasBlocks || len(data)%4 != 0 {
+		return false
+	}
+	p.hasBlocks, p.blocks = true, uint32(len(data)/4)
+	if s.version.HasColumns() {
+		if len(data) != 4 {
+			return false
+		}
+		p.blocks = s.wordAt(data)
+	}
+	return true
+}
+
+func (p *packer) arcsOf(s *skimmer, data []byte) bool {
+	if len(data)%8 != 4 {
+		return false
+	}
+	src, n := s.wordAt(data), len(data)/8
+	if src >= p.blocks || src < p.nextSrc {
+		return false
+	}
+	p.nextSrc = src + 1
+	if n == 0 {
+		return true
+	}
+	b := pushed(pushed(p.arcs, uint64(src-p.arcSrc)), uint64(n))
+	for data = data[4:]; len(data) >= 8; data = data[8:] {
+		dst, flags := s.wordAt(data), s.wordAt(data[4:])
+		if dst >= p.blocks {
+			return false
+		}
+		b = pushed(pushed(b, uint64(dst)), uint64(flags))
+		if flags&ArcTree == 0 {
+			p.counters++
+		}
+	}
+	p.arcs, p.arcSrc, p.arcCount = b, src, p.arcCount+n
+	return true
+}
+
+// linesOf packs locations: runs of lines of one source, each behind a zero and its
+// name, until there is no name.
+func (p *packer) linesOf(s *skimmer, data []byte) bool {
+	if len(data) < 4 {
+		return false
+	}
+	block := s.wordAt(data)
+	if block >= p.blocks {
+		return false
+	}
+	file, some := p.file, false
+	for pos := 4; ; {
+		if len(data)-pos < 8 { // a line and the end behind it have as much
+			return false
+		}
+		if s.wordAt(data[pos:]) == 0 {
+			n := s.r.size(s.wordAt(data[pos+4:]))
+			if pos += 8; n > len(data)-pos {
+				return false
+			}
+			if n == 0 {
+				if !some {
+					p.location(block, file, 0)
+				}
+				return pos == len(data)
+			}
+			file = p.named(data[pos : pos+n])
+			pos += n
+		}
+		some = true
+		end := pos
+		for len(data)-end >= 4 && s.wordAt(data[end:]) != 0 {
+			end += 4
+		}
+		p.location(block, file, (end-pos)/4)
+		b, line := p.places, p.line
+		for ; pos < end; pos += 4 {
+			n := s.wordAt(data[pos:])
+			if n >= LineLimit {
+				return false
+			}
+			b = pushed(b, zigzag(int64(n)-int64(line)))
+			line = n
+		}
+		p.places, p.line = b, line
 	}
 }
 
-func (p *packer) locations() {
-	p.add(uint64(len(p.fn.Locations)))
-	block, line := uint32(0), uint32(0)
-	for i := range p.fn.Locations {
-		l := &p.fn.Locations[i]
-		file := p.file
-		if l.Source != "" && l.Source != p.fn.Source {
-			file, _ = p.names.id([]byte(l.Source))
-			p.visit(file)
-		}
-		p.signed(int64(l.Block) - int64(block))
-		p.signed(int64(file))
-		p.add(uint64(len(l.Lines)))
-		for _, n := range l.Lines {
-			p.signed(int64(n) - int64(line))
-			line = n
-		}
-		block = l.Block
+// named is the source of that name, with the NULs behind it, which the function names.
+func (p *packer) named(text []byte) int32 {
+	if bytes.Equal(text, p.lastName) { // mostly that of the location before
+		return p.lastFile
 	}
+	name, _, _ := bytes.Cut(text, []byte{0})
+	if len(name) == 0 {
+		name = []byte(EmptyName)
+	}
+	file, _ := p.names.id(name)
+	p.visit(file)
+	p.lastName, p.lastFile = text, file
+	return file
+}
+
+// location begins a location of n lines.
+func (p *packer) location(block uint32, file int32, n int) {
+	b := pushed(p.places, zigzag(int64(block)-int64(p.placeBlock)))
+	p.places = pushed(pushed(b, zigzag(int64(file))), uint64(n))
+	p.placeBlock = block
+	p.placeCount++
+}
+
+func (p *packer) conditions(s *skimmer, data []byte) bool {
+	if len(data)%8 != 0 {
+		return false
+	}
+	for ; len(data) > 0; data = data[8:] {
+		block, terms := s.wordAt(data), s.wordAt(data[4:])
+		if block >= p.blocks {
+			return false
+		}
+		p.decisions = pushed(pushed(p.decisions, uint64(block)), uint64(terms))
+		p.decisionCount++
+	}
+	return true
 }
 
 // visit notes a source that the function names beside its own.
@@ -107,8 +298,16 @@ func (p *packer) visit(file int32) {
 	}
 }
 
-func (p *packer) add(x uint64)   { p.buf = binary.AppendUvarint(p.buf, x) }
-func (p *packer) signed(x int64) { p.buf = binary.AppendVarint(p.buf, x) }
+// pushed appends a varint, of mostly one byte.
+func pushed(b []byte, x uint64) []byte {
+	if x < 0x80 {
+		return append(b, byte(x))
+	}
+	return binary.AppendUvarint(b, x)
+}
+
+// zigzag is x as a number that is small for small negative ones, too.
+func zigzag(x int64) uint64 { return uint64(x)<<1 ^ uint64(x>>63) }
 
 // An unpacked is a function out of the pool.
 type unpacked struct {
@@ -132,10 +331,16 @@ type place struct {
 type unpacker []byte
 
 func (u *unpacker) next() uint64 {
-	if b := *u; b[0] < 0x80 { // nearly always
+	b := *u
+	x := b[0]
+	if x < 0x80 { // nearly always, and small enough to be inlined
 		*u = b[1:]
-		return uint64(b[0])
+		return uint64(x)
 	}
+	return u.long()
+}
+
+func (u *unpacker) long() uint64 {
 	x, n := binary.Uvarint(*u)
 	*u = (*u)[n:]
 	return x
@@ -146,17 +351,26 @@ func (u *unpacker) signed() int64 {
 	return int64(x>>1) ^ -int64(x&1)
 }
 
-// unpack sets f from packed bytes, its slices being used again.
-func (f *unpacked) unpack(b []byte) {
+// unpack sets f from packed bytes, its slices being used again, and lays out its graph.
+func (f *unpacked) unpack(b []byte, g *Flow) {
 	u := f.unpackLines(b)
 	fn := &f.fn
 	fn.Name = string(f.name)
-	fn.Arcs = fn.Arcs[:0]
-	src := uint32(0)
-	for range u.next() {
+	g.begin(fn, f.version, int(u.next()))
+	for i, src := 0, uint32(0); i < len(g.Arcs); {
 		src += uint32(u.next())
-		fn.Arcs = append(fn.Arcs, Arc{src, uint32(u.next()), uint32(u.next())})
+		for range u.next() {
+			var dst, flags uint64
+			if u[0]|u[1] < 0x80 { // nearly always
+				dst, flags, u = uint64(u[0]), uint64(u[1]), u[2:]
+			} else {
+				dst, flags = u.next(), u.next()
+			}
+			g.arc(i, src, uint32(dst), uint32(flags))
+			i++
+		}
 	}
+	g.finish()
 	fn.Conditions = fn.Conditions[:0]
 	for range u.next() {
 		fn.Conditions = append(fn.Conditions, Decision{uint32(u.next()), uint32(u.next())})
@@ -182,7 +396,12 @@ func (f *unpacked) unpackLines(b []byte) unpacker {
 		block += u.signed()
 		p := place{block: uint32(block), file: int32(u.signed()), line: int32(len(f.lines))}
 		for range u.next() {
-			line += u.signed()
+			if x := int64(u[0]); x < 0x80 { // nearly always
+				line += x>>1 ^ -(x & 1)
+				u = u[1:]
+			} else {
+				line += u.signed()
+			}
 			f.lines = append(f.lines, uint32(line))
 		}
 		p.last = int32(len(f.lines))

@@ -23,18 +23,18 @@ func (t *tally) merge(o *tally) {
 			t.functions[key] = f
 		}
 	}
-	for file, f := range o.files {
-		switch {
-		case f == nil:
-		case file >= len(t.files) || t.files[file] == nil:
-			t.source(int32(file))
+	for _, file := range o.used {
+		f := o.files[file]
+		if int(file) >= len(t.files) || t.files[file] == nil {
+			t.source(file)
 			t.files[file] = f
-		default:
-			for k, p := range f.all {
-				for i := range p {
-					if p[i].current != 0 {
-						t.mergeLine(t.files[file].at(k<<pageBits|uint32(i)), &p[i])
-					}
+			continue
+		}
+		t.files[file].passed = t.files[file].passed || f.passed
+		for k, p := range f.all {
+			for i := range p {
+				if p[i].current != 0 {
+					t.mergeLine(t.files[file].at(k<<pageBits|uint32(i)), &p[i])
 				}
 			}
 		}
@@ -86,60 +86,65 @@ func (t *tally) mergeLine(l, from *lineTally) {
 
 // made makes files of the tally.
 func (t *tally) made(workers int) []*coverage.File {
-	files := t.listed(workers)
-	for i, f := range files {
-		if f == nil || i >= len(t.files) || t.files[i] == nil {
-			continue
+	t.list(workers)
+	files := make([]*coverage.File, 0, len(t.used))
+	for _, file := range t.used {
+		f := t.files[file]
+		if raised := countInlined(f.made.Functions, f.inlined); t.looks != nil {
+			t.looks.keep(file, f.inlined, raised)
 		}
-		if raised := countInlined(f.Functions, t.files[i].inlined); t.looks != nil {
-			t.looks.keep(int32(i), t.files[i].inlined, raised)
-		}
+		files = append(files, f.made)
 	}
-	return slices.DeleteFunc(files, func(f *coverage.File) bool { return f == nil })
+	return files
 }
 
-// listed makes files of the tally, by number of the source, nil for those that it has nothing of.
-// The counts of functions are those of calls.
-func (t *tally) listed(workers int) []*coverage.File {
-	files := make([]*coverage.File, len(t.sources.list))
+// list makes a file of each source of which the tally has something. The counts of functions
+// are those of calls.
+func (t *tally) list(workers int) {
+	for _, f := range t.functions {
+		t.source(f.key.file).functions++
+	}
 	list := func(i int) {
-		if f := t.files[i]; f != nil {
-			files[i] = &coverage.File{Name: t.sources.list[i], Lines: f.list()}
+		f := t.files[t.used[i]]
+		f.made = &coverage.File{Name: t.sources.list[t.used[i]], Lines: f.list()}
+		if f.functions > 0 {
+			f.made.Functions = make([]*coverage.Function, 0, f.functions)
 		}
 	}
 	if workers > 1 {
-		coverage.Parallel(len(t.files), list)
+		coverage.Parallel(len(t.used), list)
 	} else {
-		for i := range t.files {
+		for i := range t.used {
 			list(i)
 		}
 	}
 	for _, f := range t.functions {
-		if files[f.key.file] == nil {
-			files[f.key.file] = &coverage.File{Name: t.sources.list[f.key.file]}
-		}
-		file := files[f.key.file]
-		file.Functions = append(file.Functions, f.function())
+		file := t.files[f.key.file].made
+		out := append(piece(&t.results), f.function())
+		file.Functions = append(file.Functions, &out[0])
 	}
-	t.addConditions(files)
-	for _, f := range files {
-		if f != nil {
-			slices.SortFunc(f.Functions, coverage.CompareFunctions)
-		}
+	t.addConditions()
+	for _, file := range t.used {
+		slices.SortFunc(t.files[file].made.Functions, coverage.CompareFunctions)
 	}
-	return files
 }
 
 // list returns the lines in order.
 func (f *fileTally) list() []coverage.Line {
 	n := 0
+	var room ways
 	for _, p := range f.all {
 		for i := range p {
-			if p[i].current != 0 {
+			if l := &p[i]; l.current != 0 {
 				n++
+				room.count(l)
 			}
 		}
 	}
+	if n == 0 {
+		return nil
+	}
+	room.make()
 	lines := make([]coverage.Line, 0, n)
 	for k, p := range f.all {
 		for i := range p {
@@ -153,7 +158,7 @@ func (f *fileTally) list() []coverage.Line {
 			} else if l.inlined {
 				f.inlined = append(f.inlined, inlinedLine{out.Number, l.count})
 			}
-			l.ways(&out)
+			room.fill(&out, l)
 			lines = append(lines, out)
 		}
 	}
@@ -199,37 +204,54 @@ func countInlined(functions []*coverage.Function, inlined []inlinedLine) (raised
 // maxInlined is the number of lines in which an inlined function must show.
 const maxInlined = 1000
 
-// ways fills in the branches and calls of a line, function by function in the
-// order of the source.
-func (l *lineTally) ways(out *coverage.Line) {
-	var store [8]*group
-	groups := store[:0]
-	branches, calls := 0, 0
+// ways are the branches and calls of the lines of a file, in memory that these share.
+type ways struct {
+	branches     []coverage.Branch
+	calls        []coverage.Call
+	branch, call int // how many there are to be
+	groups       []*group
+}
+
+func (w *ways) count(l *lineTally) {
 	for gr := l.group; gr != nil; gr = gr.next {
-		groups = append(groups, gr)
-		branches += len(gr.branches)
-		calls += len(gr.calls)
+		w.branch += len(gr.branches)
+		w.call += len(gr.calls)
 	}
-	if len(groups) > 1 {
-		slices.SortFunc(groups, func(a, b *group) int { return a.function.compare(b.function) })
+}
+
+func (w *ways) make() {
+	w.branches, w.calls = make([]coverage.Branch, 0, w.branch), make([]coverage.Call, 0, w.call)
+}
+
+// fill fills in the branches and calls of a line, function by function in the
+// order of the source.
+func (w *ways) fill(out *coverage.Line, l *lineTally) {
+	w.groups = w.groups[:0]
+	for gr := l.group; gr != nil; gr = gr.next {
+		w.groups = append(w.groups, gr)
 	}
-	if branches > 0 {
-		out.Branches = make([]coverage.Branch, 0, branches)
+	if len(w.groups) > 1 {
+		slices.SortFunc(w.groups, func(a, b *group) int { return a.function.compare(b.function) })
 	}
-	if calls > 0 {
-		out.Calls = make([]coverage.Call, 0, calls)
-	}
+	branches, calls := len(w.branches), len(w.calls)
 	block := int32(-1)
-	for _, gr := range groups {
-		out.Calls = append(out.Calls, gr.calls...)
+	for _, gr := range w.groups {
+		w.calls = append(w.calls, gr.calls...)
 		last := int32(-1)
-		for _, b := range gr.branches {
+		for i := range gr.branches {
+			b := &gr.branches[i]
 			if b.block != last {
 				last = b.block
 				block++
 			}
-			out.Branches = append(out.Branches, coverage.Branch{Block: block, To: b.to, Count: b.count, Evaluated: b.evaluated, Fallthrough: b.falls, Throw: b.throw, Exception: b.exception})
+			w.branches = append(w.branches, coverage.Branch{Block: block, To: b.to, Count: b.count, Evaluated: b.evaluated, Fallthrough: b.falls, Throw: b.throw, Exception: b.exception})
 		}
+	}
+	if n := len(w.branches); n > branches {
+		out.Branches = w.branches[branches:n:n]
+	}
+	if n := len(w.calls); n > calls {
+		out.Calls = w.calls[calls:n:n]
 	}
 }
 
@@ -249,9 +271,9 @@ func (f *functionTally) compare(o *functionTally) int {
 }
 
 // function is the sum of a function's instances.
-func (f *functionTally) function() *coverage.Function {
+func (f *functionTally) function() coverage.Function {
 	slices.SortFunc(f.instances, func(a, b coverage.Instance) int { return strings.Compare(a.Name, b.Name) })
-	out := &coverage.Function{
+	out := coverage.Function{
 		StartLine: int32(f.key.line), StartColumn: int32(f.key.column),
 		EndLine: int32(f.endLine), EndColumn: int32(f.endColumn),
 	}
@@ -280,7 +302,7 @@ func (f *functionTally) function() *coverage.Function {
 	return out
 }
 
-func (t *tally) addConditions(files []*coverage.File) {
+func (t *tally) addConditions() {
 	keys := make([]conditionKey, 0, len(t.conditions))
 	for at := range t.conditions {
 		keys = append(keys, at)
@@ -289,7 +311,7 @@ func (t *tally) addConditions(files []*coverage.File) {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), a.function.compare(b.function), cmp.Compare(a.number, b.number))
 	})
 	for _, at := range keys {
-		lines := files[at.file].Lines
+		lines := t.files[at.file].made.Lines
 		i, ok := slices.BinarySearchFunc(lines, int32(at.line), func(l coverage.Line, n int32) int { return cmp.Compare(l.Number, n) })
 		if ok {
 			lines[i].Conditions = append(lines[i].Conditions, coverage.Condition{Terms: t.conditions[at]})

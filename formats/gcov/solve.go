@@ -82,19 +82,34 @@ func (fn *FunctionGraph) Counters() int {
 
 // Build lays out the graph of fn, which must not change while it is in use.
 func (g *Flow) Build(fn *FunctionGraph, v Version) {
+	g.begin(fn, v, len(fn.Arcs))
+	for i, a := range fn.Arcs {
+		g.arc(i, a.Src, a.Dst, a.Flags)
+	}
+	g.finish()
+}
+
+// begin makes room for the blocks of fn and so many arcs.
+func (g *Flow) begin(fn *FunctionGraph, v Version, arcs int) {
 	g.Fn, g.throws = fn, false
 	g.Exit = fn.Blocks - 1
 	if v.exitIsSecond() {
 		g.Exit = 1
 	}
 	g.Blocks = Resize(g.Blocks, fn.Blocks)
-	g.Arcs = Resize(g.Arcs, len(fn.Arcs))
-	g.lists = Resize(g.lists, 2*len(fn.Arcs))
-	for i, a := range fn.Arcs {
-		g.Arcs[i] = flowArc{Src: int32(a.Src), Dst: int32(a.Dst), Flags: a.Flags}
-		g.Blocks[a.Src].OpenSucc++
-		g.Blocks[a.Dst].OpenPred++
-	}
+	g.Arcs = slices.Grow(g.Arcs[:0], arcs)[:arcs] // arc and link set all of them
+	g.lists = slices.Grow(g.lists[:0], 2*arcs)[:2*arcs]
+}
+
+// arc sets an arc, which is counted at its blocks.
+func (g *Flow) arc(i int, src, dst, flags uint32) {
+	g.Arcs[i] = flowArc{Src: int32(src), Dst: int32(dst), Flags: flags}
+	g.Blocks[src].OpenSucc++
+	g.Blocks[dst].OpenPred++
+}
+
+// finish is to be called when all arcs are there.
+func (g *Flow) finish() {
 	g.link()
 	g.calls()
 	g.catches()
@@ -112,16 +127,13 @@ func Resize[T any](s []T, n int) []T {
 
 // link fills the lists of successors and predecessors.
 func (g *Flow) link() {
-	at := int32(0)
+	succ, pred := int32(0), int32(len(g.Arcs))
 	for i := range g.Blocks {
 		b := &g.Blocks[i]
-		b.Succ, b.SuccEnd = at, at
-		at += b.OpenSucc
-	}
-	for i := range g.Blocks {
-		b := &g.Blocks[i]
-		b.Pred, b.PredEnd = at, at
-		at += b.OpenPred
+		b.Succ, b.SuccEnd = succ, succ
+		b.Pred, b.PredEnd = pred, pred
+		succ += b.OpenSucc
+		pred += b.OpenPred
 	}
 	for i := range g.Arcs {
 		src, dst := &g.Blocks[g.Arcs[i].Src], &g.Blocks[g.Arcs[i].Dst]
@@ -147,15 +159,19 @@ func (g *Flow) calls() {
 		}
 	}
 	for i := range g.Blocks {
-		succs := g.Succs(i)
-		real, last := 0, int32(0)
+		b := &g.Blocks[i]
+		succs := g.lists[b.Succ:b.SuccEnd]
+		real, last, dst, sorted := 0, int32(0), int32(0), true
 		for _, k := range succs {
 			a := &g.Arcs[k]
-			if !a.Fake() {
-				real++
-				last = k
+			sorted = sorted && dst <= a.Dst
+			dst = a.Dst
+			if a.Fake() {
+				continue
 			}
-			if g.Blocks[i].callSite && !a.Fake() && !a.Falls() {
+			real++
+			last = k
+			if b.callSite && !a.Falls() {
 				a.Throw = true
 				g.throws = true
 			}
@@ -163,14 +179,16 @@ func (g *Flow) calls() {
 		if real == 1 {
 			a := &g.Arcs[last]
 			a.Unconditional = true
-			if dst := &g.Blocks[a.Dst]; g.Blocks[i].callSite && a.Falls() && dst.PredEnd-dst.Pred == 1 {
+			if dst := &g.Blocks[a.Dst]; b.callSite && a.Falls() && dst.PredEnd-dst.Pred == 1 {
 				dst.CallReturn = true
 			}
 		}
-		// Compilers write nearly all arcs by ascending destination.
-		byDst := func(x, y int32) int { return int(g.Arcs[x].Dst - g.Arcs[y].Dst) }
-		if !slices.IsSortedFunc(succs, byDst) {
-			slices.SortStableFunc(succs, byDst)
+		switch {
+		case sorted: // as compilers write nearly all
+		case len(succs) == 2:
+			succs[0], succs[1] = succs[1], succs[0]
+		default:
+			slices.SortStableFunc(succs, func(x, y int32) int { return int(g.Arcs[x].Dst - g.Arcs[y].Dst) })
 		}
 	}
 }

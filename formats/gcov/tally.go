@@ -25,7 +25,7 @@ func (c *collector) tally(workers int, batches []batch) *coverage.Set {
 		total += batches[i].size
 		c.stats.Distinct += len(batches[i].refs)
 	}
-	var set coverage.Set
+	var set coverage.Builder
 	var small []batch
 	for _, b := range batches {
 		if workers == 1 || b.size < total/(2*workers) {
@@ -61,9 +61,9 @@ func (c *collector) tally(workers int, batches []batch) *coverage.Set {
 	}
 	wg.Wait()
 	if c.kept == nil {
-		c.pool.shards, c.units = [shardCount]shard{}, nil // no longer needed, and large
+		c.pool.shards, c.pool.packed, c.units = [shardCount]shard{}, nil, nil // no longer needed, and large
 	}
-	return &set
+	return set.Set()
 }
 
 // together is the tally of a batch, of which each worker adds up a part.
@@ -90,7 +90,10 @@ type tally struct {
 	flow Flow
 
 	files      []*fileTally // by number of the source
+	used       []int32      // numbers of those that are there
+	spare      []*fileTally // of batches before
 	functions  map[functionKey]*functionTally
+	tallies    arena[functionTally]
 	pages      arena[page]
 	groups     arena[group]
 	branchRoom arena[branchTally]
@@ -105,6 +108,10 @@ type tally struct {
 	ends         []int32  // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
 
+	// Results, many in one piece of memory.
+	instances []coverage.Instance
+	results   []coverage.Function
+
 	// Of a Program only.
 	looks      *looks       // keeps what the next look needs; nil: there is none
 	contradict []distinctID // functions of which the counters contradict each other
@@ -116,10 +123,16 @@ func newTally(s *sources) *tally {
 
 // reset makes the tally ready for another batch.
 func (t *tally) reset() {
-	clear(t.files)
+	for _, file := range t.used {
+		f := t.files[file]
+		f.reset()
+		t.spare, t.files[file] = append(t.spare, f), nil
+	}
+	t.used = t.used[:0]
 	clear(t.functions)
 	clear(t.conditions)
 	t.current = 0
+	t.tallies.reset()
 	t.pages.reset()
 	t.groups.reset()
 	t.branchRoom.reset()
@@ -142,9 +155,18 @@ type fileTally struct {
 	last  *page            // the page asked for last, mostly asked for again
 	lastN uint32
 
-	disputes []uint64 // a bit for each line in dispute
+	passed    bool     // some line was passed by a block that ran
+	disputes  []uint64 // a bit for each line in dispute
+	functions int      // that stand in the file
 
 	inlined []inlinedLine // those that fileTally.list found, in order
+	made    *coverage.File
+}
+
+// reset makes it ready for another file.
+func (f *fileTally) reset() {
+	clear(f.near)
+	*f = fileTally{pages: f.pages, near: f.near[:0], disputes: f.disputes[:0], inlined: f.inlined[:0]}
 }
 
 const (
@@ -272,9 +294,8 @@ type conditionKey struct {
 func (t *tally) function(p *pool, id distinctID) {
 	d := p.at(id)
 	counters := p.shards[id.shard()].counters[d.counters:][:d.arcs+d.conditions]
-	t.unpack(p.bytes(id))
 	g := &t.flow
-	g.Build(&t.fn, t.version)
+	t.unpack(p.bytes(id), g)
 	t.torn = false
 	if d.executed() {
 		if t.torn = !g.Solve(counters[:d.arcs]); t.torn {
@@ -296,6 +317,7 @@ func (t *tally) function(p *pool, id distinctID) {
 	}
 	d.first, d.last = t.extent()
 	t.lastLines(len(g.Blocks))
+	mentions := t.mentions()
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
 		attaches := t.attaches(block)
@@ -307,14 +329,14 @@ func (t *tally) function(p *pool, id distinctID) {
 		own := false // the line stands in the function
 		for ; i < len(t.places) && t.places[i].block == block; i++ {
 			last := uint32(0)
-			end := t.end(&t.places[i])
-			for _, n := range t.lines[t.places[i].line:t.places[i].last] {
-				file := t.places[i].file
-				within := t.contains(file, n)
-				l := t.line(file, n, block, within, attaches && n == end || t.mentions())
+			p := &t.places[i]
+			end := t.end(p)
+			for _, n := range t.lines[p.line:p.last] {
+				within := t.contains(p.file, n)
+				l := t.line(p.file, n, block, within, attaches && n == end || mentions)
 				if n >= last {
 					last, line, own = n, l, within
-					at.file, at.line = file, n
+					at.file, at.line = p.file, n
 				}
 			}
 		}
@@ -443,17 +465,26 @@ func (t *tally) declare() *functionTally {
 	if len(g.Blocks) > 0 {
 		in.Count = g.called()
 	}
-	return t.instance(key, fn.EndLine, fn.EndColumn, in)
-}
-
-func (t *tally) instance(key functionKey, endLine, endColumn uint32, in ...coverage.Instance) *functionTally {
 	f := t.functions[key]
 	if f == nil {
-		f = &functionTally{key: key, endLine: endLine, endColumn: endColumn}
+		f = &t.tallies.take(1)[0]
+		f.key, f.endLine, f.endColumn = key, fn.EndLine, fn.EndColumn
+		f.instances = piece(&t.instances) // most have one
 		t.functions[key] = f
 	}
-	f.instances = append(f.instances, in...)
+	f.instances = append(f.instances, in)
 	return f
+}
+
+// piece returns room for one element of what is not used again.
+func piece[T any](room *[]T) []T {
+	const many = 64
+	n := len(*room)
+	if n == cap(*room) {
+		*room, n = make([]T, 0, many), 0
+	}
+	*room = (*room)[:n+1]
+	return (*room)[n : n : n+1]
 }
 
 // line adds a block to a line, on which it ends or not, and returns the line; nil
@@ -463,7 +494,8 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 		return nil
 	}
 	b := &t.flow.Blocks[block]
-	l := t.source(file).at(n)
+	f := t.source(file)
+	l := f.at(n)
 	if l.current != t.current {
 		l.current, l.most, l.idle, l.ends, l.passing = t.current, 0, false, false, false
 	}
@@ -471,7 +503,12 @@ func (t *tally) line(file int32, n, block uint32, own, ends bool) *lineTally {
 		l.reached = true
 		l.idle = l.idle || b.Count == 0
 	}
-	l.verdict(ends, t.blockRan(position{file, n}, block, ends))
+	ran := b.Count > 0
+	if t.torn {
+		ran = t.blockRan(position{file, n}, block, ends)
+	}
+	l.verdict(ends, ran)
+	f.passed = f.passed || l.passing
 	if b.Count > l.most && ends == l.ends {
 		l.inlined = l.inlined || !own
 		l.count += b.Count - l.most
@@ -489,9 +526,17 @@ func (t *tally) source(file int32) *fileTally {
 		t.files = append(t.files, nil)
 	}
 	if t.files[file] == nil {
-		t.files[file] = &fileTally{pages: &t.pages}
+		t.use(file)
 	}
 	return t.files[file]
+}
+
+func (t *tally) use(file int32) {
+	f := &fileTally{pages: &t.pages}
+	if last := len(t.spare) - 1; last >= 0 {
+		f, t.spare = t.spare[last], t.spare[:last]
+	}
+	t.files[file], t.used = f, append(t.used, file)
 }
 
 // branches adds the branches and calls of a block that ends on the line. The

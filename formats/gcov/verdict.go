@@ -58,12 +58,12 @@ func (l *lineTally) verdict(ends, ran bool) {
 // denied tells that gcov says that the line did not run. Blocks on it may have.
 func (l *lineTally) denied() bool { return !l.ran && (l.attached || l.passed == 0) }
 
-// blockRan tells whether the block says that the line ran.
+// blockRan tells whether the block says that the line ran, where counters contradict each other.
 func (t *tally) blockRan(at position, block uint32, ends bool) bool {
 	switch {
-	case t.torn && t.clang:
+	case t.clang:
 		return t.evidence.entered[at]
-	case !t.torn || t.mentions():
+	case t.mentions():
 		return t.flow.Blocks[block].Count > 0
 	case ends:
 		return t.evidence.entered[at]

@@ -268,13 +268,13 @@ type expandedBranch struct {
 	path []place // of expansions, from the function's main file on; the branch's own if there are none
 }
 
-// mostExpanded is how many places of expansions are followed in a function: each is in one place, but bytes may say
-// that two lead to each file, of which there are more paths than can be walked.
-const mostExpanded = 1 << 22
+// mostExpanded is how many steps are taken through the expansions of a function of so many regions: each file is expanded
+// in one place, but bytes may say that two lead to each, of which there are more paths than can be walked.
+func mostExpanded(regions int) int { return 1<<12 + 64*regions }
 
 // expandedBranches are the branches of what is expanded in the file of a function, innermost first.
 func (f *Function) expandedBranches(file int) []expandedBranch {
-	e := expander{expansions: make([][]*Region, len(f.Files)), branches: make([][]*Region, len(f.Files)), left: mostExpanded}
+	e := expander{expansions: make([][]*Region, len(f.Files)), branches: make([][]*Region, len(f.Files)), left: mostExpanded(len(f.Regions) + len(f.Branches))}
 	for i := range f.Regions {
 		if g := &f.Regions[i]; g.Kind == Expansion && g.Expanded != g.File {
 			e.expansions[g.File] = append(e.expansions[g.File], g)

@@ -2,6 +2,7 @@ package llvm
 
 import (
 	"bytes"
+	"io"
 	"path"
 	"strings"
 	"testing"
@@ -41,6 +42,12 @@ func FuzzProfile(f *testing.F) {
 					}
 				}
 			}
+			x := new(Indexer)
+			if _, err := x.AddWeighted(p.Clone(), 3); err != nil {
+				t.Error(err)
+			}
+			x.Text(19, true)
+			x.Index(23, false)
 			sum := NewSum()
 			if _, err := sum.Add(p); err != nil {
 				t.Error(err)
@@ -56,7 +63,7 @@ func FuzzProfile(f *testing.F) {
 func FuzzBinary(f *testing.F) {
 	seeds(f, "", 100_000)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, _ := ReadBinaries("fuzz", bytes.NewReader(b), int64(len(b)))
+		list, _ := ReadBinaries("fuzz", bytes.NewReader(b), int64(len(b)), "")
 		tryBinaries(list)
 	})
 }
@@ -96,7 +103,16 @@ func tryBinaries(list []*Binary) {
 	}
 	for _, version := range []int{11, 19, 23} {
 		c := Load(list, p, Rules{Version: version})
-		_ = c.WriteLcov(&bytes.Buffer{}, LcovOptions{Files: c.Files()})
+		_ = c.WriteLcov(io.Discard, LcovOptions{Files: c.Files()})
+		_ = c.WriteJSON(io.Discard, JSONOptions{Files: c.Files()})
+		for _, f := range c.Functions {
+			for d, lines := c.FunctionData(f), 0; ; lines++ {
+				l := c.NewLines(d.Segments)
+				if _, more := l.Next(); !more || lines > 1000 {
+					break
+				}
+			}
+		}
 	}
 	sum := NewSum()
 	_, _ = sum.Add(p)

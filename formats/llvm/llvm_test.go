@@ -63,7 +63,7 @@ func binariesOf(t testing.TB, f *fixtures.Fixture, names []string) (list []*Bina
 	t.Helper()
 	for _, name := range names {
 		b := f.Files[strings.TrimPrefix(name, "./")]
-		found, err := ReadBinaries(name, bytes.NewReader(b), int64(len(b)))
+		found, err := ReadBinaries(name, bytes.NewReader(b), int64(len(b)), "")
 		if err != nil {
 			t.Fatalf("%s/%s: %v", f.Name(), name, err)
 		}

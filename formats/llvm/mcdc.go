@@ -11,7 +11,7 @@ type MCDC struct {
 	Line, Column       uint32
 	EndLine, EndColumn uint32
 	Conditions         []MCDCCondition // that of id 0 first, the others as they came
-	Vectors            []Vector        // those that ran, in the order of their numbers
+	Vectors            []Vector        // those that ran, as llvm-cov orders them: first those that came out false
 }
 
 // An MCDCCondition is one operand of a decision.
@@ -21,6 +21,7 @@ type MCDCCondition struct {
 	EndLine, End uint32
 	Folded       bool // it is constant
 	Covered      bool
+	Pair         [2]int // if so: the vectors that show it
 }
 
 // A Vector is values of the conditions, with which the decision came out as Result.
@@ -128,7 +129,13 @@ func (o *openDecision) evaluate(bitmap []byte, rules *Rules) MCDC {
 	}
 	if len(bitmap) > 0 {
 		v.walk(0, 0, 0)
-		slices.SortStableFunc(v.found, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+		slices.SortStableFunc(v.found, func(a, b numbered) int {
+			byResult := cmp.Compare(b2u(a.Result), b2u(b.Result))
+			if rules.Version < 22 { // as they were found
+				return byResult
+			}
+			return cmp.Or(byResult, cmp.Compare(a.number, b.number))
+		})
 	}
 	for _, found := range v.found {
 		m.Vectors = append(m.Vectors, found.Vector)
@@ -245,8 +252,8 @@ func (m *MCDC) judge() {
 			if a.Result == b.Result {
 				continue
 			}
-			if k := onlyDifference(a.Values, b.Values); k >= 0 {
-				m.Conditions[k].Covered = true
+			if k := onlyDifference(a.Values, b.Values); k >= 0 && !m.Conditions[k].Covered {
+				m.Conditions[k].Covered, m.Conditions[k].Pair = true, [2]int{j, i}
 			}
 		}
 	}

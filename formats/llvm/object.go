@@ -45,6 +45,9 @@ type unit struct {
 // ErrNoMapping is why a file has nothing for us.
 var ErrNoMapping = errors.New("no coverage mapping in it: compile with -fprofile-instr-generate -fcoverage-mapping (Clang) or -C instrument-coverage (Rust)")
 
+// ErrNotBinary is why a file is nothing that has a mapping.
+var ErrNotBinary = errors.New("no ELF file")
+
 // The sections of a mapping, in ELF.
 const (
 	unitsSection     = "__llvm_covmap"
@@ -57,14 +60,15 @@ const (
 func HasMapping(f *elf.File) bool { return f.Has(unitsSection) }
 
 // ReadBinaries reads a file of so many bytes: an object, a program or a library, or an archive of objects, of which
-// members without mapping are left out. What could be read is returned beside the error.
-func ReadBinaries(name string, r io.ReaderAt, size int64) ([]*Binary, error) {
+// members without mapping are left out. Names of sources are seen from dir, or if that is "" from where the compiler ran.
+// What could be read is returned beside the error.
+func ReadBinaries(name string, r io.ReaderAt, size int64, dir string) ([]*Binary, error) {
 	var head [8]byte
 	if _, err := r.ReadAt(head[:], 0); err != nil && err != io.EOF {
 		return nil, err
 	}
 	if string(head[:]) != archiveMagic {
-		b, err := readBinary(name, r)
+		b, err := readBinary(name, r, dir)
 		if b == nil {
 			return nil, err
 		}
@@ -76,7 +80,7 @@ func ReadBinaries(name string, r io.ReaderAt, size int64) ([]*Binary, error) {
 		if n, _ := r.ReadAt(head[:4], 0); n < 4 || string(head[:4]) != "\x7fELF" {
 			return // metadata of Rust
 		}
-		b, err := readBinary(name+"("+member+")", r)
+		b, err := readBinary(name+"("+member+")", r, dir)
 		if b != nil {
 			list = append(list, b)
 		}
@@ -142,9 +146,13 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 	return nil
 }
 
-func readBinary(name string, r io.ReaderAt) (*Binary, error) {
+func readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
 	f, err := elf.Open(r)
 	if err != nil {
+		var magic [4]byte
+		if _, e := r.ReadAt(magic[:], 0); e != nil || string(magic[:]) != "\x7fELF" {
+			return nil, fmt.Errorf("%w: %w", ErrNotBinary, err)
+		}
 		return nil, err
 	}
 	if !HasMapping(f) {
@@ -161,16 +169,16 @@ func readBinary(name string, r io.ReaderAt) (*Binary, error) {
 	if f.Order == binary.ByteOrder(binary.BigEndian) {
 		order = binary.BigEndian
 	}
-	return b, b.read(contents[0], contents[1], append(contents[2], contents[3]...), order)
+	return b, b.read(contents[0], contents[1], append(contents[2], contents[3]...), order, dir)
 }
 
-func (b *Binary) read(units, functions, names [][]byte, order binary.ByteOrder) error {
+func (b *Binary) read(units, functions, names [][]byte, order binary.ByteOrder, dir string) error {
 	for _, section := range names {
 		if err := b.names.add(section); err != nil {
 			return fmt.Errorf("section %s: %w", namesSection, err)
 		}
 	}
-	all := records{binary: b, order: order, units: make(map[uint64]*unit), index: make(map[uint64]int)}
+	all := records{binary: b, order: order, dir: dir, units: make(map[uint64]*unit), index: make(map[uint64]int)}
 	for _, section := range units {
 		if err := all.readUnits(section); err != nil {
 			return fmt.Errorf("section %s: %w", unitsSection, err)
@@ -188,6 +196,7 @@ func (b *Binary) read(units, functions, names [][]byte, order binary.ByteOrder) 
 type records struct {
 	binary *Binary
 	order  binary.ByteOrder
+	dir    string           // from which names of sources are seen, "": from the unit's
 	units  map[uint64]*unit // by hash
 	index  map[uint64]int   // of Records by hash of the name
 }
@@ -222,7 +231,7 @@ func (s *records) readUnits(section []byte) error {
 		if r.err != nil {
 			return r.err
 		}
-		u, err := readUnit(text, version, &room)
+		u, err := readUnit(text, version, s.dir, &room)
 		if err != nil {
 			return fmt.Errorf("names of files at %#x: %w", at, err)
 		}
@@ -246,7 +255,7 @@ func (s *records) readUnits(section []byte) error {
 func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
 
 // readUnit reads the names of the files of a unit.
-func readUnit(text []byte, version int, room *uint64) (*unit, error) {
+func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error) {
 	u := &unit{version: version}
 	r := &reader{b: text}
 	n := r.uleb()
@@ -266,7 +275,9 @@ func readUnit(text []byte, version int, room *uint64) (*unit, error) {
 			return nil, r.err
 		}
 		if i == 0 && version >= 6 {
-			u.dir = name
+			if u.dir = dir; dir == "" {
+				u.dir = name
+			}
 		} else if version >= 6 {
 			// Names of no bytes would each become a copy of the directory.
 			need := uint64(len(u.dir) + len(name) + 16)

@@ -30,6 +30,7 @@ type Profile struct {
 	// OldBitmaps is set where bits of bitmaps are numbered as LLVM 18 did.
 	OldBitmaps bool
 
+	targets Names         // of functions that are called, if only text tells them
 	indexed *indexedParts // of what is not shown here, to be written again
 }
 

@@ -22,18 +22,18 @@ type LineCount struct {
 }
 
 // segments makes one list of regions that nest and follow each other, which it changes.
-func segments(regions []Region, bytes bool) []Segment {
+func segments(regions []Region, rules *Rules) []Segment {
 	slices.SortFunc(regions, func(a, b Region) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			cmp.Compare(b.EndLine, a.EndLine), cmp.Compare(b.EndColumn, a.EndColumn), cmp.Compare(a.Kind, b.Kind))
 	})
-	s := segmenter{regions: combined(regions, bytes)}
+	s := segmenter{regions: combined(regions, rules)}
 	s.walk()
 	return s.list
 }
 
 // combined makes one of regions that cover the same: the first kind stays, with the sum of that kind.
-func combined(regions []Region, bytes bool) []Region {
+func combined(regions []Region, rules *Rules) []Region {
 	n := 0
 	for i := 1; i < len(regions); i++ {
 		active, r := &regions[n], &regions[i]
@@ -42,7 +42,9 @@ func combined(regions []Region, bytes bool) []Region {
 			n++
 			regions[n] = *r
 		case active.Kind != r.Kind:
-		case bytes:
+		case rules.Bytes && rules.Version < 20:
+			active.Count = b2u(active.Count|r.Count > 0)
+		case rules.Bytes:
 			active.Count |= r.Count
 		default:
 			active.Count += r.Count

@@ -362,7 +362,7 @@ func (b *fileBuilder) build() *coverage.File {
 			}
 		}
 	}
-	lineCounts(segments(regions, false), &setRules, func(l LineCount) {
+	lineCounts(segments(regions, &setRules), &setRules, func(l LineCount) {
 		count := clamp(l.Count)
 		b.file.Lines = append(b.file.Lines, coverage.Line{Number: int32(l.Number), Count: count, Unexecuted: l.Missed && count > 0})
 	})
@@ -437,7 +437,7 @@ func instanceOf(name string, list []*countedFunction, lines bool) coverage.Insta
 		if !lines {
 			continue
 		}
-		lineCounts(segments(f.regionsIn(f.Main), false), &setRules, func(l LineCount) {
+		lineCounts(segments(f.regionsIn(f.Main), &setRules), &setRules, func(l LineCount) {
 			i, found := slices.BinarySearchFunc(own, int32(l.Number), func(o coverage.Line, n int32) int { return cmp.Compare(o.Number, n) })
 			if !found {
 				own = slices.Insert(own, i, coverage.Line{Number: int32(l.Number)})

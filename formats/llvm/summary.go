@@ -15,6 +15,14 @@ func (r *Ratio) count(covered bool) {
 	}
 }
 
+// Percent is how many of a hundred, 0 if there is none.
+func (r Ratio) Percent() float64 {
+	if r.Total == 0 {
+		return 0
+	}
+	return float64(r.Covered) / float64(r.Total) * 100
+}
+
 func (r *Ratio) add(o Ratio) { r.Covered, r.Total = r.Covered+o.Covered, r.Total+o.Total }
 
 func (r *Ratio) most(o Ratio) { r.Covered, r.Total = max(r.Covered, o.Covered), max(r.Total, o.Total) }
@@ -54,7 +62,7 @@ func (c *Coverage) Summary(f *Function) Summary {
 	if f.Main < 0 {
 		return s
 	}
-	lineCounts(segments(f.regionsIn(f.Main), c.rules.Bytes), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
+	lineCounts(segments(f.regionsIn(f.Main), &c.rules), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
 	c.branchesIn(f, f.Main, &s.Branches)
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
@@ -177,5 +185,5 @@ func (c *Coverage) Segments(file string) []Segment {
 			}
 		}
 	}
-	return segments(list, c.rules.Bytes)
+	return segments(list, &c.rules)
 }

@@ -48,6 +48,8 @@ type textReader struct {
 	number int // of the line, from 1
 	line   string
 	err    error
+
+	targets Names // of functions that are called
 }
 
 func (t *textReader) next() bool {
@@ -71,9 +73,19 @@ func (t *textReader) peek() string {
 	return ""
 }
 
+// A TextError is a line of a profile in text that says something else than expected.
+type TextError struct {
+	Line            int // from 1
+	Expected, Found string
+}
+
+func (e *TextError) Error() string {
+	return fmt.Sprintf("line %d: %s expected, found %.40q", e.Line, e.Expected, e.Found)
+}
+
 func (t *textReader) fail(what string) {
 	if t.err == nil {
-		t.err = fmt.Errorf("line %d: %s expected, found %.40q", t.number, what, t.line)
+		t.err = &TextError{Line: t.number, Expected: what, Found: t.line}
 	}
 }
 
@@ -133,6 +145,7 @@ func readText(b []byte) (*Profile, error) {
 		}
 		p.Counted = append(p.Counted, c)
 	}
+	p.targets = t.targets
 	if len(p.Counted) == 0 && len(bytes.TrimSpace(b)) > 0 && !bytes.HasPrefix(b, []byte(":")) && !bytes.HasPrefix(b, []byte("#")) {
 		return nil, ErrNotProfile
 	}
@@ -199,12 +212,16 @@ func (t *textReader) value(kind int) (v ValueCount) {
 	}
 	name := t.line[:i]
 	switch {
-	case kind == copySizes:
+	case kind == MemorySizes:
 		if v.Value, err = strconv.ParseUint(name, 10, 64); err != nil {
 			t.fail("VALUE:COUNT")
 		}
-	case name != "** External Symbol **":
+	case name != externalSymbol:
 		v.Value = HashOf(name)
+		if t.targets == nil {
+			t.targets = make(Names)
+		}
+		t.targets[v.Value] = name
 	}
 	return v
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Kinds of values.
+// Kinds of values: the functions that a call called, the sizes of memcpy and the like, tables of virtual functions.
 const (
-	callTargets = iota
-	copySizes
+	CallTargets = iota
+	MemorySizes
 	vtables
 )
 
@@ -60,7 +60,7 @@ func newRawValues(s *rawSections, h *rawHead, l RecordLayout, order binary.ByteO
 // named gives what is in the profile of all runs for an address of this one.
 func (v *rawValues) named(kind int, value uint64) uint64 {
 	switch kind {
-	case callTargets:
+	case CallTargets:
 		return v.functions[value]
 	case vtables:
 		i, found := slices.BinarySearchFunc(v.tables, value, func(t vtable, addr uint64) int { return cmp.Compare(t.addr, addr) })

@@ -127,3 +127,6 @@ func (v RawVersion) Record(pointer int) RecordLayout {
 	l.Size = align(at, 8)
 	return l
 }
+
+// The oldest and the newest LLVM whose data and tools are known.
+const OldestLLVM, NewestLLVM = 9, 23

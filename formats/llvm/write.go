@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -36,7 +37,10 @@ var (
 )
 
 // Add adds a profile, which is the Indexer's from then on. The names are of functions that cannot be added.
-func (x *Indexer) Add(p *Profile) (others []string, err error) {
+func (x *Indexer) Add(p *Profile) (others []string, err error) { return x.AddWeighted(p, 1) }
+
+// AddWeighted is Add of a profile whose counts count so many times.
+func (x *Indexer) AddWeighted(p *Profile, weight uint64) (others []string, err error) {
 	if x.byName == nil {
 		x.byName = make(map[string]*indexedFunction)
 	}
@@ -57,7 +61,7 @@ func (x *Indexer) Add(p *Profile) (others []string, err error) {
 			x.byName[c.Name] = f
 			x.functions = append(x.functions, f)
 		}
-		if !f.add(c) {
+		if !f.add(c, weight) {
 			others = append(others, c.Name)
 		}
 	}
@@ -77,34 +81,32 @@ func (x *Indexer) Profile() *Profile {
 	return p
 }
 
-// Scale multiplies all counts.
-func (p *Profile) Scale(weight uint64) {
+// times multiplies a count.
+func times(n, weight uint64) uint64 {
+	if high, low := bits.Mul64(n, weight); high == 0 && low <= mostCount {
+		return low
+	}
+	return mostCount
+}
+
+// scale multiplies all counts.
+func (c *Counted) scale(weight uint64) {
 	if weight == 1 {
 		return
 	}
-	times := func(n *uint64) {
-		if high, low := bits.Mul64(*n, weight); high > 0 || low > mostCount {
-			*n = mostCount
-		} else {
-			*n = low
-		}
+	for k := range c.Counts {
+		c.Counts[k] = times(c.Counts[k], weight)
 	}
-	for i := range p.Counted {
-		c := &p.Counted[i]
-		for k := range c.Counts {
-			times(&c.Counts[k])
-		}
-		for _, sites := range c.Values {
-			for _, site := range sites {
-				for k := range site {
-					times(&site[k].Count)
-				}
+	for _, sites := range c.Values {
+		for _, site := range sites {
+			for k := range site {
+				site[k].Count = times(site[k].Count, weight)
 			}
 		}
 	}
 }
 
-func (f *indexedFunction) add(c *Counted) bool {
+func (f *indexedFunction) add(c *Counted, weight uint64) bool {
 	for _, have := range f.counted {
 		if have.Hash != c.Hash {
 			continue
@@ -112,17 +114,21 @@ func (f *indexedFunction) add(c *Counted) bool {
 		if len(have.Counts) != len(c.Counts) || len(have.Bitmap) != len(c.Bitmap) {
 			return false
 		}
+		values := c.Values
+		c.Values = nil
+		c.scale(weight)
 		have.add(c)
-		have.Values = have.Values.merge(c.Values)
+		have.Values = have.Values.merge(values, weight)
 		return true
 	}
+	c.scale(weight)
 	c.Values.byCount()
 	f.counted = append(f.counted, c)
 	return true
 }
 
 // merge adds values of the same sites.
-func (v Values) merge(o Values) Values {
+func (v Values) merge(o Values, weight uint64) Values {
 	for kind := range o {
 		if kind == len(v) {
 			v = append(v, nil)
@@ -131,25 +137,31 @@ func (v Values) merge(o Values) Values {
 			if i == len(v[kind]) {
 				v[kind] = append(v[kind], nil)
 			}
-			v[kind][i] = v[kind][i].merge(site)
+			v[kind][i] = v[kind][i].merge(site, weight)
 		}
 	}
 	v.byCount()
 	return v
 }
 
-func (s Site) merge(o Site) Site {
-	all := slices.Concat(s, o)
-	slices.SortStableFunc(all, func(a, b ValueCount) int { return cmp.Compare(a.Value, b.Value) })
-	out := all[:0]
-	for _, v := range all {
-		if n := len(out); n > 0 && out[n-1].Value == v.Value {
-			out[n-1].Count = add(out[n-1].Count, v.Count)
-		} else {
-			out = append(out, v)
+// merge adds a site. Values that only it has are not multiplied, as LLVM does not.
+func (s Site) merge(o Site, weight uint64) Site {
+	byValue := func(a, b ValueCount) int { return cmp.Compare(a.Value, b.Value) }
+	slices.SortStableFunc(s, byValue)
+	slices.SortStableFunc(o, byValue)
+	out := make(Site, 0, len(s)+len(o))
+	for len(s) > 0 && len(o) > 0 {
+		switch {
+		case s[0].Value < o[0].Value:
+			out, s = append(out, s[0]), s[1:]
+		case s[0].Value > o[0].Value:
+			out, o = append(out, o[0]), o[1:]
+		default:
+			out = append(out, ValueCount{s[0].Value, add(s[0].Count, times(o[0].Count, weight))})
+			s, o = s[1:], o[1:]
 		}
 	}
-	return out
+	return append(append(out, s...), o...)
 }
 
 // byCount sorts the values of each site, the most frequent first.
@@ -196,16 +208,24 @@ func indexedVersionOf(version int) uint64 {
 
 // ordered are the functions in the order in which an LLVM puts them into the table.
 func (x *Indexer) ordered(version int, sparse bool) []*indexedFunction {
-	list := slices.Clone(x.functions)
 	if version >= 17 {
-		slices.SortFunc(list, func(a, b *indexedFunction) int { return cmp.Compare(a.name, b.name) })
-	} else {
-		list = stringMapOrder(list)
+		return x.byNames(version, sparse)
 	}
-	if sparse {
-		list = slices.DeleteFunc(list, func(f *indexedFunction) bool { return !f.ran(version >= 18) })
+	return x.thatRan(stringMapOrder(x.functions), version, sparse)
+}
+
+// byNames are the functions in the order of their names.
+func (x *Indexer) byNames(version int, sparse bool) []*indexedFunction {
+	list := slices.Clone(x.functions)
+	slices.SortFunc(list, func(a, b *indexedFunction) int { return cmp.Compare(a.name, b.name) })
+	return x.thatRan(list, version, sparse)
+}
+
+func (x *Indexer) thatRan(list []*indexedFunction, version int, sparse bool) []*indexedFunction {
+	if !sparse {
+		return list
 	}
-	return list
+	return slices.DeleteFunc(list, func(f *indexedFunction) bool { return !f.ran(version >= 18) })
 }
 
 // stringMapOrder is the order in which LLVM's StringMap up to 16 has them: by buckets of a hash (h * 33 + c), of which
@@ -410,46 +430,83 @@ var cutoffs = []uint64{
 	10_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000, 999_000, 999_900, 999_990, 999_999,
 }
 
-// summarise makes the summary: functions, counts, and for each cutoff the smallest of the largest counts that reach it.
+// summarise makes the words of the summary.
 func summarise(list []*indexedFunction) []uint64 {
-	var functions, blocks, mostEntry, most, mostInner, total uint64
-	times := make(map[uint64]uint64)
+	var s Counts
 	for _, f := range list {
 		for _, c := range f.counted {
-			if c.Hash>>60&1 != 0 || len(c.Counts) == 0 { // taken for context-sensitive by LLVM
-				continue
-			}
-			functions++
-			for i, n := range c.Counts {
-				blocks++
-				total += n
-				most = max(most, n)
-				times[n]++
-				if i == 0 {
-					mostEntry = max(mostEntry, n)
-				} else {
-					mostInner = max(mostInner, n)
-				}
+			if c.Hash>>60&1 == 0 { // others are taken for context-sensitive by LLVM
+				s.Add(c)
 			}
 		}
 	}
-	words := []uint64{6, uint64(len(cutoffs)), functions, blocks, mostEntry, most, mostInner, total}
-	counts := make([]uint64, 0, len(times))
-	for n := range times {
-		counts = append(counts, n)
-	}
-	slices.SortFunc(counts, func(a, b uint64) int { return cmp.Compare(b, a) })
-	var sum, count, seen uint64
-	for _, cutoff := range cutoffs {
-		high, low := bits.Mul64(total, cutoff)
-		wanted, _ := bits.Div64(high, low, 1_000_000)
-		for sum < wanted && len(counts) > 0 {
-			count = counts[0]
-			sum += count * times[count]
-			seen += times[count]
-			counts = counts[1:]
-		}
-		words = append(words, cutoff, count, seen)
+	words := []uint64{6, uint64(len(cutoffs)), s.Functions, s.Blocks, s.MostEntry, max(s.MostEntry, s.MostInner), s.MostInner, s.Total}
+	for _, c := range s.Cutoffs(cutoffs) {
+		words = append(words, c.Cutoff, c.Count, c.Blocks)
 	}
 	return words
 }
+
+// Counts sum up functions: how many there are, and how large their counts.
+type Counts struct {
+	Functions, Blocks    uint64
+	MostEntry, MostInner uint64 // the largest first count of a function, and other one
+	Total                uint64
+
+	times map[uint64]uint64
+}
+
+// Add adds a function, one without counts not.
+func (s *Counts) Add(c *Counted) {
+	if s.times == nil {
+		s.times = make(map[uint64]uint64)
+	}
+	if len(c.Counts) > 0 {
+		s.Functions++
+	}
+	for i, n := range c.Counts {
+		if n == math.MaxUint64 { // it says that there is none
+			continue
+		}
+		s.Blocks++
+		s.Total += n
+		s.times[n]++
+		if i == 0 {
+			s.MostEntry = max(s.MostEntry, n)
+		} else {
+			s.MostInner = max(s.MostInner, n)
+		}
+	}
+}
+
+// A Cutoff is how many of the largest counts make up a part of all, in millionths, and the smallest of them.
+type Cutoff struct{ Cutoff, Count, Blocks uint64 }
+
+// Cutoffs are those for parts, ascending.
+func (s *Counts) Cutoffs(parts []uint64) []Cutoff {
+	counts := make([]uint64, 0, len(s.times))
+	for n := range s.times {
+		counts = append(counts, n)
+	}
+	slices.SortFunc(counts, func(a, b uint64) int { return cmp.Compare(b, a) })
+	var list []Cutoff
+	var sum, count, seen uint64
+	for _, part := range parts {
+		high, low := bits.Mul64(s.Total, part)
+		wanted := uint64(math.MaxUint64)
+		if high < 1_000_000 {
+			wanted, _ = bits.Div64(high, low, 1_000_000)
+		}
+		for sum < wanted && len(counts) > 0 {
+			count = counts[0]
+			sum += count * s.times[count]
+			seen += s.times[count]
+			counts = counts[1:]
+		}
+		list = append(list, Cutoff{part, count, seen})
+	}
+	return list
+}
+
+// DefaultCutoffs are the parts of the summary of an indexed profile.
+func DefaultCutoffs() []uint64 { return slices.Clone(cutoffs) }

@@ -38,6 +38,10 @@ var amd64 = &cpu{
 		entersUnseen:   {entryFilteredRoutine},
 		leaves:         {exitOnlyRoutine},
 		leavesFiltered: {exitFilteredOnlyRoutine},
+
+		chainsOnSites: {chainRoutine},
+		leadsSites:    {entryCallerRoutine},
+		leavesCaller:  {exitCallerRoutine},
 	},
 	jumpSize:   5,
 	jump:       func(at, target uint64) []byte { return relative(0xe9, at, target) },
@@ -76,20 +80,24 @@ func hasFSGSBASE() bool {
 	return false
 }
 
-// withPointerAMD64 changes thread_id of trampoline/amd64.S.
+// withPointerAMD64 changes thread_id of trampoline/amd64.S: the jumps to where it looks for a
+// thread pointer become loads.
 func withPointerAMD64(code []byte) {
 	looks := []byte{0xf3, 0x48, 0x0f, 0xae, 0xc2, 0x48, 0x85, 0xd2, 0x0f, 0x84} // rdfsbase %rdx; test %rdx,%rdx; jz
 	const rest = 4 + 3                                                          // of jz; mov (%rdx,%rax),%eax
-	reads := []byte{
-		0x64, 0x8b, 0x00, // mov %fs:(%rax),%eax
-		0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, // nop
-		0x0f, 0x1f, 0x44, 0, 0, // nop
-	}
-	for at := bytes.Index(code, looks); at >= 0; at = bytes.Index(code, looks) {
-		if len(reads) != len(looks)+rest {
-			panic("thread_id has another size")
+	load := []byte{0x64, 0x8b, 0x44, 0x20, 0}                                   // mov %fs:0(%rax),%eax, as long as the jump
+	for at := bytes.Index(code, looks); at >= 0; {
+		back := at + len(looks) + rest
+		offset := int32(encoding.LittleEndian.Uint32(code[back+1:]))
+		if code[back] != 0xe9 {
+			panic("thread_id goes back otherwise")
 		}
-		copy(code[at:], reads)
+		copy(code[back+5+int(offset)-len(load):], load)
+		next := bytes.Index(code[back:], looks)
+		if next < 0 {
+			break
+		}
+		at = back + next
 	}
 }
 

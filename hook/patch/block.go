@@ -735,7 +735,10 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 	for _, site := range sites {
 		st, err := s.addStub(site)
 		if site.way == bySites && (errors.Is(err, errFar) || err == nil && !s.addExits(site, st)) {
-			site.unsee(s.options.Mode)
+			if site.unsee(s.options.Mode); site.mode == 0 {
+				s.Skipped[site] = "its exits have no stubs in reach"
+				continue
+			}
 			st, err = s.addStub(site)
 		}
 		switch {
@@ -796,14 +799,14 @@ func (st *stub) code() []byte {
 		s.id, s.description = uint32(st.arguments), 0
 		s.site, s.leave = st.site, st.leave
 		s.target = st.leave.Target + st.bias
-	case st.root || st.mode == chainsOn:
+	case st.root || st.mode == chainsOn || st.mode == chainsOnSites:
 		s.id |= rootFlag
 	}
 	if s.description != 0 {
 		s.id |= argumentsFlag
 	}
 	switch st.mode {
-	case entersFiltered:
+	case entersFiltered, chainsOnSites, leadsSites:
 		s.id |= sitesFlag
 	case trace.Entries, entersUnseen:
 		s.id |= unseenFlag

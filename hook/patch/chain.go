@@ -111,7 +111,8 @@ func (r chainRow) known() int {
 func bareRows(bare []NoCFI, stubs []*stub) []chainRow {
 	rules := make(map[uint64]uint64) // by site
 	for _, st := range stubs {
-		if st.mode == leads || st.mode == chainsOn {
+		switch st.mode {
+		case leads, leadsSites, chainsOn, chainsOnSites:
 			rules[st.site] = ruleTraced | uint64(st.id())<<8
 		}
 	}

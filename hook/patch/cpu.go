@@ -67,6 +67,14 @@ func nativeCPU() *cpu {
 // pageSize is that of memory. On arm64 there are systems with larger ones.
 const pageSize = 4096
 
+// Known returns an error where nobody has written the code for this machine's processor.
+func Known() error {
+	if len(native.routines) == 0 {
+		return fmt.Errorf("functions of running programs are traced on x86-64 and arm64 only, this is %s: %w", runtime.GOARCH, ErrNotSupported)
+	}
+	return nil
+}
+
 // supports returns an error if what the options want is not there.
 func (c *cpu) supports(p *process.Process, o *Options) error {
 	switch {
@@ -177,7 +185,10 @@ func (c *cpu) stubAt(mode trace.Mode, code uint64, s stubCode) []byte {
 		s.resume = 0 // nothing is left of the function
 	}
 	s.entry = code + c.offset(r[0])
-	s.passes = mode == entersFiltered || mode == entersUnseen
+	switch mode {
+	case entersFiltered, entersUnseen, chainsOnSites, leadsSites:
+		s.passes = true
+	}
 	if r[1] != 0 {
 		s.exit = code + c.offset(r[1])
 	}

@@ -3,10 +3,12 @@
 package patch
 
 import (
+	"cmp"
 	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"footfall/binary"
@@ -27,11 +29,23 @@ const (
 	byReturns         // its return address is replaced
 )
 
-// chooseExits finds the exits of the sites' functions, where they are wanted.
-func (s *Session) chooseExits(sites []*EntrySite) {
+// seesExits tells whether the exits of a site's function are to be seen.
+func (s *Session) seesExits(site *EntrySite) bool {
+	switch s.options.Mode {
+	case trace.Exits, trace.Filtered:
+		return true
+	}
+	return site.mode == leads || site.mode == chainsOn
+}
+
+// chooseExits finds the exits of the sites' functions, where they are wanted. It returns the
+// sites less those that are of no use without.
+func (s *Session) chooseExits(sites []*EntrySite) []*EntrySite {
+	var useful []*EntrySite
 	for _, site := range sites {
 		site.way, site.exits = unseen, nil
-		if s.options.Mode != trace.Exits && s.options.Mode != trace.Filtered {
+		if !s.seesExits(site) {
+			useful = append(useful, site)
 			continue
 		}
 		var exits []binary.Exit
@@ -44,39 +58,67 @@ func (s *Session) chooseExits(sites []*EntrySite) {
 		}
 		switch {
 		case err == nil:
-			site.way, site.exits, site.mode = bySites, exits, withSites(s.options.Mode)
+			site.way, site.exits, site.mode = bySites, exits, withSites(site.mode)
 		case s.mayReplace(err):
 			site.way = byReturns
 			s.replaced++
 		default:
+			if s.options.Mode == trace.Chains {
+				s.Untraced = cmp.Or(s.noReturns, err)
+			}
 			site.unsee(s.options.Mode)
 		}
+		if site.mode != 0 {
+			useful = append(useful, site)
+		}
 	}
+	return useful
 }
 
 // withSites is the mode of an entry's stub where the exits are sites.
 func withSites(m trace.Mode) trace.Mode {
-	if m == trace.Filtered {
+	switch m {
+	case trace.Filtered:
 		return entersFiltered
+	case chainsOn:
+		return chainsOnSites
+	case leads:
+		return leadsSites
 	}
 	return enters
 }
 
-// unsee gives up the exits of a site's function, in a session of that mode.
+// unsee gives up the exits of a site's function, in a session of that mode. The site's mode is
+// 0 if it is of no use then.
 func (site *EntrySite) unsee(m trace.Mode) {
+	before := site.mode
 	site.way, site.exits, site.mode = unseen, nil, trace.Entries
-	if m == trace.Filtered {
+	switch {
+	case m == trace.Filtered:
 		site.mode = entersUnseen
+	case m == trace.Chains && (before == chainsOn || before == chainsOnSites):
+		site.mode = trace.Chains
+	case m == trace.Chains:
+		site.mode = 0
 	}
 }
 
 // leaves tells whether the stub is that of an exit.
-func (st *stub) leaves() bool { return st.mode == leaves || st.mode == leavesFiltered }
+func (st *stub) leaves() bool {
+	return st.mode == leaves || st.mode == leavesFiltered || st.mode == leavesCaller
+}
 
 // mayReplaceReturns finds out whether the process bears that return addresses are
 // replaced.
 func (s *Session) mayReplaceReturns() {
-	if s.options.Mode != trace.Exits && s.options.Mode != trace.Filtered {
+	traced := func(u NoCFI) bool { return u.Site != nil }
+	switch s.options.Mode {
+	case trace.Exits, trace.Filtered:
+	case trace.Chains:
+		if !slices.ContainsFunc(s.bare, traced) {
+			return
+		}
+	default:
 		return
 	}
 	s.noReturns = s.bearsReturns()
@@ -102,9 +144,11 @@ func (s *Session) bearsReturns() error {
 }
 
 // mayReplace tells whether return addresses of a function can be replaced whose exits
-// have no room, for that reason.
+// have no room, for that reason. Of callers a jump to another function is no end: their frame
+// is there until that one returns.
 func (s *Session) mayReplace(why error) bool {
-	return s.noReturns == nil && !errors.Is(why, binary.ErrPops) && !errors.Is(why, binary.ErrJumps)
+	jumps := errors.Is(why, binary.ErrJumps) && s.options.Mode != trace.Chains
+	return s.noReturns == nil && !jumps && !errors.Is(why, binary.ErrPops)
 }
 
 // same compares the exits with what is in memory.
@@ -199,8 +243,11 @@ func (s *Session) addExits(site *EntrySite, entry *stub) bool {
 
 // leaveMode is the mode of the stubs of the function's exits.
 func (site *EntrySite) leaveMode() trace.Mode {
-	if site.mode == entersFiltered {
+	switch site.mode {
+	case entersFiltered:
 		return leavesFiltered
+	case chainsOnSites, leadsSites:
+		return leavesCaller
 	}
 	return leaves
 }

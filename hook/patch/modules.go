@@ -31,7 +31,7 @@ func (s *Session) Add(sites []*EntrySite, noCFI ...NoCFI) (int, error) {
 	}
 	sites = s.usable(s.leading(sites, noCFI))
 	s.mayReplaceReturns()
-	s.chooseExits(sites)
+	sites = s.chooseExits(sites)
 	if len(sites) > 0 {
 		if err := s.inject(sites); err != nil {
 			return 0, err

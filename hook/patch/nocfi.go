@@ -193,12 +193,6 @@ func (s *Session) leading(sites []*EntrySite, noCFI []NoCFI) []*EntrySite {
 	if s.options.Mode != trace.Chains {
 		return sites
 	}
-	if err := s.mayLead(noCFI); err != nil {
-		s.Untraced = err
-		for i := range noCFI {
-			noCFI[i].Site = nil
-		}
-	}
 	s.bare = append(s.bare, noCFI...)
 	counted := make(map[uint64]*EntrySite)
 	for _, site := range sites {
@@ -218,27 +212,13 @@ func (s *Session) leading(sites []*EntrySite, noCFI []NoCFI) []*EntrySite {
 	return sites
 }
 
-// mayLead returns why functions cannot be traced to find callers.
-func (s *Session) mayLead(noCFI []NoCFI) error {
-	if !traced(noCFI) {
-		return nil
-	}
-	return s.bearsReturns()
-}
-
-func traced(noCFI []NoCFI) bool {
-	return slices.ContainsFunc(noCFI, func(u NoCFI) bool { return u.Site != nil })
-}
-
 // exits tells whether return addresses are replaced.
-func (s *Session) exits() bool {
-	return s.replaced > 0 || traced(s.bare)
-}
+func (s *Session) exits() bool { return s.replaced > 0 }
 
 // Leading returns the number of functions that are traced only to find callers.
 func (s *Session) Leading() (n int) {
 	for _, st := range s.on {
-		if st.mode == leads {
+		if st.mode == leads || st.mode == leadsSites {
 			n++
 		}
 	}

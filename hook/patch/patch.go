@@ -66,6 +66,11 @@ const (
 
 	copies        // no stub, but the first instructions of a function that were moved
 	copiesLeaving // the same, up to an exit, which is seen
+
+	// With mode Chains, where exits are sites.
+	chainsOnSites
+	leadsSites
+	leavesCaller
 )
 
 // maxDepth is what fits into the memory of a thread.
@@ -161,7 +166,7 @@ type Session struct {
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*EntrySite]string
-	// Untraced is why functions without call-frame information are not traced.
+	// Untraced is why functions without call-frame information are not traced, or one of them.
 	Untraced error
 	// Follows tells whether children made by fork record, as Options.Follow wants.
 	Follows bool
@@ -193,12 +198,12 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	if err := s.readReturns(); err != nil {
 		return nil, err
 	}
-	s.mayReplaceReturns()
 	if sites = s.usable(sites); len(sites) == 0 && options.Anchor == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
 	sites = s.usable(s.leading(sites, options.NoCFI))
-	s.chooseExits(sites)
+	s.mayReplaceReturns()
+	sites = s.chooseExits(sites)
 	places := sites
 	if len(sites) == 0 {
 		places = []*EntrySite{{Entry: target.Entry{Addr: options.Anchor}}}

@@ -113,7 +113,7 @@ func (s *Session) lacksReturns() bool {
 // returnsWanted is for how many bytes of them there is to be room.
 func (s *Session) returnsWanted() uint64 {
 	n := leastReturns
-	for n < returnsEach*(s.replaced+len(s.bare)) && n < mostReturns {
+	for n < returnsEach*s.replaced && n < mostReturns {
 		n *= 2
 	}
 	return uint64(n * returnStubSize)

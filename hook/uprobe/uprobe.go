@@ -31,7 +31,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
-	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
 	"footfall/binary/unwind"
@@ -180,7 +179,6 @@ func Open(o Options) (*ProbeSet, error) {
 }
 
 func (s *ProbeSet) load() (err error) {
-	_ = rlimit.RemoveMemlock() // Linux before 5.11; what it is for fails later if it was needed
 	if err := s.makeMaps(); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"footfall/coverage"
 )
@@ -144,17 +145,21 @@ func (d *diffReader) next() (line string, ok bool) {
 
 var (
 	// The line before a file of "hg diff".
-	mercurialHeader = regexp.MustCompile(`^diff (?:-r [0-9a-f]{12,40} ){1,2}(.+)$`)
+	mercurialHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^diff (?:-r [0-9a-f]{12,40} ){1,2}(.+)$`) })
 	// A line of "git diff --submodule".
-	submoduleHeader = regexp.MustCompile(`^Submodule (.+) (?:[0-9a-f]{7,}\.{2,3}[0-9a-f]{7,}|contains modified content)`)
+	submoduleHeader = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^Submodule (.+) (?:[0-9a-f]{7,}\.{2,3}[0-9a-f]{7,}|contains modified content)`)
+	})
 	// All lines of a submodule. It has one of them.
-	submoduleLines = regexp.MustCompile(`^@@ .*\r?\n(?:-Subproject commit ([0-9a-f]+)\S*\r?\n)?(?:\+Subproject commit ([0-9a-f]+)\S*\r?\n)?$`)
+	submoduleLines = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^@@ .*\r?\n(?:-Subproject commit ([0-9a-f]+)\S*\r?\n)?(?:\+Subproject commit ([0-9a-f]+)\S*\r?\n)?$`)
+	})
 )
 
 func (d *diffReader) read() error {
 	for {
 		line, ok := d.next()
-		begins := strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") || mercurialHeader.MatchString(line)
+		begins := strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") || mercurialHeader().MatchString(line)
 		if (!ok || begins) && d.header.lacksLines() {
 			return fmt.Errorf("the lines of %s have to follow: is the diff cut?", d.header.git)
 		}
@@ -169,7 +174,7 @@ func (d *diffReader) read() error {
 		case strings.HasPrefix(line, "Index: "):
 			d.header.index = line[len("Index: "):]
 		case begins:
-			d.header.index = mercurialHeader.FindStringSubmatch(line)[1]
+			d.header.index = mercurialHeader().FindStringSubmatch(line)[1]
 		case strings.HasPrefix(line, "diff --cc "), strings.HasPrefix(line, "diff --combined "), strings.HasPrefix(line, "@@@ "):
 			return errors.New("a combined diff, of a merge, has several old versions: compare with one of them, as git diff BASE does")
 		case strings.HasPrefix(line, "@@ -"):
@@ -224,7 +229,7 @@ func (d *diffReader) untold(line string) bool {
 		}
 	} else if name, ok := strings.CutPrefix(line, "* Unmerged path "); ok {
 		file(name, asUnmerged)
-	} else if m := submoduleHeader.FindStringSubmatch(line); m != nil {
+	} else if m := submoduleHeader().FindStringSubmatch(line); m != nil {
 		file(m[1], asSubmodule)
 	} else {
 		return false
@@ -254,7 +259,7 @@ func (d *diffReader) file(old string) error {
 	if h.mode == "120000" {
 		f.untold = asLink
 	}
-	if commits := submoduleLines.FindSubmatch(lines[:len(lines)-len(d.rest)]); len(commits) > 0 && len(commits[1])+len(commits[2]) > 0 {
+	if commits := submoduleLines().FindSubmatch(lines[:len(lines)-len(d.rest)]); len(commits) > 0 && len(commits[1])+len(commits[2]) > 0 {
 		f.untold, f.module = asSubmodule, [2]string{string(commits[1]), string(commits[2])}
 	}
 	d.add(f)

@@ -279,14 +279,14 @@ func (e *Exclusions) read(r *sourceRules, src []byte) {
 	}
 }
 
-var commentRegexp = regexp.MustCompile(`//.*|/\*.*?\*/|/\*.*`)
+var commentRegexp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`//.*|/\*.*?\*/|/\*.*`) })
 
 // isNonCode tells whether the text of a line has no code of its own: braces,
 // comments, "else", or the statement that says that it is never reached.
 func isNonCode(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	if bytes.Contains(text, []byte("/")) {
-		text = bytes.TrimSpace(commentRegexp.ReplaceAll(text, nil))
+		text = bytes.TrimSpace(commentRegexp().ReplaceAll(text, nil))
 	}
 	switch string(text) {
 	case "else", "} else {", "else {", "} else", "__builtin_unreachable();", "std::unreachable();", "unreachable();":

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // Markers are words in a source, usually in comments, that tell what a report
@@ -131,17 +132,28 @@ func scanMarkers(src []byte, prefixes []string) (markers []marker, wrong []marke
 	return markers, wrong
 }
 
+// middles are what all markers have in their middle. They are searched for by a part that is
+// rare in sources, from the given byte on: of underscores there are many.
+var middles = []struct {
+	text string
+	rare int
+}{{"_EXCL_", 2}, {"_UNREACHABLE_", 1}}
+
 // markerWords returns the offsets of what all markers have in their middle.
 func markerWords(src []byte) []int {
 	var hits []int
-	for _, middle := range []string{"_EXCL_", "_UNREACHABLE_"} {
-		for at := 0; ; {
-			n := bytes.Index(src[at:], []byte(middle))
+	for _, m := range middles {
+		rare := []byte(m.text[m.rare:])
+		for at, end := 0, 0; ; { // end is that of the hit before
+			n := bytes.Index(src[at:], rare)
 			if n < 0 {
 				break
 			}
-			hits = append(hits, at+n)
-			at += n + len(middle)
+			if hit := at + n - m.rare; hit >= end && string(src[hit:hit+m.rare]) == m.text[:m.rare] {
+				hits = append(hits, hit)
+				end = hit + len(m.text)
+			}
+			at += n + len(rare)
 		}
 	}
 	slices.Sort(hits)
@@ -152,10 +164,10 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-var unhitRegexp = regexp.MustCompile(`\A:[ \t]+([0-9]{1,6})/([0-9]{1,6})`)
+var unhitRegexp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A:[ \t]+([0-9]{1,6})/([0-9]{1,6})`) })
 
 func (m *marker) readUnhit(after []byte) bool {
-	match := unhitRegexp.FindSubmatch(after[:min(len(after), 64)])
+	match := unhitRegexp().FindSubmatch(after[:min(len(after), 64)])
 	if match == nil {
 		return false
 	}

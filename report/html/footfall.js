@@ -171,6 +171,13 @@ function plainTable(table) {
     body.append(...rows.map(r => r[1]));
   }, largestFirst);
   for (const th of $$('thead th', table)) if (th.textContent === 'missed') th.setAttribute('aria-sort', 'descending');
+  table.addEventListener('footfall-rows', () => {
+    const sorted = $('thead th[aria-sort]', table);
+    if (!sorted) return;
+    // The button turns the order round.
+    sorted.setAttribute('aria-sort', sorted.getAttribute('aria-sort') === 'descending' ? 'ascending' : 'descending');
+    sorted.firstChild.click();
+  });
 }
 
 // ---- index
@@ -425,6 +432,31 @@ function index(table) {
   };
   addEventListener('hashchange', within);
   within();
+
+  // Who serves pages tells what has become of files and directories. Rows stay where they are.
+  let byPath = null;
+  document.addEventListener('footfall-files', event => {
+    if (!byPath) {
+      byPath = new Map();
+      const walk = node => { byPath.set(node.path, node); node.children.forEach(walk); };
+      top.children.forEach(walk);
+    }
+    for (const [path, levels, ...ratios] of event.detail) {
+      const node = byPath.get(path);
+      if (!node) continue;
+      const more = ratios[0] > node.values.ran;
+      Object.assign(node, {ratios, levels, values: Object.assign([node.name, ...ratioValues(ratios)], {ran: ratios[0], lines: ratios[1]})});
+      if (!node.row) continue;
+      const fresh = newRow(node);
+      [...fresh.cells].slice(1).forEach((cell, i) => node.row.cells[i + 1].replaceWith(cell));
+      if (more) {
+        node.row.classList.remove('grew');
+        void node.row.offsetWidth; // so that it begins anew
+        node.row.classList.add('grew');
+      }
+    }
+    if (hideFull) show();
+  });
   Object.assign(indexKeys, {
     '/': () => search.focus(),
     v: () => setFlat(!flat),
@@ -478,27 +510,7 @@ const none = 0, ran = 1, part = 2, never = 3;
 class Source {
   constructor(section) {
     this.section = section;
-    this.lines = [];
-    this.byNumber = new Map();
-    this.gaps = [];      // where lines that never ran begin, as indexes of lines
-    this.parts = [];     // lines that ran in part
-    this.changes = [];   // lines of the patch that never ran
-    let gap = false;
-    for (const list of $$('.code ol', section)) {
-      let number = list.start;
-      for (const li of list.children) {
-        const first = li.firstElementChild, name = first?.localName;
-        const kind = name === 'u' ? never : name !== 'b' ? none : first.className[0] === 'p' ? part : ran;
-        const at = this.lines.length;
-        this.byNumber.set(number, at);
-        this.lines.push({li, number, kind, heat: kind === ran || kind === part ? +(first.className[1] ?? 0) : 0});
-        if (kind === never && !gap) this.gaps.push(at);
-        if (kind === part) this.parts.push(at);
-        if (kind === never && li.className === 'c') this.changes.push(at);
-        if (kind !== none) gap = kind === never;
-        number++;
-      }
-    }
+    this.read();
     this.at = -1;
     for (const table of $$('.functions table', section)) plainTable(table);
     this.where = make('output', {ariaLabel: 'place'});
@@ -508,8 +520,7 @@ class Source {
       move('▾ n', 'next lines that never ran (n)', () => this.go(this.gaps, 1, 'gap')),
       move('▾ b', 'next line that ran in part (b)', () => this.go(this.parts, 1, 'partial line')));
     $('header', section).append(this.tools);
-    const parts = $('.parts', section), elsewhere = parts ? $$('a', parts).reduce((n, a) => n + +a.dataset.gaps, 0) : 0;
-    this.where.textContent = (this.gaps.length === 1 ? '1 gap' : `${this.gaps.length} gaps`) + (elsewhere ? `, ${elsewhere} in other parts` : '');
+    this.tellGaps();
     $('main', section).addEventListener('click', event => this.click(event));
     this.sight = make('div', {className: 'sight'});
     this.canvas = make('canvas');
@@ -524,6 +535,36 @@ class Source {
     this.map.addEventListener('pointerdown', jump);
     this.map.addEventListener('pointermove', jump);
     this.draw();
+  }
+
+  // read finds out what is on which line.
+  read() {
+    this.lines = [];
+    this.byNumber = new Map();
+    this.gaps = [];      // where lines that never ran begin, as indexes of lines
+    this.parts = [];     // lines that ran in part
+    this.changes = [];   // lines of the patch that never ran
+    let gap = false;
+    for (const list of $$('.code ol', this.section)) {
+      let number = list.start;
+      for (const li of list.children) {
+        const first = li.firstElementChild, name = first?.localName;
+        const kind = name === 'u' ? never : name !== 'b' ? none : first.className[0] === 'p' ? part : ran;
+        const at = this.lines.length;
+        this.byNumber.set(number, at);
+        this.lines.push({li, number, kind, heat: kind === ran || kind === part ? +(first.className[1] ?? 0) : 0});
+        if (kind === never && !gap) this.gaps.push(at);
+        if (kind === part) this.parts.push(at);
+        if (kind === never && li.className === 'c') this.changes.push(at);
+        if (kind !== none) gap = kind === never;
+        number++;
+      }
+    }
+  }
+
+  tellGaps() {
+    const parts = $('.parts', this.section), elsewhere = parts ? $$('a', parts).reduce((n, a) => n + +a.dataset.gaps, 0) : 0;
+    this.where.textContent = (this.gaps.length === 1 ? '1 gap' : `${this.gaps.length} gaps`) + (elsewhere ? `, ${elsewhere} in other parts` : '');
   }
 
   // top returns the line that is read: the one marked, if it is in sight, or
@@ -734,6 +775,14 @@ addEventListener('scroll', () => {
   waiting = true;
   requestAnimationFrame(() => { waiting = false; view?.window(); });
 }, {passive: true});
+// Who serves pages has put other lines into one.
+document.addEventListener('footfall-lines', () => {
+  if (!view) return;
+  const gaps = view.gaps.length;
+  view.read();
+  if (view.gaps.length !== gaps) view.tellGaps();
+  view.draw();
+});
 addEventListener('resize', () => view?.draw());
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => view?.draw());
 })();

@@ -56,6 +56,8 @@ type Contents struct {
 	Excluded exclude.Excluded
 	// Root is the absolute path of the directory from which names are shown: the title.
 	Root string
+	// Title is that of all pages; "" is the name of Root.
+	Title string
 	// Time is when the data were made, zero if that is not known.
 	Time time.Time
 	// ExceptionBranches shows branches that only an exception decides as others.
@@ -109,6 +111,7 @@ func Write(c Contents, target string) ([]source.Problem, error) {
 // A site is the pages of a report.
 type site struct {
 	Contents
+	Frame
 	title string
 	pages []*page // in the order of files
 	sum
@@ -154,14 +157,26 @@ type pageMetric struct {
 }
 
 func newSite(c Contents) *site {
-	s := &site{Contents: c, title: "coverage"}
-	if base := filepath.Base(c.Root); c.Root != "" && base != "/" {
+	return newSiteOf(c, func(i int) *page { return c.newPage(c.Set.At(i)) })
+}
+
+func (c *Contents) newPage(f *coverage.File) *page {
+	return &page{path: f.Name, sum: sum{c.totalsOf(f), c.Patch.FileTotals(f).Lines}}
+}
+
+// newSiteOf is newSite of pages that made makes, but for their names.
+func newSiteOf(c Contents, made func(i int) *page) *site {
+	s := &site{Contents: c, Frame: Frame{Policy: filesPolicy}, title: "coverage"}
+	if base := filepath.Base(c.Root); c.Title != "" {
+		s.title = output.Printable(c.Title)
+	} else if c.Root != "" && base != "/" {
 		s.title = output.Printable(base)
 	}
 	names := newPageNames()
-	for _, f := range c.Set.All() {
-		shown := c.Shown(f.Name)
-		p := &page{path: f.Name, shown: output.Printable(shown), name: names.name(shown), sum: sum{c.totalsOf(f), c.Patch.FileTotals(f).Lines}}
+	for i := range c.Set.Len() {
+		p := made(i)
+		shown := c.Shown(p.path)
+		p.shown, p.name = output.Printable(shown), names.name(shown)
 		s.pages = append(s.pages, p)
 		s.sum.add(p.sum)
 	}
@@ -325,8 +340,8 @@ type pageData struct {
 	Totals []totalData
 	Single bool
 	Files  int
-	Tree   bool   // the files of the index are data beside the page
-	Policy string // of security
+	Tree   bool // the files of the index are data beside the page
+	Frame
 }
 
 // filesPolicy lets a page have its script and style, and fetch nothing else,
@@ -363,7 +378,7 @@ const changedLines = "changed lines"
 
 // pageData is that of a page about a source, or about all with no names.
 func (s *site) pageData(root, name, shown string, t sum) pageData {
-	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages), Policy: filesPolicy}
+	d := pageData{Title: s.title, Root: root, Single: s.single, Files: len(s.pages), Frame: s.Frame}
 	if !s.Time.IsZero() {
 		d.Date = s.Time.UTC().Format("2006-01-02 15:04 UTC")
 	}
@@ -421,11 +436,7 @@ func (s *site) indexData(root *directory) indexData {
 	if len(s.Required) > 0 {
 		d.Good, d.Fair = "as required, or 90%", "up to 10 points below, or 75%"
 	}
-	for _, f := range missed {
-		if f.calls <= 0 {
-			d.NeverCalled++
-		}
-	}
+	d.NeverCalled = neverCalled(missed)
 	worst := worstInIndex
 	switch {
 	case d.Many:
@@ -440,6 +451,15 @@ func (s *site) indexData(root *directory) indexData {
 	}
 	d.Worst = template.HTML(s.appendMissed(nil, missed[:min(len(missed), worst)]))
 	return d
+}
+
+func neverCalled(list []missedFunction) (n int) {
+	for _, f := range list {
+		if f.calls <= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 const (

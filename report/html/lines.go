@@ -57,6 +57,13 @@ type pageWriter struct {
 	last      int32               // number of the last line
 	next      int                 // function
 	excluded  []exclude.Exclusion // of this source, by line
+	marks     []mark              // where lines with code are in buf
+}
+
+// A mark is where what an item of a list has in it begins and ends.
+type mark struct {
+	number   int32
+	from, to int
 }
 
 // load renders the lines of page i, in parts.
@@ -73,6 +80,7 @@ func (w *pageWriter) load(i int) {
 	w.high = highlighter{language: languageOf(p.shown, cpp)}
 	w.instances, w.begin, w.last, w.next, w.listed, w.gap, w.gaps = 0, 0, 0, 0, false, false, 0
 
+	w.marks = w.marks[:0]
 	w.excluded = w.Excluded.InFile(p.file.Name)
 	lines := p.file.Lines
 	patched := w.Patch.HasFile(p.file.Name)
@@ -190,6 +198,7 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 		w.text(" class=c")
 	}
 	w.text(">")
+	from := len(w.buf)
 	covered, total := w.branchCounts(l)
 	if l != nil {
 		w.count(l, covered, total)
@@ -217,6 +226,9 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 		if len(f.Instances) > 1 {
 			w.instanceList(f)
 		}
+	}
+	if l != nil {
+		w.marks = append(w.marks, mark{number, from, len(w.buf)})
 	}
 }
 

@@ -22,10 +22,12 @@ type missedFunction struct {
 }
 
 // missedIn returns the functions of a page with lines that never ran.
-func (s *site) missedIn(p *page) []missedFunction {
+func (s *site) missedIn(p *page) []missedFunction { return missedOf(p, p.file) }
+
+func missedOf(p *page, file *coverage.File) []missedFunction {
 	var missed []missedFunction
-	for i, f := range p.file.Functions {
-		if lines := functionLines(p.file, i); lines.Missed() > 0 {
+	for i, f := range file.Functions {
+		if lines := functionLines(file, i); lines.Missed() > 0 {
 			missed = append(missed, missedFunction{p, demangle.Title(f.Symbols()), f.StartLine, f.Count, lines})
 		}
 	}

@@ -263,7 +263,7 @@ func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
 		if !ok {
 			i = len(found.Units)
 			index[stem] = i
-			found.Units = append(found.Units, gcov.Object{Notes: notes, Dir: unrecorded + filepath.Dir(notes)})
+			found.Units = append(found.Units, gcov.Object{Notes: notes, Size: same.size, Dir: unrecorded + filepath.Dir(notes)})
 		}
 		return &found.Units[i], !ok
 	}

@@ -13,6 +13,7 @@ type sameFiles struct {
 	real   map[string]string // directories without links
 	byPath map[string]string // the first name of a file
 	byID   map[FileID]string
+	size   int64 // of the file asked for last, 0 if it is not known
 }
 
 // first returns the first name by which the file was asked for, which is name
@@ -22,6 +23,7 @@ func (s *sameFiles) first(name string) string {
 		s.real, s.byPath, s.byID = make(map[string]string), make(map[string]string), make(map[FileID]string)
 	}
 	path := s.realPath(name)
+	s.size = 0
 	if first, known := s.byPath[path]; known {
 		return first
 	}
@@ -30,6 +32,7 @@ func (s *sameFiles) first(name string) string {
 	if !ok {
 		return name
 	}
+	s.size = id.size
 	first, known := s.byID[id]
 	if !known {
 		s.byID[id] = name

@@ -154,13 +154,21 @@ returns_size: .quad 0                   # of those to be used, a power of 2
 
 # thread_id sets %eax to what is at %rax from the thread pointer on, or goes to \none if
 # there is no such pointer. It changes %rdx. Where all threads have one, or the processor
-# has no rdfsbase, that costs too much: then it is mov %fs:(%rax),%eax (patch/amd64.go).
+# has no rdfsbase, the jump becomes mov %fs:(%rax),%eax (patch/amd64.go, which finds it by
+# where the code below goes back).
         .macro  thread_id none
-        rdfsbase %rdx
+        .byte   0xe9                    # jmp
+        .long   7f - . - 4
+6:
+        .subsection 1
+7:      rdfsbase %rdx
         test    %rdx, %rdx
         .byte   0x0f, 0x84              # jz
         .long   \none - . - 4
         mov     (%rdx,%rax), %eax
+        .byte   0xe9                    # jmp
+        .long   6b - . - 4
+        .previous
         .endm
 
 # find_thread sets %rsi to the thread, or goes to \skip if nothing is to be
@@ -255,7 +263,7 @@ returns_size: .quad 0                   # of those to be used, a power of 2
         call    find_return
         .endm
 
-        .p2align 4
+        .p2align 6
 entry:
         save
         find_thread plain
@@ -357,7 +365,7 @@ find_return:
 8:      xor     %edi, %edi
         ret
 
-        .p2align 4
+        .p2align 6
 entry_only:
         save
         find_thread nothing
@@ -365,7 +373,7 @@ entry_only:
 nothing:
         done
 
-        .p2align 4
+        .p2align 6
 exit_only:
         save
         find_thread nothing
@@ -373,7 +381,7 @@ exit_only_found:
         record  40(%rsp), 48(%rsp), EXIT
         done
 
-        .p2align 4
+        .p2align 6
 count:
         save
         find_thread nothing
@@ -505,7 +513,7 @@ write_frame:
 # instruction; the time of the call comes last, as ever.
 #
 # entry_arguments is entry_only with arguments.
-        .p2align 4
+        .p2align 6
 entry_arguments:
         save
         find_thread nothing
@@ -844,7 +852,20 @@ caller_of:
         ja      \not
         .endm
 
-        .p2align 4
+# settle is settle_jump; it asks first whether there is anything to do.
+        .macro  settle
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        testl   $PENDING, -12(%rdi,%rdx)
+        jnz     6f
+7:
+        .subsection 1
+6:      call    settle_jump
+        jmp     7b
+        .previous
+        .endm
+
+        .p2align 6
 entry_filtered:
         save
         find_thread plain
@@ -863,12 +884,15 @@ entry_filtered:
         test    %rcx, %rcx
         jz      1f
         on_this_stack other_stack
-        call    settle_jump
+        settle
 1:      mov     %r8, THREAD_AT(%rsi)
+        xor     %r10d, %r10d
+        cmp     %r10d, nranges(%rip)
+        je      4f
         mov     (%r8), %rax
         call    in_returns
         sbb     %r10d, %r10d            # not 0: a tail call, its caller's frame is at A
-        mov     THREAD_DEPTH(%rsi), %rcx
+4:      mov     THREAD_DEPTH(%rsi), %rcx
 1:      test    %rcx, %rcx
         jz      2f
         mov     %rcx, %rax
@@ -1180,7 +1204,7 @@ leave:
         jz      5f
         on_this_stack 4f
         mov     %r8, THREAD_AT(%rsi)
-        call    settle_jump
+        settle
 1:      test    %rcx, %rcx
         jz      5f
         mov     %rcx, %rax
@@ -1277,12 +1301,59 @@ end_jumped:
         pop     %rdi
         ret
 
-        .p2align 4
+# usual_leave ends the innermost call, if it is the one that ends and is as nearly all are:
+# it is written, or it was shorter than is to be recorded; nobody jumped there. It goes to
+# nothing then. Changes %rax, %rcx, %rdx.
+        .macro  usual_leave
+        push    %rdi
+        mov     THREAD_DEPTH(%rsi), %rcx
+        mov     THREAD_FRAMES(%rsi), %rdi
+        test    %rcx, %rcx
+        jz      9f
+        mov     %rcx, %rdx
+        shl     $5, %rdx
+        add     %rdx, %rdi              # behind the innermost frame
+        lea     56(%rsp), %rdx          # A
+        cmp     %rdx, -32(%rdi)
+        jne     9f
+        mov     48(%rsp), %eax
+        xor     -16(%rdi), %eax
+        test    $(ID | JUMP), %eax
+        jnz     9f
+        dec     %rcx
+        jz      6f
+        testl   $JUMPED, -44(%rdi)
+        jnz     9f
+6:      mov     %rdx, THREAD_AT(%rsi)
+        cmpl    $WRITTEN, -12(%rdi)
+        jne     8f
+        mov     -16(%rdi), %edi
+        and     $~NO_EXIT, %edi
+        record  %edi, 56(%rsp), EXIT
+7:      decq    THREAD_DEPTH(%rsi)
+        pop     %rdi
+        done
+8:      cmpl    $0, -12(%rdi)
+        jne     9f
+        mov     HEADER(%rip), %rcx
+        test    %rcx, %rcx
+        jz      9f
+        rdtsc
+        shl     $32, %rdx
+        or      %rdx, %rax
+        sub     -24(%rdi), %rax
+        cmp     MIN_TIME(%rcx), %rax
+        jb      7b
+9:      pop     %rdi
+        .endm
+
+        .p2align 6
 exit_filtered:
         save
         find_thread nothing
         cmpl    $0, THREAD_WHOLE(%rsi)
         jne     exit_only_found
+        usual_leave
         push    %rdi
         push    %r8
         push    %r9
@@ -1299,12 +1370,13 @@ exit_filtered:
         pop     %rdi
         done
 
-        .p2align 4
+        .p2align 6
 exit_filtered_only:
         save
         find_thread nothing
         cmpl    $0, THREAD_WHOLE(%rsi)
         jne     exit_only_found
+        usual_leave
         push    %rdi
         push    %r8
         push    %r9
@@ -1355,7 +1427,7 @@ exit_filtered_only:
         imul    %r13, %r12
         .endm
 
-        .p2align 4
+        .p2align 6
 chain:
         save
         find_thread chain_left
@@ -1591,14 +1663,23 @@ entry_caller:
         push    %r9
         push    %r10
         lea     80(%rsp), %r8           # A
+        mov     72(%rsp), %r9d
         mov     64(%rsp), %r10          # into the stub, at 10
+        test    $SITES, %r9d
+        jnz     1f
         movslq  25(%r10), %rax          # of its jump to the function
         lea     29(%r10,%rax), %r10
-        mov     72(%rsp), %r9d
-        and     $ID, %r9d
+        jmp     2f
+1:      movslq  6(%r10), %rax
+        lea     10(%r10,%rax), %r10
+2:      and     $ID, %r9d
+        xor     %eax, %eax
+        cmp     %eax, nranges(%rip)
+        je      3f
         mov     (%r8), %rax
         call    in_returns
         sbb     %eax, %eax              # not 0: a tail call
+3:
         mov     THREAD_FRAMES(%rsi), %rdi
         mov     THREAD_DEPTH(%rsi), %rcx
 1:      test    %rcx, %rcx
@@ -1628,11 +1709,13 @@ entry_caller:
         mov     %rcx, THREAD_DEPTH(%rsi)
         cmp     %r8, (%rdi)
         jne     4b                      # a signal handler was here
+        testl   $SITES, 72(%rsp)
+        jnz     7f
         return_stub exit_caller, 32
         test    %rdi, %rdi
         jz      6f
         mov     %rdi, 72(%rsp)
-        pop     %r10
+7:      pop     %r10
         pop     %r9
         pop     %r8
         pop     %rdi

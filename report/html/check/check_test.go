@@ -33,6 +33,8 @@ var (
 	packed      = flag.String("packed", "", "one whose sources are")
 	compared    = flag.String("compared", "", "the `FILE` of footfall diff --output html of two versions of the sources, of which src/main.c lost never_called")
 	axe         = flag.String("axe", "", "the `FILE` axe.min.js")
+	live        = flag.String("live", "", "the `DIR` of a program that footfall live --serve shows at the address in DIR/said: whoever writes a or b to DIR/ask and reads DIR/answer has it call first or second, and the command that pages have does that with b")
+	liveMany    = flag.String("live-many", "", "the same, of 5,000 sources in 50 directories, d0/source0.c to d49/source4999.c, of which source4999 runs whenever DIR/ask is written")
 	screenshots = flag.String("screenshots", "", "write what pages look like to `DIR`")
 )
 
@@ -75,6 +77,16 @@ type tab struct {
 
 func open(t *testing.T, file, hash string, before ...chromedp.Action[chromedp.Void]) tab {
 	t.Helper()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openURL(t, "file://"+path+hash, "file:", before...)
+}
+
+// openURL opens a page that may ask for what begins with ours.
+func openURL(t *testing.T, address, ours string, before ...chromedp.Action[chromedp.Void]) tab {
+	t.Helper()
 	ctx, closeTab := chromedp.NewContext(browser)
 	var mu sync.Mutex
 	var complaints []string
@@ -92,7 +104,7 @@ func open(t *testing.T, file, hash string, before ...chromedp.Action[chromedp.Vo
 		case *log.EventEntryAdded:
 			complain("%s %s", e.Entry.Text, e.Entry.URL)
 		case *network.EventRequestWillBeSent:
-			if u := e.Request.URL; !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
+			if u := e.Request.URL; !strings.HasPrefix(u, ours) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
 				complain("request for %s", u)
 			}
 		}
@@ -109,10 +121,6 @@ func open(t *testing.T, file, hash string, before ...chromedp.Action[chromedp.Vo
 		}
 	})
 	b := tab{t, ctx}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.run(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 		if err == nil {
@@ -121,7 +129,7 @@ func open(t *testing.T, file, hash string, before ...chromedp.Action[chromedp.Vo
 		return chromedp.Void{}, err
 	})
 	b.run(before...)
-	b.run(chromedp.Navigate("file://" + path + hash))
+	b.run(chromedp.Navigate(address))
 	return b
 }
 
@@ -417,12 +425,13 @@ func TestParts(t *testing.T) {
 	b.is(all+` === document.querySelector(".tools output").textContent.match(/\d+/g).reduce((n, s) => n + +s, 0)`, "true")
 }
 
+var noScript = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	return err
+})
+
 // TestNoScript reads pages without JavaScript.
 func TestNoScript(t *testing.T) {
-	off := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	})
 	for _, c := range []struct{ file, hash, want string }{
 		{filepath.Join(*pages, "index.html"), "", "main.c"},
 		{filepath.Join(*pages, "files", "src~main.c.html"), "", "static int never_called(int n)"},
@@ -430,7 +439,7 @@ func TestNoScript(t *testing.T) {
 		{*small, "#src~main.c:L21", "static int never_called(int n)"},
 		{*packed, "", "need JavaScript"},
 	} {
-		b := open(t, c.file, c.hash, off)
+		b := open(t, c.file, c.hash, noScript)
 		b.holds(fmt.Sprintf("document.body.innerText.includes(%q)", c.want)) // once it is laid out
 	}
 }
@@ -531,22 +540,28 @@ func TestAccessible(t *testing.T) {
 			file = *compared
 		}
 		b := open(t, file, c.hash)
-		b.do(`document.querySelectorAll("details").forEach(d => d.open = true)`)
-		b.do(string(program))
-		for _, theme := range []string{"light", "dark"} {
-			b.do(`document.documentElement.dataset.theme = "` + theme + `"`)
-			found, err := chromedp.Run(b.Context, chromedp.Evaluate[[]violation](`axe.run({preload: false}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help,
-				nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`,
-				func(p *runtime.EvaluateParams) { p.AwaitPromise = new(true) }))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, v := range found {
-				if v.Impact == "serious" || v.Impact == "critical" {
-					t.Errorf("%s, %s: %s (%s): %s\n%s", c.name, theme, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n"))
-				} else {
-					t.Logf("%s, %s: %s (%s): %s", c.name, theme, v.ID, v.Impact, v.Help)
-				}
+		b.accessible(c.name, string(program))
+	}
+}
+
+// accessible asks axe-core about a page, in both themes.
+func (b tab) accessible(name, axe string) {
+	b.Helper()
+	b.do(`document.querySelectorAll("details").forEach(d => d.open = true)`)
+	b.do(axe)
+	for _, theme := range []string{"light", "dark"} {
+		b.do(`document.documentElement.dataset.theme = "` + theme + `"`)
+		found, err := chromedp.Run(b.Context, chromedp.Evaluate[[]violation](`axe.run({preload: false}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help,
+			nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`,
+			func(p *runtime.EvaluateParams) { p.AwaitPromise = new(true) }))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, v := range found {
+			if v.Impact == "serious" || v.Impact == "critical" {
+				b.Errorf("%s, %s: %s (%s): %s\n%s", name, theme, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n"))
+			} else {
+				b.Logf("%s, %s: %s (%s): %s", name, theme, v.ID, v.Impact, v.Help)
 			}
 		}
 	}
