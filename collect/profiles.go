@@ -23,6 +23,7 @@ type ProfileStats struct {
 	ByName             []string // profiles of which it is not known which binary counted
 	LeftOut            []string // binaries that no profile is of
 	Impossible         int      // functions with negative counts
+	OldBitmaps         int      // functions whose MC/DC of LLVM 18 is left out, as there is that of others
 }
 
 // A profiled binary is one with the counts that are its own.
@@ -36,17 +37,22 @@ type profiles struct {
 	options  *Options
 	images   []profiled
 	binaries []*llvm.Binary // of images
-	shared   *llvm.Sum
+	shared   []sharedCounts
 	reader   llvm.Reader
-	ids      map[string]bool // build IDs of profiles that belong to no binary
 	problems []source.Problem
 	stats    ProfileStats
 	lost     bool // a profile could not be used: it may be of a binary that is left out
 }
 
+// sharedCounts are those of profiles of several binaries, which have the same build IDs: none if they do not tell.
+type sharedCounts struct {
+	ids []string
+	sum *llvm.Sum
+}
+
 // profiles collects what objects has of source-based coverage.
 func (o *Options) profiles(objects *source.Objects) (*coverage.Set, []source.Problem, ProfileStats) {
-	p := profiles{options: o, shared: llvm.NewSum(), ids: make(map[string]bool)}
+	p := profiles{options: o}
 	p.readBinaries(objects.Binaries)
 	for _, file := range objects.Profiles {
 		p.read(file)
@@ -167,7 +173,7 @@ func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 		return
 	}
 	p.stats.Profiles++
-	to := p.shared
+	var to *llvm.Sum
 	i, how := p.pair(file, profile)
 	if how != llvm.Unpaired {
 		if p.images[i].image.Counts == nil {
@@ -177,6 +183,8 @@ func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 		to = p.images[i].image.Counts
 	} else if !p.unpaired(file, profile) {
 		return // of a binary that is not here: functions of its names in others are others
+	} else {
+		to = p.sharedBy(profile.BuildIDs)
 	}
 	others, err := to.Add(profile)
 	if err != nil {
@@ -185,6 +193,27 @@ func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
 	for _, c := range others {
 		p.problem(source.OtherProfile, file.Name, fmt.Errorf("function %s has another number of counters than in profiles before", output.Printable(c.Name)))
 	}
+}
+
+// sharedBy is the sum of profiles of the same build IDs.
+func (p *profiles) sharedBy(ids []string) *llvm.Sum {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	for _, s := range p.shared {
+		if slices.Equal(s.ids, ids) {
+			return s.sum
+		}
+	}
+	p.shared = append(p.shared, sharedCounts{ids, llvm.NewSum()})
+	return p.shared[len(p.shared)-1].sum
+}
+
+// mayBeOf tells whether a profile of these build IDs may have counts of a binary: of one that it names, or that has no
+// ID, or that the user has named if none of those that it names is here.
+func (p *profiles) mayBeOf(ids []string, b *llvm.Binary, named bool) bool {
+	if len(ids) == 0 || b.BuildID == "" || slices.Contains(ids, b.BuildID) {
+		return true
+	}
+	return named && !slices.ContainsFunc(p.binaries, func(b *llvm.Binary) bool { return slices.Contains(ids, b.BuildID) })
 }
 
 // pair finds the binary of a profile. That of counters of a process is known, and must still be what runs.
@@ -210,7 +239,7 @@ func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) bool {
 	knows := false
 	for i := range p.images {
 		im := &p.images[i]
-		if len(profile.BuildIDs) > 0 && im.image.BuildID != "" && !slices.Contains(profile.BuildIDs, im.image.BuildID) && !im.Named {
+		if !p.mayBeOf(profile.BuildIDs, im.image.Binary, im.Named) {
 			continue
 		}
 		if own.Knows(im.image.Binary) {
@@ -251,8 +280,16 @@ func (p *profiles) collect() *coverage.Set {
 	}
 	p.stats.Binaries = len(images)
 	sources := p.options.Sources
-	set, stats := llvm.Collect(images, llvm.CollectOptions{Source: sources.Resolve, Built: sources.NoteBuilt, Shared: p.shared})
-	p.stats.Impossible = stats.Impossible
+	named := make(map[*llvm.Binary]bool)
+	for _, im := range p.images {
+		named[im.image.Binary] = im.Named
+	}
+	var shared []llvm.Shared
+	for _, s := range p.shared {
+		shared = append(shared, llvm.Shared{Sum: s.sum, Of: func(b *llvm.Binary) bool { return p.mayBeOf(s.ids, b, named[b]) }})
+	}
+	set, stats := llvm.Collect(images, llvm.CollectOptions{Source: sources.Resolve, Built: sources.NoteBuilt, Shared: shared})
+	p.stats.Impossible, p.stats.OldBitmaps = stats.Impossible, stats.OldBitmaps
 	for _, m := range stats.Mismatches {
 		p.problem(source.OtherProfile, m.Binary, fmt.Errorf("function %s: the profiles have counts of that name, but of another build or program (its hash is %#x): it is left out", output.Printable(m.Name), m.Hash))
 	}

@@ -80,6 +80,9 @@ func (r *Result) sayProfiles(w io.Writer) {
 	if n := len(p.LeftOut); n > 0 {
 		fmt.Fprintf(w, "footfall: %s with coverage mapping, as %s, left out: no profile is of it; --object counts it as not covered\n", output.Plural(n, "file"), p.LeftOut[0])
 	}
+	if n := p.OldBitmaps; n > 0 {
+		fmt.Fprintf(w, "footfall: conditions (MC/DC) of %s that LLVM 18 counted are left out, as they are numbered otherwise than those of other versions\n", output.Plural(n, "function"))
+	}
 	if n := p.Impossible; n > 0 {
 		fmt.Fprintf(w, "footfall: counts below 0 in %s, taken for 0: of threads (-fprofile-update=atomic makes them exact), or read while it ran\n", output.Plural(n, "function"))
 	}

@@ -250,6 +250,11 @@ func (l *Targets) loadBaselines() (err error) {
 		if t.base, err = l.baselines.Load(t.source.Key()); err != nil {
 			return err
 		}
+		if t.base == nil && t.process != nil && t.process.HasProfiles() {
+			if t.base, err = l.inherited(t.process); err != nil {
+				return err
+			}
+		}
 		t.zero = zeroOf(t.base)
 		switch {
 		case t.family != nil && t.family.reset.Load():
@@ -260,6 +265,21 @@ func (l *Targets) loadBaselines() (err error) {
 		}
 	}
 	return nil
+}
+
+// inherited is the baseline of source-based counters of a process that was forked after one that it descends from was
+// reset: it began with counters of which that was taken. nil: there is none.
+func (l *Targets) inherited(p *live.CountedProcess) (*live.Baseline, error) {
+	for _, a := range p.Ancestors() {
+		base, err := l.baselines.Load(a.Key)
+		if err != nil {
+			return nil, err
+		}
+		if base != nil && len(base.Profiles) > 0 && base.Time.Before(a.Forked) {
+			return &live.Baseline{Time: base.Time, Profiles: base.Profiles}, nil
+		}
+	}
+	return nil, nil
 }
 
 // keepBaseline takes out of the baseline that is kept what the program has made

@@ -178,6 +178,36 @@ func (p *CountedProcess) Forked() bool {
 	return err == nil && id.Stack == p.proc.Start.Stack
 }
 
+// An Ancestor is a process of which another is a fork, or a fork of a fork, and which runs the same program.
+type Ancestor struct {
+	Key    string    // by which its baseline is kept
+	Forked time.Time // when the child was forked that leads to the process, at the latest: to a hundredth of a second
+}
+
+// mostAncestors is how many generations are looked at.
+const mostAncestors = 64
+
+// Ancestors are those that still run, the parent first. Source-based counters begin with those of the parent: what it was
+// reset from before the fork is in them too.
+func (p *CountedProcess) Ancestors() (list []Ancestor) {
+	child := p.proc.Start
+	parent, err := p.proc.Parent()
+	for err == nil && child.Stack != 0 && len(list) < mostAncestors {
+		id, failed := process.Identify(parent)
+		if failed != nil || id.Stack != child.Stack {
+			break
+		}
+		list = append(list, Ancestor{baselineKey(parent, id), child.Began().Add(10 * time.Millisecond)})
+		child = id
+		var above *process.Process
+		if above, err = process.Open(parent); err == nil {
+			parent, err = above.Parent()
+			above.Close()
+		}
+	}
+	return list
+}
+
 // empty returns an error if there are no counters.
 func (p *CountedProcess) empty() error {
 	var problems []error

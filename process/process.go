@@ -86,6 +86,16 @@ type Identity struct {
 	Stack uint64 // where its stack begins
 }
 
+// Began is when the process started, to a hundredth of a second, which is cut off.
+func (id Identity) Began() time.Time {
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return time.Time{}
+	}
+	const tick = 10 * time.Millisecond
+	return time.Now().Add(time.Duration(id.Ticks)*tick - time.Duration(up.Nano()))
+}
+
 // Open opens the process.
 func Open(pid int) (*Process, error) {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid))

@@ -71,27 +71,24 @@ type Rules struct {
 // also of that hash.
 type lookup func(r *Record) (counts []uint64, bitmap []byte, known, ok bool)
 
-// An Index finds counts by name, as llvm-cov does.
-type Index map[uint64][]*Counted
-
-// NewIndex makes one of a profile.
-func NewIndex(p *Profile) Index {
-	x := make(Index, len(p.Counted))
+// index makes a lookup of a profile: by name and hash, the first of a pair.
+func (p *Profile) index() lookup {
+	counted := make(map[functionKey]*Counted, len(p.Counted))
+	names := make(map[uint64]bool, len(p.Counted))
 	for i := range p.Counted {
 		c := &p.Counted[i]
-		x[c.NameHash] = append(x[c.NameHash], c)
+		key := functionKey{c.NameHash, c.Hash}
+		if counted[key] == nil {
+			counted[key] = c
+		}
+		names[c.NameHash] = true
 	}
-	return x
-}
-
-func (x Index) find(r *Record) (counts []uint64, bitmap []byte, known, ok bool) {
-	list := x[r.NameHash]
-	for _, c := range list {
-		if c.Hash == r.Hash {
+	return func(r *Record) (counts []uint64, bitmap []byte, known, ok bool) {
+		if c := counted[functionKey{r.NameHash, r.Hash}]; c != nil {
 			return c.Counts, c.Bitmap, true, true
 		}
+		return nil, nil, names[r.NameHash], false
 	}
-	return nil, nil, len(list) > 0, false
 }
 
 // Load gives the functions of binaries the counts of a profile, as llvm-cov does: of several functions of one name
@@ -99,7 +96,7 @@ func (x Index) find(r *Record) (counts []uint64, bitmap []byte, known, ok bool) 
 func Load(binaries []*Binary, p *Profile, rules Rules) *Coverage {
 	rules.Bytes, rules.OldBitmaps = p.SingleBytes(), p.OldBitmaps
 	c := &Coverage{byFile: make(map[string][]*Function), rules: rules}
-	find := NewIndex(p).find
+	find := p.index()
 	seen := make(map[string]bool)
 	for _, b := range binaries {
 		for _, r := range b.Records {
@@ -123,9 +120,9 @@ func Load(binaries []*Binary, p *Profile, rules Rules) *Coverage {
 
 func (c *Coverage) add(f *Function) {
 	c.Functions = append(c.Functions, f)
-	for i, name := range f.Files {
-		if !slices.Contains(f.Files[:i], name) {
-			c.byFile[name] = append(c.byFile[name], f)
+	for _, name := range f.Files {
+		if list := c.byFile[name]; len(list) == 0 || list[len(list)-1] != f { // files recur
+			c.byFile[name] = append(list, f)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func TestSet(t *testing.T) {
 		for _, b := range binariesOf(t, f, l.objects) {
 			images = append(images, Image{Binary: b})
 		}
-		set, stats := Collect(images, CollectOptions{Source: anySource, Shared: sum})
+		set, stats := Collect(images, CollectOptions{Source: anySource, Shared: []Shared{{Sum: sum}}})
 		if len(stats.Mismatches)+len(stats.Damaged)+stats.Impossible > 0 {
 			t.Errorf("%s: %+v", f.Name(), stats)
 		}
@@ -249,7 +249,7 @@ func TestRawEqualsIndexed(t *testing.T) {
 				}
 			}
 		}
-		set, stats := Collect(images, CollectOptions{Source: anySource, Shared: shared})
+		set, stats := Collect(images, CollectOptions{Source: anySource, Shared: []Shared{{Sum: shared}}})
 		if len(stats.Mismatches)+len(stats.Damaged)+stats.Impossible > 0 {
 			t.Errorf("%s: %+v", f.Name(), stats)
 		}

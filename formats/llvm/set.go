@@ -40,14 +40,22 @@ type CollectOptions struct {
 	Source func(dir, name string) (path string, keep bool)
 	// Built, unless nil, is told of each wanted file when a binary with code of it was written.
 	Built func(path string, t time.Time)
-	// Shared are counts of which is not known which binary counted: they count for each function once.
-	Shared *Sum
+	// Shared are counts of which is not known which binary counted: each counts for a function once.
+	Shared []Shared
+}
+
+// Shared are counts of several binaries together.
+type Shared struct {
+	*Sum
+	// Of tells whether a binary may be one of them; nil: all may.
+	Of func(*Binary) bool
 }
 
 // Stats are what Collect found.
 type Stats struct {
 	Functions  int // distinct ones
 	Impossible int // of these, with negative counts: of threads, or of code that was left otherwise
+	OldBitmaps int // of these, whose bitmaps (MC/DC) of LLVM 18 could not be added to others, and were left out
 	Mismatches []Mismatch
 	Damaged    []Damage
 }
@@ -85,10 +93,11 @@ type distinct struct {
 	files  []int32 // numbers of the paths of its files
 	counts []uint64
 	bitmap []byte
-	shared bool // the shared counts are in
-	known  bool // some profile has its name
-	fits   bool // and its hash
-	old    bool // see Profile.OldBitmaps
+	shared []bool // which of the shared counts are in
+	known  bool   // some profile has its name
+	fits   bool   // and its hash
+	old    bool   // see Profile.OldBitmaps
+	mixed  bool   // bitmaps were left out
 	layer  int
 }
 
@@ -151,10 +160,20 @@ func (c *collector) image(im Image) {
 			c.order = append(c.order, f)
 		}
 		f.take(im.Counts, r)
-		if !f.shared {
-			f.shared = true
-			f.take(c.options.Shared, r)
+		for i := range c.options.Shared {
+			f.share(c.options.Shared, i, im.Binary, r)
 		}
+	}
+}
+
+// share takes shared counts, which are many that have the same build IDs, once.
+func (f *distinct) share(all []Shared, i int, b *Binary, r *Record) {
+	if f.shared == nil {
+		f.shared = make([]bool, len(all))
+	}
+	if s := &all[i]; !f.shared[i] && (s.Of == nil || s.Of(b)) {
+		f.shared[i] = true
+		f.take(s.Sum, r)
 	}
 }
 
@@ -165,14 +184,29 @@ func (f *distinct) take(s *Sum, r *Record) {
 	if !ok {
 		return
 	}
-	f.fits, f.old = true, s.old
+	f.fits = true
 	if f.counts == nil {
-		f.counts, f.bitmap = slices.Clone(counts), slices.Clone(bitmap)
+		f.counts, f.bitmap, f.old = slices.Clone(counts), slices.Clone(bitmap), s.old
 		return
 	}
-	if len(f.counts) == len(counts) && len(f.bitmap) == len(bitmap) {
-		sum := Counted{Counts: f.counts, Bitmap: f.bitmap}
-		sum.add(&Counted{Counts: counts, Bitmap: bitmap})
+	if len(f.counts) != len(counts) {
+		return
+	}
+	sum := Counted{Counts: f.counts}
+	sum.add(&Counted{Counts: counts})
+	switch {
+	case len(bitmap) == 0:
+	case len(f.bitmap) == 0:
+		f.bitmap, f.old = slices.Clone(bitmap), s.old
+	case f.old != s.old:
+		// Their bits are other ones: those of newer versions stay.
+		if f.mixed = true; f.old {
+			f.bitmap, f.old = slices.Clone(bitmap), false
+		}
+	case len(f.bitmap) == len(bitmap):
+		for i, bits := range bitmap {
+			f.bitmap[i] |= bits
+		}
 	}
 }
 
@@ -241,8 +275,9 @@ func (c *collector) evaluate() []*countedFunction {
 	for i, err := range failed {
 		if err != nil {
 			c.stats.Damaged = append(c.stats.Damaged, Damage{list[i].record.Name, list[i].binary, err})
-		} else if functions[i] != nil && functions[i].impossible {
-			c.stats.Impossible++
+		} else if functions[i] != nil {
+			c.stats.Impossible += int(b2u(functions[i].impossible))
+			c.stats.OldBitmaps += int(b2u(list[i].mixed))
 		}
 	}
 	functions = slices.DeleteFunc(functions, func(f *countedFunction) bool { return f == nil })

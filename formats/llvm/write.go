@@ -20,7 +20,9 @@ type Indexer struct {
 	flags     uint64
 	any       bool
 	old       bool // see Profile.OldBitmaps
+	bitmaps   bool // there are any
 	ids       []string
+	hasID     map[string]bool
 }
 
 // An indexedFunction is a name with counts for one or several hashes.
@@ -28,12 +30,44 @@ type indexedFunction struct {
 	name    string
 	hash    uint64
 	counted []*Counted
+	byHash  map[uint64]*Counted // if they are many
+}
+
+// fewHashes are gone through one by one.
+const fewHashes = 8
+
+// of finds the counts for a hash, nil if there are none.
+func (f *indexedFunction) of(hash uint64) *Counted {
+	if f.byHash != nil {
+		return f.byHash[hash]
+	}
+	for _, c := range f.counted {
+		if c.Hash == hash {
+			return c
+		}
+	}
+	return nil
+}
+
+// with adds counts for a hash that is not there.
+func (f *indexedFunction) with(c *Counted) {
+	f.counted = append(f.counted, c)
+	switch {
+	case f.byHash != nil:
+		f.byHash[c.Hash] = c
+	case len(f.counted) > fewHashes:
+		f.byHash = make(map[uint64]*Counted)
+		for _, c := range f.counted {
+			f.byHash[c.Hash] = c
+		}
+	}
 }
 
 // Errors of Add, of one function or of all.
 var (
 	ErrOtherKind   = errors.New("its counts are of another kind")
 	ErrOtherNumber = errors.New("its number of counters is another one")
+	ErrOldBitmaps  = errors.New("its bitmaps (MC/DC) are numbered as LLVM 18 did, and others are not")
 )
 
 // Add adds a profile, which is the Indexer's from then on. The names are of functions that cannot be added.
@@ -42,14 +76,22 @@ func (x *Indexer) Add(p *Profile) (others []string, err error) { return x.AddWei
 // AddWeighted is Add of a profile whose counts count so many times.
 func (x *Indexer) AddWeighted(p *Profile, weight uint64) (others []string, err error) {
 	if x.byName == nil {
-		x.byName = make(map[string]*indexedFunction)
+		x.byName, x.hasID = make(map[string]*indexedFunction), make(map[string]bool)
 	}
 	if x.any && (x.flags^p.Flags)&kindFlags != 0 {
 		return nil, ErrOtherKind
 	}
-	x.any, x.flags, x.old = true, x.flags|p.Flags, x.old || p.OldBitmaps
+	bitmaps := p.hasBitmaps()
+	if x.bitmaps && bitmaps && x.old != p.OldBitmaps {
+		return nil, ErrOldBitmaps
+	}
+	if !x.any || bitmaps {
+		x.old, x.bitmaps = p.OldBitmaps, bitmaps
+	}
+	x.any, x.flags = true, x.flags|p.Flags
 	for _, id := range p.BuildIDs {
-		if !slices.Contains(x.ids, id) {
+		if !x.hasID[id] {
+			x.hasID[id] = true
 			x.ids = append(x.ids, id)
 		}
 	}
@@ -107,23 +149,23 @@ func (c *Counted) scale(weight uint64) {
 }
 
 func (f *indexedFunction) add(c *Counted, weight uint64) bool {
-	for _, have := range f.counted {
-		if have.Hash != c.Hash {
-			continue
-		}
-		if len(have.Counts) != len(c.Counts) || len(have.Bitmap) != len(c.Bitmap) {
-			return false
-		}
-		values := c.Values
-		c.Values = nil
+	have := f.of(c.Hash)
+	if have == nil {
 		c.scale(weight)
-		have.add(c)
-		have.Values = have.Values.merge(values, weight)
+		c.Values.byCount()
+		f.with(c)
 		return true
 	}
+	if len(have.Counts) != len(c.Counts) || len(have.Bitmap) != len(c.Bitmap) {
+		return false
+	}
+	values := c.Values
+	c.Values = nil
 	c.scale(weight)
-	c.Values.byCount()
-	f.counted = append(f.counted, c)
+	have.add(c)
+	if values != nil {
+		have.Values = have.Values.merge(values, weight)
+	}
 	return true
 }
 
