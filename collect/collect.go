@@ -45,6 +45,7 @@ type Result struct {
 	Problems []source.Problem // of all steps
 	Stats    gcov.Stats
 	Profiled ProfileStats
+	Go       GoStats
 
 	made    time.Time // see Made; zero: it is that of the files
 	options Options
@@ -79,7 +80,7 @@ func Gather(paths []string, o Options) (*Result, error) {
 // Program the set is not to be updated.
 func Objects(objects *source.Objects, o Options) *Result {
 	gather, finish := gather, (*Result).Finish
-	if o.Cache != nil && len(objects.Profiles) == 0 {
+	if o.Cache != nil && len(objects.Profiles)+len(objects.Go) == 0 {
 		gather, finish = o.Cache.gather, o.Cache.finish
 	}
 	r := gather(objects, o)
@@ -98,18 +99,10 @@ func gather(objects *source.Objects, o Options) *Result {
 	set, found, stats := o.units(objects.Units, units.show)
 	units.end()
 	r.Stats = stats
-	if o.Test != "" {
-		set.Update(func(_ int, f *coverage.File) coverage.Update {
-			f.NameTest(o.Test)
-			return coverage.Changed
-		})
-	}
 	r.Problems = slices.Concat(objects.Problems, source.Collected(found))
-	if o.ReportSources != nil {
-		r.exclude(set)
-	}
-	sum.Take(set)
+	r.take(&sum, set)
 	r.profiles(&sum)
+	r.goPrograms(&sum)
 	if len(objects.Reports) > 0 {
 		files := newProgress(o.Progress, "reports")
 		set, more := report.ReadFiles(objects.Reports, report.ReadOptions{Sources: o.reportSources(), Test: o.Test, Progress: files.show})
@@ -127,6 +120,13 @@ func (r *Result) profiles(sum *coverage.Sum) {
 		return
 	}
 	set, problems, stats := r.options.profiles(r.Objects)
+	r.take(sum, set)
+	r.Profiled = stats
+	r.Problems = append(r.Problems, problems...)
+}
+
+// take adds what was made of data.
+func (r *Result) take(sum *coverage.Sum, set *coverage.Set) {
 	if test := r.options.Test; test != "" {
 		set.Update(func(_ int, f *coverage.File) coverage.Update {
 			f.NameTest(test)
@@ -137,8 +137,6 @@ func (r *Result) profiles(sum *coverage.Sum) {
 		r.exclude(set)
 	}
 	sum.Take(set)
-	r.Profiled = stats
-	r.Problems = append(r.Problems, problems...)
 }
 
 // units collects objects with their data or readings.

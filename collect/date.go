@@ -3,6 +3,7 @@ package collect
 import (
 	"time"
 
+	"footfall/formats/gocover"
 	"footfall/input"
 	"footfall/report/source"
 )
@@ -31,6 +32,13 @@ func newest(objects *source.Objects) time.Time {
 	}
 	for _, p := range objects.Profiles {
 		data = later(data, input.Modified(p.Name))
+	}
+	for _, f := range objects.Go {
+		if at := input.Modified(f.Name); gocover.IsMetaName(f.Name) {
+			notes = later(notes, at)
+		} else {
+			data = later(data, at)
+		}
 	}
 	for _, b := range objects.Binaries {
 		notes = later(notes, input.Modified(b.Name))

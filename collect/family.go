@@ -69,7 +69,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	}
 	if f.first.HasProfiles() {
 		f.first.Close()
-		l.say("%s: its counters are source-based: processes that come later are not read", f.name)
+		l.say("%s: its counters are source-based (Clang, Rust, Go): processes that come later are not read", f.name)
 		return l.openEach(slices.DeleteFunc(pids, f.isRefused), seen)
 	}
 	own := func(pid int) bool { return !seen[pid] && (selector.Descends() || selector.Selects(pid)) }

@@ -68,8 +68,14 @@ func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
 	objects := l.finder.Pair(readings)
 	for _, s := range snapshots {
 		for _, p := range s.profiles {
+			if p.Meta != nil {
+				objects.Go = append(objects.Go,
+					source.GoFile{Name: s.root() + p.Image, Bytes: p.Meta, Starts: s.process.Places(), Root: s.root()},
+					source.GoFile{Name: s.Title, Bytes: p.Bytes, Since: s.zero[p.Key()]})
+				continue
+			}
 			image := s.root() + p.Image
-			objects.Profiles = append(objects.Profiles, source.Profile{Name: s.Title + ": " + p.Image, Bytes: p.Bytes, Since: s.zero[p.Image], Binary: image})
+			objects.Profiles = append(objects.Profiles, source.Profile{Name: s.Title + ": " + p.Image, Bytes: p.Bytes, Since: s.zero[p.Key()], Binary: image})
 			if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
 				objects.Binaries = append(objects.Binaries, source.Binary{Name: image, Runs: true})
 			}

@@ -37,11 +37,14 @@ func (r *Result) Nothing(paths []string) error {
 	if err := r.nothingProfiled(where); err != nil {
 		return err
 	}
+	if len(objects.Go) > 0 && len(objects.Reports)+len(objects.Units) == 0 {
+		return r.nothingOfGo(where)
+	}
 	switch {
 	case len(objects.Reports) > 0 && len(objects.Units) == 0 && !r.selects() && r.options.Sources.OmittedSystemHeaders() == 0:
 		return fmt.Errorf("nothing to report: no lines in %s", where)
 	case len(objects.Reports)+len(objects.Units)+len(objects.Problems) == 0:
-		return fmt.Errorf("no coverage data (.gcno, .gcda, .profraw) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
+		return fmt.Errorf("no coverage data (.gcno, .gcda, .profraw, covmeta) in %s: compile with --coverage and run the program, or name the directory of the objects", where)
 	case len(objects.Reports)+len(objects.Units) == 0:
 		return fmt.Errorf("nothing to report: no notes (.gcno) that can be used in %s", where)
 	}
@@ -103,6 +106,7 @@ func (r *Result) nothingLeft() error {
 func (r *Result) Say(w io.Writer, all bool) {
 	objects, stats := r.Objects, r.Stats
 	r.sayProfiles(w)
+	r.sayGo(w)
 	switch {
 	case len(objects.Units) == 0: // reports only
 	case objects.Data == 0:

@@ -115,7 +115,7 @@ func (l *Targets) profiles(t *Target) []live.RawProfile {
 		return profiles
 	}
 	for _, p := range t.last.profiles {
-		if !slices.ContainsFunc(profiles, func(o live.RawProfile) bool { return o.Image == p.Image }) {
+		if !slices.ContainsFunc(profiles, func(o live.RawProfile) bool { return o.Key() == p.Key() }) {
 			profiles = append(profiles, p)
 		}
 	}
@@ -251,7 +251,7 @@ func (l *Targets) ResetCounts() error {
 		s.history.Reset(nil)
 		s.zero = make(map[string][]byte)
 		for _, p := range s.profiles {
-			s.zero[p.Image] = p.Bytes
+			s.zero[p.Key()] = p.Bytes
 		}
 		s.last.units = s.history.Units()
 	}

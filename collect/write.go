@@ -32,17 +32,25 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 			l.problem(t.Title, err)
 		}
 		for _, p := range profiles {
-			if t.base != nil {
+			since := t.zero[p.Key()]
+			if since != nil && p.Meta != nil {
+				if err := p.Subtract(since); err != nil {
+					failed = append(failed, fmt.Errorf("%s: counts at the reset: %w", t.Title, err))
+					continue
+				}
+			} else if since != nil {
 				l.problem(t.Title, fmt.Errorf("%s: all counts: those of source-based coverage are not reset", p.Name))
 			}
-			if len(l.List) > 1 {
+			if len(l.List) > 1 && p.Meta == nil {
 				p.Name = fmt.Sprintf("%d-%s", t.process.PID, p.Name)
 			}
 			if err := live.DumpProfile(dir, p); err != nil {
 				failed = append(failed, err)
 				continue
 			}
-			n++
+			if n++; p.Meta != nil {
+				n++
+			}
 		}
 	}
 	if n > 0 {
@@ -69,7 +77,7 @@ func (l *Targets) WriteInPlace(snapshots []*Snapshot) error {
 			return errors.New("the kernel writes no data files: --dump=DIR does")
 		}
 		if len(s.all) == 0 && len(s.profiles) > 0 {
-			return fmt.Errorf("%s: %w: --dump=DIR writes them", s.Title, errOnlyProfiles)
+			return fmt.Errorf("%s: %w: --dump=DIR writes them", s.Title, s.only())
 		}
 		written, skipped, err := s.process.WriteInPlace(s.units)
 		n += written
@@ -89,10 +97,13 @@ func (l *Targets) Reset(snapshots []*Snapshot) error {
 	for _, s := range snapshots {
 		base := live.NewBaseline(s.all)
 		for _, p := range s.profiles {
-			base.Profiles = append(base.Profiles, live.BaselineProfile{Image: p.Image, Bytes: p.Bytes})
+			base.Profiles = append(base.Profiles, live.BaselineProfile{Image: p.Key(), Bytes: p.Bytes})
 		}
 		if err := l.baselines.Store(s.source.Key(), base); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(s.profiles, func(p live.RawProfile) bool { return p.Sets }) {
+			fmt.Fprintf(l.options.Stderr, "footfall: %s: its counters (-covermode=set) tell that a block ran, not that it did so again: from now on they show what runs for the first time; -covermode=count or atomic show all\n", s.Title)
 		}
 		fmt.Fprintf(l.options.Notes, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.Title, output.Plural(len(s.all)+len(s.profiles), "object"))
 	}
@@ -129,10 +140,22 @@ func (l *Targets) HardReset(snapshots []*Snapshot, name string) error {
 // errOnlyProfiles is why counters are neither added to files nor set to zero.
 var errOnlyProfiles = errors.New("its counters are source-based ones, of which footfall does not know that")
 
+// errOfGo is the same for those of Go: a thread that is just increasing one would put it back, and in mode set who looks
+// at it could not know that.
+var errOfGo = errors.New("its counters are those of Go, which footfall does not change")
+
+// only returns why those who have but profiles are refused.
+func (s *Snapshot) only() error {
+	if s.profiles[0].Meta != nil {
+		return errOfGo
+	}
+	return errOnlyProfiles
+}
+
 // hardReset sets counters to zero and says what became of it.
 func (l *Targets) hardReset(s *Snapshot, name string) error {
 	if len(s.all) == 0 && len(s.profiles) > 0 {
-		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, errOnlyProfiles)
+		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, s.only())
 	}
 	if s.process == nil {
 		if name == AllObjects {

@@ -47,6 +47,7 @@ func commands() []entry {
 		{files, "overlap", newOverlapCommand},
 		{files, "merge-stream", newMergeStreamCommand},
 		{files, "llvm-profdata", newLLVMProfdataCommand},
+		{files, "covdata", newCovdataCommand},
 		{itself, "config", newConfigCommand},
 		{itself, "completion", newCompletionCommand},
 		{itself, "docs", newDocsCommand},
@@ -97,6 +98,7 @@ var namedPrograms = map[string]func(prog string, args []string, stdout, stderr i
 	"gcov-dump":     runDump,
 	"gcov-tool":     runTool,
 	"llvm-profdata": runProfdata,
+	"covdata":       runCovdata,
 }
 
 // calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,

@@ -32,7 +32,7 @@ type Baseline struct {
 
 // A BaselineProfile is a RawProfile of a Baseline.
 type BaselineProfile struct {
-	Image string
+	Image string // its Key
 	Bytes []byte
 }
 

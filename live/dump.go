@@ -41,7 +41,7 @@ func Dump(dir string, units []Unit) (int, error) {
 	return n, errors.Join(problems...)
 }
 
-// DumpProfile writes a raw profile into dir.
+// DumpProfile writes a raw profile into dir, or the two files of a program of Go.
 func DumpProfile(dir string, p RawProfile) error {
 	if err := output.Directory(dir); err != nil {
 		return err
@@ -51,6 +51,11 @@ func DumpProfile(dir string, p RawProfile) error {
 		return err
 	}
 	defer root.Close()
+	if p.Meta != nil {
+		if err := writeBelow(root, Inside(p.MetaName), p.Meta); err != nil {
+			return err
+		}
+	}
 	return writeBelow(root, Inside(p.Name), p.Bytes)
 }
 

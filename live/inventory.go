@@ -45,7 +45,11 @@ func (p *CountedProcess) Inventory() Inventory {
 	profiles, err := p.Profiles()
 	v.problem(err)
 	for i := range profiles {
-		k := v.kind(Kind{Compiler: "source-based (Clang, Rust)"})
+		compiler := "source-based (Clang, Rust)"
+		if profiles[i].Meta != nil {
+			compiler = "Go"
+		}
+		k := v.kind(Kind{Compiler: compiler})
 		k.Objects++
 		k.Bytes += profiles[i].counterBytes()
 	}
@@ -77,11 +81,11 @@ func (v *Inventory) Total() (objects int, bytes int64) {
 	return objects, bytes
 }
 
-// SourceBased returns the programs and libraries of the process that have source-based counters, as they were
-// found last.
+// SourceBased returns the programs and libraries of the process that have source-based counters, or those
+// of Go, as they were found last.
 func (p *CountedProcess) SourceBased() (images []string) {
 	for _, im := range p.images {
-		if im.profile != nil {
+		if im.profile != nil || im.golang != nil {
 			images = append(images, im.path)
 		}
 	}

@@ -87,7 +87,7 @@ func (k *Known) find(p *CountedProcess, mapped *process.MappedFile, maps process
 // has nothing.
 func (im *image) isSame() bool {
 	switch {
-	case im.problem != nil, im.profile != nil, im.unopened != nil, im.broken:
+	case im.problem != nil, im.profile != nil, im.golang != nil, im.unopened != nil, im.broken:
 		return false
 	case len(im.units) == 0:
 		return im.root == 0 && im.symbols

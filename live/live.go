@@ -50,7 +50,7 @@ var ErrNoCounters = errors.New("no counters of gcc or clang --coverage")
 
 // ErrOnlyProfiles is returned for the units of a process that has no others but
 // source-based counters: see [CountedProcess.Profiles]. It is one of ErrNoCounters.
-var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-generate, Rust): footfall live shows them, --dump writes them as .profraw files", ErrNoCounters)
+var ErrOnlyProfiles = fmt.Errorf("%w, but source-based ones (-fprofile-instr-generate, Rust, Go): footfall live shows them, --dump writes them as the program would", ErrNoCounters)
 
 // A CountedProcess is a running program whose counters can be read. Its methods must
 // not be called at the same time.
@@ -102,6 +102,7 @@ type image struct {
 	code    clangCode
 	profile *profile // source-based counters
 	profErr error    // why they cannot be used
+	golang  *golang  // counters of Go
 	problem error    // with some of the units, or all
 	// unopened is why the file could not be opened: what only it tells is not
 	// found then.
@@ -334,6 +335,7 @@ func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, g *
 	im := &image{key: mapped.Key(), path: mapped.Path, start: mapped.Start, parts: partsOf(mapped), guest: g}
 	roots, err := p.roots(mapped, im)
 	if err != nil && !errors.Is(err, binary.ErrNoSymbols) || im.order == nil {
+		im.golang = nil
 		return im // not an ELF file: fonts and archives are mapped too
 	}
 	w := &walker{pages: newPages(p.proc), image: im, order: im.order, pointer: im.pointer, maps: maps, budget: budget}
@@ -375,6 +377,9 @@ func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, g *
 	if im.profile != nil {
 		im.profErr = im.profile.prepare(w)
 	}
+	if im.golang != nil && !im.golang.prepare(p.proc, maps, mapped.Parts) {
+		im.golang = nil
+	}
 	return im
 }
 
@@ -408,6 +413,9 @@ func (p *CountedProcess) roots(mapped *process.MappedFile, im *image) ([]uint64,
 		return values, err
 	}
 	im.profile = profileOf(f, bias, symbols)
+	if im.guest == nil {
+		im.golang = golangOf(f, bias, symbols)
+	}
 	values, err := symbols("__gcov_root")
 	for i := range values {
 		values[i] += bias

@@ -13,13 +13,27 @@ import (
 	"footfall/process"
 )
 
-// A RawProfile is the source-based counters of a program or library, at one time.
+// A RawProfile is the source-based counters of a program or library, or those of Go, at one time.
 type RawProfile struct {
 	Image string // the program or library
 	Name  string // a file name, without directories, that no other profile of the process has
-	Bytes []byte // of the .profraw file that it would write now
+	Bytes []byte // of the .profraw file that it would write now, or of the file of counters of Go (covcounters)
+
+	// Of Go: its meta-data (covmeta), nil for others, the name of their file, and whether counters only tell that
+	// something ran.
+	Meta     []byte
+	MetaName string
+	Sets     bool
 
 	counters int64
+}
+
+// Key tells the profiles of a process apart, in all of its snapshots.
+func (p *RawProfile) Key() string {
+	if p.Meta != nil {
+		return p.Image + " (Go)"
+	}
+	return p.Image
 }
 
 // counterBytes is the size of the counters.
@@ -60,7 +74,7 @@ func (p *CountedProcess) Profiles() ([]RawProfile, error) {
 func (p *CountedProcess) HasProfiles() bool { return p.hasProfiles() }
 
 func (p *CountedProcess) hasProfiles() bool {
-	return slices.ContainsFunc(p.images, func(im *image) bool { return im.profile != nil && im.profErr == nil })
+	return slices.ContainsFunc(p.images, func(im *image) bool { return im.profile != nil && im.profErr == nil || im.golang != nil })
 }
 
 // profiles reads those of the images that are known. Problems are of single
@@ -104,7 +118,8 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 			counters: int64(len(r.counters)),
 		})
 	}
-	return profiles, problems, nil
+	more, failed := p.golangProfiles(maps)
+	return append(profiles, more...), append(problems, failed...), nil
 }
 
 // profileName makes a file name of an image's.

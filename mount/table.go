@@ -393,13 +393,17 @@ func (m *Mount) adopt(pid int) error {
 	source.FollowFiles = true
 	p := newTarget(m, pid, directoryName(pid, source.Name), source.Root(), source)
 	p.keep()
-	if len(p.units) == 0 { // it has ended already
+	if len(p.units) == 0 {
+		only := source.HasProfiles()
 		p.close()
-		return process.ErrExited
+		if only {
+			return fmt.Errorf("process %d (%s): %w", pid, output.Printable(source.Name), live.ErrOnlyProfiles)
+		}
+		return process.ErrExited // already
 	}
 	m.table.add(p)
 	if images := source.SourceBased(); len(images) > 0 {
-		m.notice(fmt.Sprintf("%s: source-based counters (Clang, Rust) are not among the files: footfall live --dump writes them as .profraw files", output.Printable(images[0])))
+		m.notice(fmt.Sprintf("%s: source-based counters (Clang, Rust, Go) are not among the files: footfall live --dump writes them", output.Printable(images[0])))
 	}
 	return nil
 }

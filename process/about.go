@@ -75,3 +75,13 @@ func startTime(ticks uint64) time.Time {
 	}
 	return time.Now().Add(time.Duration(ticks)*(time.Second/ticksPerSecond) - time.Duration(up.Nano()))
 }
+
+// Arguments are those that the program was started with, its name first, as they are in its memory now.
+func (p *Process) Arguments() ([]string, error) {
+	line, err := p.read("cmdline")
+	if err != nil {
+		return nil, err
+	}
+	text, _ := strings.CutSuffix(string(line), "\x00")
+	return strings.Split(text, "\x00"), nil
+}

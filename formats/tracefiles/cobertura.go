@@ -127,7 +127,10 @@ func (c *coberturaReader) branches(number int32) {
 	if open < 0 {
 		return
 	}
-	const most = 1 << 12 // more than a line has
+	const (
+		most    = 1 << 12 // more than a line has
+		fewWays = 1 << 16
+	)
 	taken, rest, ok := integer(text[open+1:])
 	total, isNumber := int64(0), false
 	if len(rest) > 0 && rest[0] == '/' {
@@ -137,7 +140,7 @@ func (c *coberturaReader) branches(number int32) {
 		c.problem(0, "at offset %#x: expected condition-coverage as \"50%% (1/2)\"", c.in.offset())
 		return
 	}
-	if c.ways += total; c.ways > c.in.offset()+fewLines {
+	if c.ways += total; c.ways > c.in.offset()+fewWays {
 		c.problem(0, "at offset %#x: more branches than a report of this size is likely to have: those of line %d are left out", c.in.offset(), number)
 		return
 	}

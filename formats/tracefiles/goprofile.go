@@ -1,20 +1,12 @@
 package tracefiles
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"go/ast"
-	"go/parser"
-	"go/scanner"
-	"go/token"
-	"io"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"footfall/coverage"
+	"footfall/formats/gocover"
 	"footfall/input"
 )
 
@@ -30,7 +22,7 @@ import (
 // Where the source is found, lines without code are left out, and functions are
 // those of the source.
 func (r *reader) goProfile() error {
-	g := goReader{reader: r, modules: make(map[string]goModule)}
+	g := goReader{reader: r}
 	r.in.line()
 	missing := 0
 	for {
@@ -64,27 +56,14 @@ func (r *reader) goProfile() error {
 
 type goReader struct {
 	*reader
-	modules map[string]goModule // by directory where the search begins
+	modules gocover.Modules
+	liner   gocover.Liner
 	name    string
-	blocks  []block
-	steps   int // lines of blocks that were gone through
-	unseen  int // lines of sources that are not there
-}
-
-// A block is one of a profile.
-type block struct {
-	start, end position // end is behind the last character
-	count      int64
-}
-
-type position struct{ line, column int32 }
-
-func (p position) compare(q position) int {
-	return cmp.Or(cmp.Compare(p.line, q.line), cmp.Compare(p.column, q.column))
+	blocks  []gocover.Block
 }
 
 // parseBlock reads "name:line.column,line.column statements count".
-func parseBlock(text []byte) (name []byte, b block, ok bool) {
+func parseBlock(text []byte) (name []byte, b gocover.Block, ok bool) {
 	colon := bytes.LastIndexByte(text, ':')
 	if colon < 1 {
 		return nil, b, false
@@ -101,9 +80,9 @@ func parseBlock(text []byte) (name []byte, b block, ok bool) {
 	if slices.Min(n[:]) < 0 || slices.Max(n[:4]) > most || n[0] == 0 || n[2] < n[0] || len(text) > 0 {
 		return nil, b, false
 	}
-	b.start, b.end = position{int32(n[0]), int32(n[1])}, position{int32(n[2]), int32(n[3])}
-	b.count = n[5]
-	return name, b, true
+	return name, gocover.Block{
+		Start: gocover.Position{Line: int32(n[0]), Column: int32(n[1])}, End: gocover.Position{Line: int32(n[2]), Column: int32(n[3])}, Count: n[5],
+	}, true
 }
 
 // flush adds the source that was read to the sum.
@@ -119,7 +98,7 @@ func (g *goReader) flush(missing *int) {
 			*missing++
 		}
 		g.lines(source)
-		g.functions(at.path, source)
+		g.functions(source)
 		g.add(cwd, name, "")
 	}
 	g.name, g.blocks = "", g.blocks[:0]
@@ -127,205 +106,37 @@ func (g *goReader) flush(missing *int) {
 
 // source reads a source, nil if there is none. Its name comes from the profile:
 // that may be anything.
-func (g *goReader) source(name string) []byte {
+func (g *goReader) source(name string) *gocover.Source {
 	const most = 1 << 26 // bytes
-	source, _, err := g.owners.ReadSource(name)
-	if err != nil || len(source) > most {
+	text, _, err := g.owners.ReadSource(name)
+	if err != nil || len(text) > most {
 		return nil
 	}
-	return source
+	return gocover.NewSource(text)
 }
 
-// lines makes lines of blocks: one ran as often as the block on it that ran most.
-func (g *goReader) lines(source []byte) {
-	ends := make(map[position]bool, len(g.blocks))
-	last := int32(0)
-	for _, b := range g.blocks {
-		ends[b.end] = true
-		last = max(last, b.end.line)
+// lines makes lines of blocks.
+func (g *goReader) lines(source *gocover.Source) {
+	lines, last, beyond := g.liner.Lines(g.blocks, source, g.in.offset())
+	if beyond > 0 {
+		g.problem(g.in.lines, "%s has %d lines, more than a profile of this size is likely to have: those from %d on are left out", g.name, last, beyond)
 	}
-	code := codeLines(source)
-	room := int32(mostLines)
-	if source != nil { // a profile of another version of the source may go on
-		last = min(last, int32(len(code)))
-	} else {
-		room = int32(min(mostLines, g.in.offset()*linesPerByte+fewLines-int64(g.unseen)))
-	}
-	if last > room {
-		g.problem(g.in.lines, "%s has %d lines, more than a profile of this size is likely to have: those from %d on are left out", g.name, last, room+1)
-		last = room
-	}
-	if source == nil {
-		g.unseen += int(last)
-	}
-	slices.SortFunc(g.blocks, func(a, b block) int { return a.start.compare(b.start) })
-	lines := make([]coverage.Line, max(last, 0)+1) // by number, those that have code have one
-	for _, b := range g.blocks {
-		from := b.start.line
-		if ends[b.start] && b.end.line > from {
-			from++
-		}
-		if g.steps += int(b.end.line - b.start.line); g.steps > mostSteps {
-			break // no real profile
-		}
-		for n := from; n <= min(b.end.line, last); n++ {
-			l := &lines[n]
-			switch {
-			case source != nil && !code[n-1]:
-			case l.Number == 0:
-				*l = coverage.Line{Number: n, Count: max(b.count, 0)}
-			default:
-				l.Unexecuted = l.Unexecuted || (l.Count == 0) != (b.count == 0)
-				l.Count = max(l.Count, b.count)
-			}
-		}
-	}
-	for _, l := range lines {
-		if l.Number > 0 {
-			g.build.file.Lines = append(g.build.file.Lines, l)
-		}
-	}
-}
-
-const (
-	mostLines = 1 << 20 // of a source of Go
-	mostSteps = 1 << 28 // lines of all blocks of a profile
-	// Of sources that are not there a profile says how many lines they have. It has
-	// some twenty bytes for each, blocks of hundreds of lines are rare.
-	linesPerByte = 4
-	fewLines     = 1 << 16
-)
-
-// codeLines tells of each line whether it has more than brackets and comments.
-func codeLines(source []byte) []bool {
-	code := make([]bool, bytes.Count(source, []byte("\n"))+1)
-	var s scanner.Scanner
-	file := token.NewFileSet().AddFile("", -1, len(source))
-	s.Init(file, source, func(token.Position, string) {}, 0)
-	for {
-		at, tok, text := s.Scan()
-		switch tok {
-		case token.EOF:
-			return code
-		case token.LBRACE, token.RBRACE, token.RPAREN, token.RBRACK, token.COMMA, token.SEMICOLON, token.ELSE:
-		default:
-			first := file.PositionFor(at, false).Line
-			for n := range 1 + strings.Count(text, "\n") { // of a raw string
-				if first+n <= len(code) {
-					code[first+n-1] = true
-				}
-			}
-		}
-	}
+	g.build.file.Lines = append(g.build.file.Lines, lines...)
 }
 
 // functions adds those of the source; one was called as often as its first
 // block ran.
-func (g *goReader) functions(path string, source []byte) {
+func (g *goReader) functions(source *gocover.Source) {
 	if source == nil {
 		return
 	}
-	files := token.NewFileSet()
-	tree, _ := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
-	if tree == nil {
-		return
-	}
-	for _, d := range tree.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Body == nil {
-			continue
-		}
-		at := func(p token.Pos) position {
-			q := files.PositionFor(p, false)
-			return position{int32(q.Line), int32(q.Column)}
-		}
-		start, body, end := at(fn.Pos()), at(fn.Body.Pos()), at(fn.End())
-		i, _ := slices.BinarySearchFunc(g.blocks, body, func(b block, p position) int { return b.start.compare(p) })
-		if i == len(g.blocks) || g.blocks[i].start.compare(end) >= 0 {
-			continue
-		}
-		g.build.function(coverage.Function{
-			StartLine: start.line, StartColumn: start.column, EndLine: end.line, EndColumn: end.column - 1,
-			Instances: []coverage.Instance{{Name: tree.Name.Name + "." + receiver(fn) + fn.Name.Name, Count: g.blocks[i].count}},
-		})
+	for _, f := range source.Functions(g.blocks) {
+		g.build.function(f)
 	}
 }
-
-// receiver returns "T." for a method.
-func receiver(fn *ast.FuncDecl) string {
-	if fn.Recv == nil || len(fn.Recv.List) == 0 {
-		return ""
-	}
-	for t := fn.Recv.List[0].Type; ; {
-		switch e := t.(type) {
-		case *ast.StarExpr:
-			t = e.X
-		case *ast.ParenExpr:
-			t = e.X
-		case *ast.IndexExpr:
-			t = e.X
-		case *ast.IndexListExpr:
-			t = e.X
-		case *ast.Ident:
-			return e.Name + "."
-		default:
-			return ""
-		}
-	}
-}
-
-// A goModule is a module path and where it is.
-type goModule struct{ path, dir string }
 
 // locate finds a source by the module that its name begins with: the one above
 // the profile, or the one above the root.
 func (g *goReader) locate(name string) (cwd, relative string) {
-	if filepath.IsAbs(name) {
-		return "", name
-	}
-	for _, start := range []string{filepath.Dir(g.reader.name), cmp.Or(g.root, ".")} {
-		m := g.module(start)
-		if rest, ok := strings.CutPrefix(name, m.path+"/"); ok && m.path != "" {
-			return m.dir, rest
-		}
-	}
-	return "", path.Clean(name)
-}
-
-// module finds the go.mod of dir or of a directory above.
-func (g *goReader) module(dir string) goModule {
-	start, err := filepath.Abs(dir)
-	if err != nil {
-		return goModule{}
-	}
-	if m, known := g.modules[start]; known {
-		return m
-	}
-	var m goModule
-	for dir := start; m.path == ""; dir = filepath.Dir(dir) {
-		m = goModule{modulePath(filepath.Join(dir, "go.mod")), dir}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	g.modules[start] = m
-	return m
-}
-
-// mostModule is more than a go.mod has before that line.
-const mostModule = 1 << 20
-
-// modulePath reads the line "module PATH" of a go.mod.
-func modulePath(name string) string {
-	f, err := input.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(io.LimitReader(f, mostModule)); s.Scan(); {
-		if fields := strings.Fields(s.Text()); len(fields) > 1 && fields[0] == "module" {
-			return strings.Trim(fields[1], "\"`")
-		}
-	}
-	return ""
+	return g.modules.Locate(name, []string{filepath.Dir(g.reader.name), cmp.Or(g.root, ".")}, input.IsFile)
 }

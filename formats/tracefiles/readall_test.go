@@ -123,14 +123,14 @@ func TestGoProfile(t *testing.T) {
 		t.Errorf("problems (-want +got)\n%s", diff)
 	}
 	line := func(n int32, count int64) coverage.Line { return coverage.Line{Number: n, Count: count} }
-	function := func(name string, start, column, end, endColumn int32, count int64) *coverage.Function {
+	function := func(name string, start, column, end, endColumn int32, count int64, blocks, ran int32) *coverage.Function {
 		return &coverage.Function{Name: name, StartLine: start, StartColumn: column, EndLine: end, EndColumn: endColumn, Count: count,
-			Instances: []coverage.Instance{{Name: name, Count: count}}}
+			Blocks: blocks, BlocksExecuted: ran, Instances: []coverage.Instance{{Name: name, Count: count, Blocks: blocks, BlocksExecuted: ran}}}
 	}
 	want := coverage.NewSet(
 		&coverage.File{Name: filepath.Join(dir, "gone.go"), Lines: []coverage.Line{line(3, 2), line(4, 2), line(5, 2)}},
 		&coverage.File{Name: filepath.Join(dir, "p/a.go"),
-			Functions: []*coverage.Function{function("p.T.M", 5, 1, 14, 1, 7), function("p.never", 16, 1, 16, 15, 0)},
+			Functions: []*coverage.Function{function("p.(*T).M", 5, 1, 14, 1, 7, 4, 3), function("p.never", 16, 1, 16, 15, 0, 1, 0)},
 			Lines:     []coverage.Line{line(5, 7), line(6, 7), line(7, 0), line(10, 7), line(12, 7), line(13, 7), line(16, 0)}},
 	)
 	if diff := cmp.Diff(want.Files(), set.Files()); diff != "" {

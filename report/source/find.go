@@ -26,6 +26,8 @@ type Objects struct {
 	// Profiles and Binaries are those of source-based coverage, see profiles.go.
 	Profiles []Profile
 	Binaries []Binary
+	// Go are the data of programs of Go, see gocover.go.
+	Go []GoFile
 	// Outside are the notes that were found by the path recorded in the name
 	// of a data file, outside of the places that were searched. Units beside
 	// them that never ran were not looked for.
@@ -72,6 +74,7 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	slices.Sort(s.legacy)
 	found.addLegacy(s.legacy)
 	found.addProfiles(&s)
+	found.addGo(s.goFiles)
 	return found, nil
 }
 
@@ -103,6 +106,7 @@ type search struct {
 	namedProfiles []string
 	binaries      []string // with its mapping, that were named
 	candidates    []string // that may have it
+	goFiles       []string
 	problems      []Problem
 }
 
@@ -184,6 +188,8 @@ func (s *search) directory(dir string, kind fileKind) {
 			s.file(dir+"/"+name, kind)
 		case strings.HasSuffix(name, ".bb"), strings.HasSuffix(name, ".da"):
 			s.legacyFile(dir+"/"+name, kind)
+		case e.Type().IsRegular() && isGoName(name):
+			s.goFile(dir+"/"+name, kind)
 		case e.Type().IsRegular():
 			s.maybe(dir+"/"+name, kind)
 		}
@@ -237,8 +243,8 @@ func (s *search) nothingIn(path string) {
 		return
 	}
 	in := func(name string) bool { _, ok := Below(name, abs); return ok }
-	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) && !slices.ContainsFunc(s.profiles, in) && !slices.ContainsFunc(s.candidates, in) {
-		s.fail(path, errors.New("no coverage data (.gcno, .gcda, .profraw, .profdata) in it"))
+	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) && !slices.ContainsFunc(s.profiles, in) && !slices.ContainsFunc(s.candidates, in) && !slices.ContainsFunc(s.goFiles, in) {
+		s.fail(path, errors.New("no coverage data (.gcno, .gcda, .profraw, .profdata, covmeta) in it"))
 	}
 }
 

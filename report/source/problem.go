@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"footfall/formats/gcov"
+	"footfall/formats/gocover"
 )
 
 // A Problem is something that was found and could not be used, or not wholly.
@@ -82,7 +83,7 @@ func Unseen(problems []Problem) int {
 		case unreadable, NoNotes, NoBinary, OtherProfile, CutReport:
 			n++
 		case noFile, Damaged:
-			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" && ext != ".profraw" {
+			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" && ext != ".profraw" && !gocover.IsCountersName(p.File) {
 				n++
 			}
 		}

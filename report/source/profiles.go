@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"footfall/binary"
+	"footfall/formats/gocover"
 	"footfall/formats/llvm"
 	"footfall/input"
 )
@@ -46,6 +47,10 @@ func (s *search) named(name string, kind fileKind) bool {
 	defer f.Close()
 	head := make([]byte, 64)
 	n, _ := f.ReadAt(head, 0)
+	if gocover.IsMeta(head[:n]) || gocover.IsCounters(head[:n]) {
+		s.goFile(name, kind)
+		return kind&dataKind != 0
+	}
 	_, raw := llvm.Kind(head[:n])
 	to := &s.binaries
 	switch {

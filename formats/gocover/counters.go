@@ -1,0 +1,217 @@
+package gocover
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// A file of counters is
+//
+//	magic        "\x00cwm"
+//	version      u32
+//	hash         16 bytes, of the meta-data
+//	flavor       u8, 1: numbers are u32, 2: ULEB128
+//	big-endian   u8, numbers u32 are
+//	             6 bytes
+//
+// and segments, of a run each; Go's own programs write one. All but the counters is little-endian.
+//
+//	functions    u64
+//	             length u32 of the table of texts, u32 of the arguments
+//	             a table of texts
+//	arguments    ULEB128 numbers: how many, of each its name and value (of the texts); padded to 4 bytes
+//	             of each function that ran: counters, package, function, the counters
+//	footer       magic, 4 bytes, segments so far u32, 4 bytes
+const (
+	countersMagic   = "\x00cwm"
+	countersVersion = 1
+	countersHeader  = 32
+	countersFooter  = 16
+
+	flavorRaw  = 1
+	flavorULEB = 2
+)
+
+// Counters are what one or more runs of a program have counted.
+type Counters struct {
+	Hash     Hash // of the meta-data
+	Segments []Segment
+}
+
+// A Segment is a run.
+type Segment struct {
+	// Arguments are what the run says of itself: argc, argv0 and so on, GOOS, GOARCH.
+	Arguments map[string]string
+	Functions []FunctionCounters
+}
+
+// FunctionCounters are those of a function, one a block.
+type FunctionCounters struct {
+	Package, Function uint32 // numbers in Meta
+	Counts            []uint32
+}
+
+// IsCounters tells by the beginning of a file whether it is one of counters.
+func IsCounters(head []byte) bool { return bytes.HasPrefix(head, []byte(countersMagic)) }
+
+// ReadCounters reads a file of counters. Errors are FormatErrors; segments that are whole are returned beside one.
+func ReadCounters(b []byte) (*Counters, error) {
+	r := &reader{b: b, order: binary.LittleEndian}
+	if magic := r.bytes(4); r.err == nil && string(magic) != countersMagic {
+		r.at = 0
+		r.fail("%q, but counters of go build -cover begin with %q", magic, countersMagic)
+	}
+	if v := r.u32(); r.err == nil && v != countersVersion {
+		r.at -= 4
+		r.fail("version %d of counters: known is %d (Go 1.20 to 1.26)", v, countersVersion)
+	}
+	c := new(Counters)
+	copy(c.Hash[:], r.bytes(16))
+	flavor, big := r.u8(), r.u8()
+	r.bytes(6)
+	if r.err == nil && flavor != flavorRaw && flavor != flavorULEB {
+		r.at = countersHeader - 8
+		r.fail("counters of flavor %d: known are %d and %d", flavor, flavorRaw, flavorULEB)
+	}
+	for n := uint32(1); r.err == nil; n++ {
+		s := r.segment(flavor, big != 0)
+		magic := r.bytes(4)
+		r.bytes(4)
+		number := r.u32()
+		r.bytes(4)
+		if r.err == nil && string(magic) != countersMagic {
+			r.at -= countersFooter
+			r.fail("%q, but behind the counters of a run there is %q", magic, countersMagic)
+		}
+		if r.err == nil && number != n {
+			r.at -= countersFooter
+			r.fail("the end of run %d, where that of run %d is to be", number, n)
+		}
+		if r.err != nil {
+			return c, r.err
+		}
+		if c.Segments = append(c.Segments, s); r.left() == 0 {
+			return c, nil
+		}
+	}
+	return nil, r.err
+}
+
+func (r *reader) segment(flavor uint8, big bool) Segment {
+	start := r.at
+	n := r.u64()
+	textBytes, argumentBytes := uint64(r.u32()), uint64(r.u32())
+	texts := &reader{base: r.at, b: r.bytes(textBytes)}
+	arguments := &reader{base: r.at, b: r.bytes(argumentBytes)}
+	s := Segment{Arguments: arguments.arguments(texts.texts())}
+	if r.err == nil {
+		r.err = cmp.Or(texts.err, arguments.err)
+	}
+	if pad := (start - r.at) & 3; r.err == nil {
+		r.bytes(uint64(pad))
+	}
+	numbers := &reader{b: r.b, at: r.at, err: r.err, order: binary.LittleEndian}
+	if big {
+		numbers.order = binary.BigEndian
+	}
+	number, size := numbers.uleb32, uint64(1)
+	if flavor == flavorRaw {
+		number, size = func(string) uint32 { return numbers.u32() }, 4
+	}
+	if numbers.fits("functions", n, 3*size) {
+		s.Functions = make([]FunctionCounters, 0, n)
+	}
+	for range cap(s.Functions) {
+		k := number("a number of counters")
+		f := FunctionCounters{Package: number("a package"), Function: number("a function")}
+		if !numbers.fits("counters", uint64(k), size) {
+			break
+		}
+		f.Counts = make([]uint32, k)
+		for i := range f.Counts {
+			f.Counts[i] = number("a counter")
+		}
+		s.Functions = append(s.Functions, f)
+	}
+	r.at, r.err = numbers.at, numbers.err
+	return s
+}
+
+func (r *reader) arguments(texts []string) map[string]string {
+	if len(r.b) == 0 {
+		return nil
+	}
+	n := r.uleb()
+	if !r.fits("arguments", n, 2) {
+		return nil
+	}
+	list := make(map[string]string, n)
+	for range n {
+		name := r.text(texts, r.uleb())
+		list[name] = r.text(texts, r.uleb())
+	}
+	return list
+}
+
+// Encode makes the file of one run, in the flavor that programs write. Go puts the texts of the arguments in an order
+// that is another one each time; here it is that of their names.
+func (s *Segment) Encode(hash Hash) []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(append([]byte(nil), countersMagic...), countersVersion)
+	b = append(append(b, hash[:]...), flavorULEB, 0, 0, 0, 0, 0, 0, 0)
+
+	names := slices.Sorted(maps.Keys(s.Arguments))
+	index := map[string]uint64{"": 0}
+	texts := []string{""}
+	number := func(text string) uint64 {
+		i, known := index[text]
+		if !known {
+			i = uint64(len(texts))
+			index[text] = i
+			texts = append(texts, text)
+		}
+		return i
+	}
+	arguments := binary.AppendUvarint(nil, uint64(len(names)))
+	for _, name := range names {
+		arguments = binary.AppendUvarint(arguments, number(name))
+		arguments = binary.AppendUvarint(arguments, number(s.Arguments[name]))
+	}
+	table := appendTexts(nil, texts)
+	for (len(table)+len(arguments))%4 != 0 {
+		arguments = append(arguments, 0)
+	}
+	b = le.AppendUint64(b, uint64(len(s.Functions)))
+	b = le.AppendUint32(le.AppendUint32(b, uint32(len(table))), uint32(len(arguments)))
+	b = append(append(b, table...), arguments...)
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		for _, n := range [3]uint32{uint32(len(f.Counts)), f.Package, f.Function} {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+		for _, n := range f.Counts {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	b = append(append(b, countersMagic...), 0, 0, 0, 0)
+	return append(le.AppendUint32(b, 1), 0, 0, 0, 0)
+}
+
+func (f *FunctionCounters) String() string {
+	return fmt.Sprintf("function %d of package %d", f.Function, f.Package)
+}
+
+// HashOfCounters reads from the head of a file of counters of which program they are.
+func HashOfCounters(f io.ReaderAt) (h Hash, ok bool) {
+	var head [8 + len(h)]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil || !IsCounters(head[:]) {
+		return h, false
+	}
+	copy(h[:], head[8:])
+	return h, true
+}

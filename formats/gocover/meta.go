@@ -1,0 +1,309 @@
+package gocover
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+)
+
+// A file of meta-data is, all numbers little-endian on every machine:
+//
+//	magic        "\x00cvm"
+//	version      u32
+//	length       u64, of the file
+//	packages     u64
+//	hash         16 bytes
+//	texts        offset u32, length u32: a table, whose only text is empty
+//	mode         u8
+//	granularity  u8
+//	             6 bytes
+//	             offset u64 of each package, then the length u64 of each
+//	             the table of texts, the packages
+//
+// A package is as the compiler has put it into the program's read-only data:
+//
+//	length       u32
+//	name, path, module path   u32 each, numbers of texts
+//	hash         16 bytes
+//	             4 bytes
+//	files        u32
+//	functions    u32
+//	             offset u32 of each function in the package
+//	             a table of texts
+//
+// and a function, in ULEB128 numbers: blocks, name, file (of the texts); of each block its first line and column, those
+// behind its end, and statements; whether it is a function literal.
+const (
+	metaMagic     = "\x00cvm"
+	metaVersion   = 1
+	metaHeader    = 56
+	packageHeader = 44
+	smallestBlock = 5 // bytes
+)
+
+// A Meta is what a program says about its code: it is the same for all of its runs.
+type Meta struct {
+	Hash        Hash
+	Mode        Mode
+	Granularity Granularity
+	Packages    []Package
+}
+
+// A Package is one that was built for coverage.
+type Package struct {
+	Path, Name, Module string // example.com/shop/cmd/app, main, example.com/shop
+	Functions          []Function
+	// Bytes are the package as the compiler wrote it.
+	Bytes []byte
+}
+
+// A Function is a declared one, or a function literal outside of these: blocks of literals within functions are
+// those of the function.
+type Function struct {
+	// Name is as in *server.handle and Num.Double, of generic types without the type: Push. Literals are
+	// func.L28.C12 by their place.
+	Name    string
+	File    string // example.com/shop/calc/calc.go, or the path of a file
+	Literal bool
+	Units   []Unit
+}
+
+// A Unit is a block of statements that run one after the other. End is behind its last character.
+type Unit struct {
+	Line, Column, EndLine, EndColumn uint32
+	Statements                       uint32
+}
+
+// IsMeta tells by the beginning of a file whether it is one of meta-data.
+func IsMeta(head []byte) bool { return bytes.HasPrefix(head, []byte(metaMagic)) }
+
+// ReadMeta reads a file of meta-data. Errors are FormatErrors.
+func ReadMeta(b []byte) (*Meta, error) {
+	r := &reader{b: b, order: binary.LittleEndian}
+	if magic := r.bytes(4); r.err == nil && string(magic) != metaMagic {
+		r.at = 0
+		r.fail("%q, but the meta-data of go build -cover begins with %q", magic, metaMagic)
+	}
+	if v := r.u32(); r.err == nil && v != metaVersion {
+		r.at -= 4
+		r.fail("version %d of meta-data: known is %d (Go 1.20 to 1.26)", v, metaVersion)
+	}
+	length, n := r.u64(), r.u64()
+	m := new(Meta)
+	copy(m.Hash[:], r.bytes(16))
+	r.bytes(8)
+	m.Mode, m.Granularity = Mode(r.u8()), Granularity(r.u8())
+	r.bytes(6)
+	if r.err == nil && length > uint64(len(b)) {
+		r.at = len(b)
+		r.fail("%d bytes, but it was written with %d: %w", len(b), length, ErrCut)
+	}
+	if !r.fits("packages", n, 16) {
+		return nil, r.err
+	}
+	table := r.bytes(16 * n)
+	var sum uint64
+	m.Packages = make([]Package, 0, n)
+	for i := range int(n) {
+		offset, size := r.order.Uint64(table[8*i:]), r.order.Uint64(table[8*(int(n)+i):])
+		sum += size
+		if offset > uint64(len(b)) || size > uint64(len(b))-offset || sum > uint64(len(b)) {
+			return nil, &FormatError{metaHeader + 8*int64(i), fmt.Errorf("package %d of %d bytes at %#x, in a file of %d", i, size, offset, len(b))}
+		}
+		p, err := readPackage(b[offset:offset+size:offset+size], int(offset))
+		if err != nil {
+			return nil, fmt.Errorf("package %d of %d: %w", i+1, n, err)
+		}
+		m.Packages = append(m.Packages, *p)
+	}
+	return m, r.err
+}
+
+// ReadPackage reads a package that a program has in its memory.
+func ReadPackage(b []byte) (*Package, error) { return readPackage(b, 0) }
+
+func readPackage(b []byte, base int) (*Package, error) {
+	r := &reader{b: b, base: base, order: binary.LittleEndian}
+	r.u32()
+	name, path, module := r.u32(), r.u32(), r.u32()
+	r.bytes(24)
+	n := uint64(r.u32())
+	if !r.fits("functions", n, 4) {
+		return nil, r.err
+	}
+	offsets := r.bytes(4 * n)
+	texts := r.texts()
+	p := &Package{Bytes: b, Name: r.text(texts, uint64(name)), Path: r.text(texts, uint64(path)), Module: r.text(texts, uint64(module))}
+	if r.err != nil {
+		return nil, r.err
+	}
+	p.Functions = make([]Function, n)
+	units := len(b) / smallestBlock // that there can be at most: functions do not overlap
+	for i := range p.Functions {
+		at := r.order.Uint32(offsets[4*i:])
+		if at < packageHeader || uint64(at) > uint64(len(b)) {
+			r.at = packageHeader + 4*i
+			r.fail("function %d at %#x, in a package of %d bytes", i, at, len(b))
+			return nil, r.err
+		}
+		r.at = int(at)
+		if r.function(&p.Functions[i], texts, units); r.err != nil {
+			return nil, r.err
+		}
+		units -= len(p.Functions[i].Units)
+	}
+	return p, nil
+}
+
+func (r *reader) function(f *Function, texts []string, most int) {
+	start := r.at
+	n := r.uleb()
+	if n > uint64(most) {
+		r.at = start
+		r.fail("a function of %d blocks, more than are left for it", n)
+	}
+	f.Name, f.File = r.text(texts, r.uleb()), r.text(texts, r.uleb())
+	if !r.fits("blocks", n, smallestBlock) {
+		return
+	}
+	f.Units = make([]Unit, n)
+	for i := range f.Units {
+		f.Units[i] = Unit{r.uleb32("a line"), r.uleb32("a column"), r.uleb32("a line"), r.uleb32("a column"), r.uleb32("a number of statements")}
+	}
+	f.Literal = r.uleb() != 0
+}
+
+// NewMeta makes the meta-data of a program of packages in the order in which these were initialised, which are as the
+// program has them in its memory.
+func NewMeta(mode Mode, granularity Granularity, packages []Package) *Meta {
+	h := fnv.New128a()
+	for _, p := range packages {
+		h.Write(p.Bytes[offsetHash : offsetHash+16])
+	}
+	h.Write([]byte(mode.String()))
+	h.Write([]byte(granularity.String()))
+	return &Meta{Hash(h.Sum(nil)), mode, granularity, packages}
+}
+
+// offsetHash is where a package has its hash.
+const offsetHash = 16
+
+// Encode makes the file.
+func (m *Meta) Encode() []byte {
+	texts := appendTexts(nil, []string{""})
+	offset := metaHeader + 16*len(m.Packages) + len(texts)
+	length := offset
+	for i := range m.Packages {
+		length += len(m.Packages[i].Bytes)
+	}
+	le := binary.LittleEndian
+	b := le.AppendUint32(append(make([]byte, 0, length), metaMagic...), metaVersion)
+	b = le.AppendUint64(le.AppendUint64(b, uint64(length)), uint64(len(m.Packages)))
+	b = append(b, m.Hash[:]...)
+	b = le.AppendUint32(le.AppendUint32(b, uint32(metaHeader+16*len(m.Packages))), uint32(len(texts)))
+	b = append(b, byte(m.Mode), byte(m.Granularity), 0, 0, 0, 0, 0, 0)
+	for i := range m.Packages {
+		b = le.AppendUint64(b, uint64(offset))
+		offset += len(m.Packages[i].Bytes)
+	}
+	for i := range m.Packages {
+		b = le.AppendUint64(b, uint64(len(m.Packages[i].Bytes)))
+	}
+	b = append(b, texts...)
+	for i := range m.Packages {
+		b = append(b, m.Packages[i].Bytes...)
+	}
+	return b
+}
+
+// errUnknownMode is why counters of a mode are not used.
+var errUnknownMode = errors.New("an unknown mode of counters: known are set, count and atomic")
+
+// Check returns an error if the modes are none that programs have.
+func (m *Meta) Check() error {
+	if !m.Mode.Counts() {
+		return fmt.Errorf("%w: %d", errUnknownMode, m.Mode)
+	}
+	return nil
+}
+
+// hash adds what there is of a function to a hash.
+func (f *Function) hash(h io.Writer) {
+	_, _ = io.WriteString(h, f.Name)
+	_, _ = io.WriteString(h, f.File)
+	var b []byte
+	for _, u := range f.Units {
+		for _, n := range [5]uint32{u.Line, u.Column, u.EndLine, u.EndColumn, u.Statements} {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	b = binary.LittleEndian.AppendUint32(b, f.isLiteral())
+	_, _ = h.Write(b)
+}
+
+func (f *Function) isLiteral() uint32 {
+	if f.Literal {
+		return 1
+	}
+	return 0
+}
+
+// Hash tells functions apart.
+func (f *Function) Hash() Hash {
+	h := fnv.New128a()
+	f.hash(h)
+	return Hash(h.Sum(nil))
+}
+
+// Encode makes the bytes of a package, as the compiler would.
+func (p *Package) Encode() []byte {
+	index := make(map[string]uint64)
+	var texts []string
+	number := func(s string) uint64 {
+		i, known := index[s]
+		if !known {
+			i = uint64(len(texts))
+			index[s] = i
+			texts = append(texts, s)
+		}
+		return i
+	}
+	number("")
+	path, name, module := number(p.Path), number(p.Name), number(p.Module)
+	h := fnv.New128a()
+	for _, s := range []string{p.Path, p.Name, p.Module} {
+		_, _ = io.WriteString(h, s)
+	}
+	var functions []byte
+	var at []int
+	for i := range p.Functions {
+		f := &p.Functions[i]
+		f.hash(h)
+		at = append(at, len(functions))
+		functions = binary.AppendUvarint(functions, uint64(len(f.Units)))
+		functions = binary.AppendUvarint(functions, number(f.Name))
+		functions = binary.AppendUvarint(functions, number(f.File))
+		for _, u := range f.Units {
+			for _, n := range [5]uint32{u.Line, u.Column, u.EndLine, u.EndColumn, u.Statements} {
+				functions = binary.AppendUvarint(functions, uint64(n))
+			}
+		}
+		functions = append(functions, byte(f.isLiteral()))
+	}
+	table := appendTexts(nil, texts)
+	start := packageHeader + 4*len(p.Functions) + len(table)
+	le := binary.LittleEndian
+	b := le.AppendUint32(make([]byte, 0, start+len(functions)), uint32(start+len(functions)))
+	for _, n := range [3]uint64{name, path, module} {
+		b = le.AppendUint32(b, uint32(n))
+	}
+	b = append(h.Sum(b), 0, 0, 0, 0)
+	b = le.AppendUint32(le.AppendUint32(b, uint32(len(texts))), uint32(len(p.Functions)))
+	for _, a := range at {
+		b = le.AppendUint32(b, uint32(start+a))
+	}
+	return append(append(b, table...), functions...)
+}
