@@ -2,7 +2,6 @@ package binary
 
 import (
 	"cmp"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,27 +80,18 @@ type EntryFinder struct {
 // farthestTarget is how far behind a function's beginning windows may reach.
 const farthestTarget = 4 + windowRoom
 
-// EntryFinder returns one; names are the functions of the file, which may have come from
-// elsewhere, and may be none: then they are what .eh_frame tells apart. It decodes all of them.
-// Only x86-64 is known.
-func (f *File) EntryFinder(names Functions) (*EntryFinder, error) {
-	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
-		return nil, fmt.Errorf("entries of %v: %w", f.Machine, errors.ErrUnsupported)
-	}
-	exits, err := f.ExitFinder(names, nil)
-	if err != nil {
-		return nil, err
-	}
-	x := &EntryFinder{ExitFinder: exits, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
-	x.starts = slices.Compact(x.starts)
-	x.functions = x.all()
+// EntryFinder returns one of a file. It decodes all functions of it: those with names, which may
+// have come from elsewhere, and those that .eh_frame tells apart.
+func (x *ExitFinder) EntryFinder() *EntryFinder {
+	e := &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
+	e.functions = e.all()
 	for _, addr := range x.pointers {
-		x.lead(addr)
+		e.lead(addr)
 	}
-	for _, fn := range x.functions {
-		x.look(fn)
+	for _, fn := range e.functions {
+		e.look(fn)
 	}
-	return x, nil
+	return e
 }
 
 // all returns the functions with names that have a size, and those without names.
@@ -150,6 +140,16 @@ func (x *EntryFinder) lead(addr uint64) {
 	}
 }
 
+// leadFrom notes that code of a function leads to an address.
+func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) {
+	x.lead(addr)
+	if addr-fn.Addr >= fn.Size && x.code.at(addr) != nil {
+		if _, begins := slices.BinarySearch(x.starts, addr); !begins {
+			x.entered[addr] = true
+		}
+	}
+}
+
 // look notes where the code of a function leads.
 func (x *EntryFinder) look(fn FunctionSymbol) {
 	b := &body{x: x.ExitFinder, tolerant: true, targets: make(map[uint64]bool), protected: [2]uint64{fn.Addr, fn.Addr}}
@@ -195,10 +195,10 @@ func (x *EntryFinder) lookStraight(fn FunctionSymbol) {
 func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 	t, ok := i.target()
 	if !ok {
-		x.leadPointers(i)
+		x.leadPointers(&fn, i)
 		return
 	}
-	x.lead(t)
+	x.leadFrom(&fn, t)
 	if to := x.names.At(t); conditional(i) && to == nil && t != fn.Addr {
 		x.parts[t] = true
 	}
@@ -208,18 +208,14 @@ func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 }
 
 // leadPointers notes the addresses of code that an instruction has as values.
-func (x *EntryFinder) leadPointers(i *instruction) {
+func (x *EntryFinder) leadPointers(fn *FunctionSymbol, i *instruction) {
 	for _, arg := range i.Args {
-		switch a := arg.(type) {
-		case x86asm.Mem:
-			if i.Op == x86asm.LEA && a.Base == x86asm.RIP {
-				x.lead(i.end() + uint64(a.Disp))
-			}
-		case x86asm.Imm:
-			if i.Op == x86asm.MOV || i.Op == x86asm.PUSH {
-				x.lead(uint64(a))
-			}
+		if m, ok := arg.(x86asm.Mem); ok && i.Op == x86asm.LEA && m.Base == x86asm.RIP {
+			x.leadFrom(fn, i.end()+uint64(m.Disp))
 		}
+	}
+	if imm, ok := x.immediate(i); ok {
+		x.leadFrom(fn, imm)
 	}
 }
 
@@ -279,6 +275,9 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 	}
 	if w.Addr>>12 != (w.Addr+windowRoom-1)>>12 {
 		return w, fmt.Errorf("%w: they are in two pages", ErrUnmovable)
+	}
+	if x.restarts(w.Addr, w.Addr+uint64(max(len(w.Code), windowRoom))) {
+		return w, fmt.Errorf("%w: they are in a restartable sequence", ErrUnmovable)
 	}
 	if readsFlags(code) {
 		return w, ErrFlags

@@ -34,6 +34,9 @@ type Exit struct {
 	Target uint64 // of a direct jump; 0: it is ret, or a jump through a pointer
 	// Conditional: Code is a conditional jump but for its first byte.
 	Conditional bool
+	// Within: Addr is the function's entry, all of whose first instructions up to the exit are
+	// run elsewhere. There is no room at the exit itself.
+	Within bool
 	// Relative are where Code has 4 bytes that are relative to where the instruction
 	// ends whose number is beside: addresses of data. The jump to Target is not among them.
 	Relative []RelativeAddress
@@ -67,7 +70,12 @@ type ExitFinder struct {
 	frames   *unwind.Table
 	pointers []uint64 // addresses of code that data has, which are no beginnings of functions
 	starts   []uint64 // of functions, with names or without
+	// entered are addresses within functions to which something outside of them leads, as far as
+	// an EntryFinder has looked.
+	entered  map[uint64]bool
 	sections map[*elf.Section][]byte
+	// sequences are restartable ones, within which the kernel must find the program counter: from, to.
+	sequences [][2]uint64
 	// all is memory for the instructions of a function and its parts, buffer what is left of
 	// it: each function uses it again.
 	all, buffer []instruction
@@ -95,8 +103,9 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 	if err != nil {
 		frames = nil // then no more than ret is known
 	}
-	x := &ExitFinder{f: f, code: code, names: names, frames: frames, sections: make(map[*elf.Section][]byte)}
+	x := &ExitFinder{f: f, code: code, names: names, frames: frames, entered: make(map[uint64]bool), sections: make(map[*elf.Section][]byte)}
 	x.findPointers()
+	x.findSequences()
 	for _, fn := range names {
 		x.starts = append(x.starts, fn.Addr)
 	}
@@ -107,6 +116,7 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 		x.starts = append(x.starts, frames.Starts()...)
 	}
 	slices.Sort(x.starts)
+	x.starts = slices.Compact(x.starts)
 	return x, nil
 }
 
@@ -150,6 +160,50 @@ func (x *ExitFinder) findPointers() {
 	x.pointers = slices.Compact(x.pointers)
 }
 
+// findSequences finds the restartable sequences of the file: struct rseq_cs of <linux/rseq.h>,
+// which lie in a section of their own by convention of librseq and tcmalloc.
+func (x *ExitFinder) findSequences() {
+	const size, start, length = 32, 8, 16 // of the structure, and where it has u64 in it
+	s := x.f.elf.Section("__rseq_cs")
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return
+	}
+	b, err := data(s)
+	if err != nil {
+		return
+	}
+	b = slices.Clone(b)
+	x.relocate(s.Addr, b)
+	for ; len(b) >= size; b = b[size:] {
+		from := x.f.Order.Uint64(b[start:])
+		x.sequences = append(x.sequences, [2]uint64{from, from + x.f.Order.Uint64(b[length:])})
+	}
+}
+
+// relocate writes addresses into data of the file that are to be there by its relocations.
+func (x *ExitFinder) relocate(addr uint64, into []byte) {
+	for _, s := range x.f.elf.Sections {
+		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, err := data(s)
+		if err != nil {
+			continue
+		}
+		for ; len(b) >= 24; b = b[24:] { // as in findPointers
+			at := x.f.Order.Uint64(b) - addr
+			if x.f.Order.Uint32(b[8:]) == uint32(elf.R_X86_64_RELATIVE) && at < uint64(len(into)) && uint64(len(into))-at >= 8 {
+				x.f.Order.PutUint64(into[at:], x.f.Order.Uint64(b[16:]))
+			}
+		}
+	}
+}
+
+// restarts tells whether code is in a restartable sequence.
+func (x *ExitFinder) restarts(from, to uint64) bool {
+	return slices.ContainsFunc(x.sequences, func(s [2]uint64) bool { return from < s[1] && s[0] < to })
+}
+
 // An instruction of a function.
 type instruction struct {
 	x86asm.Inst
@@ -173,17 +227,20 @@ type body struct {
 	parts     [][2]uint64
 	code      [][]instruction // of each part
 	targets   map[uint64]bool
-	tables    bool // it has jumps by tables whose targets are known
-	again     bool // such a table leads to the entry
-	computed  bool // labels of it are values
-	blind     bool // it has a jump table that was not found
-	tolerant  bool // what leads to where it is not expected is no error
+	tables    bool     // it has jumps by tables whose targets are known
+	again     bool     // such a table leads to the entry
+	computed  bool     // labels of it are values
+	labels    []uint64 // those that instructions have
+	data      []uint64 // addresses of data that instructions have
+	blind     bool     // it has a jump table that was not found
+	tolerant  bool     // what leads to where it is not expected is no error
 	protected [2]uint64
 }
 
 // Exits returns all exits of a function. protected are addresses of it that are not to
-// be used as room: low, high.
-func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64) ([]Exit, error) {
+// be used as room: low, high. Where moves is set these are instructions that are run elsewhere,
+// and those behind them may be, too.
+func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64, moves bool) ([]Exit, error) {
 	b := &body{x: x, targets: make(map[uint64]bool), protected: protected}
 	x.buffer = x.all[:0]
 	if err := b.read(fn); err != nil {
@@ -195,8 +252,13 @@ func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64) ([]Exit, erro
 			leaves, err := b.leaves(code, n)
 			if err == nil && leaves {
 				var e Exit
-				if e, err = b.room(code, n); err == nil && e.Addr < protected[1] && protected[0] < e.Addr+uint64(max(len(e.Code), exitRoom)) {
+				if e, err = b.room(code, n); err == nil && e.Addr < protected[1] && protected[0] < e.end() {
 					err = errors.New("it is within the entry's room")
+				}
+				if err != nil && moves {
+					if within, ok := b.within(code, n); ok {
+						e, err = within, nil
+					}
 				}
 				exits = append(exits, e)
 			}
@@ -214,6 +276,9 @@ func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64) ([]Exit, erro
 	}
 	return exits, nil
 }
+
+// end is where the exit's room ends.
+func (e *Exit) end() uint64 { return e.Addr + uint64(max(len(e.Code), exitRoom)) }
 
 // pops tells whether a ret removes arguments.
 func (b *body) pops() bool {
@@ -276,6 +341,7 @@ func (b *body) read(fn FunctionSymbol) error {
 				return err
 			}
 		}
+		b.tablesOfLabels()
 	}
 	for _, p := range b.parts {
 		from, _ := slices.BinarySearch(b.x.pointers, p[0]+1)
@@ -353,13 +419,48 @@ func (b *body) follow(i *instruction) error {
 			}
 		case m.Base == 0 && m.Scale == 8:
 			b.table(uint64(m.Disp), 8, 0)
+		case m.Base == 0 && m.Scale == 4:
+			b.data = append(b.data, uint64(m.Disp))
 		}
 	}
-	if imm, ok := i.Args[1].(x86asm.Imm); ok && (i.Op == x86asm.MOV || i.Op == x86asm.PUSH) {
-		b.pointer(uint64(imm))
-		b.table(uint64(imm), 8, 0)
+	if imm, ok := b.x.immediate(i); ok {
+		b.pointer(imm)
+		b.table(imm, 8, 0)
 	}
 	return nil
+}
+
+// immediate returns the value of an instruction which may be an address. That of an addition
+// is one only where programs are at fixed addresses.
+func (x *ExitFinder) immediate(i *instruction) (uint64, bool) {
+	switch i.Op {
+	case x86asm.MOV, x86asm.PUSH:
+	case x86asm.ADD:
+		if x.f.elf.Type != elf.ET_EXEC {
+			return 0, false
+		}
+	default:
+		return 0, false
+	}
+	for _, arg := range i.Args {
+		if imm, ok := arg.(x86asm.Imm); ok {
+			return uint64(imm), true
+		}
+	}
+	return 0, false
+}
+
+// mostLabels is of how many labels tables are looked for.
+const mostLabels = 16
+
+// tablesOfLabels notes the targets of tables of offsets of 4 bytes from a label of the function.
+func (b *body) tablesOfLabels() {
+	labels := b.labels[:min(len(b.labels), mostLabels)]
+	for _, label := range labels {
+		for _, addr := range b.data {
+			b.table(addr, 4, label)
+		}
+	}
 }
 
 // addUnnamed takes code without a name to which the instruction jumps for a part, unless
@@ -390,8 +491,12 @@ func (x *ExitFinder) unnamed(addr uint64) (part [2]uint64, known bool) {
 
 // pointer notes an address that the code has: of a label, if it is within.
 func (b *body) pointer(addr uint64) {
-	if b.has(addr) && addr != b.parts[0][0] {
+	switch {
+	case b.has(addr) && addr != b.parts[0][0]:
 		b.targets[addr], b.computed = true, true
+		b.labels = append(b.labels, addr)
+	case b.x.code.at(addr) == nil:
+		b.data = append(b.data, addr)
 	}
 }
 
@@ -592,16 +697,59 @@ func (b *body) room(code []instruction, n int) (Exit, error) {
 	if moved := i.addr - code[first].addr; moved > maxMoved {
 		return e, fmt.Errorf("%d bytes in front of it", moved)
 	}
-	e.Addr = code[first].addr
-	e.Code = b.x.code.at(e.Addr)[:i.end()-e.Addr]
-	for k := first; k <= n; k++ {
+	e = b.exit(code[first : n+1])
+	if at, led := b.x.led(e.Addr+1, e.end()); led {
+		return e, fmt.Errorf("something else leads to %#x", at)
+	}
+	if b.x.restarts(e.Addr, e.end()) {
+		return e, errors.New("it is in a restartable sequence")
+	}
+	return e, nil
+}
+
+// exit is one by the last of the instructions, where the others are moved with it.
+func (b *body) exit(code []instruction) Exit {
+	last := len(code) - 1
+	e := Exit{Addr: code[0].addr}
+	e.Target, _ = code[last].target()
+	e.Code = b.x.code.at(e.Addr)[:code[last].end()-e.Addr]
+	for k := range code {
 		at := int(code[k].addr - e.Addr)
 		e.Starts = append(e.Starts, at)
-		if code[k].PCRel == 4 && (k < n || e.Target == 0) {
+		if code[k].PCRel == 4 && (k < last || e.Target == 0) {
 			e.Relative = append(e.Relative, RelativeAddress{at + code[k].PCRelOff, at + code[k].Len})
 		}
 	}
-	return e, nil
+	return e
+}
+
+// maxWithin is how many bytes of instructions are moved from the entry up to an exit at most.
+const maxWithin = 30
+
+// within is the exit by instruction n if nothing but what is at the entry comes before it.
+func (b *body) within(code []instruction, n int) (e Exit, ok bool) {
+	first := slices.IndexFunc(code, func(i instruction) bool { return i.addr == b.protected[0] })
+	if _, direct := code[n].target(); first < 0 || first > n || b.blind || direct && code[n].Op != x86asm.JMP {
+		return e, false
+	}
+	moved := code[first : n+1]
+	if !b.straight(moved) || slices.ContainsFunc(moved[:n-first], func(i instruction) bool { return !movable(&i) }) {
+		return e, false
+	}
+	e = b.exit(moved)
+	e.Within = true
+	_, led := b.x.led(e.Addr+1, e.Addr+uint64(len(e.Code)))
+	return e, !led && len(e.Code) <= maxWithin && !b.x.restarts(e.Addr, e.end())
+}
+
+// led returns the first of some addresses where another function begins, or to which one leads.
+func (x *ExitFinder) led(from, to uint64) (addr uint64, ok bool) {
+	for at := from; at < to; at++ {
+		if _, begins := slices.BinarySearch(x.starts, at); begins || x.entered[at] {
+			return at, true
+		}
+	}
+	return 0, false
 }
 
 const int3 = 0xcc

@@ -37,7 +37,7 @@ func BenchmarkExits(b *testing.B) {
 		for _, start := range x.frames.Starts() {
 			low, high, _ := x.frames.Described(start)
 			functions++
-			_, err := x.Exits(FunctionSymbol{Addr: low, Size: high - low}, [2]uint64{low, low})
+			_, err := x.Exits(FunctionSymbol{Addr: low, Size: high - low}, [2]uint64{low, low}, false)
 			switch {
 			case err == nil:
 				have++

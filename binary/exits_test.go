@@ -175,7 +175,7 @@ func TestExits(t *testing.T) {
 		known := 0
 		for _, name := range []string{"plain", "early", "jumps", "choose", "saves"} {
 			i := slices.IndexFunc(x.names, func(f FunctionSymbol) bool { return f.Name == name })
-			exits, err := x.Exits(x.names[i], [2]uint64{})
+			exits, err := x.Exits(x.names[i], [2]uint64{}, false)
 			if errors.Is(err, ErrExits) {
 				continue
 			}
@@ -211,7 +211,7 @@ func FuzzExits(f *testing.F) {
 		copy(changed[int(at)%len(changed):], b)
 		x.code[text].bytes = changed
 		for _, fn := range x.names {
-			exits, err := x.Exits(fn, [2]uint64{})
+			exits, err := x.Exits(fn, [2]uint64{fn.Addr, fn.Addr + exitRoom}, at%2 == 0)
 			if err == nil {
 				if why := checkExits(exits); why != "" {
 					t.Errorf("%s: %s", fn.Name, why)
@@ -219,6 +219,103 @@ func FuzzExits(f *testing.F) {
 			}
 		}
 	})
+}
+
+const ledSource = `int main(void) { return 0; }
+#define BEGIN(name) ".text\n.globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n"
+#define END(name) "\n.cfi_endproc\n.size " #name ",.-" #name "\n"
+__asm__(BEGIN(goes) "lea table(%rip),%rdx\nlea base(%rip),%rax\nmovslq (%rdx,%rdi,4),%rcx\nadd %rcx,%rax\njmp *%rax\n"
+	"base: mov $1,%eax\nret\nfirst: mov $2,%eax\nret\nsecond: mov $3,%eax\nret" END(goes)
+	".section .rodata\n.p2align 2\ntable: .long base-base, first-base, second-base\n"
+	BEGIN(pushes) "push $behind\nret\nbehind: mov $4,%eax\nret" END(pushes)
+	BEGIN(adds) "lea numbers(%rip),%rdx\nmovslq (%rdx,%rdi,4),%rax\nadd $zero,%rax\njmp *%rax\nzero: mov $5,%eax\nret\none: mov $6,%eax\nret" END(adds)
+	".section .rodata\n.p2align 2\nnumbers: .long zero-zero, one-zero\n"
+	BEGIN(entered) "push %rbx\n.cfi_adjust_cfa_offset 8\nmov %edi,%ebx\nmov %ebx,%eax\npop %rbx\n.cfi_adjust_cfa_offset -8\n.Linto: and $-1,%eax\nret" END(entered)
+	BEGIN(enters) "mov %edi,%eax\njmp .Linto" END(enters)
+	BEGIN(straight) "lea 1(%rdi),%eax\nret" END(straight)
+	BEGIN(jumps) "mov %edi,%eax\nadd %edi,%edi\njmp straight" END(jumps)
+	BEGIN(branches) "test %edi,%edi\njs 1f\nret\n1: ret" END(branches)
+	BEGIN(last) "mov %edi,%eax\nret" END(last));
+`
+
+// TestLed finds where code leads that computes it, and gives up exits into which another
+// function leads.
+func TestLed(t *testing.T) {
+	x, _ := exitFinderOf(t, ledSource, "-O2", "-no-pie", "-fno-pic")
+	address := func(name string) uint64 {
+		t.Helper()
+		found, err := x.f.Symbols(name)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %x, %v", name, found, err)
+		}
+		return found[0]
+	}
+	function := func(name string) FunctionSymbol {
+		return *x.names.At(address(name))
+	}
+	for name, labels := range map[string][]string{"goes": {"base", "first", "second"}, "pushes": {"behind"}, "adds": {"zero", "one"}} {
+		b := &body{x: x, targets: make(map[uint64]bool)}
+		x.buffer = nil
+		if err := b.read(function(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, label := range labels {
+			if !b.targets[address(label)] {
+				t.Errorf("%s: nothing leads to %s: %v", name, label, b.targets)
+			}
+		}
+	}
+	if _, err := x.Exits(function("entered"), [2]uint64{}, false); err != nil {
+		t.Errorf("before all functions were looked at: %v", err)
+	}
+	x.EntryFinder()
+	if exits, err := x.Exits(function("entered"), [2]uint64{}, false); !errors.Is(err, ErrExits) {
+		t.Errorf("exits into which another function leads: %+v, %v", exits, err)
+	}
+}
+
+const restartedSource = `int main(void) { return 0; }
+__asm__(".pushsection __rseq_cs,\"aw\"\n.balign 32\n.long 0, 0\n.quad .Lbegins, .Lends - .Lbegins, .Laborts\n.popsection\n"
+	".text\n.p2align 4\n.globl restarted\n.type restarted,@function\nrestarted:\n.cfi_startproc\nlea number(%rip),%rdx\n"
+	".Lbegins: mov (%rdx),%eax\ninc %eax\nmov %eax,(%rdx)\n.Lends: ret\n.Laborts: jmp restarted\n.cfi_endproc\n.size restarted,.-restarted\n.local number\n.comm number,4,4\n");
+`
+
+// TestRestarted leaves alone what the kernel must find in its place.
+func TestRestarted(t *testing.T) {
+	for _, flags := range [][]string{{"-O2"}, {"-O2", "-no-pie"}, {"-O2", "-static-pie"}} {
+		x, _ := exitFinderOf(t, restartedSource, flags...)
+		fn := x.names[slices.IndexFunc(x.names, func(f FunctionSymbol) bool { return f.Name == "restarted" })]
+		if want := [][2]uint64{{fn.Addr + 7, fn.Addr + 13}}; !slices.Equal(x.sequences, want) {
+			t.Errorf("%s: sequences are %x, want %x", flags, x.sequences, want)
+		}
+		if exits, err := x.Exits(fn, [2]uint64{}, false); err == nil || !strings.Contains(err.Error(), "restartable") {
+			t.Errorf("%s: %+v, %v", flags, exits, err)
+		}
+		e := x.EntryFinder()
+		if w, err := e.Window(fn); err == nil || !errors.Is(err, ErrLoops) {
+			t.Errorf("%s: %+v, %v", flags, w, err)
+		}
+	}
+}
+
+// TestExitsWithin finds exits without room that follow straight from the entry.
+func TestExitsWithin(t *testing.T) {
+	x, _ := exitFinderOf(t, ledSource, "-O2", "-no-pie", "-fno-pic")
+	x.EntryFinder()
+	for name, within := range map[string]bool{"straight": true, "jumps": true, "last": true, "branches": false} {
+		fn := x.names[slices.IndexFunc(x.names, func(f FunctionSymbol) bool { return f.Name == name })]
+		entry := [2]uint64{fn.Addr, fn.Addr + exitRoom}
+		if exits, err := x.Exits(fn, entry, false); !errors.Is(err, ErrExits) {
+			t.Errorf("%s: there is no room, but: %+v, %v", name, exits, err)
+		}
+		exits, err := x.Exits(fn, entry, true)
+		switch {
+		case !within && !errors.Is(err, ErrExits):
+			t.Errorf("%s: %+v, %v", name, exits, err)
+		case within && (err != nil || len(exits) != 1 || !exits[0].Within || exits[0].Addr != fn.Addr || uint64(len(exits[0].Code)) != fn.Size):
+			t.Errorf("%s: %+v, %v", name, exits, err)
+		}
+	}
 }
 
 // TestEntryWindows finds, of nearly all functions of stripped libraries, the first instructions.
@@ -244,10 +341,12 @@ func TestEntryWindows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := f.EntryFinder(names)
+		exits, err := f.ExitFinder(names, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		x := exits.EntryFinder()
+		led := branchTargets(t, r.Name())
 		all, found := 0, 0
 		for _, fn := range x.Functions() {
 			w, err := x.Window(fn)
@@ -260,6 +359,11 @@ func TestEntryWindows(t *testing.T) {
 				continue
 			}
 			found++
+			for at := w.Addr + 1; at < w.Addr+windowRoom; at++ {
+				if from, ok := led[at]; ok {
+					t.Errorf("%s: at %#x: %#x leads to %#x", name, w.Addr, from, at)
+				}
+			}
 			if last := w.Instructions[len(w.Instructions)-1]; last.End != len(w.Code) || len(w.Code) < windowRoom && w.GoesOn() || !bytes.HasPrefix(x.code.at(w.Addr), w.Code) {
 				t.Errorf("%s: at %#x: % x", name, w.Addr, w.Code)
 			}
@@ -268,4 +372,29 @@ func TestEntryWindows(t *testing.T) {
 			t.Errorf("%s: of %d functions only %d", name, all, found)
 		}
 	}
+}
+
+// branchTargets returns where the direct branches of a file lead, as objdump tells, and from where.
+func branchTargets(t *testing.T, name string) map[uint64]uint64 {
+	t.Helper()
+	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := make(map[uint64]uint64)
+	for line := range strings.Lines(string(out)) {
+		at, code, ok := strings.Cut(strings.TrimSpace(line), ":\t")
+		if code, _, ok = strings.Cut(code, " <"); !ok {
+			continue
+		}
+		from, err := strconv.ParseUint(at, 16, 64)
+		to, toErr := strconv.ParseUint(code[strings.LastIndexByte(code, ' ')+1:], 16, 64)
+		if err == nil && toErr == nil {
+			targets[to] = from
+		}
+	}
+	if len(targets) < 10000 {
+		t.Fatalf("objdump shows %d targets in %s", len(targets), name)
+	}
+	return targets
 }

@@ -115,14 +115,17 @@ func Callers(o *CallersOptions, target, function string) error {
 	t.chains.followed = true
 	chosen, none := t.find(awaitAll)
 	t.stderr = o.Stderr
-	if without := (*noSites)(nil); errors.As(none, &without) {
+	without := (*noSites)(nil)
+	roomless := errors.As(none, &without)
+	if none != nil && !roomless {
+		t.images.Close()
+		return none
+	}
+	if roomless || len(o.Ways) == 0 && chosen.onlyMoved() { // what it counts itself costs nothing more
 		if ok, err := o.countedCalls(p, function); ok || err != nil {
 			t.images.Close()
 			return err
 		}
-	} else if none != nil {
-		t.images.Close()
-		return none
 	}
 	return o.count(t, chosen, none, function)
 }

@@ -33,6 +33,12 @@ type unmoved struct {
 
 func (c *choice) size() int { return len(c.sites) + len(c.probes) }
 
+// onlyMoved tells whether no function has room for a jump, but some are served by moved
+// instructions.
+func (c *choice) onlyMoved() bool {
+	return len(c.sites) > 0 && !slices.ContainsFunc(c.sites, func(f TracedFunction) bool { return !f.Moves() })
+}
+
 // images are those that the functions are in.
 func (c *choice) images() (all []*target.Image) {
 	for _, f := range slices.Concat(c.sites, c.probes) {
@@ -44,9 +50,10 @@ func (c *choice) images() (all []*target.Image) {
 }
 
 // choose selects functions of images. A function with room for a jump is served by that, if it
-// may be, and others by uprobes.
+// may be, others by moved instructions, and what is left by uprobes.
 func (t *program) choose(images []*target.Image) (c choice, err error) {
 	jumps := t.ways.jump() && (t.sites != nil || !t.opened)
+	rooms := make(map[*target.Image]map[uint64]bool)
 	for _, i := range images {
 		found, unusable, err := patch.Sites(i)
 		if err != nil {
@@ -60,17 +67,50 @@ func (t *program) choose(images []*target.Image) (c choice, err error) {
 				c.sites = append(c.sites, t.described(s))
 			}
 		}
-		if jumps && t.ways.has(Moved) {
-			t.chooseMoved(&c, i, room)
+		rooms[i] = room
+	}
+	roomy := c.all > 0
+	for _, i := range images {
+		if jumps && t.ways.has(Moved) && !(roomy && t.ways.has(Sites) && !t.particularly()) {
+			t.chooseMoved(&c, i, rooms[i])
 		}
 		if t.ways.has(Uprobes) {
-			c.probes = append(c.probes, t.chooseProbes(i, room, jumps)...)
+			c.probes = append(c.probes, t.chooseProbes(i, rooms[i], jumps)...)
 		}
+	}
+	if roomy && jumps && t.ways.has(Sites) {
+		c.sites = slices.DeleteFunc(c.sites, func(f TracedFunction) bool { return f.Moves() && !t.fitsParticular(f) })
 	}
 	if jumps && c.all > 0 {
 		c.probes = t.particular(c.probes)
 	}
 	return c, nil
+}
+
+// particular leaves out functions that nothing but a pattern for everything fits.
+func (t *program) particular(list []TracedFunction) []TracedFunction {
+	switch some := t.selection.particular(); {
+	case !some.named():
+		return nil
+	case len(some.take) == len(t.selection.take):
+		return list
+	}
+	return slices.DeleteFunc(list, func(f TracedFunction) bool { return !t.fitsParticular(f) })
+}
+
+// particularly tells whether more is selected than simply everything.
+func (t *program) particularly() bool {
+	some := t.selection.particular()
+	return some.named()
+}
+
+// fitsParticular tells whether more than a pattern for everything fits a function.
+func (t *program) fitsParticular(f TracedFunction) bool {
+	some := t.selection.particular()
+	fits := func(patterns []target.Pattern) bool {
+		return slices.ContainsFunc(patterns, func(p target.Pattern) bool { return p.Matches(&f.Entry) })
+	}
+	return fits(some.take) || fits(some.roots)
 }
 
 // chooseMoved selects functions of an image whose first instructions are moved, and notes them
@@ -85,6 +125,12 @@ func (t *program) chooseMoved(c *choice, i *target.Image, room map[uint64]bool) 
 			return
 		}
 	}
+	wanted := func(s *patch.EntrySite) bool {
+		return !(room[s.Function.Addr] && t.ways.has(Sites)) && uprobe.IsCalled(s.Function.Name) && chosen.takes(s)
+	}
+	if all := patch.Functions(i); len(all) > 0 && !slices.ContainsFunc(all, wanted) {
+		return // to look at all instructions takes longer
+	}
 	found, not, err := patch.Moved(i)
 	if err != nil {
 		c.unmoved = append(c.unmoved, unmoved{filepath.Base(i.Path), err})
@@ -92,34 +138,18 @@ func (t *program) chooseMoved(c *choice, i *target.Image, room map[uint64]bool) 
 	}
 	c.all += len(found)
 	for _, s := range found {
-		if has := room[s.Function.Addr]; has && t.ways.has(Sites) || !uprobe.IsCalled(s.Function.Name) || !chosen.takes(s) {
-			continue
+		if wanted(s) {
+			c.sites = append(c.sites, t.described(s))
+			room[s.Function.Addr] = true
 		}
-		room[s.Function.Addr] = true
-		c.sites = append(c.sites, t.described(s))
 	}
 	for fn, why := range not {
 		s := &patch.EntrySite{Entry: target.Entry{Site: binary.Site{Addr: fn.Addr, Function: fn}, Addr: fn.Addr + i.Bias, Image: i}}
-		if !errors.Is(why, binary.ErrPart) && uprobe.IsCalled(fn.Name) && !room[fn.Addr] && chosen.takes(s) {
+		if !errors.Is(why, binary.ErrPart) && wanted(s) && !room[fn.Addr] {
 			c.unmoved = append(c.unmoved, unmoved{s.Name(), why})
 		}
 	}
 	slices.SortFunc(c.unmoved, func(a, b unmoved) int { return cmp.Compare(a.name, b.name) })
-}
-
-// particular leaves out functions that nothing but a pattern for everything fits.
-func (t *program) particular(list []TracedFunction) []TracedFunction {
-	some := t.selection.particular()
-	if !some.named() {
-		return nil
-	}
-	if len(some.take) == len(t.selection.take) {
-		return list
-	}
-	fits := func(f TracedFunction, patterns []target.Pattern) bool {
-		return slices.ContainsFunc(patterns, func(p target.Pattern) bool { return p.Matches(&f.Entry) })
-	}
-	return slices.DeleteFunc(list, func(f TracedFunction) bool { return !fits(f, some.take) && !fits(f, some.roots) })
 }
 
 // chooseProbes selects functions of an image to be served by uprobes; room has those with room
@@ -184,7 +214,9 @@ func (t *program) find(await await) (choice, error) {
 		return c, err
 	case len(c.sites) > 0, t.waits(&c, await, awaited):
 		t.sayUnfit(&c, awaited)
-		c.sayUnmoved(t.stderr)
+		if len(c.probes) == 0 { // else these serve them
+			c.sayUnmoved(t.stderr)
+		}
 		return c, nil
 	case !t.ways.jump():
 		err = fmt.Errorf("process %d: --way leaves functions with room for a jump alone", t.p.PID)

@@ -33,6 +33,9 @@ type follows struct {
 
 // traceFollowing is footfall trace --follow-exec.
 func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
+	if len(o.Ways) == 0 { // see adopt
+		ways = slices.DeleteFunc(ways, func(w Way) bool { return w == Moved })
+	}
 	var p *process.Process
 	var child *exec.Cmd
 	var f *process.Follower
@@ -79,8 +82,8 @@ func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
 }
 
 // adopt records the program of a process, if there is something to record. Uprobes are besides
-// for programs that have functions with room, unless only they are permitted: most programs of
-// a build are of no interest.
+// for programs that have functions with room, unless only they are permitted, and instructions
+// are moved where that is asked for: most programs of a build are of no interest.
 func (r *recorder) adopt(p *process.Process) error {
 	w := r.follows
 	s, err := r.o.selection()

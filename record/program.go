@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"footfall/hook/patch"
+	"footfall/hook/uprobe"
 	"footfall/output"
 	"footfall/process"
 	"footfall/process/target"
@@ -108,7 +109,11 @@ var errFilters = errors.New("they have no room for a jump, and filters are for f
 // launched the program has been started, and must not run meanwhile.
 func (t *program) open(c choice, none error, launched bool) error {
 	if none == nil && t.ways.jump() && !(t.settings.filters() && len(c.sites) == 0 && len(c.probes) > 0) {
-		if err := t.openSites(c.sites); err != nil {
+		err := t.openSites(c.sites)
+		if err != nil && c.onlyMoved() && t.ways.has(Uprobes) && t.p.Check() == nil {
+			c, none, err = t.unmove(err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -134,6 +139,17 @@ func (t *program) open(c choice, none error, launched bool) error {
 	}
 	t.sayLeftOut(c.probes, err)
 	return nil
+}
+
+// unmove selects functions anew where no instructions can be moved in the process: all are for
+// uprobes then. It returns with the selection why it is so.
+func (t *program) unmove(why error) (c choice, none, err error) {
+	t.sites = nil
+	t.ways = slices.DeleteFunc(slices.Clone(t.ways), func(w Way) bool { return w == Moved })
+	if c, err = t.choose(t.images.All()); err == nil {
+		fmt.Fprintf(t.stderr, "footfall: no instructions can be moved: %v\n", why)
+	}
+	return c, &noSites{why}, err
 }
 
 // sayLeftOut says that functions without room are not recorded, where others are.
@@ -195,8 +211,12 @@ func (t *program) noCFI(images []*target.Image) (all []patch.NoCFI) {
 	if !t.chains.followed {
 		return nil
 	}
+	var moves func(name string) bool
+	if t.ways.has(Moved) {
+		moves = uprobe.IsCalled
+	}
 	for _, i := range images {
-		found, err := patch.FindNoCFI(t.p, i)
+		found, err := patch.FindNoCFI(t.p, i, moves)
 		if err != nil {
 			fmt.Fprintf(t.stderr, "footfall: callers in %v\n", err)
 		}

@@ -183,7 +183,7 @@ func (w *probes) Switch(list []TracedFunction) (on, off int, err error) {
 // they have.
 func (w *probes) know(list []TracedFunction) (ids []uint32) {
 	before := len(w.list)
-	for _, f := range list {
+	for _, f := range w.unmoved(list) {
 		f, arguments := w.inRegisters(f)
 		key := siteOf(f)
 		id, known := w.ids[key]
@@ -204,6 +204,20 @@ func (w *probes) know(list []TracedFunction) (ids []uint32) {
 		}
 	}
 	return ids
+}
+
+// unmoved leaves out functions whose first instructions another footfall has moved.
+func (w *probes) unmoved(list []TracedFunction) []TracedFunction {
+	sites, footfall, err := patch.MovedBy(w.p)
+	if err != nil || len(sites) == 0 {
+		return list
+	}
+	rest := slices.DeleteFunc(slices.Clone(list), func(f TracedFunction) bool { return sites[f.Addr] })
+	if n := len(list) - len(rest); n > 0 {
+		fmt.Fprintf(w.stderr, "footfall: %s not traced: footfall process %d has moved the first instructions, where a breakpoint of the kernel must not be\n",
+			output.Count(n, "function is", "functions are"), footfall)
+	}
+	return rest
 }
 
 // inRegisters returns the arguments of a function that can be read, and the function as

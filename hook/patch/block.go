@@ -734,14 +734,18 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 	}
 	for _, site := range sites {
 		st, err := s.addStub(site)
-		if err == nil && site.way == bySites && !s.addExits(site, st) {
+		if site.way == bySites && (errors.Is(err, errFar) || err == nil && !s.addExits(site, st)) {
 			if site.unsee(s.options.Mode); site.mode == 0 {
 				s.Skipped[site] = "its exits have no stubs in reach"
 				continue
 			}
 			st, err = s.addStub(site)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errFar):
+			s.Skipped[site] = err.Error()
+			continue
+		case err != nil:
 			return nil, err
 		}
 		stubs = append(stubs, st)
@@ -786,7 +790,7 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 
 // code encodes the stub.
 func (st *stub) code() []byte {
-	if st.mode == copies {
+	if st.mode == copies || st.mode == copiesLeaving {
 		return append(slices.Clone(st.moved.code), bytes.Repeat(native.breakpoint, stubSize-len(st.moved.code))...)
 	}
 	s := stubCode{at: st.addr(), resume: st.resume, id: st.id(), description: st.arguments}
@@ -813,47 +817,50 @@ func (st *stub) code() []byte {
 // addStub returns the stub of a site, which may be there.
 func (s *Session) addStub(site *EntrySite) (*stub, error) {
 	root := site.Root && s.options.Mode == trace.Filtered
-	var moved *stub
 	if site.window != nil {
-		var err error
-		if moved, err = s.addCopy(site); err != nil {
-			return nil, err
-		}
+		return s.addMovedStub(site, root)
 	}
 	if st := s.findStub(site, root); st != nil {
-		st.copy = moved
 		return st, nil
 	}
 	b := s.blockFor(site.Addr)
 	if b == nil {
-		return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
+		return nil, s.full()
 	}
-	resume, _ := s.resumeOf(site)
 	st := &stub{
-		block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: resume, old: site.old,
-		mode: site.mode, root: root, arguments: s.description(site), copy: moved,
+		block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
+		mode: site.mode, root: root, arguments: s.description(site),
 	}
 	b.add(st)
 	return st, nil
 }
 
+// full is what cannot be done where the blocks are.
+func (s *Session) full() error {
+	return fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
+}
+
 // findStub finds a stub for the site that is there. In this session it must
 // not have been that of another function, whose library was at the same place.
 func (s *Session) findStub(site *EntrySite, root bool) *stub {
-	resume, known := s.resumeOf(site)
-	if !known {
-		return nil
-	}
 	for _, b := range s.blocks {
 		for _, st := range b.byKey[stubKey{site.Addr, site.mode, root, s.description(site)}] {
 			other := s.stubs[st.id()]
 			same := other == nil || other.Image.Path == site.Image.Path && other.Function == site.Function
-			if same && st.old == site.old && st.resume == resume {
+			if same && st.old == site.old && s.resumes(site, st) {
 				return st
 			}
 		}
 	}
 	return nil
+}
+
+// resumes tells whether the stub goes on with what is behind the site.
+func (s *Session) resumes(site *EntrySite, st *stub) bool {
+	if site.window != nil {
+		return s.findCopy(site, st) != nil
+	}
+	return st.resume == site.Addr+uint64(site.room)
 }
 
 // The shadow of stacks, where there are no return stubs: return addresses of calls whose exits

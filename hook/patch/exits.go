@@ -172,7 +172,7 @@ func (site *EntrySite) findExits() ([]binary.Exit, error) {
 		return nil, err
 	}
 	from := site.Addr - site.Image.Bias
-	return finder.Exits(site.Function, [2]uint64{from, from + uint64(site.room)})
+	return finder.Exits(site.Function, [2]uint64{from, from + uint64(site.room)}, site.window != nil)
 }
 
 // ExitWays returns how many of the functions that are on have their exits seen by
@@ -211,18 +211,11 @@ func (s *Session) addExits(site *EntrySite, entry *stub) bool {
 	entry.exits = nil
 	for i := range site.exits {
 		e := &site.exits[i]
+		if e.Within { // it is in the copy
+			continue
+		}
 		addr := e.Addr + site.Image.Bias
-		mode := leaves
-		switch site.mode {
-		case entersFiltered:
-			mode = leavesFiltered
-		case chainsOnSites, leadsSites:
-			mode = leavesCaller
-		}
-		st := &stub{site: addr, resume: addr + max(uint64(len(e.Code)), uint64(native.jumpSize)), mode: mode, arguments: uint64(entry.id()), conditional: e.Conditional, leave: e, bias: site.Image.Bias}
-		if e.Target != 0 && s.traced[e.Target+site.Image.Bias] {
-			st.arguments |= jumpFlag
-		}
+		st := &stub{site: addr, resume: addr + max(uint64(len(e.Code)), uint64(native.jumpSize)), mode: site.leaveMode(), arguments: s.exitID(site, e, entry), conditional: e.Conditional, leave: e, bias: site.Image.Bias}
 		if _, err := s.p.ReadAt(st.old[:native.jumpSize], int64(addr)); err != nil {
 			return false
 		}
@@ -246,6 +239,27 @@ func (s *Session) addExits(site *EntrySite, entry *stub) bool {
 		entry.exits = append(entry.exits, st)
 	}
 	return true
+}
+
+// leaveMode is the mode of the stubs of the function's exits.
+func (site *EntrySite) leaveMode() trace.Mode {
+	switch site.mode {
+	case entersFiltered:
+		return leavesFiltered
+	case chainsOnSites, leadsSites:
+		return leavesCaller
+	}
+	return leaves
+}
+
+// exitID is what the stub of an exit tells: the id of the entry's, and whether it jumps to a function
+// that is traced.
+func (s *Session) exitID(site *EntrySite, e *binary.Exit, entry *stub) uint64 {
+	id := uint64(entry.id())
+	if e.Target != 0 && s.traced[e.Target+site.Image.Bias] {
+		id |= jumpFlag
+	}
+	return id
 }
 
 // findExit finds a stub that is there.

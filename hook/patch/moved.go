@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"debug/elf"
 	encoding "encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"footfall/binary"
+	"footfall/process"
 	"footfall/process/target"
 )
 
@@ -22,7 +25,15 @@ import (
 //	push %r13                 ...                         push %r13
 //	...        <--            jmp copy           -->      jmp behind the window
 //
-// Stubs of all modes have one copy. Copies stay, as stubs do, for threads that are within.
+// A copy is in the block of its stub; there stubs of all modes have one. Copies stay, as stubs
+// do, for threads that are within.
+//
+// Where the first instructions and those behind them lead straight to an exit that has no room
+// (binary.Exit.Within), the copy is a stub of that exit, too, and serves one stub:
+//
+//	lea 1(%rdi),%eax          push id                     lea 1(%rdi),%eax
+//	ret                       call ...                    push id; call exit_only ...
+//	                          jmp copy           -->      ret
 
 // Moved lists the functions of an image whose first instructions can be moved, as sites, and
 // why others' cannot. Some have no name.
@@ -70,57 +81,143 @@ func (s *Session) usableWindow(site *EntrySite) string {
 	return ""
 }
 
-// resumeOf is where a stub of the site goes on; known is false if the copy that it needs is not there.
-func (s *Session) resumeOf(site *EntrySite) (addr uint64, known bool) {
-	if site.window == nil {
-		return site.Addr + uint64(site.room), true
+// MovedBy returns where another footfall has moved first instructions in a process, and which one:
+// whoever runs the instruction that was there instead of the jump, as a breakpoint of the kernel
+// does, would go on in the middle of that.
+func MovedBy(p *process.Process) (sites map[uint64]bool, footfall int, err error) {
+	blocks, err := findBlocks(p)
+	if err != nil || refuseSecond(p, blocks) == nil {
+		return nil, 0, err
 	}
-	if c := s.findCopy(site); c != nil {
-		return c.addr(), true
+	sites = make(map[uint64]bool)
+	for _, b := range blocks {
+		footfall = max(footfall, int(b.owner))
+		for _, st := range b.stubs {
+			if st.patched && b.addr+stubsAt <= st.resume && st.resume < b.addr+recordsAt {
+				sites[st.site] = true
+			}
+		}
 	}
-	return 0, false
+	return sites, footfall, nil
 }
 
-// findCopy finds the copy of the site's first instructions, which may be of an earlier session.
-func (s *Session) findCopy(site *EntrySite) *stub {
+// errFar is why first instructions are not moved that could be moved elsewhere.
+var errFar = errors.New("its first instructions refer to what is too far from where they are moved")
+
+// addMovedStub returns the stub of a site without room, which may be there, with the copy of its
+// first instructions.
+func (s *Session) addMovedStub(site *EntrySite, root bool) (*stub, error) {
+	if st := s.findStub(site, root); st != nil {
+		st.copy = s.findCopy(site, st)
+		return st, nil
+	}
+	err := s.full()
 	for _, b := range s.blocks {
-		for _, c := range b.byKey[stubKey{site: site.Addr, mode: copies}] {
-			if c.window != nil && c.window != site.window && !bytes.Equal(c.window.Code, site.window.Code) {
+		const both = 2 // the stub and a copy
+		if !reaches(b.addr, site.Addr) || len(b.stubs)+both > b.room {
+			continue
+		}
+		st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode, root: root, arguments: s.description(site)}
+		key := s.copyKey(site, st)
+		if i := slices.IndexFunc(b.byKey[key], func(c *stub) bool { return s.isCopy(site, c) }); i >= 0 {
+			st.copy = b.byKey[key][i]
+			b.add(st)
+		} else {
+			c := &stub{block: b, index: st.index + 1, site: site.Addr, resume: site.Addr + uint64(len(site.window.Code)), old: site.old, mode: key.mode, arguments: key.arguments}
+			m, ok := copyCode(site, c)
+			if !ok {
+				err = errFar
 				continue
 			}
-			if c.window == nil { // of an earlier session: another library may have been there
-				want, ok := movedCode(site, c.addr())
-				is := make([]byte, len(want.code))
-				if _, err := s.p.ReadAt(is, int64(c.addr())); err != nil || !ok || !bytes.Equal(is, want.code) {
-					continue
-				}
-			}
+			c.fillCopy(site, m)
+			st.copy = c
+			b.add(st)
+			b.add(c)
+		}
+		st.resume = st.copy.addr()
+		return st, nil
+	}
+	return nil, err
+}
+
+// copyKey is that of the copy for a stub of the site.
+func (s *Session) copyKey(site *EntrySite, entry *stub) stubKey {
+	e := site.exitWithin()
+	if e == nil {
+		return stubKey{site: site.Addr, mode: copies}
+	}
+	return stubKey{site: site.Addr, mode: copiesLeaving, arguments: s.exitID(site, e, entry)}
+}
+
+// exitWithin is the exit that the copy of the site's first instructions has; nil: none.
+func (site *EntrySite) exitWithin() *binary.Exit {
+	if i := slices.IndexFunc(site.exits, func(e binary.Exit) bool { return e.Within }); i >= 0 {
+		return &site.exits[i]
+	}
+	return nil
+}
+
+// findCopy finds the copy where a stub of the site goes on; nil: that is not there.
+func (s *Session) findCopy(site *EntrySite, entry *stub) *stub {
+	for _, c := range entry.block.byKey[s.copyKey(site, entry)] {
+		if c.addr() == entry.resume && s.isCopy(site, c) {
 			return c
 		}
 	}
 	return nil
 }
 
-// addCopy adds the copy of the site's first instructions, if it is not there.
-func (s *Session) addCopy(site *EntrySite) (*stub, error) {
-	c := s.findCopy(site)
-	if c == nil {
-		b := s.blockFor(site.Addr)
-		if b == nil {
-			return nil, fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
+// isCopy tells whether a copy is that of the site's first instructions. It may be that of another
+// library, which was at the same place.
+func (s *Session) isCopy(site *EntrySite, c *stub) bool {
+	want, ok := copyCode(site, c)
+	is := c.moved.code
+	if c.window == nil { // of an earlier session
+		is = make([]byte, len(want.code))
+		if _, err := s.p.ReadAt(is, int64(c.addr())); err != nil {
+			return false
 		}
-		c = &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(len(site.window.Code)), old: site.old, mode: copies}
-		b.add(c)
 	}
-	m, ok := movedCode(site, c.addr())
-	if !ok {
-		return nil, fmt.Errorf("process %d: the first instructions of %s are too far from where they are moved", s.p.PID, site.Name())
+	if !ok || !bytes.Equal(is, want.code) {
+		return false
 	}
+	if c.window == nil {
+		c.fillCopy(site, want)
+	}
+	return true
+}
+
+// fillCopy notes what a copy consists of.
+func (c *stub) fillCopy(site *EntrySite, m movedCopy) {
 	c.window, c.moved = site.window, m
-	if native.describesAll {
-		c.frames = m.frames(site)
+	if !native.describesAll {
+		return
 	}
-	return c, nil
+	finder, err := site.Image.ExitFinder() // which has found the window
+	switch e := site.exitWithin(); {
+	case err != nil:
+		c.frames = new(cellRows)
+	case c.mode == copiesLeaving:
+		c.frames = leaveFrames(finder, e)
+	default:
+		c.frames = m.frames(site, finder)
+	}
+}
+
+// copyCode encodes a copy of a site's first instructions. ok is false if it cannot be where it is.
+func copyCode(site *EntrySite, c *stub) (m movedCopy, ok bool) {
+	if c.mode != copiesLeaving {
+		return movedCode(site, c.addr())
+	}
+	e := site.exitWithin()
+	if e == nil {
+		return m, false
+	}
+	exit := &stub{block: c.block, index: c.index, site: site.Addr, mode: site.leaveMode(), arguments: c.arguments, leave: e, bias: site.Image.Bias}
+	if !exit.reaches() {
+		return m, false
+	}
+	return movedCopy{exit.code(), e.Starts}, true
 }
 
 // A movedCopy is what a copy consists of.
@@ -188,12 +285,8 @@ func movedCode(site *EntrySite, at uint64) (m movedCopy, ok bool) {
 const movedCall = 5
 
 // frames returns the rows of the copy: those of the addresses from which its instructions came.
-func (m *movedCopy) frames(site *EntrySite) *cellRows {
+func (m *movedCopy) frames(site *EntrySite, finder *binary.ExitFinder) *cellRows {
 	c := new(cellRows)
-	finder, err := site.Image.ExitFinder()
-	if err != nil {
-		return c
-	}
 	fill := func(at int, from uint64) frameRow {
 		row := frameRow{}
 		if r, ok := finder.Frame(from); ok {

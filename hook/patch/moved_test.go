@@ -15,6 +15,61 @@ import (
 	"footfall/trace"
 )
 
+// movedTests are those that are repeated with programs built without room, the long ones only
+// with -cycles 100 or more.
+var movedTests = []struct {
+	name string
+	test func(*testing.T)
+	long bool
+}{
+	{"Events", TestEvents, false},
+	{"Counts", TestCounts, false},
+	{"Filters", TestFilters, false},
+	{"Sample", TestSample, false},
+	{"Newest", TestNewest, false},
+	{"Chains", TestChains, false},
+	{"TracedCallersApart", TestTracedCallersApart, false},
+	{"Arguments", TestArguments, false},
+	{"Follow", TestFollow, false},
+	{"CopiedStacks", TestCopiedStacks, false},
+	{"Killed", TestKilled, false},
+	{"Modules", TestModules, false},
+	{"ModulesThrow", TestModulesThrow, false},
+	{"SmallStack", TestSmallStack, true},
+	{"ChainsNewThread", TestChainsNewThread, true},
+	{"TracedCallers", TestTracedCallers, true},
+	{"TracedCallersSignals", TestTracedCallersSignals, true},
+	{"TracedCallersSwitched", TestTracedCallersSwitched, true},
+	{"TracedCallersDeep", TestTracedCallersDeep, true},
+	{"ArgumentsOverwritten", TestArgumentsOverwritten, true},
+	{"FollowCrowded", TestFollowCrowded, true},
+	{"OwnClone", TestOwnClone, true},
+	{"Late", TestLate, true},
+	{"Limits", TestLimits, true},
+	{"LocksLater", TestLocksLater, true},
+	{"Locked", TestLocked, true},
+	{"TidyWhileOn", TestTidyWhileOn, true},
+	{"ModulesChains", TestModulesChains, true},
+	{"Children", TestChildren, true},
+	{"Notices", TestNotices, true},
+	{"NoticesThrow", TestNoticesThrow, true},
+	{"NoticesKilled", TestNoticesKilled, true},
+	{"Pointerless", TestPointerless, true},
+	{"FilterLater", TestFilterLater, true},
+	{"Scribbled", TestScribbled, true},
+	{"SharesMemory", TestSharesMemory, true},
+	{"VforkWaits", TestVforkWaits, true},
+	{"Threads", TestThreads, true},
+	{"NewThreads", TestNewThreads, true},
+	{"PlacesOfTheLiving", TestPlacesOfTheLiving, true},
+	{"SteppedByGDB", TestSteppedByGDB, true},
+	{"SteppedByLibunwind", TestSteppedByLibunwind, true},
+	{"Stepped", TestStepped, true},
+	{"KilledNow", TestKilledNow, true},
+	{"KilledAnywhere", TestKilledAnywhere, true},
+	{"Stress", TestStress, true},
+}
+
 // TestMoved repeats tests with programs that are built without room.
 func TestMoved(t *testing.T) {
 	if native != amd64 {
@@ -26,18 +81,12 @@ func TestMoved(t *testing.T) {
 	before := moving
 	moving = true
 	defer func() { moving = before }()
-	t.Run("Counts", TestCounts)
-	t.Run("Newest", TestNewest)
-	t.Run("Chains", TestChains)
-	t.Run("Arguments", TestArguments)
-	t.Run("Follow", TestFollow)
-	t.Run("Copied stacks", TestCopiedStacks)
-	if *cycles < 100 {
-		return // the rest takes long, and is for -cycles 500
+	t.Setenv("PATCH_MOVING", "1") // for processes that a test starts
+	for _, m := range movedTests {
+		if !m.long || *cycles >= 100 {
+			t.Run(m.name, m.test)
+		}
 	}
-	t.Run("Stepped", TestStepped)
-	t.Run("KilledAnywhere", TestKilledAnywhere)
-	t.Run("Stress", TestStress)
 }
 
 // TestMovedInstructions moves instructions of each kind, in each mode, several times: functions
@@ -95,6 +144,14 @@ func testMovedInstructions(t *testing.T, g *testProgram) {
 			s := g.open(sites, o)
 			if is := g.say("go"); is != want {
 				t.Fatalf("%+v: %s\nwant %s", o, is, want)
+			}
+			y := tally{make(map[string]int), make(map[string]int)}
+			for s.Read(y.add(s)) > 0 {
+			}
+			for name, n := range y.entries {
+				if o.Mode == trace.Exits && y.exits[name] != n {
+					t.Errorf("%+v: %s: %d entries, %d exits", o, name, n, y.exits[name])
+				}
 			}
 			var counts map[uint32]uint64
 			if o.Mode == trace.Counts {

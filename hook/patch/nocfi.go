@@ -30,8 +30,9 @@ type NoCFI struct {
 	Site      *EntrySite // by which it is traced; nil: there is none, chains leave its callers out
 }
 
-// FindNoCFI returns those functions of the image that may call others.
-func FindNoCFI(p *process.Process, i *target.Image) ([]NoCFI, error) {
+// FindNoCFI returns those functions of the image that may call others. Of those without room the
+// first instructions are moved, if moves says of their names that they may be; nil: none are.
+func FindNoCFI(p *process.Process, i *target.Image, moves func(name string) bool) ([]NoCFI, error) {
 	if i.File.Machine != native.machine {
 		return nil, nil
 	}
@@ -69,7 +70,37 @@ func FindNoCFI(p *process.Process, i *target.Image) ([]NoCFI, error) {
 		whole, _, _ := strings.Cut(fn.Name, ".cold")
 		found = append(found, NoCFI{i, fn.Addr + i.Bias, fn.Addr + fn.Size + i.Bias, cmp.Or(sites[fn.Addr], sites[named[whole]])})
 	}
+	if moves != nil && slices.ContainsFunc(found, func(u NoCFI) bool { return u.Site == nil }) {
+		moveNoCFI(i, found, named, moves)
+	}
 	return found, nil
+}
+
+// moveNoCFI has those of the functions that have no room traced by moved instructions.
+func moveNoCFI(i *target.Image, found []NoCFI, named map[string]uint64, moves func(name string) bool) {
+	all, _, err := Moved(i)
+	if err != nil {
+		return
+	}
+	moved := make(map[uint64]*EntrySite)
+	for _, s := range all {
+		if moves(s.Function.Name) {
+			moved[s.Function.Addr] = s
+		}
+	}
+	for n := range found {
+		u := &found[n]
+		if u.Site != nil {
+			continue
+		}
+		if u.Site = moved[u.Low-i.Bias]; u.Site != nil {
+			continue
+		}
+		if fn, _ := i.Function(u.Low); fn != nil {
+			whole, _, _ := strings.Cut(fn.Name, ".cold")
+			u.Site = moved[named[whole]]
+		}
+	}
 }
 
 // described tells whether rows say anything of the function.

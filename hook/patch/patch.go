@@ -64,7 +64,8 @@ const (
 	leaves         // an exit, with Exits
 	leavesFiltered
 
-	copies // no stub, but the first instructions of a function that were moved
+	copies        // no stub, but the first instructions of a function that were moved
+	copiesLeaving // the same, up to an exit, which is seen
 
 	// With mode Chains, where exits are sites.
 	chainsOnSites
@@ -226,6 +227,9 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	stubs, err := s.writeStubs(sites)
 	if err != nil {
 		return s, err
+	}
+	if len(stubs) == 0 && options.Anchor == 0 {
+		return s, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
 	s.tellLibunwind()
 	if options.Mode == trace.Chains {

@@ -39,7 +39,6 @@ type Image struct {
 	exitFinder  *binary.ExitFinder // when exits were wanted
 	exitError   error
 	entryFinder *binary.EntryFinder // when windows of entries were wanted
-	entryError  error
 
 	open []io.Closer
 
@@ -202,12 +201,14 @@ func (i *Image) ExitFinder() (*binary.ExitFinder, error) {
 
 // EntryFinder returns that of the file.
 func (i *Image) EntryFinder() (*binary.EntryFinder, error) {
-	if i.entryFinder == nil && i.entryError == nil {
-		if i.entryFinder, i.entryError = i.File.EntryFinder(i.Names()); i.entryError != nil {
-			i.entryError = fmt.Errorf("%s: %w", i.Path, i.entryError)
+	if i.entryFinder == nil {
+		exits, err := i.ExitFinder()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.Path, err)
 		}
+		i.entryFinder = exits.EntryFinder()
 	}
-	return i.entryFinder, i.entryError
+	return i.entryFinder, nil
 }
 
 // IsStatic tells whether the file is a program that has all its libraries within.
