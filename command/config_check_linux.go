@@ -13,6 +13,7 @@ import (
 func init() {
 	maps.Copy(optionChecks, map[string]func(value string) error{
 		"live watch":         func(v string) error { return (&liveOptions{watch: v}).check([]string{"any"}) },
+		"live serve":         func(v string) error { _, _, err := servePlace(v); return err },
 		"live reset":         func(v string) error { return (&liveOptions{reset: v}).check([]string{"any"}) },
 		"cc for":             eachPart(func(v string) error { return (&compile.Options{Purposes: []string{v}}).Check() }),
 		"trace function":     checkPattern,

@@ -31,14 +31,22 @@ import (
 // servedAt is where pages are, unless told.
 const servedAt = "127.0.0.1:7117"
 
+// servePlace cuts an address to listen at.
+func servePlace(address string) (host, port string, err error) {
+	if host, port, err = net.SplitHostPort(address); err != nil {
+		err = fmt.Errorf("--serve=%s: it is ADDRESS:PORT, such as %s", address, servedAt)
+	}
+	return host, port, err
+}
+
 // checkServe tells which options were given that do not go with --serve.
 func (o *liveOptions) checkServe(cmd *cobra.Command) error {
 	if o.serve == "" {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(o.serve)
+	host, port, err := servePlace(o.serve)
 	if err != nil {
-		return fmt.Errorf("--serve=%s: it is ADDRESS:PORT, such as %s", o.serve, servedAt)
+		return err
 	}
 	if host == "" { // not all addresses, unless they are named
 		o.serve = net.JoinHostPort("127.0.0.1", port)

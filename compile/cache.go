@@ -159,14 +159,15 @@ func dynamicList(names []string) (string, error) {
 }
 
 // Runtime compiles the runtime to an object, with the compiler's flags for the
-// target, but those by which a program has calling conventions or types of its own: the
-// runtime calls the C library, and is called by it.
+// target, but those by which a program has calling conventions or types of its own, since the
+// runtime calls the C library and is called by it; and those for processors that have more than
+// all have: a program may look which it is on before it uses that.
 func Runtime(compiler string, flags []string, object string) error {
 	file, err := lookPath(compiler)
 	if err != nil {
 		return err
 	}
-	args := slices.DeleteFunc(append([]string{compiler}, flags...), ownConvention)
+	args := slices.DeleteFunc(append([]string{compiler}, flags...), func(flag string) bool { return ownConvention(flag) || ownProcessor(flag) })
 	args = append(args, "-O2", "-fPIC", "-fno-lto", "-w", "-std=gnu11", "-x", "c", "-c", "-", "-o", object)
 	// A compiler for amd64 need not have the kernel's headers where -m32 looks.
 	args = append(args, "-idirafter", "/usr/include/x86_64-linux-gnu")
@@ -191,6 +192,21 @@ func ownConvention(flag string) bool {
 		}
 	}
 	return false
+}
+
+// ownProcessor tells whether a flag chooses instructions: all of the machine's (-m) do but those
+// for its kind, its memory and its branches.
+func ownProcessor(flag string) bool {
+	if !strings.HasPrefix(flag, "-m") {
+		return false
+	}
+	for _, begin := range []string{"-m32", "-m64", "-mx32", "-mabi=", "-mcmodel=", "-mlittle-endian", "-mbig-endian", "-mbranch-protection=", "-mllvm",
+		"-mshstk", "-mno-shstk", "-mtls-", "-mno-red-zone"} {
+		if strings.HasPrefix(flag, begin) {
+			return false
+		}
+	}
+	return true
 }
 
 func digest(parts ...string) string {
