@@ -383,8 +383,9 @@ func branchTargets(t *testing.T, name string) map[uint64]uint64 {
 	}
 	targets := make(map[uint64]uint64)
 	for line := range strings.Lines(string(out)) {
-		at, code, ok := strings.Cut(strings.TrimSpace(line), ":\t")
-		if code, _, ok = strings.Cut(code, " <"); !ok {
+		at, code, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		code, _, ok := strings.Cut(code, " <")
+		if !ok {
 			continue
 		}
 		from, err := strconv.ParseUint(at, 16, 64)
