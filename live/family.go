@@ -26,8 +26,9 @@ import (
 // Counters in memory are not always the process's own:
 //
 //   - A fork inherits its parent's. libgcov's wrapper of fork then sets them to zero, a while
-//     later. So what is inherited is read when the process begins, and taken out unless some
-//     counter is less than it was.
+//     later, one after another. So what is inherited is read when the process begins, and taken
+//     out unless some counter is less than it was; while some are and the others are what they
+//     were, the process has counted nothing.
 //   - When libgcov writes the data files it adds what was in them to the counters in memory.
 //     From then on the process's share is in the files only: as many processes as write them,
 //     what they counted is what the files have more than before the first of them.
@@ -718,8 +719,10 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		return nothing, true
 	}
 	return func() {
-		im.takeInherited(w)
-		im.add(f.sumOf(im.layout).ended, w)
+		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet
+			im.takeInherited(w)
+			im.add(f.sumOf(im.layout).ended, w)
+		}
 		im.release(w)
 	}, true
 }
@@ -1044,6 +1047,16 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool) {
 	if im.read(m.proc, im.at, w) != nil {
 		return false, false
+	}
+	if im.inherited != nil && im.beingCleared(im.inherited, w) {
+		if !m.proc.Sleeps() {
+			clear(w)
+			return true, true
+		}
+		// It is past that.
+		if im.read(m.proc, im.at, w) != nil {
+			return false, false
+		}
 	}
 	flags := im.flagsIn(w)
 	if im.silent && flags&rootDumped == 0 { // the program has set them to zero

@@ -369,6 +369,25 @@ func (s *sparse) in(w words) bool {
 	return true
 }
 
+// beingCleared tells whether w looks as s does while all counters are set to zero, one after
+// another: some are zero already, others are what they were, and nothing has been counted since.
+func (l *layout) beingCleared(s *sparse, w words) bool {
+	cleared, left, n := false, false, 0
+	for _, m := range l.sums {
+		for i, x := range w[m.from:m.to] {
+			was := uint64(0)
+			if n < len(s.at) && s.at[n] == uint32(m.from+i) {
+				was, n = s.value[n], n+1
+			}
+			if x != 0 && x != was {
+				return false
+			}
+			cleared, left = cleared || x != was, left || x != 0
+		}
+	}
+	return cleared && left
+}
+
 // subtractFrom takes s out of w.
 func (s *sparse) subtractFrom(w words) {
 	for i, at := range s.at {

@@ -295,6 +295,12 @@ func (p *Process) Suspended() bool {
 	return err == nil && st.state == 'T'
 }
 
+// Sleeps tells whether the process waits for something, and its first thread runs no code.
+func (p *Process) Sleeps() bool {
+	st, err := p.stat()
+	return err == nil && st.state == 'S'
+}
+
 // Parent returns the pid of the process that started it, or has it now.
 func (p *Process) Parent() (int, error) {
 	st, err := p.stat()
