@@ -496,28 +496,21 @@ func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 		return
 	}
 	f.drop(m, &f.replaced)
-	if !m.mu.TryLock() { // somebody reads it, who may be stuck
-		go func() {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.leaves()
-		}()
-		next()
-		return
-	}
-	defer m.mu.Unlock()
-	m.leaves()
 	var kept []*placed
-	for _, im := range m.images {
-		if im.inherited != nil && im.keeps && !im.silent && im.files != nil {
-			kept = append(kept, im)
+	if free := m.mu.TryLock(); free { // nobody reads it, who might be stuck
+		kept = m.keptToExec()
+		m.mu.Unlock()
+		if len(kept) == 0 {
+			next()
+			return
 		}
 	}
-	if len(kept) == 0 {
-		next()
-		return
-	}
 	f.meanwhile(m.proc, "it has become another program, and what it had inherited may be counted twice", next, func() func() {
+		if kept == nil {
+			m.mu.Lock()
+			kept = m.keptToExec()
+			m.mu.Unlock()
+		}
 		var written []*placed
 		for _, im := range kept {
 			if im.files.execWrote(f.Family) {
@@ -532,6 +525,18 @@ func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 			}
 		}
 	})
+}
+
+// keptToExec has a member, which is locked, be none any more, since it has become another program. It returns the
+// images whose data files have what it had inherited, if it has written them before.
+func (m *member) keptToExec() (kept []*placed) {
+	m.leaves()
+	for _, im := range m.images {
+		if im.inherited != nil && im.keeps && !im.silent && im.files != nil {
+			kept = append(kept, im)
+		}
+	}
+	return kept
 }
 
 // Ending reads the counters of a process that runs no more.
