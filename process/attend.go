@@ -89,7 +89,11 @@ const (
 
 // orphaned is after how long a process that was made is taken without its maker's word: that
 // has been killed in between.
-const orphaned = 20 * time.Millisecond
+// Where that lives it may just not have got a processor yet: then it is after slowMaker.
+const (
+	orphaned  = 20 * time.Millisecond
+	slowMaker = 10 * time.Second
+)
 
 // NewAttendant returns one that attends nobody so far.
 func NewAttendant(events Lifetimes) *Attendant {
@@ -451,7 +455,7 @@ func (a *Attendant) adoptLater() {
 // adopt takes the processes whose makers have been killed before they could tell of them.
 func (a *Attendant) adopt() {
 	for tid, n := range a.newborn {
-		if time.Since(n.since) < orphaned {
+		if waits := time.Since(n.since); waits < orphaned || waits < slowMaker && a.hasMaker(tid) {
 			continue
 		}
 		b := birth{parent: &attendedProcess{children: true}, byLibrary: true}
@@ -466,6 +470,12 @@ func (a *Attendant) adopt() {
 			delete(a.made, tid)
 		}
 	}
+}
+
+// hasMaker tells whether the parent of a process is attended: it may not have got a processor yet to tell.
+func (a *Attendant) hasMaker(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return err == nil && a.processes[statusField(b, "PPid")] != nil
 }
 
 // replaced handles exec: the other threads have ended, and the one that is left has the
