@@ -135,7 +135,10 @@ func (f *Family) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.members {
-		m.proc.Close()
+		if m.mu.TryLock() { // else somebody reads it, who is stuck
+			m.leaves()
+			m.mu.Unlock()
+		}
 	}
 	clear(f.members)
 	for _, r := range f.reaches {

@@ -156,6 +156,8 @@ func (s *search) add(path string, kind fileKind) error {
 		return nil
 	}
 	if kind == anyKind {
+		s.mu.Lock() // others search directories
+		defer s.mu.Unlock()
 		if !s.seen[abs] {
 			s.reports = append(s.reports, path)
 		}
