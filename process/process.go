@@ -343,19 +343,21 @@ func (p *Process) stat() (status, error) {
 		p.living.Store(0)
 		return st, err
 	}
-	b, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
-	if err != nil {
-		return st, nil
-	}
-	for _, entry := range b {
-		other, err := p.statOf("task/" + entry.Name() + "/stat")
-		if err != nil || other.state == 'Z' || other.state == 'X' || !ended && other.start.Stack == 0 {
-			continue
+	for range 3 { // one that was listed may have made another one meanwhile, and ended
+		b, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
+		if err != nil {
+			return st, nil
 		}
-		if tid, _ := strconv.Atoi(entry.Name()); tid != p.PID {
-			p.living.Store(int32(tid))
-			st.state, st.start.Stack = other.state, other.start.Stack
-			break
+		for _, entry := range b {
+			other, err := p.statOf("task/" + entry.Name() + "/stat")
+			if err != nil || other.hasEnded() || !ended && other.start.Stack == 0 {
+				continue
+			}
+			if tid, _ := strconv.Atoi(entry.Name()); tid != p.PID {
+				p.living.Store(int32(tid))
+				st.state, st.start.Stack = other.state, other.start.Stack
+				return st, nil
+			}
 		}
 	}
 	return st, nil
