@@ -4,7 +4,6 @@ package command
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/process/needs"
+	"footfall/process/processtest"
 )
 
 // foldedServer has two workers, then five that end at once, then none.
@@ -78,7 +78,7 @@ func TestFoldedTitle(t *testing.T) {
 	start(exec.Command(filepath.Join(dir, "livefolded")))
 	until(t, "the server is there", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
 
-	ours, theirs := terminal(t)
+	ours, theirs := processtest.Terminal(t)
 	footfall := exec.Command(os.Args[0])
 	footfall.Args = []string{"footfall", "live", "livefolded", "--watch=50ms"}
 	footfall.Env = append(os.Environ(), "TERM=xterm")
@@ -140,29 +140,4 @@ func until(t *testing.T, what string, is func() bool) {
 			t.Fatalf("in vain: %s", what)
 		}
 	}
-}
-
-// terminal returns the two ends of one.
-func terminal(t *testing.T) (ours, theirs *os.File) {
-	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
-	t.Cleanup(func() { ours.Close() })
-	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err == nil {
-		t.Cleanup(func() { theirs.Close() })
-		err = unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ours, theirs
 }

@@ -5,7 +5,6 @@ package watch
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/coverage"
+	"footfall/process/processtest"
 )
 
 // inWatch is set where the test runs as the program that a signal ends.
@@ -31,7 +31,7 @@ func TestTerminalIsGivenBack(t *testing.T) {
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM} {
 		t.Run(unix.SignalName(signal), func(t *testing.T) {
-			ours, theirs := openTerminal(t)
+			ours, theirs := processtest.Terminal(t)
 			before, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
 			if err != nil {
 				t.Fatal(err)
@@ -63,33 +63,6 @@ func TestTerminalIsGivenBack(t *testing.T) {
 			}
 		})
 	}
-}
-
-// openTerminal returns the two ends of a terminal.
-func openTerminal(t *testing.T) (ours, theirs *os.File) {
-	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
-	t.Cleanup(func() { ours.Close() })
-	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { theirs.Close() })
-	size := &unix.Winsize{Row: 24, Col: 80}
-	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, size); err != nil {
-		t.Fatal(err)
-	}
-	return ours, theirs
 }
 
 // A shownScreen is what a program has written to its terminal.
