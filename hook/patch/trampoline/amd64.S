@@ -1255,15 +1255,13 @@ leave:
         xor     %eax, %eax
         ret
 
-# settle_jump ends the innermost frame, of number %rcx, if it has ended by a jump and
+# settle_jump ends the innermost frame, of number %rcx, which has ended by a jump (PENDING), if
 # what comes next, at %r8, is not what it jumped to; and those that had jumped there.
 # Changes %rax, %rcx, %rdx, %r10.
 settle_jump:
         mov     %rcx, %rdx
         shl     $5, %rdx
         lea     -32(%rdi,%rdx), %r10
-        testl   $PENDING, 20(%r10)
-        jz      1f
         andl    $~PENDING, 20(%r10)
         cmp     %r8, (%r10)
         je      1f
