@@ -472,21 +472,6 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 	}
 }
 
-// registersOf reads registers of a kind, of at most so many bytes.
-func registersOf(tid int, kind uintptr, room int) ([]byte, error) {
-	b := make([]byte, room)
-	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
-	if err := ptrace(unix.PTRACE_GETREGSET, tid, kind, uintptr(unsafe.Pointer(&v))); err != nil {
-		return nil, err
-	}
-	return b[:v.Len], nil
-}
-
-func setRegisterSet(tid int, kind uintptr, b []byte) error {
-	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
-	return ptrace(unix.PTRACE_SETREGSET, tid, kind, uintptr(unsafe.Pointer(&v)))
-}
-
 // syscallInstruction finds one in the code that the kernel gives to every
 // process, or in any other.
 func (h *Held) syscallInstruction() (uint64, error) {
