@@ -222,13 +222,6 @@ func (h *Held) RunUntil(tid int, patience time.Duration, done func() bool) error
 	}
 }
 
-// systemCall has a stopped thread make a system call, as [Held.SystemCall] does.
-func (t *tracee) systemCall(memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
-	p := t.process.open
-	held := &Held{p: p, s: &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: traceOptions}}
-	return held.systemCallWith(memory, number, args)
-}
-
 // ErrStuck is returned by a call that did not come back in time. The thread
 // is where it was.
 var ErrStuck = errors.New("the call did not return")
