@@ -217,6 +217,19 @@ func TestInheritedAtExec(t *testing.T) {
 	}
 }
 
+// TestInheritedAtExecWhileRead is the same for a child that somebody reads when that is told.
+func TestInheritedAtExecWhileRead(t *testing.T) {
+	i := startInheritors(t)
+	pid := i.makes("exec")
+	m := i.members[pid]
+	m.mu.Lock()
+	i.tell(func(goOn func()) {
+		lifetimes{i.Family}.Replaced(pid, func(bool) { goOn() })
+		m.mu.Unlock()
+	})
+	i.sees("dealt with", 1, 3, 1)
+}
+
 // TestInheritedAtEnd has a process end between a snapshot's look at the data files and that at the members.
 func TestInheritedAtEnd(t *testing.T) {
 	i := startInheritors(t)
