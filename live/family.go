@@ -71,7 +71,9 @@ type member struct {
 	began    time.Time // was seen first
 	proc     *process.Process
 	attended bool
-	base     *Baseline // what was counted before a reset; nil: there was none
+	// fromStart: it was told of when it had run nothing so far.
+	fromStart bool
+	base      *Baseline // what was counted before a reset; nil: there was none
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
@@ -233,7 +235,7 @@ func newAttended(pid int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &member{pid: pid, began: time.Now(), proc: p, attended: true}, nil
+	return &member{pid: pid, began: time.Now(), proc: p, attended: true, fromStart: true}, nil
 }
 
 // Of what is kept there is a limit, whatever processes there are: a program may make new images, and
@@ -845,7 +847,7 @@ func (f *Family) look(m *member, when stage) {
 				continue
 			}
 		}
-		if (when != running || f.begin(m, im)) && (when == forked || f.since(m, im)) {
+		if (when != running || m.fromStart || f.begin(m, im)) && (when == forked || f.since(m, im)) {
 			m.images = append(m.images, im)
 		}
 	}
@@ -915,8 +917,9 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	if l := m.fitting(mapped, known); l != nil {
 		return l, true
 	}
-	if len(known) > 0 && when == running && time.Since(m.began) < beginningOf {
-		return nil, false // it is just being loaded
+	starting := when == running && m.isStarting() // its constructors have not run perhaps
+	if len(known) > 0 && starting {
+		return nil, false
 	}
 	defer f.layouts.alone(mapped)()
 	if now, none := f.layouts.of(mapped, changed); none {
@@ -924,7 +927,7 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	} else if l := m.fitting(mapped, now[len(known):]); l != nil { // somebody has found it meanwhile
 		return l, true
 	}
-	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g)
+	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g, starting)
 	if err != nil {
 		f.problem(err)
 	}
@@ -944,8 +947,14 @@ func (m *member) fitting(mapped *process.MappedFile, layouts []*layout) *layout 
 	return nil
 }
 
-// beginningOf is how long a program may take to begin to count.
-const beginningOf = 200 * time.Millisecond
+// beginningOf is how long a program may run until it begins to count. On a busy machine that may be long after it was made.
+const beginningOf = 20 * time.Millisecond
+
+// isStarting tells whether a process may not have got to its own code so far: it has not run for long, and waits for nothing.
+func (m *member) isStarting() bool {
+	ran, sleeps, err := m.proc.Activity()
+	return err == nil && !sleeps && ran < beginningOf
+}
 
 // Snapshot returns what all members have counted, by object: each has one unit, which is
 // not to be changed.
