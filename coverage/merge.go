@@ -198,6 +198,9 @@ func (f *Function) SourceName() string {
 		}
 		return "_Z" // sorts as the names do
 	}
+	if strings.HasPrefix(f.Name, "_R") { // Rust's: instances of a generic function share their place
+		return "_R"
+	}
 	name, _, _ := strings.Cut(f.Name, ".")
 	return name
 }
