@@ -32,14 +32,11 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 			l.problem(t.Title, err)
 		}
 		for _, p := range profiles {
-			since := t.zero[p.Key()]
-			if since != nil && p.Meta != nil {
+			if since := t.zero[p.Key()]; since != nil {
 				if err := p.Subtract(since); err != nil {
 					failed = append(failed, fmt.Errorf("%s: counts at the reset: %w", t.Title, err))
 					continue
 				}
-			} else if since != nil {
-				l.problem(t.Title, fmt.Errorf("%s: all counts: those of source-based coverage are not reset", p.Name))
 			}
 			if len(l.List) > 1 && p.Meta == nil {
 				p.Name = fmt.Sprintf("%d-%s", t.process.PID, p.Name)
@@ -140,8 +137,8 @@ func (l *Targets) HardReset(snapshots []*Snapshot, name string) error {
 // errOnlyProfiles is why counters are neither added to files nor set to zero.
 var errOnlyProfiles = errors.New("its counters are source-based ones, of which footfall does not know that")
 
-// errOfGo is the same for those of Go: a thread that is just increasing one would put it back, and in mode set who looks
-// at it could not know that.
+// errOfGo is why those of Go are not set to zero: a thread that is just increasing one would put it back, and in mode set
+// who looks at it could not know that.
 var errOfGo = errors.New("its counters are those of Go, which footfall does not change")
 
 // only returns why those who have but profiles are refused.
@@ -154,7 +151,7 @@ func (s *Snapshot) only() error {
 
 // hardReset sets counters to zero and says what became of it.
 func (l *Targets) hardReset(s *Snapshot, name string) error {
-	if len(s.all) == 0 && len(s.profiles) > 0 {
+	if len(s.all) == 0 && len(s.profiles) > 0 && !slices.ContainsFunc(s.profiles, func(p live.RawProfile) bool { return p.Meta == nil }) {
 		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, s.only())
 	}
 	if s.process == nil {

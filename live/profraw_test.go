@@ -5,13 +5,16 @@ package live
 import (
 	"bytes"
 	"fmt"
-	"footfall/process/needs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"footfall/formats/llvm"
+	"footfall/process/needs"
 )
 
 // Each linked object writes a file of its own. The programs of all tests
@@ -155,6 +158,57 @@ func exact(t *testing.T, p *program, profdata string) {
 			if bytes.Equal([]byte(b[:min(len(b), 16)]), profile.Bytes[:16]) {
 				t.Errorf("%s: bytes differ from %s\nprogram  %x\nfootfall %x", profile.Name, filepath.Base(name), b, profile.Bytes)
 			}
+		}
+	}
+}
+
+// TestProfilesHardReset sets counters, bitmaps and the counts of values to zero. What the program writes afterwards is
+// what is read.
+func TestProfilesHardReset(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, kind := range []struct {
+			name, counters, pattern string
+			since                   int
+		}{
+			{"counters", mapping, "%m.profraw", 0},
+			{"conditions", mapping + " -fcoverage-mcdc", "%m.profraw", 18},
+			{"values", "-fprofile-generate", "%m.profraw", 0},
+			{"continuous", mapping + " -mllvm -runtime-counter-relocation=true", "%c%m.profraw", 13},
+		} {
+			t.Run(compiler+"/"+kind.name, func(t *testing.T) {
+				if major, _ := strconv.Atoi(compiler[len("clang-"):]); major < kind.since {
+					t.Skipf("needs Clang %d", kind.since)
+				}
+				t.Setenv("LLVM_PROFILE_FILE", kind.pattern)
+				v := variant{flags: "-O1", sources: []string{"work.c"}}
+				p := v.startClang(t, compiler, kind.counters, "__llvm_profile_write_file")
+				process := opened(t, p)
+				p.tell("work") // now it waits where nothing is counted
+				r, err := process.HardReset(nil)
+				if skipForbidden(t, err); err != nil || r.Units != 1 || r.Counters == 0 || len(r.Undone) > 0 {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				profiles, err := process.Profiles()
+				if err != nil || len(profiles) != 1 {
+					t.Fatal(profiles, err)
+				}
+				list, err := llvm.Read(profiles[0].Bytes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range list[0].Counted {
+					left := slices.ContainsFunc(c.Counts, func(n uint64) bool { return n != 0 }) || len(bytes.Trim(c.Bitmap, "\x00")) > 0
+					for _, sites := range c.Values {
+						for _, s := range sites {
+							left = left || slices.ContainsFunc(s, func(v llvm.ValueCount) bool { return v.Count != 0 })
+						}
+					}
+					if left {
+						t.Errorf("%s: %v %v %v", c.Name, c.Counts, c.Bitmap, c.Values)
+					}
+				}
+				exact(t, p, "")
+			})
 		}
 	}
 }
