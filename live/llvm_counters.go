@@ -28,13 +28,14 @@ type RawProfile struct {
 
 	counters int64
 	parts    rawParts
+	own      ownFile
 }
 
 // rawParts say where in a raw profile counters are.
 type rawParts struct {
 	order                         byteOrder
 	records, counters, bits, rest int // where they begin, and what follows them
-	countersSize                  int
+	countersSize, namesSize       int
 	single                        bool // each is a byte: 0 once it ran
 }
 
@@ -125,17 +126,26 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 		}
 		profiles = append(profiles, RawProfile{
 			Image: im.path, Name: profileName(im.path, taken), Bytes: im.profile.encode(r.data, r.counters, r.bits, values),
-			counters: int64(len(r.counters)), parts: im.profile.parts(),
+			counters: int64(len(r.counters)), parts: im.profile.parts(), own: im.profile.ownFile(r.data),
 		})
 	}
 	more, failed := p.golangProfiles(maps)
 	return append(profiles, more...), append(problems, failed...), nil
 }
 
+// ownFile tells where the program would write the profile; data are its records.
+func (p *profile) ownFile(data []byte) ownFile {
+	o := ownFile{known: p.patternAt != 0, pattern: p.pattern, signature: p.signatureOf(data)}
+	if len(p.ids) > 8 {
+		o.ids = p.ids[8:min(uint64(len(p.ids)), 8+p.order.Uint64(p.ids))]
+	}
+	return o
+}
+
 // parts are those of a raw profile of the image.
 func (p *profile) parts() rawParts {
 	counters, bits, names := p.inFile(0)
-	return rawParts{p.order, int(counters - p.data.size), int(counters), int(bits), int(names), int(p.counters.size), p.raw&llvm.FlagSingleBytes != 0}
+	return rawParts{p.order, int(counters - p.data.size), int(counters), int(bits), int(names), int(p.counters.size), len(p.text), p.raw&llvm.FlagSingleBytes != 0}
 }
 
 // Subtract takes away what was counted when before, Bytes of an earlier time, was read: of bytes and bitmaps, which only

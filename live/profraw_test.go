@@ -212,3 +212,64 @@ func TestProfilesHardReset(t *testing.T) {
 		}
 	}
 }
+
+// TestProfilesInPlace adds the counters of programs to the files that they write afterwards: the names are the same, and
+// the file has twice what the program has counted.
+func TestProfilesInPlace(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, pattern := range []string{"own-%p-%h.profraw", "%m.profraw", "sub/%2m-%p.profraw", ""} {
+			t.Run(fmt.Sprintf("%s/%s", compiler, pattern), func(t *testing.T) {
+				t.Setenv("LLVM_PROFILE_FILE", pattern)
+				flags := mapping
+				if pattern == "" {
+					flags = strings.Replace(mapping, "generate", "generate=told-%p.profraw", 1)
+				}
+				v := variant{sources: []string{"work.c"}}
+				p := v.startClang(t, compiler, flags, "__llvm_profile_write_file")
+				process := opened(t, p)
+				p.tell("work")
+				profiles, err := process.Profiles()
+				if err != nil || len(profiles) != 1 {
+					t.Fatal(profiles, err)
+				}
+				if n, err := process.WriteProfilesInPlace(profiles); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+				p.tell("dump")
+				var files []string
+				for _, dir := range []string{".", "sub"} {
+					found, _ := filepath.Glob(filepath.Join(p.dir, dir, "*.profraw"))
+					files = append(files, found...)
+				}
+				if len(files) != 1 {
+					t.Fatalf("%q", files)
+				}
+				b, err := os.ReadFile(files[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got, want llvm.Indexer
+				for _, one := range mustRead(t, b) {
+					if _, err := got.AddWeighted(one, 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := want.AddWeighted(mustRead(t, profiles[0].Bytes)[0], 2); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got.Text(19, true), want.Text(19, true)) {
+					t.Errorf("%s: %s\nwant twice %s", files[0], got.Text(19, true), want.Text(19, true))
+				}
+			})
+		}
+	}
+}
+
+func mustRead(t *testing.T, b []byte) []*llvm.Profile {
+	t.Helper()
+	list, err := llvm.Read(b)
+	if err != nil || len(list) == 0 {
+		t.Fatal(len(list), err)
+	}
+	return list
+}
