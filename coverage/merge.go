@@ -243,6 +243,7 @@ func (f *Function) Merge(other *Function) {
 	}
 	f.Count = addCounts(f.Count, other.Count)
 	f.BlocksExecuted, f.Blocks = later(f.BlocksExecuted, f.Blocks, other.BlocksExecuted, other.Blocks)
+	f.Regions, f.RegionsRun = max(f.Regions, other.Regions), max(f.RegionsRun, other.RegionsRun)
 	f.Instances = mergeSorted(f.Instances, other.Instances,
 		func(a, b Instance) int { return cmp.Compare(a.Name, b.Name) },
 		func(a Instance) Instance { return a },

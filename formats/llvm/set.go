@@ -439,6 +439,7 @@ func (b *fileBuilder) groups() {
 			if in.BlocksExecuted > fn.BlocksExecuted || fn.Blocks == 0 {
 				fn.Blocks, fn.BlocksExecuted = in.Blocks, in.BlocksExecuted
 			}
+			fn.Regions, fn.RegionsRun = max(fn.Regions, in.Blocks), max(fn.RegionsRun, in.BlocksExecuted)
 		}
 		fn.Name = fn.Instances[0].Name
 		b.file.Functions = append(b.file.Functions, fn)
