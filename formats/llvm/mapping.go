@@ -1,6 +1,9 @@
 package llvm
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A RegionKind is what a region is.
 type RegionKind uint8
@@ -71,8 +74,7 @@ const (
 )
 
 // fileIndices reads which files of the unit are those of a function.
-func (d *reader) fileIndices(u *unit) []int {
-	var files []int
+func (d *reader) fileIndices(files []int, u *unit) []int {
 	for range d.count("files", 1) {
 		i := d.uleb()
 		if i >= uint64(len(u.files)) {
@@ -91,10 +93,16 @@ func (d *reader) fileIndices(u *unit) []int {
 //	number of files ULEB, which of the unit's; number of expressions, two counters each
 //	for each file: number of regions, regions
 func (r *Record) decode() (*mapping, error) {
+	m := new(mapping)
+	return m, r.decodeInto(m)
+}
+
+// decodeInto decodes into a mapping that was used before, whose room is used again.
+func (r *Record) decodeInto(m *mapping) error {
 	d := &reader{b: r.mapping}
-	m := &mapping{files: d.fileIndices(r.unit)}
+	m.files, m.regions = d.fileIndices(m.files[:0], r.unit), m.regions[:0]
 	n := d.count("expressions", 2)
-	m.expressions = make([]expression, 0, n)
+	m.expressions = slices.Grow(m.expressions[:0], int(n))
 	for range n {
 		m.expressions = append(m.expressions, expression{counter(d.uleb()), counter(d.uleb())})
 	}
@@ -102,10 +110,10 @@ func (r *Record) decode() (*mapping, error) {
 		d.regions(m, file)
 	}
 	if d.err != nil {
-		return nil, d.err
+		return d.err
 	}
 	m.countExpansions()
-	return m, nil
+	return nil
 }
 
 // Limits of what is believed: lines of a file, and of a region, each of which becomes a line of the report.
@@ -116,7 +124,9 @@ const (
 
 func (d *reader) regions(m *mapping, file int) {
 	line := uint64(0)
-	for range d.count("regions", 5) {
+	n := d.count("regions", 5)
+	m.regions = slices.Grow(m.regions, int(n))
+	for range n {
 		g := region{file: file}
 		d.regionHead(&g, len(m.files))
 		line += d.uleb()
@@ -178,6 +188,9 @@ func (d *reader) regionHead(g *region, files int) {
 
 // countExpansions gives expansions the counter of the first region of their file, of expansions in these too.
 func (m *mapping) countExpansions() {
+	if !slices.ContainsFunc(m.regions, func(g region) bool { return g.kind == Expansion }) {
+		return
+	}
 	first := make([]int, len(m.files)) // index of the region + 1
 	for i, g := range m.regions {
 		if first[g.file] == 0 {
@@ -221,6 +234,14 @@ type evaluation struct {
 	stack       []counter
 }
 
+// begin has it compute counts of a function, in the room of the one before.
+func (e *evaluation) begin(expressions []expression, counts []uint64) {
+	n := len(expressions)
+	e.expressions, e.counts = expressions, counts
+	e.state, e.known = slices.Grow(e.state[:0], n)[:n], slices.Grow(e.known[:0], n)[:n]
+	clear(e.state)
+}
+
 const (
 	unknownExpression = iota
 	openExpression
@@ -231,9 +252,6 @@ const (
 func (e *evaluation) value(c counter) (int64, error) {
 	if c.kind() < differenceCounter {
 		return e.simple(c)
-	}
-	if e.state == nil {
-		e.state, e.known = make([]uint8, len(e.expressions)), make([]int64, len(e.expressions))
 	}
 	e.stack = append(e.stack[:0], c)
 	for len(e.stack) > 0 {

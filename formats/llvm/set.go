@@ -140,7 +140,7 @@ func (c *collector) image(im Image) {
 			numbers[r.unit] = of
 		}
 		d := &reader{b: r.mapping}
-		indices := d.fileIndices(r.unit)
+		indices := d.fileIndices(nil, r.unit)
 		if d.err != nil {
 			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name, im.Name, d.err})
 			continue
@@ -299,7 +299,7 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 	}
 	rules := setRules
 	rules.OldBitmaps = f.old
-	function, err := m.function(f.record, counts, bitmap, &rules)
+	function, err := m.function(f.record, f.record.fileNames(m.files), &evaluation{}, counts, bitmap, &rules)
 	if err != nil || function.Main < 0 {
 		return nil, err
 	}
@@ -389,11 +389,11 @@ type fileBuilder struct {
 }
 
 func (b *fileBuilder) build() *coverage.File {
-	var regions []Region
+	var regions []*Region
 	for _, f := range b.functions {
 		for i := range f.Regions {
 			if f.paths[f.Regions[i].File] == b.path {
-				regions = append(regions, f.Regions[i])
+				regions = append(regions, &f.Regions[i])
 			}
 		}
 	}
