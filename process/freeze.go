@@ -424,12 +424,6 @@ func (s *stopper) look(tid int, t *stopped) bool {
 	return t.stopped
 }
 
-// isEventStop tells a stop that we asked for from one for a signal, which
-// would be lost if it were not passed on.
-func isEventStop(status unix.WaitStatus) bool {
-	return uint32(status)>>16 != 0
-}
-
 // willStop tells whether one of the threads waits for nothing but a processor, or has just stopped.
 func (s *stopper) willStop() bool {
 	for tid := range s.threads {
