@@ -2,6 +2,7 @@ package llvm
 
 import (
 	"fmt"
+	"slices"
 
 	"footfall/formats/cursor"
 )
@@ -75,8 +76,7 @@ const (
 )
 
 // fileIndices reads which files of the unit are those of a function.
-func (d *reader) fileIndices(u *unit) []int {
-	var files []int
+func (d *reader) fileIndices(files []int, u *unit) []int {
 	for range d.Count("files", 1) {
 		i := d.Uleb()
 		if i >= uint64(len(u.files)) {
@@ -95,10 +95,16 @@ func (d *reader) fileIndices(u *unit) []int {
 //	number of files ULEB, which of the unit's; number of expressions, two counters each
 //	for each file: number of regions, regions
 func (r *Record) decode() (*mapping, error) {
+	m := new(mapping)
+	return m, r.decodeInto(m)
+}
+
+// decodeInto decodes into a mapping that was used before, whose room is used again.
+func (r *Record) decodeInto(m *mapping) error {
 	d := &reader{cursor.Reader{B: r.mapping}}
-	m := &mapping{files: d.fileIndices(r.unit)}
+	m.files, m.regions = d.fileIndices(m.files[:0], r.unit), m.regions[:0]
 	n := d.Count("expressions", 2)
-	m.expressions = make([]expression, 0, n)
+	m.expressions = slices.Grow(m.expressions[:0], int(n))
 	for range n {
 		m.expressions = append(m.expressions, expression{counter(d.Uleb()), counter(d.Uleb())})
 	}
@@ -106,10 +112,10 @@ func (r *Record) decode() (*mapping, error) {
 		d.regions(m, file)
 	}
 	if d.Err != nil {
-		return nil, d.Err
+		return d.Err
 	}
 	m.countExpansions()
-	return m, nil
+	return nil
 }
 
 // Limits of what is believed: lines of a file, and of a region, each of which becomes a line of the report.
@@ -120,7 +126,9 @@ const (
 
 func (d *reader) regions(m *mapping, file int) {
 	line := uint64(0)
-	for range d.Count("regions", 5) {
+	n := d.Count("regions", 5)
+	m.regions = slices.Grow(m.regions, int(n))
+	for range n {
 		g := region{file: file}
 		d.regionHead(&g, len(m.files))
 		line += d.Uleb()
@@ -182,6 +190,9 @@ func (d *reader) regionHead(g *region, files int) {
 
 // countExpansions gives expansions the counter of the first region of their file, of expansions in these too.
 func (m *mapping) countExpansions() {
+	if !slices.ContainsFunc(m.regions, func(g region) bool { return g.kind == Expansion }) {
+		return
+	}
 	first := make([]int, len(m.files)) // index of the region + 1
 	for i, g := range m.regions {
 		if first[g.file] == 0 {
@@ -225,6 +236,14 @@ type evaluation struct {
 	stack       []counter
 }
 
+// begin has it compute counts of a function, in the room of the one before.
+func (e *evaluation) begin(expressions []expression, counts []uint64) {
+	n := len(expressions)
+	e.expressions, e.counts = expressions, counts
+	e.state, e.known = slices.Grow(e.state[:0], n)[:n], slices.Grow(e.known[:0], n)[:n]
+	clear(e.state)
+}
+
 const (
 	unknownExpression = iota
 	openExpression
@@ -235,9 +254,6 @@ const (
 func (e *evaluation) value(c counter) (int64, error) {
 	if c.kind() < differenceCounter {
 		return e.simple(c)
-	}
-	if e.state == nil {
-		e.state, e.known = make([]uint8, len(e.expressions)), make([]int64, len(e.expressions))
 	}
 	e.stack = append(e.stack[:0], c)
 	for len(e.stack) > 0 {
