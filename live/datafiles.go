@@ -358,9 +358,7 @@ func (im *placed) mayHold(m *member, w words) bool {
 		switch same := stamps[i] == s.stamps[i]; {
 		case less:
 			return false
-		case !same && (!none || s.anyNow(i)):
-			return true // it may have been this process
-		case !none:
+		case !none, !same && s.anyNow(i): // it may have been this process
 			return im.mayBeWriting(m)
 		}
 	}
@@ -369,6 +367,7 @@ func (im *placed) mayHold(m *member, w words) bool {
 
 // mayBeWriting tells whether a process may be between the first of its data files and the flag that is set after the last:
 // it has locked one or waits for that, or it has not run since, so that it may have been interrupted where nothing is locked.
+// If it is not there now, and the flag is not set then, it was not when its counters were read.
 func (im *placed) mayBeWriting(m *member) bool {
 	finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
 	first, sleeps, err := m.proc.Activity()

@@ -109,9 +109,9 @@ type placed struct {
 	// parted: it is not in memory any more, but what was inherited may be in the data files. Nothing is read of it.
 	parted bool
 
-	// Counters of which it is not known yet whether they are its own, and since when; that are.
+	// Counters of which it is not known yet whether they are its own, and how long it had run then; that are.
 	waiting, sure words
-	sinceWhen     time.Time
+	sinceRan      time.Duration
 }
 
 // A sum is what was counted in an image.
@@ -1136,7 +1136,7 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 	case im.flagsAt(m.proc, im.at) != flags: // it has just done so, and may have ended
 		return false, true
 	case im.files != nil && im.mayHold(m, w):
-		if !im.wait(w) {
+		if !im.wait(m, w) {
 			return false, true
 		}
 	case im.flagsAt(m.proc, im.at) != flags:
@@ -1160,14 +1160,15 @@ func (f *Family) keep(m *member, l *layout, w words) {
 	m.last[l] = append(m.last[l][:0], w...)
 }
 
-// wait is for counters that the process has perhaps just been adding the files' to: if it has not
-// ended by the time by which it would have written all, it was not. Then these are w.
-func (im *placed) wait(w words) (sure bool) {
-	if im.waiting != nil && time.Since(im.sinceWhen) > writePatience {
+// wait is for counters that the process has perhaps just been adding the files' to: if it has not ended by the time by which
+// it would have written all, it was not. Then these are w. It is the process's own time: on a busy machine it may have got none.
+func (im *placed) wait(m *member, w words) (sure bool) {
+	ran, _, err := m.proc.Activity()
+	if im.waiting != nil && err == nil && ran-im.sinceRan > writePatience {
 		im.waiting, im.sure = nil, im.waiting
 	}
 	if im.waiting == nil {
-		im.waiting, im.sinceWhen = append(words(nil), w...), time.Now()
+		im.waiting, im.sinceRan = append(words(nil), w...), ran
 	}
 	copy(w, im.sure)
 	return im.sure != nil

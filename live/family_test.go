@@ -297,6 +297,10 @@ func TestStoppedWhileWriting(t *testing.T) {
 			i := startInheritors(t)
 			i.makes("stop" + strconv.Itoa(n))
 			i.sees("stopped", atMost, atMost, 1)
+			if n == 2 {
+				time.Sleep(writePatience + 100*time.Millisecond) // it gets no processor
+				i.sees("stopped for long", atMost, atMost, 1)
+			}
 		})
 	}
 }

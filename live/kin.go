@@ -329,23 +329,22 @@ func (s *sparse) size() int { return len(s.at) + (len(s.at)+1)/2 }
 
 // sparseOf keeps the counters of a buffer, of those that are sums.
 func (l *layout) sparseOf(w words) *sparse {
-	n := 0
+	s := new(sparse)
 	for _, m := range l.sums {
-		for _, x := range w[m.from:m.to] {
-			if x != 0 {
-				n++
+		part := w[m.from:m.to]
+		for i := 0; i < len(part); {
+			if i+8 <= len(part) && part[i]|part[i+1]|part[i+2]|part[i+3]|part[i+4]|part[i+5]|part[i+6]|part[i+7] == 0 {
+				i += 8 // most are zero
+				continue
+			}
+			for end := min(i+8, len(part)); i < end; i++ {
+				if x := part[i]; x != 0 {
+					s.at, s.value = append(s.at, uint32(m.from+i)), append(s.value, x)
+				}
 			}
 		}
 	}
-	s := &sparse{at: make([]uint32, 0, n), value: make([]uint64, 0, n)}
-	for _, m := range l.sums {
-		for i, x := range w[m.from:m.to] {
-			if x != 0 {
-				s.at, s.value = append(s.at, uint32(m.from+i)), append(s.value, x)
-			}
-		}
-	}
-	return s
+	return &sparse{slices.Clip(s.at), slices.Clip(s.value)}
 }
 
 // eachCounterOf calls do for the arrays of counters of a unit that are sums, by words.

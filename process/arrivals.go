@@ -79,13 +79,18 @@ func (a *Arrivals) watch() {
 			age := now.Sub(arrived.first)
 			if everybody || age < arrivalsYoung && !now.Before(arrived.next) {
 				arrived.next = now.Add(max(age/4, arrivalsEach/2))
+				if came != nil {
+					arrived.next = now.Add(arrivalsAll) // if it becomes another one that will be told
+				}
 				if is(pid) && pid != os.Getpid() {
 					arrived.next = now.Add(arrivalsAll)
 					a.found(pid)
 				}
 			}
-			if age < arrivalsYoung || came == nil {
+			if came == nil {
 				wait = arrivalsEach
+			} else if arrived.next.After(now) {
+				wait = min(wait, arrived.next.Sub(now))
 			}
 		}
 		select {

@@ -112,7 +112,23 @@ func (p *Process) ReadTouched(ranges []MemoryRange, unnamed uint64) error {
 			from = to
 		}
 	}
-	return p.ReadRanges(touched)
+	return p.readShared(touched)
+}
+
+// readShared is ReadRanges of memory that a child shares with who has forked it: process_vm_readv would make it pages of its own
+// (it pins them), which takes longer than to read them.
+func (p *Process) readShared(ranges []MemoryRange) error {
+	mem, err := p.open("mem", unix.O_RDONLY)
+	if err != nil {
+		return p.ReadRanges(ranges)
+	}
+	defer mem.Close()
+	for _, r := range ranges {
+		if _, err := mem.ReadAt(r.Bytes, int64(r.Addr)); err != nil {
+			return fmt.Errorf("process %d: read %d bytes at %#x: %w", p.PID, len(r.Bytes), r.Addr, err)
+		}
+	}
+	return nil
 }
 
 // pagemapEntry is how many bytes /proc/PID/pagemap has for each page.
