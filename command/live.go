@@ -120,6 +120,8 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.BoolVar(&o.inPlace, "in-place", false, "add to the data files that the program would write")
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
 	f.Lookup("reset").NoOptDefVal = "on"
+	f.StringVar(&o.ran, "ran", "", "show which `functions` run from now on, of programs without counters, too")
+	f.DurationVar(&o.duration, "duration", 0, "end --ran after that `TIME`, such as 10s")
 	f.BoolVar(&o.sinceReset, "since-reset", false, "fail if there was no --reset")
 	f.BoolVar(&o.total, "total", false, "show all counts, also those before the last --reset")
 	f.StringVar(&o.hardReset, "hard-reset", "", "set the counters in the program to zero, or those of the object `NAME`")
@@ -148,12 +150,20 @@ type liveOptions struct {
 	list, inPlace, sinceReset, total bool
 	each                             bool
 	watch, dump, reset, hardReset    string
+	ran                              string // "": counters are read
+	duration                         time.Duration
 	serve                            string   // "": no pages
 	command                          []string // after --
 	interval                         time.Duration
 }
 
 func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
+	if o.ran != "" {
+		return o.runRan(cmd, args)
+	}
+	if cmd.Flags().Changed("duration") {
+		return usageError(errors.New("--duration goes with --ran"))
+	}
 	args, err := o.cutCommand(cmd, args)
 	if err != nil {
 		return usageError(err)

@@ -94,6 +94,9 @@ func (s *Sources) Root() string { return s.root }
 // Selects tells whether patterns say which sources are in the report.
 func (s *Sources) Selects() bool { return len(s.include)+len(s.exclude) > 0 }
 
+// Includes tells whether a pattern of those that are in the report fits a path.
+func (s *Sources) Includes(path string) bool { return matchAny(s.include, path, s.Shown(path)) }
+
 // Resolve returns the path of a source that was compiled in directory cwd as
 // name, and whether it is in the report.
 func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {
