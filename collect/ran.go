@@ -89,9 +89,12 @@ const (
 	mapsEvery = 100 * time.Millisecond
 )
 
-// maxUnarmed is the share of the functions of a file that may be without an answer. Of a file
-// with more nothing is said.
-const maxUnarmed = 0.05
+// Of a file with more functions without an answer than that share, and that number, nothing is
+// said: the figures would mislead.
+const (
+	maxUnarmed = 0.05
+	fewUnarmed = 10
+)
 
 // OpenRan arms the functions of processes, which run on. If no process can be watched that is an error.
 func OpenRan(targets []string, o RanOptions) (*Ran, error) {
@@ -235,12 +238,12 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	}
 	unarmed := 0
 	for symbol, why := range not {
-		if s := patch.Unmoved(i, symbol); !patch.IsPart(why) && uprobe.IsCalled(symbol.Name) {
+		if s := patch.Unmoved(i, symbol); !patch.IsPart(why) && uprobe.IsCalled(symbol.Name) && symbol.Addr != i.File.Entry() {
 			p.function(s, why.Error(), lines)
 			unarmed++
 		}
 	}
-	if all := len(p.Functions); float64(unarmed) > maxUnarmed*float64(all) {
+	if all := len(p.Functions); unarmed > fewUnarmed && float64(unarmed) > maxUnarmed*float64(all) {
 		return nil, fmt.Errorf("%s: of %d of its %s it cannot be told whether they ran: that is too many for a figure of the whole", i.Path, unarmed, output.Plural(all, "function"))
 	}
 	slices.SortFunc(p.Functions, func(a, b *RanFunction) int { return cmp.Compare(a.Addr, b.Addr) })
