@@ -96,4 +96,6 @@ func joinInstances(functions []*coverage.Function) []*coverage.Function {
 	return joined
 }
 
-func isMangled(name string) bool { return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R") }
+func isMangled(name string) bool {
+	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R")
+}
