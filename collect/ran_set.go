@@ -20,6 +20,7 @@ import (
 // that is the program's own file, and the line of a function is its number there, by address.
 func (r *Ran) Result(o Options) (*Result, error) {
 	r.Settle()
+	o.Sources.Texts = make(map[string][]byte)
 	result := &Result{Set: new(coverage.Set), Objects: new(source.Objects), options: o, made: time.Now()}
 	files := make(map[string]*coverage.File)
 	for _, p := range r.programs {
@@ -43,6 +44,9 @@ func (r *Ran) Result(o Options) (*Result, error) {
 				files[path] = f
 			}
 			f.Functions = append(f.Functions, fn.covered(line))
+			if fn.File == "" && o.Sources.Texts[path] == nil {
+				o.Sources.Texts[path] = p.list()
+			}
 		}
 		if unknown > 0 {
 			result.Problems = append(result.Problems, source.NewProblem(source.Undecided, p.Path, fmt.Errorf("of %d of its %d functions it is not known whether they ran: they are left out", unknown, len(p.Functions))))
@@ -98,4 +102,12 @@ func joinInstances(functions []*coverage.Function) []*coverage.Function {
 
 func isMangled(name string) bool {
 	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R")
+}
+
+// list is what stands for the source of a program without debug information: its functions, one a line.
+func (p *RanProgram) list() (text []byte) {
+	for _, fn := range p.Functions {
+		text = fmt.Appendf(text, "%#x  %6d bytes  %s\n", fn.Addr, fn.Size, fn.Name)
+	}
+	return text
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"footfall/collect"
 	"footfall/output"
 	"footfall/process"
+	"footfall/report"
 )
 
 // This file is live --ran: what runs of programs that have no counters.
@@ -60,6 +62,9 @@ func (o *liveOptions) runRan(cmd *cobra.Command, args []string) error {
 	return errors.Join(l.follow(), l.end())
 }
 
+// ofLines are outputs that say nothing of functions.
+var ofLines = []string{"ran", "sonarqube", "coveralls", "gcov", "github", "gitlab", "badge", "excluded", "tests"}
+
 // checkRan says which options do not go with --ran.
 func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 	if o.ran != "functions" {
@@ -68,7 +73,17 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 	if o.duration < 0 {
 		return errors.New("--duration must not be negative")
 	}
-	for _, other := range []string{"list", "watch", "serve", "each", "dump", "in-place", "reset", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
+	for _, out := range o.outputs {
+		if name, _, _ := strings.Cut(out, "="); slices.Contains(ofLines, name) {
+			return fmt.Errorf("--output %s is about lines: --ran functions knows none", name)
+		}
+	}
+	for _, limit := range report.CommaSeparated(o.failUnder) {
+		if of := limit[strings.LastIndexByte(limit, ':')+1:]; !strings.HasPrefix(of, "functions") {
+			return fmt.Errorf("--fail-under %s: --ran functions knows functions only", limit)
+		}
+	}
+	for _, other := range []string{"only-ran", "list", "watch", "serve", "each", "dump", "in-place", "reset", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
 		if f := cmd.Flags().Lookup(other); f != nil && f.Changed {
 			return fmt.Errorf("--%s does not go with --ran", other)
 		}
