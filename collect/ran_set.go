@@ -64,7 +64,9 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	}
 	result.Set = sum.Set()
 	result.Finish()
-	source.PrintProblems(r.options.Stderr, result.Problems, false)
+	for _, p := range result.Problems {
+		r.say("%v", p)
+	}
 	return result, nil
 }
 

@@ -74,6 +74,18 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  to zero; =NAME only those of one object, such as src/parse.o.
                  This is exact only if the counters are atomic.
 
+  --ran=functions
+                 shows which functions run from now on, of any x86-64 program: it needs
+                 no counters and no rebuild. Their first instructions are moved into
+                 code that notes that they ran, and put back as soon as that is seen.
+                 SIGINT ends it, or --duration, or the end of the programs; a COMMAND
+                 after --, and without a TARGET that is started and looked at itself.
+                 With --watch functions are told as they run. Of functions that were
+                 running already, or cannot be changed, it is not known whether they
+                 ran: they are in no total. Libraries of the system are looked at where
+                 an --include names them. If footfall is killed the programs go on;
+                 footfall trace --repair restores them. See docs/any-binary.md.
+
 Counts are those since the last --reset, if there was one; --since-reset fails if
 there was none.
 
@@ -97,6 +109,11 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   footfall live redis-server --serve -- redis-cli lpush list 1 2 3
   # what do the processes of a server run that the others do not?
   footfall live postgres --each
+
+  # which functions of a program that was built for nothing of the sort run, and which never?
+  footfall live --ran functions nginx --duration 10m
+  footfall live --ran functions nginx -- curl -s http://127.0.0.1/
+  footfall live --ran functions --output html=ran -- ./unit-tests
 
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda

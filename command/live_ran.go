@@ -38,6 +38,9 @@ func (o *liveOptions) runRan(cmd *cobra.Command, args []string) error {
 	if len(targets)+len(o.command) == 0 {
 		return usageError(errors.New("live --ran needs a TARGET: a pid, PID+, a name, a path, cgroup:NAME or unit:NAME; or, after --, a program"))
 	}
+	if o.command != nil && o.watch != "" {
+		return usageError(errors.New("--watch does not go with a COMMAND, at whose end it is shown what ran"))
+	}
 	if o.command != nil && !cmd.Flags().Changed("output") {
 		cmd.SetOut(cmd.ErrOrStderr()) // standard output is the program's
 	}
@@ -70,6 +73,12 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 	if o.ran != "functions" {
 		return fmt.Errorf("--ran=%s: it is functions", o.ran)
 	}
+	if o.watch != "" {
+		var err error
+		if o.interval, err = time.ParseDuration(o.watch); err != nil || o.interval <= 0 {
+			return fmt.Errorf("--watch=%s: an interval is like 1s or 250ms", o.watch)
+		}
+	}
 	if o.duration < 0 {
 		return errors.New("--duration must not be negative")
 	}
@@ -83,7 +92,7 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 			return fmt.Errorf("--fail-under %s: --ran functions knows functions only", limit)
 		}
 	}
-	for _, other := range []string{"only-ran", "list", "watch", "serve", "each", "dump", "in-place", "reset", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
+	for _, other := range []string{"only-ran", "list", "serve", "each", "dump", "in-place", "reset", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
 		if f := cmd.Flags().Lookup(other); f != nil && f.Changed {
 			return fmt.Errorf("--%s does not go with --ran", other)
 		}
@@ -119,8 +128,17 @@ func (l *ranReport) follow() error {
 	if l.options.duration > 0 {
 		over = time.After(l.options.duration)
 	}
+	var tick <-chan time.Time
+	if l.options.watch != "" && !l.lists {
+		ticker := time.NewTicker(l.options.interval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
 	for {
-		_, next, err := l.Look()
+		found, next, err := l.Look()
+		if l.options.watch != "" && l.lists {
+			l.tell(found)
+		}
 		if errors.Is(err, process.ErrExited) {
 			fmt.Fprintf(l.notes, "footfall: no process is left\n")
 			return nil
@@ -129,6 +147,10 @@ func (l *ranReport) follow() error {
 			return err
 		}
 		select {
+		case <-tick:
+			if err := l.rewrite(); err != nil {
+				return err
+			}
 		case <-l.signals:
 			return nil
 		case <-over:
@@ -136,6 +158,30 @@ func (l *ranReport) follow() error {
 		case <-time.After(next):
 		}
 	}
+}
+
+// tell writes functions that ran for the first time.
+func (l *ranReport) tell(found []*collect.RanFunction) {
+	now := time.Now().Format("15:04:05.000")
+	for _, fn := range found {
+		where := ""
+		if fn.File != "" {
+			where = fmt.Sprintf("  %s:%d", output.Printable(l.Sources.Shown(fn.File)), fn.Line)
+		}
+		fmt.Fprintf(l.Stdout, "%s  %s%s\n", now, output.Printable(fn.Name), where)
+	}
+}
+
+// rewrite writes the outputs as of now. Thresholds are judged at the end.
+func (l *ranReport) rewrite() error {
+	r, err := l.Result(l.collecting())
+	if err == nil {
+		err = l.Print(r.Findings())
+	}
+	if errors.Is(err, report.ErrMissed) {
+		return nil
+	}
+	return err
 }
 
 // end puts the processes back and shows what ran.
