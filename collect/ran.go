@@ -26,6 +26,7 @@ type RanOptions struct {
 	Sources *source.Sources
 	Stderr  io.Writer // for what is wrong
 	Notes   io.Writer // for what is good to know
+	Verbose bool      // also how long processes stood still
 }
 
 // A Ran finds out which functions of processes run that need not be built for it, by
@@ -401,6 +402,10 @@ func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
 		return nil, nil
 	}
 	ran, err := t.session.Close()
+	if r.options.Verbose {
+		s := t.session
+		fmt.Fprintf(r.options.Notes, "footfall: process %d: it stood still %d times, %v together, %v at most\n", t.p.PID, s.Stops, s.Stood.Round(time.Microsecond), s.Longest.Round(time.Microsecond))
+	}
 	if err != nil {
 		err = fmt.Errorf("%w; footfall trace --repair %d puts its code back", err, t.p.PID)
 	}

@@ -110,7 +110,7 @@ type ranReport struct {
 }
 
 func (l *ranReport) looking() collect.RanOptions {
-	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes}
+	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes, Verbose: l.options.verbose}
 }
 
 // armed says how much is watched.
