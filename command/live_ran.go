@@ -70,17 +70,14 @@ var ofLines = []string{"ran", "sonarqube", "coveralls", "gcov", "github", "gitla
 
 // checkRan says which options do not go with --ran.
 func (o *liveOptions) checkRan(cmd *cobra.Command) error {
-	if o.ran != "functions" {
-		return fmt.Errorf("--ran=%s: it is functions", o.ran)
+	if err := errors.Join(checkRanKind(o.ran), checkRanDuration(o.duration)); err != nil {
+		return err
 	}
 	if o.watch != "" {
 		var err error
 		if o.interval, err = time.ParseDuration(o.watch); err != nil || o.interval <= 0 {
 			return fmt.Errorf("--watch=%s: an interval is like 1s or 250ms", o.watch)
 		}
-	}
-	if o.duration < 0 {
-		return errors.New("--duration must not be negative")
 	}
 	for _, out := range o.outputs {
 		if name, _, _ := strings.Cut(out, "="); slices.Contains(ofLines, name) {
@@ -96,6 +93,20 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 		if f := cmd.Flags().Lookup(other); f != nil && f.Changed {
 			return fmt.Errorf("--%s does not go with --ran", other)
 		}
+	}
+	return nil
+}
+
+func checkRanKind(kind string) error {
+	if kind != "functions" {
+		return fmt.Errorf("--ran=%s: it is functions", kind)
+	}
+	return nil
+}
+
+func checkRanDuration(d time.Duration) error {
+	if d < 0 {
+		return errors.New("--duration must not be negative")
 	}
 	return nil
 }
