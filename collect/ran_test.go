@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ import (
 // ranOptions are those for tests: libraries are watched as far as they are named.
 func ranOptions(t *testing.T, include ...string) RanOptions {
 	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("instructions are moved on x86-64 only")
+	}
 	sources, err := source.NewSources(source.Options{Include: include})
 	if err != nil {
 		t.Fatal(err)
@@ -265,3 +269,198 @@ int main(int argc, char **argv) {
 	return 0;
 }
 `
+
+// compileRan compiles a text in a directory of the test, and returns the path.
+func compileRan(t *testing.T, dir, name, text string, flags ...string) string {
+	t.Helper()
+	source, out := filepath.Join(dir, name+".c"), filepath.Join(dir, name)
+	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	processtest.Run(t, "", "gcc-12", append([]string{"-w", "-O2", "-g", "-o", out, source}, flags...)...)
+	return out
+}
+
+// openRan watches processes until the test ends.
+func openRan(t *testing.T, targets ...string) *Ran {
+	t.Helper()
+	r, err := OpenRan(targets, ranOptions(t))
+	if errors.Is(err, os.ErrPermission) {
+		needs.Skip(t, needs.Ptrace, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// lookUntil looks until something is so.
+func lookUntil(t *testing.T, r *Ran, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s is not seen", what)
+		}
+		if _, _, err := r.Look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// function returns one by its name, nil if there is none.
+func (r *Ran) function(name string) *RanFunction {
+	for _, p := range r.programs {
+		for _, fn := range p.Functions {
+			if fn.Name == name {
+				return fn
+			}
+		}
+	}
+	return nil
+}
+
+// TestRanLibraries loads a library, twice: its functions are watched as soon as it is seen.
+func TestRanLibraries(t *testing.T) {
+	dir := t.TempDir()
+	compileRan(t, dir, "library.so", "int called(int a) { return a * 3; }\nint not_called(int a) { return a * 5; }\n", "-shared", "-fPIC")
+	program := compileRan(t, dir, "loads", ranLoads)
+	g := processtest.Start(t, exec.Command(program, filepath.Join(dir, "library.so")))
+	g.Say("hello")
+	r := openRan(t, strconv.Itoa(g.Pid()))
+	for range 2 {
+		if is := strings.TrimSpace(g.Say("load")); is != "loaded" {
+			t.Fatal(is)
+		}
+		lookUntil(t, r, "the library", func() bool { return r.function("called") != nil })
+		if is := strings.TrimSpace(g.Say("call")); is != "9" {
+			t.Fatal(is)
+		}
+		lookUntil(t, r, "the call", func() bool { return r.function("called").Ran })
+		if r.function("not_called").Ran {
+			t.Error("what was not called ran")
+		}
+		if is := strings.TrimSpace(g.Say("unload")); is != "unloaded" {
+			t.Fatal(is)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if is := strings.TrimSpace(g.Say("hello")); is != "?" {
+		t.Fatal(is)
+	}
+}
+
+const ranLoads = `
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv) {
+	char line[100];
+	void *l = 0;
+	setvbuf(stdout, 0, _IOLBF, 0);
+	while (fgets(line, sizeof line, stdin)) {
+		if (!strcmp(line, "load\n"))
+			puts((l = dlopen(argv[1], RTLD_NOW)) ? "loaded" : dlerror());
+		else if (!strcmp(line, "call\n"))
+			printf("%d\n", ((int (*)(int))dlsym(l, "called"))(3));
+		else if (!strcmp(line, "unload\n"))
+			puts(dlclose(l) ? "stays" : "unloaded");
+		else
+			puts("?");
+	}
+	return 0;
+}
+`
+
+// TestRanFamily looks at all processes that run a file, also one that begins later, and at children
+// made by fork: what any of them ran, ran.
+func TestRanFamily(t *testing.T) {
+	program := compileRan(t, t.TempDir(), "family", ranFamily)
+	first := processtest.Start(t, exec.Command(program))
+	first.Say("hello")
+	r := openRan(t, program)
+	second := processtest.Start(t, exec.Command(program))
+	second.Say("hello")
+	lookUntil(t, r, "the second process", func() bool { return len(r.processes) == 2 })
+	if is := strings.TrimSpace(first.Say("fork")); is != "7" {
+		t.Fatal(is)
+	}
+	if is := strings.TrimSpace(second.Say("second")); is != "15" {
+		t.Fatal(is)
+	}
+	for _, name := range []string{"in_child", "in_second"} {
+		lookUntil(t, r, name, func() bool { return r.function(name).Ran })
+	}
+	if r.function("in_none").Ran {
+		t.Error("what was not called ran")
+	}
+	second.Kill()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if fn := r.function("in_none"); fn.Ran || fn.Unknown != "" {
+		t.Errorf("%+v", fn)
+	}
+	if fn := r.function("main"); fn.Ran || fn.Unknown == "" {
+		t.Errorf("%+v", fn)
+	}
+	if is := strings.TrimSpace(first.Say("second")); is != "15" {
+		t.Fatal(is)
+	}
+}
+
+const ranFamily = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define APART __attribute__((noinline, noclone))
+static volatile int sink;
+APART int in_child(int a) { sink++; return a + 4; }
+APART int in_second(int a) { sink++; return a * 5; }
+APART int in_none(int a) { sink++; return a * 7; }
+int main(int argc, char **argv) {
+	char line[100];
+	setvbuf(stdout, 0, _IOLBF, 0);
+	while (fgets(line, sizeof line, stdin)) {
+		if (!strcmp(line, "fork\n")) {
+			int status, child = fork();
+			if (child == 0)
+				_exit(in_child(3));
+			waitpid(child, &status, 0);
+			printf("%d\n", WEXITSTATUS(status));
+		} else if (!strcmp(line, "second\n"))
+			printf("%d\n", in_second(3));
+		else if (!strcmp(line, "none\n"))
+			printf("%d\n", in_none(3));
+		else
+			puts("?");
+	}
+	return 0;
+}
+`
+
+// TestRanRefuses says nothing of a program of which too many functions cannot be watched.
+func TestRanRefuses(t *testing.T) {
+	text := "#include <stdio.h>\nint main(void) { puts(\"?\"); fflush(stdout); getchar(); return 0; }\n"
+	for i := range fewUnarmed + 1 { // functions that jump to their own beginning
+		text += strings.ReplaceAll("__asm__(\".globl fN\\n.type fN,@function\\nfN: dec %edi\\njnz fN\\nret\\n.size fN,.-fN\\n.balign 16\");\n", "N", strconv.Itoa(i))
+	}
+	g := processtest.Start(t, exec.Command(compileRan(t, t.TempDir(), "refused", text)))
+	if line := g.Line(); line != "?" {
+		t.Logf("it says %q", line)
+	}
+	r, err := OpenRan([]string{strconv.Itoa(g.Pid())}, ranOptions(t))
+	if errors.Is(err, os.ErrPermission) {
+		needs.Skip(t, needs.Ptrace, err)
+	}
+	if err == nil {
+		_ = r.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "too many for a figure of the whole") {
+		t.Errorf("%v", err)
+	}
+}

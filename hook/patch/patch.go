@@ -72,9 +72,7 @@ const (
 	leadsSites
 	leavesCaller
 
-	// Of a [Ran]: what ran is noted, and nothing else.
-	ranEntry // of a function
-	ranBlock // anywhere
+	notesRun // of a [Ran], and nothing else
 )
 
 // maxDepth is what fits into the memory of a thread.

@@ -16,18 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/process"
-	"footfall/trace"
 )
 
-// A Ran tells which of some places in the code of a process have run since they were armed:
-// functions, or blocks of instructions. Their first instructions are moved into a stub that notes
-// that it ran; when that has been seen, they are put back:
+// A Ran tells which of some functions of a process have run since they were armed. Their first
+// instructions are moved into a stub that notes that it ran; when that has been seen, they are
+// put back:
 //
-//	site                 stub of a function               of a block
-//	push %r15  --> jmp   cmpb $0,hit; jne copy            movb $1,hit  (flags may be in use)
+//	site                 stub
+//	push %r15  --> jmp   cmpb $0,hit; jne copy
 //	push %r14            movb $1,hit
-//	push %r13            copy: the instructions           the instructions
-//	...        <--       jmp behind the window            jmp behind the window
+//	push %r13            copy: the instructions
+//	...        <--       jmp behind the window
 //
 // So what runs costs nothing any more, and what does not never did. hit is a byte of memory that is
 // shared with us: what ran is known also when the process has ended, and what its children by
@@ -58,9 +57,9 @@ const hitsName = process.MemoryPrefix + "hits"
 const mostAtOnce = 1000
 
 // notesRun tells whether the site is one of a Ran.
-func (site *EntrySite) notesRun() bool { return site.mode == ranEntry || site.mode == ranBlock }
+func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
 
-func (st *stub) notesRun() bool { return st.mode == ranEntry || st.mode == ranBlock }
+func (st *stub) notesRun() bool { return st.mode == notesRun }
 
 // OpenRan arms sites whose instructions are moved, which [Moved] has found. If it fails the
 // process is as before.
@@ -98,7 +97,7 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 func (r *Ran) Add(sites []*EntrySite) error {
 	s := r.s
 	for _, site := range sites {
-		site.mode = cmp.Or(site.mode, ranEntry)
+		site.mode = notesRun
 		if from := site.Function.Addr + site.Image.Bias; site.code == (span{}) {
 			site.code = span{from, from + site.Function.Size}
 		}
@@ -271,7 +270,7 @@ func (r *Ran) addStub(site *EntrySite) (*stub, error) {
 // fillRan encodes the stub, which is the copy of the site's instructions, too. It returns false if
 // that cannot be where the stub is.
 func (st *stub) fillRan(site *EntrySite) bool {
-	code := noteRun(st.mode, st.addr(), st.block.addr+hitsAt+uint64(st.index))
+	code := noteRun(st.addr(), st.block.addr+hitsAt+uint64(st.index))
 	m, ok := movedCode(site, st.addr()+uint64(len(code)))
 	if !ok || len(code)+len(m.code) > stubSize {
 		return false
@@ -286,20 +285,18 @@ func (st *stub) fillRan(site *EntrySite) bool {
 
 // noteRun encodes what notes that a stub ran, in a byte at hit:
 //
-//	80 3d disp32 00  cmpb $0,hit(%rip)    of a function, whose flags nobody needs: threads then
-//	75 07            jne  behind              share what they read
+//	80 3d disp32 00  cmpb $0,hit(%rip)    nobody needs the flags at a function's entry, and threads
+//	75 07            jne  behind          share what they only read
 //	c6 05 disp32 01  movb $1,hit(%rip)
-func noteRun(mode trace.Mode, at, hit uint64) (code []byte) {
+func noteRun(at, hit uint64) (code []byte) {
 	const size = 7 // of both instructions with an address
 	relative := func(opcode ...byte) {
 		end := at + uint64(len(code)) + size
 		code = append(code, opcode...)
 		code = encoding.LittleEndian.AppendUint32(code, uint32(hit-end))
 	}
-	if mode == ranEntry {
-		relative(0x80, 0x3d)
-		code = append(code, 0, 0x75, size)
-	}
+	relative(0x80, 0x3d)
+	code = append(code, 0, 0x75, size)
 	relative(0xc6, 0x05)
 	return append(code, 1)
 }
