@@ -391,7 +391,9 @@ func (h *Held) run(tid, request int, patience time.Duration) error {
 		if status.StopSignal() == unix.SIGTRAP && !isEventStop(status) {
 			return nil
 		}
-		signal = passedOn(status)
+		if signal, err = h.passedOn(tid, status); err != nil {
+			return err
+		}
 	}
 }
 
