@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"footfall/formats/gcov"
+	"footfall/live"
 	"footfall/output"
 	"footfall/report/source"
 )
@@ -68,20 +69,38 @@ func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
 	objects := l.finder.Pair(readings)
 	for _, s := range snapshots {
 		for _, p := range s.profiles {
+			r := Reading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
 			if p.Meta != nil {
-				objects.Go = append(objects.Go,
-					source.GoFile{Name: s.root() + p.Image, Bytes: p.Meta, Starts: s.process.Places(), Root: s.root()},
-					source.GoFile{Name: s.Title, Bytes: p.Bytes, Since: s.zero[p.Key()]})
-				continue
+				r.Places = s.process.Places()
 			}
-			image := s.root() + p.Image
-			objects.Profiles = append(objects.Profiles, source.Profile{Name: s.Title + ": " + p.Image, Bytes: p.Bytes, Since: s.zero[p.Key()], Binary: image})
-			if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
-				objects.Binaries = append(objects.Binaries, source.Binary{Name: image, Runs: true})
-			}
+			AddProfile(objects, r)
 		}
 	}
 	return objects
+}
+
+// A Reading is source-based counters that were read in a process.
+type Reading struct {
+	Title   string // of the process
+	Root    string // where its file system is, "" if it is ours
+	Profile live.RawProfile
+	Since   []byte   // Bytes of the profile at a reset; nil: there was none
+	Places  []string // where modules of Go may be
+}
+
+// AddProfile adds what was read to what is collected.
+func AddProfile(objects *source.Objects, r Reading) {
+	image := r.Root + r.Profile.Image
+	if r.Profile.Meta != nil {
+		objects.Go = append(objects.Go,
+			source.GoFile{Name: image, Bytes: r.Profile.Meta, Starts: r.Places, Root: r.Root},
+			source.GoFile{Name: r.Title, Bytes: r.Profile.Bytes, Since: r.Since})
+		return
+	}
+	objects.Profiles = append(objects.Profiles, source.Profile{Name: r.Title + ": " + r.Profile.Image, Bytes: r.Profile.Bytes, Since: r.Since, Binary: image})
+	if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
+		objects.Binaries = append(objects.Binaries, source.Binary{Name: image, Runs: true})
+	}
 }
 
 // nothing says why there is nothing to report, if there is nothing.

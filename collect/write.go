@@ -32,14 +32,11 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 			l.problem(t.Title, err)
 		}
 		for _, p := range profiles {
-			since := t.zero[p.Key()]
-			if since != nil && p.Meta != nil {
+			if since := t.zero[p.Key()]; since != nil {
 				if err := p.Subtract(since); err != nil {
 					failed = append(failed, fmt.Errorf("%s: counts at the reset: %w", t.Title, err))
 					continue
 				}
-			} else if since != nil {
-				l.problem(t.Title, fmt.Errorf("%s: all counts: those of source-based coverage are not reset", p.Name))
 			}
 			if len(l.List) > 1 && p.Meta == nil {
 				p.Name = fmt.Sprintf("%d-%s", t.process.PID, p.Name)
@@ -76,8 +73,10 @@ func (l *Targets) WriteInPlace(snapshots []*Snapshot) error {
 		if s.process == nil {
 			return errors.New("the kernel writes no data files: --dump=DIR does")
 		}
-		if len(s.all) == 0 && len(s.profiles) > 0 {
-			return fmt.Errorf("%s: %w: --dump=DIR writes them", s.Title, s.only())
+		if len(s.profiles) > 0 {
+			written, err := l.writeProfiles(s)
+			n += written
+			failed = append(failed, err)
 		}
 		written, skipped, err := s.process.WriteInPlace(s.units)
 		n += written
@@ -90,6 +89,23 @@ func (l *Targets) WriteInPlace(snapshots []*Snapshot) error {
 		fmt.Fprintf(l.options.Notes, "footfall: %s added to what was counted before\n", output.Plural(n, "data file"))
 	}
 	return errors.Join(failed...)
+}
+
+// writeProfiles adds source-based counters, since the reset, to the files of the program.
+func (l *Targets) writeProfiles(s *Snapshot) (int, error) {
+	list := slices.Clone(s.profiles)
+	for i := range list {
+		if since := s.zero[list[i].Key()]; since != nil {
+			if err := list[i].Subtract(since); err != nil {
+				return 0, fmt.Errorf("%s: counts at the reset: %w", s.Title, err)
+			}
+		}
+	}
+	n, err := s.process.WriteProfilesInPlace(list)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.Title, err)
+	}
+	return n, err
 }
 
 // Reset takes the snapshots as the new zero of what is shown. The programs are not changed.
@@ -137,25 +153,14 @@ func (l *Targets) HardReset(snapshots []*Snapshot, name string) error {
 	return nil
 }
 
-// errOnlyProfiles is why counters are neither added to files nor set to zero.
-var errOnlyProfiles = errors.New("its counters are source-based ones, of which footfall does not know that")
-
-// errOfGo is the same for those of Go: a thread that is just increasing one would put it back, and in mode set who looks
-// at it could not know that.
+// errOfGo is why those of Go are not set to zero: a thread that is just increasing one would put it back, and in mode set
+// who looks at it could not know that.
 var errOfGo = errors.New("its counters are those of Go, which footfall does not change")
-
-// only returns why those who have but profiles are refused.
-func (s *Snapshot) only() error {
-	if s.profiles[0].Meta != nil {
-		return errOfGo
-	}
-	return errOnlyProfiles
-}
 
 // hardReset sets counters to zero and says what became of it.
 func (l *Targets) hardReset(s *Snapshot, name string) error {
-	if len(s.all) == 0 && len(s.profiles) > 0 {
-		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, s.only())
+	if len(s.all) == 0 && len(s.profiles) > 0 && !slices.ContainsFunc(s.profiles, func(p live.RawProfile) bool { return p.Meta == nil }) {
+		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, errOfGo)
 	}
 	if s.process == nil {
 		if name == AllObjects {

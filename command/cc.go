@@ -22,7 +22,8 @@ arguments that follow, and makes what it compiles count its calls:
   calls     count every entry of a function and every call, exactly; the compiler's
             assembly is rewritten, and a runtime is linked in
   coverage  count lines and branches, for footfall report, live and mount
-            (--coverage -fprofile-update=atomic)
+            (--coverage -fprofile-update=atomic; with -fprofile-instr-generate, which
+            is Clang's own way, its -fcoverage-mapping)
   trace     leave room at function entries that a tracer can patch while the
             program runs (-fpatchable-function-entry)
 

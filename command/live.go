@@ -17,9 +17,10 @@ func newLiveCommand() *cobra.Command {
 		Use:   "live TARGET... [-- COMMAND [ARG...]]",
 		Short: "Show what running programs have covered so far, without stopping them",
 		Long: `Live reads the counters of running programs that were built with gcc --coverage
-or clang --coverage, or have source-based counters (Clang, Rust). It reads from
-outside: the program is not stopped or changed, and needs no signal handler and no
-exit. Several programs are added up. --list shows which processes have counters. A TARGET is one of
+or clang --coverage, with source-based counters (Clang, Rust) or with go build
+-cover. It reads from outside: the program is not stopped or changed, and needs no
+signal handler and no exit. Several programs are added up. --list shows which
+processes have counters. A TARGET is one of
 
   4711           a process
   4711+          it and its descendants
@@ -61,7 +62,8 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  it, as those of tests: json, lcov.
   --dump=DIR     writes data files (.gcda) below DIR, under their recorded names:
                  byte for byte what the program would write now. Counters of
-                 source-based coverage (Clang, Rust) become .profraw files.
+                 source-based coverage (Clang, Rust) become .profraw files, those
+                 of Go covmeta and covcounters.
   --in-place     adds the counts to the data files that the program would write,
                  as the program itself does when it ends (and still will)
   --reset        makes counts start from zero: footfall saves the counters and

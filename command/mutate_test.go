@@ -13,6 +13,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -29,6 +31,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	gofixtures "footfall/formats/gocover/fixtures"
+	llvmfixtures "footfall/formats/llvm/fixtures"
 	"footfall/trace"
 )
 
@@ -37,6 +41,7 @@ var (
 	mutations  = flag.Int("mutate", 0, "run so many commands over inputs that were changed at random")
 	mutateSeed = flag.Uint64("mutate-seed", 1, "`NUMBER` from which they follow")
 	mutateDir  = flag.String("mutate-dir", "", "`DIR` for the inputs; those of a failure stay there")
+	mutateKind = flag.String("mutate-kind", "", "only inputs of kinds whose names contain `TEXT`")
 )
 
 const (
@@ -64,12 +69,16 @@ func TestMutate(t *testing.T) {
 	go w.watch()
 	random := rand.New(rand.NewPCG(*mutateSeed, 0))
 	kinds, counts := kindsOf(seeds), make(map[string]int)
-	if len(kinds) != 13 {
-		t.Fatalf("seeds of %d kinds, expected 13: have files moved?", len(kinds))
+	if len(kinds) != 15 {
+		t.Fatalf("seeds of %d kinds, expected 15: have files moved?", len(kinds))
+	}
+	kinds = slices.DeleteFunc(kinds, func(k []*mutateGroup) bool { return !strings.Contains(k[0].kind, *mutateKind) })
+	if len(kinds) == 0 {
+		t.Fatalf("no kind is like %q", *mutateKind)
 	}
 	for i := range *mutations {
 		ofKind := kinds[0] // of notes, the most involved, as many as of all others
-		if random.IntN(2) == 0 {
+		if len(kinds) > 1 && random.IntN(2) == 0 {
 			ofKind = kinds[1+random.IntN(len(kinds)-1)]
 		}
 		group := ofKind[random.IntN(len(ofKind))]
@@ -275,6 +284,16 @@ func (g *mutateGroup) commands() [][]string {
 		return [][]string{{"merge", "-o", "sum", "one", "two"}, {"rewrite", "-o", "scaled", "-s", "0.5", "one"}, {"overlap", "-f", "one", "two"}}
 	case "stream of data":
 		return [][]string{{"merge-stream", "-o", "sum", "m.stream"}}
+	case "LLVM":
+		return [][]string{
+			append([]string{"report", "m.prof", "--object", "main"}, show...),
+			{"llvm-profdata", "merge", "-sparse", "-o", "out.profdata", "m.prof"},
+			{"llvm-profdata", "show", "-all-functions", "-counts", "-topn=5", "m.prof"},
+			{"llvm-cov", "export", "-instr-profile=m.prof", "main"},
+			{"llvm-cov", "show", "-instr-profile=m.prof", "-show-expansions", "-show-branches=count", "-show-mcdc", "main"},
+		}
+	case "Go":
+		return [][]string{append([]string{"report", "cov"}, show...), {"covdata", "func", "-i=cov"}, {"covdata", "debugdump", "-i=cov"}, {"covdata", "merge", "-i=cov", "-o=."}}
 	case "profile":
 		return [][]string{profiled("m.profile")}
 	case "program":
@@ -378,6 +397,7 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	for _, g := range dirs {
 		groups = append(groups, g, &mutateGroup{kind: "stream of data", files: map[string][]byte{"m.stream": slices.Concat([]byte("nfcg\x2a23B\x07\x00\x00\x00m.gcda\x00"), g.any())}})
 	}
+	groups = append(append(groups, someOf(llvmSeeds(t), 100)...), goSeeds(t)...)
 	source := []byte("/* A comment. */\n#include <assert.h>\nint f(int x) { // LCOV_EXCL_LINE\n\treturn x ? '\\'' : \"\\\"\"[0];\n}\n// GCOVR_EXCL_START\nint main(void)\n{\n\tassert(f(1));\n}\n// GCOVR_EXCL_STOP\n")
 	for _, name := range []string{"m.c", "m.cc", "m.rs", "m.go", "m.f90", "m.adb", "m.d"} {
 		lines := "SF:" + name + "\n"
@@ -389,6 +409,47 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	groups = append(groups,
 		&mutateGroup{kind: "two reports", files: map[string][]byte{"old.report": info, "new.report": info}},
 		&mutateGroup{kind: "trace", files: map[string][]byte{"m.trace": traceSeed(t)}})
+	return groups
+}
+
+// llvmSeeds are profiles of all versions with the programs that they are of.
+func llvmSeeds(t *testing.T) (groups []*mutateGroup) {
+	for _, f := range llvmfixtures.All(t) {
+		program := f.Files["main"]
+		if len(program) > 200000 || !bytes.Contains(program, []byte("__llvm_covmap")) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.Files)) {
+			if ext := path.Ext(name); (ext == ".profraw" || ext == ".profdata") && len(f.Files[name]) > 0 {
+				groups = append(groups, &mutateGroup{kind: "LLVM", files: map[string][]byte{"m.prof": f.Files[name], "main": program}})
+			}
+		}
+	}
+	return groups
+}
+
+// goSeeds are what a program of Go writes, in two modes.
+func goSeeds(t *testing.T) (groups []*mutateGroup) {
+	module := gofixtures.Module(t)
+	for _, mode := range []string{"set", "count"} {
+		dir := t.TempDir()
+		cmd := exec.Command(gofixtures.Build(t, module, mode))
+		cmd.Env = append(os.Environ(), "GOCOVERDIR="+dir)
+		cmd.Stdin = strings.NewReader("push a\nmax\nhook\n")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		g := &mutateGroup{kind: "Go", files: make(map[string][]byte)}
+		written, err := os.ReadDir(dir)
+		for _, e := range written {
+			b, failed := os.ReadFile(filepath.Join(dir, e.Name()))
+			g.files["cov/"+e.Name()], err = b, errors.Join(err, failed)
+		}
+		if err != nil || len(g.files) != 2 {
+			t.Fatalf("%d files of counters of Go: %v", len(g.files), err)
+		}
+		groups = append(groups, g)
+	}
 	return groups
 }
 

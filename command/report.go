@@ -23,7 +23,7 @@ func newReportCommand() *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report [PATH...]",
-		Short: "Show what was covered, from the data of GCC and Clang and reports of other tools",
+		Short: "Show what was covered, from the data of GCC, Clang, Rust and Go and reports of other tools",
 		Long: `Report searches each PATH (default: the working directory) for the files that
 gcc --coverage and clang --coverage write, .gcno when compiling and .gcda when
 the program ends, merges them and shows which lines, functions, branches and
@@ -38,8 +38,12 @@ are of. These are found beside the profiles and in the directories that are
 searched, by their build ID or by their functions; --object names others. Neither
 llvm-profdata nor llvm-cov is needed. See docs/llvm.md.
 
+And what programs of Go write that go build -cover made: covmeta and covcounters, in
+the directories of their GOCOVERDIR. See docs/go.md.
+
 A PATH may also be a report, recognised by its content: an lcov tracefile, JSON of
-gcov, gcovr or footfall, Cobertura XML, a Go profile. All inputs become one report.
+gcov, gcovr or footfall, Cobertura XML, a text profile of Go. All inputs become one
+report.
 
 Units that never ran count as not covered. Data files need not lie beside their
 notes: --object-directory adds directories with notes, and trees written under
@@ -125,6 +129,9 @@ status is 1 if nothing could be reported and 3 if a threshold was missed.`,
   # Clang's source-based coverage, or Rust's, of several programs and versions
   footfall report default.profraw
   footfall report target/debug --output html=cov
+
+  # programs of Go, in one report with the C that they call
+  footfall report $GOCOVERDIR build
 
   # which test runs this line?
   footfall report --test parser --output json=parser.json

@@ -29,6 +29,7 @@ type command struct {
 	target     []string // flags that choose the target, for the runtime
 	cpu        string   // "" if not known
 	keepR11    bool     // calls keep r11, or the program has its own use for it
+	regions    bool     // Clang counts regions of the source (-fprofile-instr-generate)
 }
 
 // withArgument are the options whose argument is the next word.
@@ -81,6 +82,8 @@ func (c *command) argument(a, next string) {
 		c.runtime = false
 	case a == "-ffixed-r11" || a == "-fcall-saved-r11":
 		c.keepR11 = true
+	case strings.HasPrefix(a, "-fprofile-instr-generate"):
+		c.regions = true
 	case strings.HasPrefix(a, "-flto"):
 		c.lto = true
 	case a == "-fno-lto":

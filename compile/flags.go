@@ -20,6 +20,8 @@ func (o *Options) additions(compiler string, c *command) (extra, after, env []st
 	orders := Orders{Update: o.Update, Only: o.Only, Not: o.Not, Sources: sources, CPU: c.cpu, Verbose: o.Verbose, KeepR11: c.keepR11}
 	for _, purpose := range o.Purposes {
 		switch {
+		case purpose == "coverage" && wanted && c.regions: // counting each of them twice would help nobody
+			extra = append(extra, "-fcoverage-mapping", "-fprofile-update=atomic")
 		case purpose == "coverage" && wanted:
 			extra = append(extra, "--coverage", "-fprofile-update=atomic")
 		case purpose == "trace" && wanted && len(sources) > 0:

@@ -56,6 +56,9 @@ type Function struct {
 	// Blocks and BlocksExecuted are those of the instance with the most
 	// blocks executed.
 	Blocks, BlocksExecuted int32
+	// Regions are the parts of the source that are counted by themselves, as LLVM and Rust count them, and RegionsRun
+	// those of them that ran: the most of any instance. 0: data of others do not tell.
+	Regions, RegionsRun int32
 	// Instances, one or more, by ascending Name, each name once.
 	Instances []Instance
 }

@@ -198,6 +198,9 @@ func (f *Function) SourceName() string {
 		}
 		return "_Z" // sorts as the names do
 	}
+	if strings.HasPrefix(f.Name, "_R") { // Rust's: instances of a generic function share their place
+		return "_R"
+	}
 	name, _, _ := strings.Cut(f.Name, ".")
 	return name
 }
@@ -240,6 +243,7 @@ func (f *Function) Merge(other *Function) {
 	}
 	f.Count = addCounts(f.Count, other.Count)
 	f.BlocksExecuted, f.Blocks = later(f.BlocksExecuted, f.Blocks, other.BlocksExecuted, other.Blocks)
+	f.Regions, f.RegionsRun = max(f.Regions, other.Regions), max(f.RegionsRun, other.RegionsRun)
 	f.Instances = mergeSorted(f.Instances, other.Instances,
 		func(a, b Instance) int { return cmp.Compare(a.Name, b.Name) },
 		func(a Instance) Instance { return a },

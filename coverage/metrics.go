@@ -15,6 +15,7 @@ func Metrics() []Metric {
 		{"functions", func(t Totals, _ bool) Ratio { return t.Functions }},
 		{"branches", Totals.AllBranches},
 		{"conditions", func(t Totals, _ bool) Ratio { return t.Conditions }},
+		{"regions", func(t Totals, _ bool) Ratio { return t.Regions }},
 		{"calls", func(t Totals, _ bool) Ratio { return t.Calls }},
 	}
 }

@@ -57,6 +57,8 @@ func (p *packer) functions(list []*Function) {
 		p.number(f.Count)
 		p.number(int64(f.Blocks))
 		p.number(int64(f.BlocksExecuted))
+		p.number(int64(f.Regions))
+		p.number(int64(f.RegionsRun))
 		p.count(len(f.Instances))
 		for i := range f.Instances {
 			p.instance(&f.Instances[i], f.Name)
@@ -206,7 +208,7 @@ func (u *unpacker) functions() []*Function {
 		list[i] = f
 		line += u.small()
 		*f = Function{StartLine: line, StartColumn: u.small(), EndLine: line + u.small(), EndColumn: u.small(),
-			Name: u.text(), Count: u.number(), Blocks: u.small(), BlocksExecuted: u.small()}
+			Name: u.text(), Count: u.number(), Blocks: u.small(), BlocksExecuted: u.small(), Regions: u.small(), RegionsRun: u.small()}
 		if k := u.count(); k > 0 {
 			f.Instances = make([]Instance, k)
 		}

@@ -69,3 +69,17 @@ func TestMacroFunctions(t *testing.T) {
 		}
 	}
 }
+
+// TestRustInstances merges instances of a generic function of Rust, each as another program has it, whose names of Rust's
+// own scheme (v0) have nothing in common that could be cut off.
+func TestRustInstances(t *testing.T) {
+	var sum Sum
+	for _, name := range []string{"_RINvCs1_4main3maxlEB2_", "_RINvCs1_4main3maxjEB2_"} {
+		sum.Add(&File{Name: "main.rs", Functions: []*Function{{
+			Name: name, StartLine: 3, StartColumn: 1, EndLine: 5, EndColumn: 2, Count: 2, Instances: []Instance{{Name: name, Count: 2}},
+		}}})
+	}
+	if f := sum.Set().At(0).Functions; len(f) != 1 || f[0].Count != 4 || len(f[0].Instances) != 2 {
+		t.Errorf("%d functions, expected one with two instances", len(f))
+	}
+}

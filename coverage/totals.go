@@ -84,6 +84,8 @@ type Totals struct {
 	Conditions Ratio
 	// Calls, and of these the ones that were made.
 	Calls Ratio
+	// Regions of functions, and of these the ones that ran, see Function.Regions. Those of changed lines are not known.
+	Regions Ratio
 }
 
 // AllBranches returns the branches, those that only an exception decides among them if
@@ -112,13 +114,14 @@ func (t *Totals) Add(o Totals) {
 	t.ExceptionBranches = t.ExceptionBranches.Plus(o.ExceptionBranches)
 	t.Conditions = t.Conditions.Plus(o.Conditions)
 	t.Calls = t.Calls.Plus(o.Calls)
+	t.Regions = t.Regions.Plus(o.Regions)
 }
 
 // Minus returns what t has more than o.
 func (t Totals) Minus(o Totals) Totals {
 	return Totals{
 		t.Lines.Minus(o.Lines), t.Functions.Minus(o.Functions), t.Branches.Minus(o.Branches),
-		t.ExceptionBranches.Minus(o.ExceptionBranches), t.Conditions.Minus(o.Conditions), t.Calls.Minus(o.Calls),
+		t.ExceptionBranches.Minus(o.ExceptionBranches), t.Conditions.Minus(o.Conditions), t.Calls.Minus(o.Calls), t.Regions.Minus(o.Regions),
 	}
 }
 
@@ -148,6 +151,7 @@ func (f *File) Totals() Totals {
 	var t Totals
 	for _, fn := range f.Functions {
 		t.Functions.count(fn.Count > 0)
+		t.Regions = t.Regions.Plus(Ratio{int(fn.RegionsRun), int(fn.Regions)})
 	}
 	for i := range f.Lines {
 		l := &f.Lines[i]

@@ -348,8 +348,8 @@ func (p *CountedProcess) Places() (dirs []string) {
 	return dirs
 }
 
-// Subtract takes away what was counted when before, Bytes of an earlier time, was read.
-func (p *RawProfile) Subtract(before []byte) error {
+// subtractGo is [RawProfile.Subtract] for counters of Go.
+func (p *RawProfile) subtractGo(before []byte) error {
 	was, err := gocover.ReadCounters(before)
 	if err != nil {
 		return err

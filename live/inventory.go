@@ -80,14 +80,3 @@ func (v *Inventory) Total() (objects int, bytes int64) {
 	}
 	return objects, bytes
 }
-
-// SourceBased returns the programs and libraries of the process that have source-based counters, or those
-// of Go, as they were found last.
-func (p *CountedProcess) SourceBased() (images []string) {
-	for _, im := range p.images {
-		if im.profile != nil || im.golang != nil {
-			images = append(images, im.path)
-		}
-	}
-	return images
-}

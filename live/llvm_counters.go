@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"footfall/formats/llvm"
 	"footfall/output"
 	"footfall/process"
 )
@@ -26,6 +27,16 @@ type RawProfile struct {
 	Sets     bool
 
 	counters int64
+	parts    rawParts
+	own      ownFile
+}
+
+// rawParts say where in a raw profile counters are.
+type rawParts struct {
+	order                         byteOrder
+	records, counters, bits, rest int // where they begin, and what follows them
+	countersSize, namesSize       int
+	single                        bool // each is a byte: 0 once it ran
 }
 
 // Key tells the profiles of a process apart, in all of its snapshots.
@@ -115,11 +126,60 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 		}
 		profiles = append(profiles, RawProfile{
 			Image: im.path, Name: profileName(im.path, taken), Bytes: im.profile.encode(r.data, r.counters, r.bits, values),
-			counters: int64(len(r.counters)),
+			counters: int64(len(r.counters)), parts: im.profile.parts(), own: im.profile.ownFile(r.data),
 		})
 	}
 	more, failed := p.golangProfiles(maps)
 	return append(profiles, more...), append(problems, failed...), nil
+}
+
+// ownFile tells where the program would write the profile; data are its records.
+func (p *profile) ownFile(data []byte) ownFile {
+	o := ownFile{known: p.patternAt != 0, pattern: p.pattern, signature: p.signatureOf(data)}
+	if len(p.ids) > 8 {
+		o.ids = p.ids[8:min(uint64(len(p.ids)), 8+p.order.Uint64(p.ids))]
+	}
+	return o
+}
+
+// parts are those of a raw profile of the image.
+func (p *profile) parts() rawParts {
+	counters, bits, names := p.inFile(0)
+	return rawParts{p.order, int(counters - p.data.size), int(counters), int(bits), int(names), int(p.counters.size), len(p.text), p.raw&llvm.FlagSingleBytes != 0}
+}
+
+// Subtract takes away what was counted when before, Bytes of an earlier time, was read: of bytes and bitmaps, which only
+// say that something ran, what had run by then. Counts of values stay. If a count has fallen since, the program began from
+// zero again, and nothing is taken away.
+func (p *RawProfile) Subtract(before []byte) error {
+	if p.Meta != nil {
+		return p.subtractGo(before)
+	}
+	at := p.parts
+	if len(before) < at.rest || !bytes.Equal(before[:at.records], p.Bytes[:at.records]) {
+		return errors.New("they are of another build")
+	}
+	b := slices.Clone(p.Bytes)
+	for i := at.counters; i < at.counters+at.countersSize; {
+		if at.single {
+			if before[i] == 0 {
+				b[i] = 0xff
+			}
+			i++
+			continue
+		}
+		now, was := at.order.Uint64(b[i:]), at.order.Uint64(before[i:])
+		if now < was {
+			return nil
+		}
+		at.order.PutUint64(b[i:], now-was)
+		i += 8
+	}
+	for i := at.bits; i < at.rest; i++ {
+		b[i] &^= before[i]
+	}
+	p.Bytes = b
+	return nil
 }
 
 // profileName makes a file name of an image's.
@@ -139,20 +199,25 @@ func profileName(image string, taken map[string]bool) string {
 // A profileRead is memory of a profile.
 type profileRead struct{ data, counters, bits []byte }
 
-// plan adds what is to be read. Counters are elsewhere when the program maps
+// place says where counters and bitmaps are: elsewhere when the program maps
 // its file on them (continuous mode).
-func (r *profileRead) plan(p *profile, mem memory, maps process.Maps, ranges []process.MemoryRange) ([]process.MemoryRange, error) {
-	counters, bits := p.counters, p.bits
+func (p *profile) place(mem memory, maps process.Maps) (counters, bits section, err error) {
+	counters, bits = p.counters, p.bits
 	if file := p.mappedFile(mem, maps); file != 0 {
 		counters.addr, bits.addr, _ = p.inFile(file)
-	} else {
-		var err error
-		if counters.addr, err = p.moved(counters.addr, p.counterBias, mem); err != nil {
-			return nil, err
-		}
-		if bits.addr, err = p.moved(bits.addr, p.bitBias, mem); err != nil {
-			return nil, err
-		}
+		return counters, bits, nil
+	}
+	if counters.addr, err = p.moved(counters.addr, p.counterBias, mem); err == nil {
+		bits.addr, err = p.moved(bits.addr, p.bitBias, mem)
+	}
+	return counters, bits, err
+}
+
+// plan adds what is to be read.
+func (r *profileRead) plan(p *profile, mem memory, maps process.Maps, ranges []process.MemoryRange) ([]process.MemoryRange, error) {
+	counters, bits, err := p.place(mem, maps)
+	if err != nil {
+		return nil, err
 	}
 	for _, part := range []struct {
 		section

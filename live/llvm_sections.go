@@ -28,12 +28,14 @@ type profile struct {
 	coverage                    bool     // there is a mapping to source
 	compilers                   []int    // major versions of Clang, where the file tells
 	// Addresses of variables, 0: there are none, or the file is stripped.
-	versionAt, counterBias, bitBias uint64
+	versionAt, counterBias, bitBias, patternAt uint64
+	nodes                                      uint64 // that are there for values before any are needed
 
 	// What never changes, read by prepare.
-	raw  llvm.RawVersion
-	text []byte // the names
-	ids  []byte
+	raw     llvm.RawVersion
+	text    []byte // the names
+	ids     []byte
+	pattern string // of the name of its file, "": none was given when it was compiled
 }
 
 type byteOrder interface {
@@ -65,12 +67,16 @@ func profileOf(f *binary.File, bias uint64, symbols func(name string) ([]uint64,
 			p.more = append(p.more, name)
 		}
 	}
+	if _, size, ok := f.Section("__llvm_prf_vnds"); ok {
+		p.nodes = size / uint64(16+p.pointer)
+	}
 	addrs, sizes := f.Notes()
 	for i := range addrs {
 		p.notes = append(p.notes, section{addrs[i] + bias, sizes[i]})
 	}
 	for name, to := range map[string]*uint64{
 		"__llvm_profile_raw_version": &p.versionAt, "__llvm_profile_counter_bias": &p.counterBias, "__llvm_profile_bitmap_bias": &p.bitBias,
+		"__llvm_profile_filename": &p.patternAt,
 	} {
 		if found, err := symbols(name); err == nil && len(found) == 1 {
 			*to = found[0] + bias
@@ -133,6 +139,9 @@ func (p *profile) prepare(w *walker) error {
 	p.text = make([]byte, p.names.size)
 	if _, err := w.mem.ReadAt(p.text, int64(p.names.addr)); err != nil && len(p.text) > 0 {
 		return fmt.Errorf("names: %w", err)
+	}
+	if p.patternAt != 0 {
+		p.pattern, _ = w.text(p.patternAt)
 	}
 	if p.raw.Number() >= 7 {
 		if err := p.readIDs(w); err != nil {

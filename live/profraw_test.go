@@ -5,13 +5,16 @@ package live
 import (
 	"bytes"
 	"fmt"
-	"footfall/process/needs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"footfall/formats/llvm"
+	"footfall/process/needs"
 )
 
 // Each linked object writes a file of its own. The programs of all tests
@@ -157,4 +160,116 @@ func exact(t *testing.T, p *program, profdata string) {
 			}
 		}
 	}
+}
+
+// TestProfilesHardReset sets counters, bitmaps and the counts of values to zero. What the program writes afterwards is
+// what is read.
+func TestProfilesHardReset(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, kind := range []struct {
+			name, counters, pattern string
+			since                   int
+		}{
+			{"counters", mapping, "%m.profraw", 0},
+			{"conditions", mapping + " -fcoverage-mcdc", "%m.profraw", 18},
+			{"values", "-fprofile-generate", "%m.profraw", 0},
+			{"continuous", mapping + " -mllvm -runtime-counter-relocation=true", "%c%m.profraw", 13},
+		} {
+			t.Run(compiler+"/"+kind.name, func(t *testing.T) {
+				if major, _ := strconv.Atoi(compiler[len("clang-"):]); major < kind.since {
+					t.Skipf("needs Clang %d", kind.since)
+				}
+				t.Setenv("LLVM_PROFILE_FILE", kind.pattern)
+				v := variant{flags: "-O1", sources: []string{"work.c"}}
+				p := v.startClang(t, compiler, kind.counters, "__llvm_profile_write_file")
+				process := opened(t, p)
+				p.tell("work") // now it waits where nothing is counted
+				r, err := process.HardReset(nil)
+				if skipForbidden(t, err); err != nil || r.Units != 1 || r.Counters == 0 || len(r.Undone) > 0 {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				profiles, err := process.Profiles()
+				if err != nil || len(profiles) != 1 {
+					t.Fatal(profiles, err)
+				}
+				list, err := llvm.Read(profiles[0].Bytes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range list[0].Counted {
+					left := slices.ContainsFunc(c.Counts, func(n uint64) bool { return n != 0 }) || len(bytes.Trim(c.Bitmap, "\x00")) > 0
+					for _, sites := range c.Values {
+						for _, s := range sites {
+							left = left || slices.ContainsFunc(s, func(v llvm.ValueCount) bool { return v.Count != 0 })
+						}
+					}
+					if left {
+						t.Errorf("%s: %v %v %v", c.Name, c.Counts, c.Bitmap, c.Values)
+					}
+				}
+				exact(t, p, "")
+			})
+		}
+	}
+}
+
+// TestProfilesInPlace adds the counters of programs to the files that they write afterwards: the names are the same, and
+// the file has twice what the program has counted.
+func TestProfilesInPlace(t *testing.T) {
+	for _, compiler := range clangs(t) {
+		for _, pattern := range []string{"own-%p-%h.profraw", "%m.profraw", "sub/%2m-%p.profraw", ""} {
+			t.Run(fmt.Sprintf("%s/%s", compiler, pattern), func(t *testing.T) {
+				t.Setenv("LLVM_PROFILE_FILE", pattern)
+				flags := mapping
+				if pattern == "" {
+					flags = strings.Replace(mapping, "generate", "generate=told-%p.profraw", 1)
+				}
+				v := variant{sources: []string{"work.c"}}
+				p := v.startClang(t, compiler, flags, "__llvm_profile_write_file")
+				process := opened(t, p)
+				p.tell("work")
+				profiles, err := process.Profiles()
+				if err != nil || len(profiles) != 1 {
+					t.Fatal(profiles, err)
+				}
+				if n, err := process.WriteProfilesInPlace(profiles); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+				p.tell("dump")
+				var files []string
+				for _, dir := range []string{".", "sub"} {
+					found, _ := filepath.Glob(filepath.Join(p.dir, dir, "*.profraw"))
+					files = append(files, found...)
+				}
+				if len(files) != 1 {
+					t.Fatalf("%q", files)
+				}
+				b, err := os.ReadFile(files[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got, want llvm.Indexer
+				for _, one := range mustRead(t, b) {
+					if _, err := got.AddWeighted(one, 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := want.AddWeighted(mustRead(t, profiles[0].Bytes)[0], 2); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got.Text(19, true), want.Text(19, true)) {
+					t.Errorf("%s: %s\nwant twice %s", files[0], got.Text(19, true), want.Text(19, true))
+				}
+			})
+		}
+	}
+}
+
+func mustRead(t *testing.T, b []byte) []*llvm.Profile {
+	t.Helper()
+	list, err := llvm.Read(b)
+	if err != nil || len(list) == 0 {
+		t.Fatal(len(list), err)
+	}
+	return list
 }

@@ -3,19 +3,21 @@
 package live
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"footfall/formats/llvm"
 	"footfall/output"
 	"footfall/process"
 )
 
 // A HardReset tells what became of setting counters to zero.
 type HardReset struct {
-	Units    int // whose counters were set to zero
+	Units    int // whose counters were set to zero; source-based ones of a program or library are one
 	Counters int
 	// Undone are the units with counters that the program has put back: a thread
 	// was stopped between reading a counter and writing it, increased by one. It
@@ -27,7 +29,7 @@ type HardReset struct {
 }
 
 // HardReset sets counters in the memory of the program to zero, for units whose
-// names match, nil for all. All threads stand still meanwhile. Counts are also
+// names match, and source-based ones of images whose paths do, nil for all. All threads stand still meanwhile. Counts are also
 // gone for what the program writes when it ends.
 //
 // Counters that the compiler keeps in a register during a loop come back when
@@ -56,12 +58,20 @@ type resetter struct {
 	match  func(name string) bool
 	result *HardReset
 	zeroed []zeroed
+	images []zeroedImage
 }
 
 // A zeroed is an array of counters that were set to zero.
 type zeroed struct {
 	unit   *unit
 	array  *array
+	before []byte
+}
+
+// A zeroedImage is source-based counters that were.
+type zeroedImage struct {
+	image  *image
+	addr   uint64
 	before []byte
 }
 
@@ -97,6 +107,15 @@ func (r *resetter) zero() error {
 			}
 			ranges = append(ranges, more...)
 		}
+		if im.profile == nil || im.profErr != nil || r.match != nil && !r.match(im.path) {
+			continue
+		}
+		r.result.Units++
+		more, err := r.profile(im)
+		if err != nil {
+			return fmt.Errorf("%s: source-based counters: %w", im.path, err)
+		}
+		ranges = append(ranges, more...)
 	}
 	if r.result.Units == 0 {
 		return errors.New("no object of that name")
@@ -116,14 +135,57 @@ func (r *resetter) look(written []process.MemoryRange) error {
 	if err := r.p.proc.ReadRanges(back); err != nil {
 		return err
 	}
-	for _, b := range back {
-		for _, x := range b.Bytes {
-			if x != 0 {
-				return errUnwritten
-			}
+	for i, b := range back {
+		if !bytes.Equal(b.Bytes, written[i].Bytes) {
+			return errUnwritten
 		}
 	}
 	return nil
+}
+
+// profile returns what is to be written for the source-based counters of an image, as the program's own
+// __llvm_profile_reset_counters does: 0, of counters of one byte 0xff, and 0 for bitmaps and the counts of values.
+func (r *resetter) profile(im *image) ([]process.MemoryRange, error) {
+	p := im.profile
+	maps, _, err := r.p.proc.Maps()
+	if err != nil {
+		return nil, err
+	}
+	var read profileRead
+	ranges, err := read.plan(p, r.p.proc, maps, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.p.proc.ReadRanges(ranges); err != nil {
+		return nil, err
+	}
+	counters, bits, err := p.place(r.p.proc, maps)
+	if err != nil {
+		return nil, err
+	}
+	zero, width := make([]byte, counters.size), 8
+	if p.raw&llvm.FlagSingleBytes != 0 { // no thread puts these back: they are only ever set
+		width, zero = 1, bytes.Repeat([]byte{0xff}, len(zero))
+	} else {
+		r.images = append(r.images, zeroedImage{im, counters.addr, read.counters})
+	}
+	r.result.Counters += len(zero) / width
+	write := []process.MemoryRange{{Addr: counters.addr, Bytes: zero}}
+	if bits.size > 0 {
+		write = append(write, process.MemoryRange{Addr: bits.addr, Bytes: make([]byte, bits.size)})
+	}
+	records, err := p.readValues(read.data, r.p.proc)
+	if err != nil {
+		return nil, fmt.Errorf("values: %w", err)
+	}
+	for _, record := range records {
+		for _, s := range record.lists {
+			for _, node := range s.nodes {
+				write = append(write, process.MemoryRange{Addr: node + 8, Bytes: make([]byte, 8)})
+			}
+		}
+	}
+	return write, nil
 }
 
 // unit returns what is to be written for the counters of a unit.
@@ -209,6 +271,28 @@ func (r *resetter) verify(zeroed time.Time) error {
 				undone[z.unit] = true
 				r.result.Undone = append(r.result.Undone, z.unit.name)
 			}
+		}
+	}
+	return r.verifyImages(possible)
+}
+
+// verifyImages is verify for source-based counters.
+func (r *resetter) verifyImages(possible uint64) error {
+	for _, z := range r.images {
+		now := make([]byte, len(z.before))
+		if err := r.p.proc.ReadRanges([]process.MemoryRange{{Addr: z.addr, Bytes: now}}); err != nil {
+			return err
+		}
+		undone := 0
+		for at := 0; at+8 <= len(now); at += 8 {
+			before, after := z.image.order.Uint64(z.before[at:]), z.image.order.Uint64(now[at:])
+			if before > possible && after >= before {
+				undone++
+			}
+		}
+		if undone > 0 {
+			r.result.UndoneCounters += undone
+			r.result.Undone = append(r.result.Undone, z.image.path)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"footfall/binary"
 	"footfall/formats/gcov"
+	"footfall/formats/llvm"
 )
 
 // Updates are the places in a program's code that count, as far as they can be
@@ -40,7 +41,7 @@ func (p *CountedProcess) Updates() (*Updates, error) {
 	held := make(map[string]int)
 	for _, mapped := range p.proc.Images(maps) {
 		i := slices.IndexFunc(p.images, func(im *image) bool { return im.key == mapped.Key() })
-		if i < 0 || len(p.images[i].units) == 0 || p.images[i].code.machine != elf.EM_X86_64 {
+		if i < 0 || len(p.images[i].units) == 0 && p.images[i].profile == nil || p.images[i].code.machine != elf.EM_X86_64 {
 			continue
 		}
 		s := newUpdateSearch(p.images[i])
@@ -89,6 +90,9 @@ func newUpdateSearch(im *image) *updateSearch {
 				}
 			}
 		}
+	}
+	if p := im.profile; p != nil && im.profErr == nil && p.raw&llvm.FlagSingleBytes == 0 {
+		s.counters = append(s.counters, counterRange{p.counters.addr, p.counters.addr + p.counters.size, &unit{name: im.path}})
 	}
 	slices.SortFunc(s.counters, func(a, b counterRange) int { return cmp.Compare(a.start, b.start) })
 	return s

@@ -26,6 +26,7 @@ import (
 type siteValues struct {
 	next  uint64
 	pairs []uint64
+	nodes []uint64 // where they are
 }
 
 // A recordValues is the sites of a record, by kind.
@@ -41,6 +42,19 @@ const maxSites = 1 << 20
 // values makes the last part of a profile: what the lists hold to which the
 // records lead.
 func (p *profile) values(data []byte, mem memory) ([]byte, error) {
+	records, err := p.readValues(data, mem)
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for i := range records {
+		b = p.appendValues(b, &records[i])
+	}
+	return b, nil
+}
+
+// readValues reads the lists of all sites.
+func (p *profile) readValues(data []byte, mem memory) ([]recordValues, error) {
 	records, err := p.valueRecords(data)
 	if err != nil || len(records) == 0 {
 		return nil, err
@@ -52,14 +66,7 @@ func (p *profile) values(data []byte, mem memory) ([]byte, error) {
 	for i := range records {
 		open = append(open, records[i].lists...)
 	}
-	if err := p.follow(open, mem); err != nil {
-		return nil, err
-	}
-	var b []byte
-	for i := range records {
-		b = p.appendValues(b, &records[i])
-	}
-	return b, nil
+	return records, p.follow(open, mem)
 }
 
 // valueRecords returns the records that have sites.
@@ -138,6 +145,7 @@ func (p *profile) follow(open []*siteValues, mem memory) error {
 		}
 		for i, s := range open {
 			node := ranges[i].Bytes
+			s.nodes = append(s.nodes, s.next)
 			s.pairs = append(s.pairs, p.order.Uint64(node), p.order.Uint64(node[8:]))
 			s.next = p.address(node[16:])
 		}

@@ -65,11 +65,13 @@ func (s *sources) readable(processes []*target) (*source.Sources, error) {
 }
 
 // collect returns the coverage of what was read in processes.
-func (s *sources) collect(readings []gcov.Reading, o collect.Options) *collect.Result {
+func (s *sources) collect(readings []gcov.Reading, profiles *source.Objects, o collect.Options) *collect.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.Cache = s.cache
-	return collect.Objects(s.notes.Pair(readings), o)
+	objects := s.notes.Pair(readings)
+	objects.Profiles, objects.Binaries, objects.Go = profiles.Profiles, profiles.Binaries, profiles.Go
+	return collect.Objects(objects, o)
 }
 
 // of returns the notes of a data file, if only where they should be, and the

@@ -393,18 +393,11 @@ func (m *Mount) adopt(pid int) error {
 	source.FollowFiles = true
 	p := newTarget(m, pid, directoryName(pid, source.Name), source.Root(), source)
 	p.keep()
-	if len(p.units) == 0 {
-		only := source.HasProfiles()
+	if len(p.units)+len(p.profiles) == 0 {
 		p.close()
-		if only {
-			return fmt.Errorf("process %d (%s): %w", pid, output.Printable(source.Name), live.ErrOnlyProfiles)
-		}
 		return process.ErrExited // already
 	}
 	m.table.add(p)
-	if images := source.SourceBased(); len(images) > 0 {
-		m.notice(fmt.Sprintf("%s: source-based counters (Clang, Rust, Go) are not among the files: footfall live --dump writes them", output.Printable(images[0])))
-	}
 	return nil
 }
 

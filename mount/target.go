@@ -17,6 +17,7 @@ import (
 	"footfall/live"
 	"footfall/output"
 	"footfall/process"
+	"footfall/report/source"
 )
 
 // A counted has counters: a live.CountedProcess or a live.Kernel.
@@ -59,7 +60,11 @@ type target struct {
 	units   []*live.Unit // of the history, in its order
 	placed  int          // how many of them have files
 	events  []string     // what happened to the counters, each once
-	root    *node
+	// profiles are source-based counters and those of Go, in the order in which they were found; places are where
+	// sources of Go may be.
+	profiles []*profiled
+	places   []string
+	root     *node
 }
 
 func newTarget(m *Mount, pid int, name, fsRoot string, s counted) *target {
@@ -92,8 +97,10 @@ func (p *target) keep() {
 const patience = 2 * time.Second
 
 type reply struct {
-	units []live.Unit
-	err   error
+	units    []live.Unit
+	err      error
+	profiles []live.RawProfile
+	unusable error // profiles
 }
 
 // refresh reads the counters, unless that was done a moment ago and is good
@@ -139,8 +146,10 @@ func (p *target) refresh(always bool) {
 func (p *target) ask() {
 	p.asked, p.reply = time.Now(), make(chan reply, 1)
 	go func(source counted, to chan<- reply) {
-		units, err := source.Snapshot()
-		to <- reply{units, err}
+		var r reply
+		r.units, r.err = source.Snapshot()
+		r.profiles, r.unusable = profiles(source)
+		to <- r
 	}(p.source, p.reply)
 }
 
@@ -161,7 +170,9 @@ func (p *target) replied(r reply) {
 
 // use takes what a snapshot has given.
 func (p *target) use(r reply) {
-	none := errors.Is(r.err, live.ErrNoCounters) // all libraries are closed
+	p.takeProfiles(r.profiles)
+	p.noticeProfiles(r.unusable)
+	none := errors.Is(r.err, live.ErrNoCounters) // all libraries are closed, or it has only profiles
 	if len(r.units) > 0 || none {
 		p.take(r.units)
 	}
@@ -296,7 +307,7 @@ func (p *target) lookupState(n *node, by uint32) *state {
 	p.looked = true
 	n.looks.add(p.at, by)
 	if n.state == nil || n.version != p.version {
-		n.state, n.version = n.state.next(n.counts().Encode(), p.at), p.version
+		n.state, n.version = n.state.next(n.content(), p.at), p.version
 	}
 	return n.state
 }
@@ -329,9 +340,10 @@ func (p *target) reset(n *node) bool {
 	if p.refresh(true); p.late {
 		return false
 	}
+	p.resetProfiles(n)
 	if n == nil {
 		p.history.Reset(nil)
-	} else {
+	} else if n.profile == nil {
 		p.history.Reset(func(u live.Unit) bool {
 			return slices.ContainsFunc(n.units, func(of *live.Unit) bool {
 				return of.Image == u.Image && of.Name == u.Name && of.Counts.Stamp == u.Counts.Stamp
@@ -377,12 +389,13 @@ func (p *target) list(dir *node, entry func(name string, n *node), written func(
 }
 
 // readings returns all files of counters of the process, and what is to be told of
-// them.
-func (p *target) readings() ([]gcov.Reading, []string) {
+// them. Its profiles are added to objects.
+func (p *target) readings(objects *source.Objects) ([]gcov.Reading, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)
 	p.placeAll()
+	p.addProfiles(objects)
 	var readings []gcov.Reading
 	var walk func(n *node)
 	walk = func(n *node) {

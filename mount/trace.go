@@ -13,6 +13,7 @@ import (
 	"footfall/output"
 	"footfall/report"
 	"footfall/report/exclude"
+	"footfall/report/source"
 )
 
 // A tracefile is one of lcov, made when it is wanted.
@@ -59,9 +60,10 @@ func (t *tracefile) forget() {
 // which lcov skips.
 func (m *Mount) tracefile(processes []*target) []byte {
 	var readings []gcov.Reading
+	var profiles source.Objects
 	b := new(bytes.Buffer)
 	for _, p := range processes {
-		more, events := p.readings()
+		more, events := p.readings(&profiles)
 		readings = append(readings, more...)
 		for _, e := range events {
 			fmt.Fprintf(b, "# footfall: %s: %s\n", p.name, e)
@@ -76,7 +78,7 @@ func (m *Mount) tracefile(processes []*target) []byte {
 	if err != nil {
 		panic("mount: the usual exclusions are wrong: " + err.Error())
 	}
-	c := m.sources.collect(readings, collect.Options{Sources: sources, Exclusions: exclusions})
+	c := m.sources.collect(readings, &profiles, collect.Options{Sources: sources, Exclusions: exclusions})
 	for _, p := range c.Problems {
 		fmt.Fprintf(b, "# footfall: %v\n", p)
 	}

@@ -14,13 +14,15 @@ import (
 )
 
 // A node is an entry of a process's directory: exactly one of children, link,
-// units and special is set.
+// units, profile and special is set.
 type node struct {
 	ino      uint64
 	children map[string]*node    // a directory's
 	scratch  map[string]*scratch // what others have written into a directory
 	link     string              // what a symbolic link leads to
 	units    []*live.Unit        // what a file of counters is the sum of
+	profile  *profiled           // what a file of source-based counters is of,
+	meta     bool                // or one of the meta-data of Go
 	special  special
 
 	state   *state // of a file of counters; nil: nobody has looked
@@ -98,7 +100,7 @@ func withCopy(parts []string, n int) []string {
 func (n *node) at(parts []string, nextIno func() uint64) *node {
 	for i, part := range parts {
 		if n.children == nil {
-			if i == 0 || n.link != "" || n.units != nil || n.special != 0 {
+			if i == 0 || !n.isNew() {
 				return nil
 			}
 			n.children = make(map[string]*node)
@@ -115,7 +117,7 @@ func (n *node) at(parts []string, nextIno func() uint64) *node {
 
 // isNew tells whether a node has been made by at and is nothing so far.
 func (n *node) isNew() bool {
-	return n.children == nil && n.link == "" && n.units == nil && n.special == 0
+	return n.children == nil && n.link == "" && n.units == nil && n.profile == nil && n.special == 0
 }
 
 // newDirectory returns the tree of a process without objects.

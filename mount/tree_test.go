@@ -15,6 +15,7 @@ import (
 	"footfall/input"
 	"footfall/live"
 	"footfall/process/needs"
+	"footfall/report/source"
 )
 
 func TestComponents(t *testing.T) {
@@ -132,7 +133,7 @@ func TestLateSnapshot(t *testing.T) {
 	p.source = now(new)
 	p.take(old)
 	count := func() (int64, bool) {
-		readings, events := p.readings()
+		readings, events := p.readings(&source.Objects{})
 		return readings[0].Counts.Functions[0].Counters[0].At(0), slices.Contains(events, tooLate)
 	}
 	p.reply = make(chan reply, 1)

@@ -30,11 +30,12 @@ type pastJSON struct {
 	Branches   *ratioJSON `json:"branches,omitempty"`
 	Conditions *ratioJSON `json:"conditions,omitempty"`
 	Calls      *ratioJSON `json:"calls,omitempty"`
+	Regions    *ratioJSON `json:"regions,omitempty"`
 }
 
 // metrics are the numbers of a line, by the names of [coverage.Metrics].
 func (p *pastJSON) metrics() map[string]**ratioJSON {
-	return map[string]**ratioJSON{"lines": &p.Lines, "functions": &p.Functions, "branches": &p.Branches, "conditions": &p.Conditions, "calls": &p.Calls}
+	return map[string]**ratioJSON{"lines": &p.Lines, "functions": &p.Functions, "branches": &p.Branches, "conditions": &p.Conditions, "calls": &p.Calls, "regions": &p.Regions}
 }
 
 // present is the line of this report. Without a time of the data it is of now.

@@ -89,8 +89,11 @@ func (j *jsonWriter) totals(t coverage.Totals) {
 		coverage.Ratio
 	}{
 		{"lines", t.Lines}, {"functions", t.Functions}, {"branches", t.Branches},
-		{"exception_branches", t.ExceptionBranches}, {"conditions", t.Conditions}, {"calls", t.Calls},
+		{"exception_branches", t.ExceptionBranches}, {"conditions", t.Conditions}, {"calls", t.Calls}, {"regions", t.Regions},
 	} {
+		if m.name == "regions" && m.Total == 0 {
+			continue // others than LLVM do not tell
+		}
 		j.raw(before)
 		j.raw(m.name)
 		j.number(`":{"covered":`, int64(m.Covered))
@@ -146,6 +149,10 @@ func (j *jsonWriter) function(f *coverage.Function) {
 	j.nonzero(`,"end_line":`, f.EndLine)
 	j.nonzero(`,"end_column":`, f.EndColumn)
 	j.counts(f.Count, f.Blocks, f.BlocksExecuted)
+	if f.Regions > 0 {
+		j.number(`,"regions":`, int64(f.Regions))
+		j.number(`,"regions_run":`, int64(f.RegionsRun))
+	}
 	if len(f.Instances) > 1 {
 		j.list(`,"instances":[`, len(f.Instances), func(i int) {
 			in := f.Instances[i]

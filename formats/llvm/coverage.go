@@ -1,18 +1,21 @@
 package llvm
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
+
+	"footfall/formats/cursor"
 )
 
 // A Region is a part of a source file, with counts.
 type Region struct {
 	Kind                RegionKind
-	File, Expanded      int // of the function's files; Expanded: the file that an Expansion leads to
+	FoldTrue, FoldFalse bool // that way of a branch is constant: its counter is no counter
+	File, Expanded      int  // of the function's files; Expanded: the file that an Expansion leads to
 	Line, Column        uint32
 	EndLine, EndColumn  uint32
 	Count, FalseCount   uint64 // FalseCount of a Branch or Condition
-	FoldTrue, FoldFalse bool   // that way of a branch is constant: its counter is no counter
 }
 
 func (r *Region) start() place { return place{r.Line, r.Column} }
@@ -49,6 +52,9 @@ type Coverage struct {
 
 	byFile map[string][]*Function
 	rules  Rules
+
+	segmenter segmenter // for what is counted and forgotten: its room, and that of the regions
+	room      []*Region
 }
 
 // A Damage is what is wrong with a function.
@@ -96,26 +102,93 @@ func (p *Profile) index() lookup {
 func Load(binaries []*Binary, p *Profile, rules Rules) *Coverage {
 	rules.Bytes, rules.OldBitmaps = p.SingleBytes(), p.OldBitmaps
 	c := &Coverage{byFile: make(map[string][]*Function), rules: rules}
-	find := p.index()
-	seen := make(map[string]bool)
+	l := loader{Coverage: c, find: p.index(), known: make(map[string]uint32), lists: make(map[string][]string), seen: make(map[string]bool)}
 	for _, b := range binaries {
+		l.units = make(map[*unit][]uint32)
 		for _, r := range b.Records {
-			f, err := c.function(b, r, find)
-			if err != nil {
+			if err := l.load(b, r); err != nil {
 				c.Damaged = append(c.Damaged, Damage{r.Name, b.Name, err})
-				continue
-			}
-			if f == nil {
-				continue
-			}
-			key := strings.Join(f.Files, "\x00") + "\x01" + f.Name
-			if !seen[key] {
-				seen[key] = true
-				c.add(f)
 			}
 		}
 	}
 	return c
+}
+
+// A loader loads functions. Most of those of C++ are inline ones that many units and binaries have: what was seen
+// before is recognized before it is decoded.
+type loader struct {
+	*Coverage
+	find lookup
+	// Files have numbers, and so have the files of a unit; lists are those of functions, by numbers.
+	known map[string]uint32
+	units map[*unit][]uint32
+	lists map[string][]string
+	seen  map[string]bool // by numbers of files and name
+
+	mapping    mapping
+	evaluation evaluation
+	key        []byte
+}
+
+// numbers are those of a unit's files.
+func (l *loader) numbers(u *unit) []uint32 {
+	list := l.units[u]
+	if list == nil && len(u.files) > 0 {
+		for _, name := range u.files {
+			n, ok := l.known[name]
+			if !ok {
+				n = uint32(len(l.known))
+				l.known[name] = n
+			}
+			list = append(list, n)
+		}
+		l.units[u] = list
+	}
+	return list
+}
+
+// load adds a function, unless it is left out.
+func (l *loader) load(b *Binary, r *Record) error {
+	counts, bitmap, known, ok := l.find(r)
+	if known && !ok {
+		l.Mismatches = append(l.Mismatches, Mismatch{r.Name, r.Hash, b.Name})
+		return nil
+	}
+	m := &l.mapping
+	d := &reader{cursor.Reader{B: r.mapping}}
+	numbers := l.numbers(r.unit)
+	m.files, l.key = d.fileIndices(m.files[:0], r.unit), l.key[:0]
+	if d.Err != nil {
+		return d.Err
+	}
+	for _, i := range m.files {
+		l.key = binary.LittleEndian.AppendUint32(l.key, numbers[i])
+	}
+	files, ok := l.lists[string(l.key)]
+	if !ok {
+		files = r.fileNames(m.files)
+		l.lists[string(l.key)] = files
+	}
+	l.key = append(l.key, r.shownName(files)...)
+	if l.seen[string(l.key)] {
+		return nil
+	}
+	if err := r.decodeInto(m); err != nil {
+		return err
+	}
+	if !known {
+		counts, bitmap = m.zeros()
+	}
+	if len(m.regions) == 1 && m.regions[0].count.isZero() && len(counts) > 0 && counts[0] > 0 {
+		return nil // another unit uses it, and has counted
+	}
+	f, err := m.function(r, files, &l.evaluation, counts, bitmap, &l.rules)
+	if err != nil {
+		return err
+	}
+	l.seen[string(l.key)] = true
+	l.add(f)
+	return nil
 }
 
 func (c *Coverage) add(f *Function) {
@@ -135,26 +208,6 @@ func (c *Coverage) Files() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// function makes a function of a record; nil: it is left out.
-func (c *Coverage) function(b *Binary, r *Record, find lookup) (*Function, error) {
-	counts, bitmap, known, ok := find(r)
-	if known && !ok {
-		c.Mismatches = append(c.Mismatches, Mismatch{r.Name, r.Hash, b.Name})
-		return nil, nil
-	}
-	m, err := r.decode()
-	if err != nil {
-		return nil, err
-	}
-	if !known {
-		counts, bitmap = m.zeros()
-	}
-	if len(m.regions) == 1 && m.regions[0].count.isZero() && len(counts) > 0 && counts[0] > 0 {
-		return nil, nil // another unit uses it, and has counted
-	}
-	return m.function(r, counts, bitmap, &c.rules)
 }
 
 // zeros are counts of a function that no profile knows: nothing ran.
@@ -180,14 +233,14 @@ func (m *mapping) zeros() (counts []uint64, bitmap []byte) {
 }
 
 // function computes the counts of all regions.
-func (m *mapping) function(r *Record, counts []uint64, bitmap []byte, rules *Rules) (*Function, error) {
-	f := &Function{Hash: r.Hash, record: r}
-	for _, i := range m.files {
-		f.Files = append(f.Files, r.unit.files[i])
+func (m *mapping) function(r *Record, files []string, e *evaluation, counts []uint64, bitmap []byte, rules *Rules) (*Function, error) {
+	f := &Function{Hash: r.Hash, record: r, Files: files, Name: r.shownName(files)}
+	e.begin(m.expressions, counts)
+	code := 0
+	for i := range m.regions {
+		code += int(b2u(m.regions[i].kind < Branch))
 	}
-	f.Name = r.shownName(f.Files)
-	e := &evaluation{expressions: m.expressions, counts: counts}
-	f.Regions = make([]Region, 0, len(m.regions))
+	f.Regions, f.Branches = make([]Region, 0, code), make([]Region, 0, len(m.regions)-code)
 	open := decisions{bitmap: bitmap, rules: rules}
 	for i := range m.regions {
 		g := &m.regions[i]
@@ -227,6 +280,15 @@ func (m *mapping) function(r *Record, counts []uint64, bitmap []byte, rules *Rul
 	return f, nil
 }
 
+// fileNames are those of the files of a function.
+func (r *Record) fileNames(indices []int) []string {
+	names := make([]string, len(indices))
+	for i, index := range indices {
+		names[i] = r.unit.files[index]
+	}
+	return names
+}
+
 // shownName is the name without that of the file which those of local functions begin with.
 func (r *Record) shownName(files []string) string {
 	name := r.Name
@@ -240,6 +302,9 @@ func (r *Record) shownName(files []string) string {
 
 // mainFile is the first file that is not expanded.
 func (f *Function) mainFile() int {
+	if len(f.Files) == 1 && !slices.ContainsFunc(f.Regions, func(g Region) bool { return g.Kind == Expansion }) {
+		return 0
+	}
 	expanded := make([]bool, len(f.Files))
 	for i := range f.Regions {
 		if g := &f.Regions[i]; g.Kind == Expansion {
@@ -271,6 +336,9 @@ func mostExpanded(regions int) int { return 1<<12 + 64*regions }
 
 // expandedBranches are the branches of what is expanded in the file of a function, innermost first.
 func (f *Function) expandedBranches(file int) []expandedBranch {
+	if !slices.ContainsFunc(f.Regions, func(g Region) bool { return g.Kind == Expansion }) {
+		return nil
+	}
 	e := expander{expansions: make([][]*Region, len(f.Files)), branches: make([][]*Region, len(f.Files)), left: mostExpanded(len(f.Regions) + len(f.Branches))}
 	for i := range f.Regions {
 		if g := &f.Regions[i]; g.Kind == Expansion && g.Expanded != g.File {

@@ -129,6 +129,14 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s: %+v", f.Name(), stats)
 		}
 		compareSet(t, f, run.Stdout, set)
+		// Regions, of which tests of tool compare what llvm-cov report prints.
+		c := Load(binariesOf(t, f, l.objects), readFixture(t, f, l.profiles[0]), Rules{Version: f.Version})
+		for _, file := range set.All() {
+			got, want := file.Totals().Regions, c.FileSummary(file.Name).Regions
+			if got.Covered != want.Covered || got.Total != want.Total {
+				t.Errorf("%s: %s: %v regions, llvm-cov has %v", f.Name(), file.Name, got, want)
+			}
+		}
 	}
 	if n < 125 {
 		t.Errorf("%d programs", n)
@@ -254,6 +262,14 @@ func TestRawEqualsIndexed(t *testing.T) {
 			t.Errorf("%s: %+v", f.Name(), stats)
 		}
 		compareSet(t, f, run.Stdout, set)
+		// Regions, of which tests of tool compare what llvm-cov report prints.
+		c := Load(binariesOf(t, f, l.objects), readFixture(t, f, l.profiles[0]), Rules{Version: f.Version})
+		for _, file := range set.All() {
+			got, want := file.Totals().Regions, c.FileSummary(file.Name).Regions
+			if got.Covered != want.Covered || got.Total != want.Total {
+				t.Errorf("%s: %s: %v regions, llvm-cov has %v", f.Name(), file.Name, got, want)
+			}
+		}
 	}
 	if n < 125 {
 		t.Errorf("%d programs", n)

@@ -1,6 +1,11 @@
 package llvm
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"footfall/formats/cursor"
+)
 
 // A RegionKind is what a region is.
 type RegionKind uint8
@@ -71,14 +76,13 @@ const (
 )
 
 // fileIndices reads which files of the unit are those of a function.
-func (d *reader) fileIndices(u *unit) []int {
-	var files []int
-	for range d.count("files", 1) {
-		i := d.uleb()
+func (d *reader) fileIndices(files []int, u *unit) []int {
+	for range d.Count("files", 1) {
+		i := d.Uleb()
 		if i >= uint64(len(u.files)) {
-			d.fail("file %d of %d", i, len(u.files))
+			d.Fail("file %d of %d", i, len(u.files))
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return nil
 		}
 		files = append(files, int(i))
@@ -91,21 +95,27 @@ func (d *reader) fileIndices(u *unit) []int {
 //	number of files ULEB, which of the unit's; number of expressions, two counters each
 //	for each file: number of regions, regions
 func (r *Record) decode() (*mapping, error) {
-	d := &reader{b: r.mapping}
-	m := &mapping{files: d.fileIndices(r.unit)}
-	n := d.count("expressions", 2)
-	m.expressions = make([]expression, 0, n)
+	m := new(mapping)
+	return m, r.decodeInto(m)
+}
+
+// decodeInto decodes into a mapping that was used before, whose room is used again.
+func (r *Record) decodeInto(m *mapping) error {
+	d := &reader{cursor.Reader{B: r.mapping}}
+	m.files, m.regions = d.fileIndices(m.files[:0], r.unit), m.regions[:0]
+	n := d.Count("expressions", 2)
+	m.expressions = slices.Grow(m.expressions[:0], int(n))
 	for range n {
-		m.expressions = append(m.expressions, expression{counter(d.uleb()), counter(d.uleb())})
+		m.expressions = append(m.expressions, expression{counter(d.Uleb()), counter(d.Uleb())})
 	}
 	for file := range m.files {
 		d.regions(m, file)
 	}
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return d.Err
 	}
 	m.countExpansions()
-	return m, nil
+	return nil
 }
 
 // Limits of what is believed: lines of a file, and of a region, each of which becomes a line of the report.
@@ -116,15 +126,17 @@ const (
 
 func (d *reader) regions(m *mapping, file int) {
 	line := uint64(0)
-	for range d.count("regions", 5) {
+	n := d.Count("regions", 5)
+	m.regions = slices.Grow(m.regions, int(n))
+	for range n {
 		g := region{file: file}
 		d.regionHead(&g, len(m.files))
-		line += d.uleb()
-		column, lines, end := d.uleb(), d.uleb(), d.uleb()
-		if d.err == nil && (line > mostLines || lines > mostRegionLines || column > 1<<32-1 || end > 1<<32-1) {
-			d.fail("a region at line %d of %d lines", line, lines)
+		line += d.Uleb()
+		column, lines, end := d.Uleb(), d.Uleb(), d.Uleb()
+		if d.Err == nil && (line > mostLines || lines > mostRegionLines || column > 1<<32-1 || end > 1<<32-1) {
+			d.Fail("a region at line %d of %d lines", line, lines)
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
 		if end&gapBit != 0 {
@@ -141,7 +153,7 @@ func (d *reader) regions(m *mapping, file int) {
 
 // regionHead reads what a region is, and its counters.
 func (d *reader) regionHead(g *region, files int) {
-	first := d.uleb()
+	first := d.Uleb()
 	if first&3 != 0 {
 		g.count = counter(first)
 		return
@@ -149,14 +161,14 @@ func (d *reader) regionHead(g *region, files int) {
 	if first&expansionBit != 0 {
 		g.kind, g.expanded = Expansion, int(min(first>>3, 1<<30))
 		if g.expanded >= files {
-			d.fail("an expansion of file %d of %d", g.expanded, files)
+			d.Fail("an expansion of file %d of %d", g.expanded, files)
 		}
 		return
 	}
 	small := func(what string) int {
-		n := d.uleb()
+		n := d.Uleb()
 		if n > 1<<31 {
-			d.fail("%s %d", what, n)
+			d.Fail("%s %d", what, n)
 		}
 		return int(n)
 	}
@@ -165,19 +177,22 @@ func (d *reader) regionHead(g *region, files int) {
 	case skippedCode:
 		g.kind = Skipped
 	case branchCode:
-		g.kind, g.count, g.other = Branch, counter(d.uleb()), counter(d.uleb())
+		g.kind, g.count, g.other = Branch, counter(d.Uleb()), counter(d.Uleb())
 	case decisionCode:
 		g.kind, g.bitmap, g.conditions = Decision, small("bitmap"), small("conditions")
 	case conditionCode:
-		g.kind, g.count, g.other = Condition, counter(d.uleb()), counter(d.uleb())
+		g.kind, g.count, g.other = Condition, counter(d.Uleb()), counter(d.Uleb())
 		g.id, g.ifTrue, g.ifFalse = small("condition")-1, small("condition")-1, small("condition")-1
 	default:
-		d.fail("a region of kind %d: known are 0, 2, 4, 5 and 6", first>>3)
+		d.Fail("a region of kind %d: known are 0, 2, 4, 5 and 6", first>>3)
 	}
 }
 
 // countExpansions gives expansions the counter of the first region of their file, of expansions in these too.
 func (m *mapping) countExpansions() {
+	if !slices.ContainsFunc(m.regions, func(g region) bool { return g.kind == Expansion }) {
+		return
+	}
 	first := make([]int, len(m.files)) // index of the region + 1
 	for i, g := range m.regions {
 		if first[g.file] == 0 {
@@ -221,6 +236,14 @@ type evaluation struct {
 	stack       []counter
 }
 
+// begin has it compute counts of a function, in the room of the one before.
+func (e *evaluation) begin(expressions []expression, counts []uint64) {
+	n := len(expressions)
+	e.expressions, e.counts = expressions, counts
+	e.state, e.known = slices.Grow(e.state[:0], n)[:n], slices.Grow(e.known[:0], n)[:n]
+	clear(e.state)
+}
+
 const (
 	unknownExpression = iota
 	openExpression
@@ -231,9 +254,6 @@ const (
 func (e *evaluation) value(c counter) (int64, error) {
 	if c.kind() < differenceCounter {
 		return e.simple(c)
-	}
-	if e.state == nil {
-		e.state, e.known = make([]uint8, len(e.expressions)), make([]int64, len(e.expressions))
 	}
 	e.stack = append(e.stack[:0], c)
 	for len(e.stack) > 0 {

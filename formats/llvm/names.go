@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zlib"
+
+	"footfall/formats/cursor"
 )
 
 // Names are those of functions by their hashes, see HashOf.
@@ -21,14 +23,14 @@ const nameSeparator = "\x01"
 //
 // with zero bytes between them. A section may be one of several.
 func (n Names) add(section []byte) error {
-	r := &reader{b: section}
+	r := &reader{cursor.Reader{B: section}}
 	room := mostUnpacked(len(section))
 	for {
-		for r.left() > 0 && section[r.at] == 0 {
-			r.at++
+		for r.Left() > 0 && section[r.At] == 0 {
+			r.At++
 		}
-		if r.left() == 0 {
-			return r.err
+		if r.Left() == 0 {
+			return r.Err
 		}
 		text, err := r.block(&room)
 		if err != nil {
@@ -42,18 +44,18 @@ func (n Names) add(section []byte) error {
 
 // block reads sizes, and as many bytes, unpacked if they are packed. room is what all blocks of a section may have.
 func (r *reader) block(room *uint64) ([]byte, error) {
-	start := r.at
-	size, packed := r.uleb(), r.uleb()
+	start := r.At
+	size, packed := r.Uleb(), r.Uleb()
 	if packed == 0 {
-		return r.bytes(size), r.err
+		return r.Bytes(size), r.Err
 	}
-	b := r.bytes(packed)
-	if r.err != nil {
-		return nil, r.err
+	b := r.Bytes(packed)
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	text, err := unpack(b, size, room)
 	if err != nil {
-		return nil, &FormatError{int64(start), err}
+		return nil, &FormatError{Offset: int64(start), Err: err}
 	}
 	return text, nil
 }

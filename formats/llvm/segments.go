@@ -21,26 +21,50 @@ type LineCount struct {
 	Missed bool
 }
 
-// segments makes one list of regions that nest and follow each other, which it changes.
-func segments(regions []Region, rules *Rules) []Segment {
-	slices.SortFunc(regions, func(a, b Region) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
-			cmp.Compare(b.EndLine, a.EndLine), cmp.Compare(b.EndColumn, a.EndColumn), cmp.Compare(a.Kind, b.Kind))
+// segments makes one list of regions that nest and follow each other.
+func segments(regions []*Region, rules *Rules) []Segment {
+	s := new(segmenter)
+	return s.segments(regions, rules)
+}
+
+// segments is [segments] in the room of the list before, which is gone then.
+func (s *segmenter) segments(regions []*Region, rules *Rules) []Segment {
+	keys := slices.Grow(s.keys[:0], len(regions))
+	for _, r := range regions {
+		keys = append(keys, regionKey{uint64(r.Line)<<32 | uint64(r.Column), uint64(r.EndLine)<<32 | uint64(r.EndColumn), r})
+	}
+	slices.SortFunc(keys, func(a, b regionKey) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
+		}
+		if a.end != b.end {
+			return cmp.Compare(b.end, a.end)
+		}
+		return cmp.Compare(a.region.Kind, b.region.Kind)
 	})
-	s := segmenter{regions: combined(regions, rules)}
+	s.keys, s.regions = keys, combined(s.regions[:0], keys, rules)
+	s.active, s.list = s.active[:0], slices.Grow(s.list[:0], 2*len(s.regions))
 	s.walk()
 	return s.list
 }
 
+// A regionKey is by what regions are ordered: where they begin, the one that ends later first, and their kind.
+type regionKey struct {
+	start, end uint64
+	region     *Region
+}
+
 // combined makes one of regions that cover the same: the first kind stays, with the sum of that kind.
-func combined(regions []Region, rules *Rules) []Region {
-	n := 0
-	for i := 1; i < len(regions); i++ {
-		active, r := &regions[n], &regions[i]
+func combined(regions []Region, keys []regionKey, rules *Rules) []Region {
+	regions = slices.Grow(regions, len(keys))
+	for i := range keys {
+		r := keys[i].region
+		if i == 0 || keys[i-1].start != keys[i].start || keys[i-1].end != keys[i].end {
+			regions = append(regions, *r)
+			continue
+		}
+		active := &regions[len(regions)-1]
 		switch {
-		case active.start() != r.start() || active.end() != r.end():
-			n++
-			regions[n] = *r
 		case active.Kind != r.Kind:
 		case rules.Bytes && rules.Version < 20:
 			active.Count = b2u(active.Count|r.Count > 0)
@@ -50,13 +74,14 @@ func combined(regions []Region, rules *Rules) []Region {
 			active.Count += r.Count
 		}
 	}
-	return regions[:min(n+1, len(regions))]
+	return regions
 }
 
 type segmenter struct {
-	regions []Region
-	active  []*Region
-	list    []Segment
+	keys         []regionKey
+	regions      []Region
+	active, gone []*Region
+	list         []Segment
 }
 
 func (s *segmenter) walk() {
@@ -90,21 +115,16 @@ func (s *segmenter) walk() {
 
 // complete ends the active regions that end at or before start.
 func (s *segmenter) complete(start place) {
-	var stay, gone []*Region
-	for i, r := range s.active {
+	stay, gone := s.active[:0], s.gone[:0]
+	for _, r := range s.active {
 		if start.less(r.end()) {
-			if gone != nil {
-				stay = append(stay, r)
-			}
-			continue
+			stay = append(stay, r)
+		} else {
+			gone = append(gone, r)
 		}
-		if gone == nil {
-			stay = append(stay, s.active[:i]...)
-		}
-		gone = append(gone, r)
 	}
-	if gone != nil {
-		s.active = append(stay, gone...)
+	s.active, s.gone = append(stay, gone...), gone
+	if len(gone) > 0 {
 		s.end(&start, len(stay))
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"footfall/coverage"
+
+	"footfall/formats/cursor"
 )
 
 // This file makes a coverage.Set. Functions that several binaries have, byte for byte, are one with the sum of their
@@ -139,10 +141,10 @@ func (c *collector) image(im Image) {
 			}
 			numbers[r.unit] = of
 		}
-		d := &reader{b: r.mapping}
-		indices := d.fileIndices(r.unit)
-		if d.err != nil {
-			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name, im.Name, d.err})
+		d := &reader{cursor.Reader{B: r.mapping}}
+		indices := d.fileIndices(nil, r.unit)
+		if d.Err != nil {
+			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name, im.Name, d.Err})
 			continue
 		}
 		files := make([]int32, len(indices))
@@ -151,7 +153,7 @@ func (c *collector) image(im Image) {
 			files[i] = of[index]
 			buf = binary.LittleEndian.AppendUint32(buf, uint32(files[i]))
 		}
-		buf = append(buf, r.mapping[d.at:]...)
+		buf = append(buf, r.mapping[d.At:]...)
 		key := distinctKey{r.NameHash, r.Hash, maphash.Bytes(c.seed, buf)}
 		f := c.distinct[key]
 		if f == nil {
@@ -299,7 +301,7 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 	}
 	rules := setRules
 	rules.OldBitmaps = f.old
-	function, err := m.function(f.record, counts, bitmap, &rules)
+	function, err := m.function(f.record, f.record.fileNames(m.files), &evaluation{}, counts, bitmap, &rules)
 	if err != nil || function.Main < 0 {
 		return nil, err
 	}
@@ -389,11 +391,11 @@ type fileBuilder struct {
 }
 
 func (b *fileBuilder) build() *coverage.File {
-	var regions []Region
+	var regions []*Region
 	for _, f := range b.functions {
 		for i := range f.Regions {
 			if f.paths[f.Regions[i].File] == b.path {
-				regions = append(regions, f.Regions[i])
+				regions = append(regions, &f.Regions[i])
 			}
 		}
 	}
@@ -439,6 +441,7 @@ func (b *fileBuilder) groups() {
 			if in.BlocksExecuted > fn.BlocksExecuted || fn.Blocks == 0 {
 				fn.Blocks, fn.BlocksExecuted = in.Blocks, in.BlocksExecuted
 			}
+			fn.Regions, fn.RegionsRun = max(fn.Regions, in.Blocks), max(fn.RegionsRun, in.BlocksExecuted)
 		}
 		fn.Name = fn.Instances[0].Name
 		b.file.Functions = append(b.file.Functions, fn)

@@ -62,7 +62,8 @@ func (c *Coverage) Summary(f *Function) Summary {
 	if f.Main < 0 {
 		return s
 	}
-	lineCounts(segments(f.regionsIn(f.Main), &c.rules), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
+	c.room = f.appendRegionsIn(c.room[:0], f.Main)
+	lineCounts(c.segmenter.segments(c.room, &c.rules), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
 	c.branchesIn(f, f.Main, &s.Branches)
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
@@ -78,11 +79,14 @@ func (c *Coverage) Summary(f *Function) Summary {
 	return s
 }
 
-func (f *Function) regionsIn(file int) []Region {
-	var list []Region
+func (f *Function) regionsIn(file int) []*Region {
+	return f.appendRegionsIn(make([]*Region, 0, len(f.Regions)), file)
+}
+
+func (f *Function) appendRegionsIn(list []*Region, file int) []*Region {
 	for i := range f.Regions {
 		if f.Regions[i].File == file {
-			list = append(list, f.Regions[i])
+			list = append(list, &f.Regions[i])
 		}
 	}
 	return list
@@ -177,11 +181,11 @@ func (c *Coverage) FileSummary(file string) Summary {
 
 // Segments are those of a file, from all regions in it of all functions.
 func (c *Coverage) Segments(file string) []Segment {
-	var list []Region
+	var list []*Region
 	for _, f := range c.byFile[file] {
 		for i := range f.Regions {
 			if f.Files[f.Regions[i].File] == file {
-				list = append(list, f.Regions[i])
+				list = append(list, &f.Regions[i])
 			}
 		}
 	}

@@ -18,7 +18,7 @@ type Expanded struct {
 // FileData is that of a file, of all functions.
 func (c *Coverage) FileData(name string) Data {
 	d := Data{File: name}
-	var regions []Region
+	var regions []*Region
 	for _, f := range c.byFile[name] {
 		main := f.Main
 		if main >= 0 && f.Files[main] != name {
@@ -29,7 +29,7 @@ func (c *Coverage) FileData(name string) Data {
 			if f.Files[g.File] != name {
 				continue
 			}
-			regions = append(regions, *g)
+			regions = append(regions, g)
 			if g.Kind == Expansion && g.File == main {
 				d.Expansions = append(d.Expansions, Expanded{g, f})
 			}

@@ -198,6 +198,10 @@ func (j *jsonReader) function() {
 			in.Blocks = j.s.line()
 		case "blocks_executed":
 			in.BlocksExecuted = j.s.line()
+		case "regions":
+			f.Regions = j.s.line()
+		case "regions_run":
+			f.RegionsRun = j.s.line()
 		case "execution_count", "count":
 			in.Count = j.count()
 		case "gcovr/excluded":
