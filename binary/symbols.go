@@ -43,6 +43,19 @@ func (f *File) Functions() (Functions, error) {
 	return fs.finish(), nil
 }
 
+// FunctionsWith are those of the file and of what has others of its symbols, as MiniDebug does.
+func (f *File) FunctionsWith(more *File) (Functions, error) {
+	all, err := more.functions(elf.SHT_SYMTAB)
+	if err != nil {
+		return nil, err
+	}
+	own, err := f.Functions()
+	if err != nil && !errors.Is(err, ErrNoSymbols) {
+		return nil, err
+	}
+	return append(all, own...).finish(), nil
+}
+
 func (f *File) functions(kind elf.SectionType) (Functions, error) {
 	var fs Functions
 	unit := ""

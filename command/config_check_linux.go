@@ -13,6 +13,8 @@ import (
 func init() {
 	maps.Copy(optionChecks, map[string]func(value string) error{
 		"live watch":         func(v string) error { return (&liveOptions{watch: v}).check([]string{"any"}) },
+		"live ran":           checkRanKind,
+		"live duration":      func(v string) error { return checkRanDuration(duration(v)) },
 		"live serve":         func(v string) error { _, _, err := servePlace(v); return err },
 		"live reset":         func(v string) error { return (&liveOptions{reset: v}).check([]string{"any"}) },
 		"cc for":             eachPart(func(v string) error { return (&compile.Options{Purposes: []string{v}}).Check() }),

@@ -17,7 +17,7 @@ func TestConfigValues(t *testing.T) {
 	wrong := map[string]string{
 		"include": `["["]`, "exclude": `["a", "["]`, "path-map": `{a = ""}`, "exclude-lines": `"(("`, "exclude-branches": `["a", "*"]`, "exclude-functions": `""`,
 		"marker-prefix": `"A B"`, "output": `["json=x", "foo=x"]`, "fail-under": `"lines=80,x=1"`, "fail-over": `{lost = -1}`, "tests-for": `":1"`,
-		"watch": `"soon"`, "serve": `"here"`, "reset": `"of"`, "for": `"calls,x"`, "update": `"no"`, "only": `"["`, "not": `"["`, "cpu": `"z80"`, "duration": `"-1s"`, "sort": `"size"`,
+		"watch": `"soon"`, "serve": `"here"`, "ran": `"blocks"`, "reset": `"of"`, "for": `"calls,x"`, "update": `"no"`, "only": `"["`, "not": `"["`, "cpu": `"z80"`, "duration": `"-1s"`, "sort": `"size"`,
 		"profile function": `"["`, "frequency": `30000`, "profile top": `-1`, "pid": `-1`, "function": `"/(/"`, "notrace": `"/(/"`, "graph-from": `"/(/"`,
 		"args": `"f:arg0"`, "thread": `"["`, "buffer": `3`, "depth": `2000`, "min-duration": `"1"`, "sample": `"1/0"`, "way": `["jumps"]`, "events": `-1`, "top": `"many"`, "max-input": `0`,
 	}

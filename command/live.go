@@ -76,6 +76,18 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  to zero; =NAME only those of one object, such as src/parse.o.
                  This is exact only if the counters are atomic.
 
+  --ran=functions
+                 shows which functions run from now on, of any x86-64 program: it needs
+                 no counters and no rebuild. Their first instructions are moved into
+                 code that notes that they ran, and put back as soon as that is seen.
+                 SIGINT ends it, or --duration, or the end of the programs; a COMMAND
+                 after --, and without a TARGET that is started and looked at itself.
+                 With --watch functions are told as they run. Of functions that were
+                 running already, or cannot be changed, it is not known whether they
+                 ran: they are in no total. Libraries of the system are looked at where
+                 an --include names them. If footfall is killed the programs go on;
+                 footfall trace --repair restores them. See docs/any-binary.md.
+
 Counts are those since the last --reset, if there was one; --since-reset fails if
 there was none.
 
@@ -100,6 +112,11 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # what do the processes of a server run that the others do not?
   footfall live postgres --each
 
+  # which functions of a program that was built for nothing of the sort run, and which never?
+  footfall live --ran functions nginx --duration 10m
+  footfall live --ran functions nginx -- curl -s http://127.0.0.1/
+  footfall live --ran functions --output html=ran -- ./unit-tests
+
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda
   footfall live 4711 --output lcov=now.info
@@ -122,6 +139,8 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.BoolVar(&o.inPlace, "in-place", false, "add to the data files that the program would write")
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
 	f.Lookup("reset").NoOptDefVal = "on"
+	f.StringVar(&o.ran, "ran", "", "show which `functions` run from now on, of programs without counters, too")
+	f.DurationVar(&o.duration, "duration", 0, "end --ran after that `TIME`, such as 10s")
 	f.BoolVar(&o.sinceReset, "since-reset", false, "fail if there was no --reset")
 	f.BoolVar(&o.total, "total", false, "show all counts, also those before the last --reset")
 	f.StringVar(&o.hardReset, "hard-reset", "", "set the counters in the program to zero, or those of the object `NAME`")
@@ -150,12 +169,20 @@ type liveOptions struct {
 	list, inPlace, sinceReset, total bool
 	each                             bool
 	watch, dump, reset, hardReset    string
+	ran                              string // "": counters are read
+	duration                         time.Duration
 	serve                            string   // "": no pages
 	command                          []string // after --
 	interval                         time.Duration
 }
 
 func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
+	if o.ran != "" {
+		return o.runRan(cmd, args)
+	}
+	if cmd.Flags().Changed("duration") {
+		return usageError(errors.New("--duration goes with --ran"))
+	}
 	args, err := o.cutCommand(cmd, args)
 	if err != nil {
 		return usageError(err)

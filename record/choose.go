@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"footfall/binary"
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
 	"footfall/output"
@@ -144,8 +143,8 @@ func (t *program) chooseMoved(c *choice, i *target.Image, room map[uint64]bool) 
 		}
 	}
 	for fn, why := range not {
-		s := &patch.EntrySite{Entry: target.Entry{Site: binary.Site{Addr: fn.Addr, Function: fn}, Addr: fn.Addr + i.Bias, Image: i}}
-		if !errors.Is(why, binary.ErrPart) && wanted(s) && !room[fn.Addr] {
+		s := patch.Unmoved(i, fn)
+		if !patch.IsPart(why) && wanted(s) && !room[fn.Addr] {
 			c.unmoved = append(c.unmoved, unmoved{s.Name(), why})
 		}
 	}

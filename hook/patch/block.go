@@ -39,6 +39,7 @@ import (
 //	0x585000  unwind table
 //	0x586000  rows for that, see frameRow
 //	0x587000  cells: a byte for each of trampoline and stubs, where that is known to the unwinder
+//	0x889000  hits: a byte for each stub, of a [Ran]; memory that is shared with us and with children
 //
 // Info:
 //
@@ -117,7 +118,8 @@ const (
 	unwindAt      = recordsAt + maxStubs*recordSize
 	rowsOfCellsAt = unwindAt + 0x1000
 	cellsAt       = rowsOfCellsAt + maxRows*rowSize
-	blockSize     = cellsAt + recordsAt - codeAt
+	hitsAt        = cellsAt + recordsAt - codeAt
+	blockSize     = hitsAt + maxStubs
 	infoMagic     = "FOOTFALL"
 	infoSize      = 80
 	codeName      = process.MemoryPrefix + "code"
@@ -499,10 +501,10 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 	}
 	for _, site := range sites {
 		stubs := 1 + len(site.exits)
-		if site.window != nil {
+		if site.window != nil && !site.notesRun() {
 			stubs++
 		}
-		if s.findStub(site, site.Root && s.options.Mode == trace.Filtered) != nil {
+		if !site.notesRun() && s.findStub(site, site.Root && s.options.Mode == trace.Filtered) != nil {
 			stubs = 0
 		}
 		if !put(site.Addr, stubs) {

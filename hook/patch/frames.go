@@ -438,7 +438,7 @@ func (b *block) describeStubs(p *process.Process, stubs []*stub) error {
 		case st.block != b:
 		case st.frames != nil:
 			known[st.index] = st.frames
-		case !st.leaves() && st.mode != copies && st.mode != copiesLeaving:
+		case !st.leaves() && st.mode != copies && st.mode != copiesLeaving && !st.notesRun():
 			known[st.index] = stubFrames(native.routines[st.mode][1] != 0)
 		} // else of an earlier session, which has written them if it knew the unwinder
 	}

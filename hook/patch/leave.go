@@ -46,6 +46,7 @@ func findLeftover(p *process.Process, blocks []*block) (*leftover, error) {
 		name, ours := strings.CutPrefix(m.Path, "/memfd:"+process.MemoryPrefix)
 		switch {
 		case ours && process.MemoryPrefix+name == returnsName:
+		case ours && process.MemoryPrefix+name == hitsName && within(blocks, m.Start): // stubs write there
 		case ours && process.MemoryPrefix+name != codeName:
 			l.memory = append(l.memory, m)
 		case ours && !within(blocks, m.Start):

@@ -317,3 +317,21 @@ func (c *stub) at(offset int) (addr uint64, known bool) {
 	}
 	return 0, false
 }
+
+// In is the same site in another process, where the file is the same.
+func (site *EntrySite) In(i *target.Image) *EntrySite {
+	other := &EntrySite{Entry: site.Entry, window: site.window, mode: site.mode}
+	other.Image, other.Addr = i, site.Site.Addr+i.Bias
+	if site.code != (span{}) {
+		other.code = span{site.code.from - site.Image.Bias + i.Bias, site.code.to - site.Image.Bias + i.Bias}
+	}
+	return other
+}
+
+// Unmoved is a function that [Moved] has left out, as a site that cannot be switched on.
+func Unmoved(i *target.Image, fn binary.FunctionSymbol) *EntrySite {
+	return &EntrySite{Entry: target.Entry{Site: binary.Site{Addr: fn.Addr, Function: fn}, Addr: fn.Addr + i.Bias, Image: i}}
+}
+
+// IsPart tells whether the reason is that it is no function, but a part of one.
+func IsPart(why error) bool { return errors.Is(why, binary.ErrPart) }

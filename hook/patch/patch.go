@@ -71,6 +71,8 @@ const (
 	chainsOnSites
 	leadsSites
 	leavesCaller
+
+	notesRun // of a [Ran], and nothing else
 )
 
 // maxDepth is what fits into the memory of a thread.
@@ -329,7 +331,7 @@ func (s *Session) switchOn(stubs []*stub) error {
 		if err != nil {
 			return err
 		}
-		stubs, later, err := free(s.p, h, stubs)
+		stubs, later, err := free(s.p, h, stubs, span{}, nil)
 		if err != nil {
 			return err
 		}
@@ -516,17 +518,9 @@ func restore(p *process.Process, blocks []*block, stubs []*stub) error {
 	return err
 }
 
-// putBack writes what was at the sites before.
+// putBack writes what was at the sites before, and notes that.
 func putBack(p *process.Process, h *process.Held, blocks []*block, stubs []*stub) error {
-	there, err := present(p, sorted(stubs), (*stub).jump)
-	if err != nil {
-		return err
-	}
-	changes := make([]change, len(there))
-	for i, st := range there {
-		changes[i] = change{st.site, st.jump(), st.old[:native.jumpSize]}
-	}
-	if _, err := writeCode(p, changes); err != nil {
+	if err := putBackCode(p, stubs); err != nil {
 		return err
 	}
 	for _, b := range blocks {
@@ -535,6 +529,20 @@ func putBack(p *process.Process, h *process.Held, blocks []*block, stubs []*stub
 		}
 	}
 	return nil
+}
+
+// putBackCode writes what was at the sites before, while the threads are stopped.
+func putBackCode(p *process.Process, stubs []*stub) error {
+	there, err := present(p, sorted(stubs), (*stub).jump)
+	if err != nil {
+		return err
+	}
+	changes := make([]change, len(there))
+	for i, st := range there {
+		changes[i] = change{st.site, st.jump(), st.old[:native.jumpSize]}
+	}
+	_, err = writeCode(p, changes)
+	return err
 }
 
 // Repair restores the sites of a process whose footfall was killed, and

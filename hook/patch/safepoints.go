@@ -59,9 +59,10 @@ func (st *stub) after(pc uint64) uint64 {
 const codeUnit = 4
 
 // free returns the stubs, which are sorted, but for those to the middle of whose windows
-// something on a stack points: these are put off. Threads that are there are moved.
-func free(p *process.Process, h *process.Held, stubs []*stub) (free, putOff []*stub, err error) {
-	if !slices.ContainsFunc(stubs, (*stub).splits) {
+// something on a stack points: these are put off. Threads that are there are moved. Unless it is
+// nil, met is called for each address of code in a span that is on a stack, or where a thread is.
+func free(p *process.Process, h *process.Held, stubs []*stub, code span, met func(addr uint64)) (free, putOff []*stub, err error) {
+	if len(stubs) == 0 || met == nil && !slices.ContainsFunc(stubs, (*stub).splits) {
 		return stubs, nil, nil
 	}
 	tops, err := h.StackTops()
@@ -69,8 +70,17 @@ func free(p *process.Process, h *process.Held, stubs []*stub) (free, putOff []*s
 		return nil, nil, err
 	}
 	busy := make(map[*stub]bool)
-	sites := []span{{stubs[0].site, stubs[len(stubs)-1].site + uint64(native.jumpSize)}}
-	err = searchStacks(p, h, tops, sites, func(word uint64, _ bool) {
+	spans := []span{{stubs[0].site, stubs[len(stubs)-1].site + uint64(native.jumpSize)}}
+	if met != nil {
+		spans = append(spans, code)
+		for _, top := range tops {
+			met(top.PC)
+		}
+	}
+	err = searchStacks(p, h, tops, spans, func(word uint64, _ bool) {
+		if met != nil {
+			met(word)
+		}
 		if st := windowOf(stubs, word); st != nil {
 			busy[st] = true
 		}

@@ -22,6 +22,7 @@ type EntrySite struct {
 	// window is what is moved; nil: there is room.
 	window *binary.EntryWindow
 	old    [8]byte
+	code   span // of a [Ran]: what runs if the site does
 }
 
 // Sites lists the sites of an image, and how many entries of its lists cannot

@@ -126,6 +126,13 @@ func (i *Image) Names() binary.Functions {
 	if !i.namesDone {
 		i.namesDone = true
 		i.names, _ = i.symbols.Functions()
+		if i.symbols == i.File && !i.File.HasSymbols() {
+			if mini, err := i.File.MiniDebug(); err == nil {
+				if names, err := i.File.FunctionsWith(mini); err == nil {
+					i.names = names
+				}
+			}
+		}
 	}
 	return i.names
 }

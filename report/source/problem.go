@@ -39,6 +39,8 @@ const (
 	EmptyProfile = "profiles that are empty"
 	CountedTwice = "profiles that count twice"
 
+	Undecided = "programs of parts of which it is not known whether they ran"
+
 	WrongMarkers = "exclusion markers that are wrong"
 )
 

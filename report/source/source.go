@@ -30,6 +30,9 @@ type Sources struct {
 
 	// Owners are those whose programs and files say which sources there are.
 	Owners input.Owners
+	// Texts are those of what is no source but stands for one, by path: lists of functions of programs
+	// of which no source is known. They are noted before anything is read.
+	Texts map[string][]byte
 	// Roots are where the file systems of running programs are to be found whose
 	// sources are asked for, "" for ours; none if there is no program.
 	Roots   []string
@@ -93,6 +96,9 @@ func (s *Sources) Root() string { return s.root }
 
 // Selects tells whether patterns say which sources are in the report.
 func (s *Sources) Selects() bool { return len(s.include)+len(s.exclude) > 0 }
+
+// Includes tells whether a pattern of those that are in the report fits a path.
+func (s *Sources) Includes(path string) bool { return matchAny(s.include, path, s.Shown(path)) }
 
 // Resolve returns the path of a source that was compiled in directory cwd as
 // name, and whether it is in the report.
@@ -190,6 +196,9 @@ func (s *Sources) Read(path string) ([]byte, error) { return s.ReadInto(nil, pat
 // ReadInto is Read into buf, or where there is more room. After an error buf is not to be
 // used again, see [input.Owners.ReadSourceInto].
 func (s *Sources) ReadInto(buf []byte, path string) ([]byte, error) {
+	if text, ok := s.Texts[path]; ok {
+		return append(buf[:0], text...), nil
+	}
 	var first error
 	for _, root := range s.Roots {
 		if root == "" {

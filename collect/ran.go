@@ -1,0 +1,479 @@
+//go:build linux
+
+package collect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"footfall/hook/patch"
+	"footfall/hook/uprobe"
+	"footfall/output"
+	"footfall/process"
+	"footfall/process/target"
+	"footfall/report/source"
+)
+
+// RanOptions say what is armed of running programs.
+type RanOptions struct {
+	// Sources say which libraries of the system are armed, too: those that --include names.
+	Sources *source.Sources
+	Stderr  io.Writer // for what is wrong
+	Notes   io.Writer // for what is good to know
+	Verbose bool      // also how long processes stood still
+}
+
+// A Ran finds out which functions of processes run that need not be built for it, by
+// [patch.Ran]. It is for one goroutine.
+type Ran struct {
+	options   RanOptions
+	selectors []process.Selector
+	processes []*ranProcess
+	tried     map[int]process.Identity // processes that were looked at
+	programs  []*RanProgram            // what they consist of
+	wait      time.Duration            // until the next look
+	mapped    time.Time                // when it was looked last for new libraries and processes
+	said      map[string]bool
+}
+
+// A RanProgram is a program or library, in however many processes.
+type RanProgram struct {
+	Path      string
+	Functions []*RanFunction // by ascending address
+
+	key   string
+	sites []ranSite // of the image that was looked at first
+}
+
+// A RanFunction is a function, which ran or did not.
+type RanFunction struct {
+	Name   string // as the language writes it; of one without a name its file and address
+	Symbol string // as the linker knows it, "" if it has no name
+	Addr   uint64 // as the file has it
+	Size   uint64
+	File   string // where it begins in the source; "": not known
+	Line   int
+	Ran    bool
+	// Unknown is why it is not known whether it ran; "" if it is.
+	Unknown string
+
+	cannot string // why it is not armed, in any process
+}
+
+// ranSite is a site with what runs if it does.
+type ranSite struct {
+	site *patch.EntrySite
+	fn   *RanFunction
+}
+
+// A ranProcess is one of the processes.
+type ranProcess struct {
+	p       *process.Process
+	modules *target.Modules
+	session *patch.Ran // nil: it has ended, and all that it ran is noted
+	places  map[*patch.EntrySite]*RanFunction
+}
+
+// How often it is looked for what has run: again soon where that is much, then rarely.
+const (
+	firstWait = 2 * time.Millisecond
+	mostWait  = time.Second
+	// restFor is how many times as long as they stood still processes run on at least.
+	restFor = 500
+	// mapsEvery is how often it is looked for new libraries and processes.
+	mapsEvery = 100 * time.Millisecond
+)
+
+// Of a file with more functions without an answer than that share, and that number, nothing is
+// said: the figures would mislead.
+const (
+	maxUnarmed = 0.05
+	fewUnarmed = 10
+)
+
+// OpenRan arms the functions of processes, which run on. If no process can be watched that is an error.
+func OpenRan(targets []string, o RanOptions) (*Ran, error) {
+	r := newRan(o)
+	var failed []error
+	for _, t := range targets {
+		s, err := process.ParseSelector(t)
+		if err != nil {
+			return nil, err
+		}
+		r.selectors = append(r.selectors, s)
+		pids, err := s.Find()
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		for _, pid := range pids {
+			failed = append(failed, r.open(pid))
+		}
+	}
+	err := errors.Join(failed...)
+	if len(r.processes) == 0 {
+		if err == nil {
+			err = errors.New("there is no process to look at")
+		}
+		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintf(o.Stderr, "footfall: %v\n", err)
+	}
+	return r, nil
+}
+
+// OpenRanOf is OpenRan for a process that has been started for it.
+func OpenRanOf(p *process.Process, o RanOptions) (*Ran, error) {
+	r := newRan(o)
+	return r, r.arm(p)
+}
+
+func newRan(o RanOptions) *Ran {
+	return &Ran{options: o, tried: make(map[int]process.Identity), said: make(map[string]bool), wait: firstWait, mapped: time.Now()}
+}
+
+// open arms a process, unless that was tried.
+func (r *Ran) open(pid int) error {
+	id, err := process.Identify(pid)
+	if err != nil || r.tried[pid] == id && id != (process.Identity{}) {
+		return err
+	}
+	r.tried[pid] = id
+	p, err := process.Open(pid)
+	if err != nil {
+		return err
+	}
+	inherits := func(other *ranProcess) bool { return other.session != nil && other.session.Inherits(p) }
+	if slices.ContainsFunc(r.processes, inherits) {
+		return p.Close()
+	}
+	if err := r.arm(p); err != nil {
+		return errors.Join(err, p.Close())
+	}
+	return nil
+}
+
+// arm arms a process.
+func (r *Ran) arm(p *process.Process) error {
+	modules, err := target.OpenModules(p)
+	if err != nil && len(modules.All()) == 0 {
+		return err
+	}
+	if err := r.admit(p); err != nil {
+		modules.Close()
+		return err
+	}
+	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]*RanFunction)}
+	sites, err := r.sites(t, modules.All())
+	if err == nil && len(sites) == 0 {
+		err = fmt.Errorf("process %d: it has no functions that are known", p.PID)
+	}
+	if err == nil {
+		t.session, err = patch.OpenRan(p, sites)
+	}
+	if err != nil {
+		modules.Close()
+		return err
+	}
+	r.processes = append(r.processes, t)
+	return nil
+}
+
+// admit notes whose program it is: sources that it names are read as its user would read them.
+func (r *Ran) admit(p *process.Process) error {
+	user, err := p.User()
+	if err != nil {
+		return err
+	}
+	sources := r.options.Sources
+	sources.Owners.NoteProcess(p.PID, user)
+	if root := p.Root(); !slices.Contains(sources.Roots, root) {
+		sources.Roots = append(sources.Roots, root)
+	}
+	return nil
+}
+
+// sites returns those of images that are to be armed. Why the program itself cannot be is an
+// error; why libraries cannot be is said.
+func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites []*patch.EntrySite, err error) {
+	for _, i := range images {
+		if !r.wanted(i) {
+			continue
+		}
+		program, err := r.program(i)
+		switch {
+		case err != nil && i.IsProgram():
+			return nil, err
+		case err != nil:
+			r.say("%v", err)
+			continue
+		}
+		for _, s := range program.sites {
+			site := s.site.In(i)
+			t.places[site] = s.fn
+			sites = append(sites, site)
+		}
+	}
+	return sites, nil
+}
+
+// systemLibraries are where those of the system are.
+var systemLibraries = []string{"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"}
+
+// wanted tells whether an image is armed: the program, libraries of it, and those of the system
+// that are named.
+func (r *Ran) wanted(i *target.Image) bool {
+	if strings.HasPrefix(i.Path, "[") { // of the kernel
+		return false
+	}
+	if i.IsProgram() {
+		return true
+	}
+	return r.options.Sources.Includes(i.Path) || !slices.ContainsFunc(systemLibraries, func(dir string) bool { return strings.HasPrefix(i.Path, dir) })
+}
+
+// program returns what is known of an image's file, which is looked through once.
+func (r *Ran) program(i *target.Image) (*RanProgram, error) {
+	key := i.Path + "\x00" + i.File.BuildID() + "\x00" + i.Mapped.File()
+	if at := slices.IndexFunc(r.programs, func(p *RanProgram) bool { return p.key == key }); at >= 0 {
+		return r.programs[at], nil
+	}
+	p := &RanProgram{Path: i.Path, key: key}
+	found, not, err := patch.Moved(i)
+	if err != nil {
+		return nil, err
+	}
+	lines := len(found) < mostSources
+	for _, s := range found {
+		if uprobe.IsCalled(s.Function.Name) {
+			p.sites = append(p.sites, ranSite{s, p.function(s, "", lines)})
+		}
+	}
+	unarmed := 0
+	for symbol, why := range not {
+		if s := patch.Unmoved(i, symbol); !patch.IsPart(why) && uprobe.IsCalled(symbol.Name) && symbol.Addr != i.File.Entry() {
+			p.function(s, why.Error(), lines)
+			unarmed++
+		}
+	}
+	if all := len(p.Functions); unarmed > fewUnarmed && float64(unarmed) > maxUnarmed*float64(all) {
+		return nil, fmt.Errorf("%s: of %d of its %s it cannot be told whether they ran: that is too many for a figure of the whole", i.Path, unarmed, output.Plural(all, "function"))
+	}
+	slices.SortFunc(p.Functions, func(a, b *RanFunction) int { return cmp.Compare(a.Addr, b.Addr) })
+	r.programs = append(r.programs, p)
+	return p, nil
+}
+
+// mostSources is of how many functions of a file it is looked up where they are in the source.
+const mostSources = 50_000
+
+// function adds one.
+func (p *RanProgram) function(s *patch.EntrySite, cannot string, lines bool) *RanFunction {
+	fn := &RanFunction{Name: s.Name(), Symbol: s.Function.Name, Addr: s.Function.Addr, Size: s.Function.Size, cannot: cannot}
+	if lines {
+		fn.File, fn.Line = s.Source()
+	}
+	p.Functions = append(p.Functions, fn)
+	return fn
+}
+
+// say says something once.
+func (r *Ran) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !r.said[text] {
+		r.said[text] = true
+		fmt.Fprintf(r.options.Stderr, "footfall: %s\n", text)
+	}
+}
+
+// Programs are what the processes consist of, with what has run as of the last Look.
+func (r *Ran) Programs() []*RanProgram { return r.programs }
+
+// Names are those of the processes, with their pids.
+func (r *Ran) Names() string {
+	var names []string
+	for _, t := range r.processes {
+		names = append(names, fmt.Sprintf("%s (%d)", output.Printable(t.p.Name), t.p.PID))
+	}
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:2], ", "), len(names)-2)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Look finds out what has run since the last time, and arms what has come since: libraries, and
+// processes of a selector. next is how long to wait until it is called again; ErrExited, that
+// no process is left. New are the functions of which it was not known that they ran.
+func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
+	maps := time.Since(r.mapped) >= mapsEvery
+	if maps {
+		r.mapped = time.Now()
+	}
+	stood := time.Duration(0)
+	alive := false
+	for _, t := range r.processes {
+		if t.session == nil {
+			continue
+		}
+		before := t.session.Stood
+		ran, err := t.session.Look()
+		found = append(found, t.note(ran)...)
+		if err == nil && maps {
+			err = r.addLibraries(t)
+		}
+		if err != nil {
+			r.say("%v", err)
+		}
+		stood = max(stood, t.session.Stood-before)
+		if t.p.Check() == nil {
+			alive = true
+			continue
+		}
+		last, _ := r.end(t)
+		found = append(found, last...)
+	}
+	if maps {
+		alive = r.follow() || alive
+	}
+	if !alive {
+		return found, 0, process.ErrExited
+	}
+	r.wait = min(2*r.wait, mostWait)
+	if len(found) > 0 && r.wait > 64*firstWait {
+		r.wait /= 4
+	}
+	return found, max(r.wait, restFor*stood), nil
+}
+
+// note notes that functions ran, and returns those that are new.
+func (t *ranProcess) note(ran []*patch.EntrySite) (found []*RanFunction) {
+	for _, s := range ran {
+		if fn := t.places[s]; fn != nil && !fn.Ran {
+			fn.Ran = true
+			found = append(found, fn)
+		}
+	}
+	return found
+}
+
+// addLibraries arms libraries that a process has loaded.
+func (r *Ran) addLibraries(t *ranProcess) error {
+	fresh, _, err := t.modules.Look()
+	if err != nil || len(fresh) == 0 {
+		return nil // it is told by Look, if the process has ended
+	}
+	sites, err := r.sites(t, fresh)
+	if err == nil {
+		err = t.session.Add(sites)
+	}
+	return err
+}
+
+// follow arms processes that have come since, and tells whether there are any.
+func (r *Ran) follow() (any bool) {
+	for _, s := range r.selectors {
+		if !s.Follows() {
+			continue
+		}
+		pids, err := s.Find()
+		if err != nil {
+			continue
+		}
+		for _, pid := range pids {
+			before := len(r.processes)
+			if err := r.open(pid); err != nil && !errors.Is(err, process.ErrExited) {
+				r.say("%v", err)
+			}
+			any = any || len(r.processes) > before
+		}
+	}
+	return any
+}
+
+// end lets go of a process.
+func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
+	if t.session == nil {
+		return nil, nil
+	}
+	ran, err := t.session.Close()
+	if r.options.Verbose {
+		s := t.session
+		fmt.Fprintf(r.options.Notes, "footfall: process %d: it stood still %d times, %v together, %v at most\n", t.p.PID, s.Stops, s.Stood.Round(time.Microsecond), s.Longest.Round(time.Microsecond))
+	}
+	if err != nil {
+		err = fmt.Errorf("%w; footfall trace --repair %d puts its code back", err, t.p.PID)
+	}
+	found = t.note(ran)
+	for site, fn := range t.places {
+		switch {
+		case fn.Ran:
+		case t.session.Skipped[site] != "":
+			fn.cannot = t.session.Skipped[site]
+		case t.session.MayHaveBegun(site):
+			fn.cannot = cmp.Or(fn.cannot, mayHaveBegun)
+		}
+	}
+	t.session = nil
+	return found, err
+}
+
+// mayHaveBegun is why it is not known of a function whether it ran that was not called.
+const mayHaveBegun = "it may have been running already when footfall began"
+
+// Settle makes out of which functions it is not known whether they ran.
+func (r *Ran) Settle() {
+	for _, p := range r.programs {
+		for _, fn := range p.Functions {
+			fn.Unknown = ""
+		}
+	}
+	for _, t := range r.processes {
+		if t.session == nil {
+			continue
+		}
+		for site, fn := range t.places {
+			switch {
+			case fn.Ran, fn.cannot != "":
+			case t.session.Skipped[site] != "":
+				fn.Unknown = t.session.Skipped[site]
+			case !t.session.Armed(site):
+				fn.Unknown = "it could not be watched yet"
+			case t.session.MayHaveBegun(site):
+				fn.Unknown = mayHaveBegun
+			}
+		}
+	}
+	for _, p := range r.programs {
+		for _, fn := range p.Functions {
+			if fn.cannot != "" {
+				fn.Unknown = fn.cannot
+			}
+			if fn.Ran {
+				fn.Unknown = ""
+			}
+		}
+	}
+}
+
+// Close puts everything back. What has run up to then is noted.
+func (r *Ran) Close() error {
+	var failed []error
+	for _, t := range r.processes {
+		_, err := r.end(t)
+		failed = append(failed, err)
+		t.modules.Close()
+		_ = t.p.Close()
+	}
+	r.processes = nil
+	r.Settle()
+	return errors.Join(failed...)
+}
+
+// ShortName is that of the file, without its directory.
+func (p *RanProgram) ShortName() string { return filepath.Base(p.Path) }

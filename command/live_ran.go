@@ -1,0 +1,298 @@
+//go:build linux
+
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"footfall/collect"
+	"footfall/output"
+	"footfall/process"
+	"footfall/report"
+)
+
+// This file is live --ran: what runs of programs that have no counters.
+
+// runRan is the command with --ran.
+func (o *liveOptions) runRan(cmd *cobra.Command, args []string) error {
+	if err := o.checkRan(cmd); err != nil {
+		return usageError(err)
+	}
+	targets := args
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		targets, o.command = args[:dash], args[dash:]
+		if len(o.command) == 0 {
+			return usageError(errors.New("no COMMAND after --"))
+		}
+	}
+	if len(targets)+len(o.command) == 0 {
+		return usageError(errors.New("live --ran needs a TARGET: a pid, PID+, a name, a path, cgroup:NAME or unit:NAME; or, after --, a program"))
+	}
+	if o.command != nil && o.watch != "" {
+		return usageError(errors.New("--watch does not go with a COMMAND, at whose end it is shown what ran"))
+	}
+	if o.command != nil && !cmd.Flags().Changed("output") {
+		cmd.SetOut(cmd.ErrOrStderr()) // standard output is the program's
+	}
+	p, err := o.printer(cmd)
+	if err != nil {
+		return err
+	}
+	l := &ranReport{printer: p, options: o, lists: !cmd.Flags().Changed("output"), signals: make(chan os.Signal, 4)}
+	// From here on a signal ends what is done, when processes have been put back.
+	signal.Notify(l.signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(l.signals)
+	if len(targets) == 0 {
+		return l.launch()
+	}
+	if l.Ran, err = collect.OpenRan(targets, l.looking()); err != nil {
+		return err
+	}
+	if o.command != nil {
+		return l.during()
+	}
+	fmt.Fprintf(l.notes, "footfall: %s: %s; SIGINT (Ctrl-C) ends this and shows what ran\n", l.Names(), l.armed())
+	return errors.Join(l.follow(), l.end())
+}
+
+// ofLines are outputs that say nothing of functions.
+var ofLines = []string{"ran", "sonarqube", "coveralls", "gcov", "github", "gitlab", "badge", "excluded", "tests"}
+
+// checkRan says which options do not go with --ran.
+func (o *liveOptions) checkRan(cmd *cobra.Command) error {
+	if err := errors.Join(checkRanKind(o.ran), checkRanDuration(o.duration)); err != nil {
+		return err
+	}
+	if o.watch != "" {
+		var err error
+		if o.interval, err = time.ParseDuration(o.watch); err != nil || o.interval <= 0 {
+			return fmt.Errorf("--watch=%s: an interval is like 1s or 250ms", o.watch)
+		}
+	}
+	for _, out := range o.outputs {
+		if name, _, _ := strings.Cut(out, "="); slices.Contains(ofLines, name) {
+			return fmt.Errorf("--output %s is about lines: --ran functions knows none", name)
+		}
+	}
+	for _, limit := range report.CommaSeparated(o.failUnder) {
+		if of := limit[strings.LastIndexByte(limit, ':')+1:]; !strings.HasPrefix(of, "functions") {
+			return fmt.Errorf("--fail-under %s: --ran functions knows functions only", limit)
+		}
+	}
+	for _, other := range []string{"only-ran", "list", "serve", "each", "dump", "in-place", "reset", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
+		if f := cmd.Flags().Lookup(other); f != nil && f.Changed {
+			return fmt.Errorf("--%s does not go with --ran", other)
+		}
+	}
+	return nil
+}
+
+func checkRanKind(kind string) error {
+	if kind != "functions" {
+		return fmt.Errorf("--ran=%s: it is functions", kind)
+	}
+	return nil
+}
+
+func checkRanDuration(d time.Duration) error {
+	if d < 0 {
+		return errors.New("--duration must not be negative")
+	}
+	return nil
+}
+
+// A ranReport is a report about what ran in programs without counters.
+type ranReport struct {
+	*printer
+	*collect.Ran
+	options *liveOptions
+	lists   bool // the functions are listed, in place of a report
+	signals chan os.Signal
+}
+
+func (l *ranReport) looking() collect.RanOptions {
+	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes, Verbose: l.options.verbose}
+}
+
+// armed says how much is watched.
+func (l *ranReport) armed() string {
+	all := 0
+	for _, p := range l.Programs() {
+		all += len(p.Functions)
+	}
+	return output.Plural(all, "function") + " watched"
+}
+
+// follow looks what runs until a signal comes, the time is over, or all processes have ended.
+func (l *ranReport) follow() error {
+	var over <-chan time.Time
+	if l.options.duration > 0 {
+		over = time.After(l.options.duration)
+	}
+	var tick <-chan time.Time
+	if l.options.watch != "" && !l.lists {
+		ticker := time.NewTicker(l.options.interval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		found, next, err := l.Look()
+		if l.options.watch != "" && l.lists {
+			l.tell(found)
+		}
+		if errors.Is(err, process.ErrExited) {
+			fmt.Fprintf(l.notes, "footfall: no process is left\n")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-tick:
+			if err := l.rewrite(); err != nil {
+				return err
+			}
+		case <-l.signals:
+			return nil
+		case <-over:
+			return nil
+		case <-time.After(next):
+		}
+	}
+}
+
+// tell writes functions that ran for the first time.
+func (l *ranReport) tell(found []*collect.RanFunction) {
+	now := time.Now().Format("15:04:05.000")
+	for _, fn := range found {
+		where := ""
+		if fn.File != "" {
+			where = fmt.Sprintf("  %s:%d", output.Printable(l.Sources.Shown(fn.File)), fn.Line)
+		}
+		fmt.Fprintf(l.Stdout, "%s  %s%s\n", now, output.Printable(fn.Name), where)
+	}
+}
+
+// rewrite writes the outputs as of now. Thresholds are judged at the end.
+func (l *ranReport) rewrite() error {
+	r, err := l.Result(l.collecting())
+	if err == nil {
+		err = l.Print(r.Findings())
+	}
+	if errors.Is(err, report.ErrMissed) {
+		return nil
+	}
+	return err
+}
+
+// end puts the processes back and shows what ran.
+func (l *ranReport) end() error {
+	err := l.Close()
+	if l.lists {
+		width, _ := output.Style(l.Stdout)
+		return errors.Join(err, collect.PrintRan(l.Stdout, l.Programs(), l.Sources.Shown, width))
+	}
+	r, err2 := l.Result(l.collecting())
+	if err2 == nil {
+		err2 = l.print(r)
+	}
+	return errors.Join(err, err2)
+}
+
+// during shows what ran while a command did.
+func (l *ranReport) during() error {
+	program := exec.Command(l.options.command[0], l.options.command[1:]...)
+	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
+	status, err := l.lookWhile(program, program.Start, false)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return l.ended(status)
+}
+
+// launch starts a program, and shows what of it ran.
+func (l *ranReport) launch() error {
+	program := exec.Command(l.options.command[0], l.options.command[1:]...)
+	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, release, err := process.StartAtEntry(program)
+	if err != nil {
+		var failed *os.PathError // "fork/exec"
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return fmt.Errorf("%s: %w", l.options.command[0], err)
+	}
+	kill := func(err error) error {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+		return err
+	}
+	if l.Ran, err = collect.OpenRanOf(p, l.looking()); err != nil {
+		return kill(err)
+	}
+	status, err := l.lookWhile(program, release, true)
+	if err != nil {
+		return kill(errors.Join(err, l.Close()))
+	}
+	return l.ended(status)
+}
+
+// ended shows what ran, and has the exit status be that of the command.
+func (l *ranReport) ended(status int) error {
+	if err := l.end(); err != nil {
+		return err
+	}
+	if status != 0 {
+		return &exitError{status: status}
+	}
+	return nil
+}
+
+// lookWhile looks what runs until a program has ended, which start lets begin, and returns its exit
+// status, that of shells if a signal ended it. Of a program that is looked at itself the end is seen:
+// it is not waited for before, as who waits would be told of stops, too.
+func (l *ranReport) lookWhile(program *exec.Cmd, start func() error, itself bool) (status int, err error) {
+	if err := start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	wait := func() { go func() { ended <- program.Wait() }() }
+	if !itself {
+		wait()
+	}
+	next := time.Duration(0)
+	for {
+		select {
+		case err = <-ended:
+			status, by, known := output.ProgramStatus(err)
+			if !known {
+				return 0, err
+			}
+			if by != 0 {
+				fmt.Fprintf(l.Stderr, "footfall: %s was ended by a signal: %v\n", l.options.command[0], by)
+			}
+			return status, nil
+		case s := <-l.signals: // what would end us ends the program, and then there is a report; Ctrl-C comes to both
+			if !slices.Contains([]os.Signal{os.Interrupt, syscall.SIGQUIT}, s) {
+				_ = program.Process.Signal(s)
+			}
+		case <-time.After(next):
+			if _, next, err = l.Look(); err == nil {
+				continue
+			}
+			if next = time.Hour; itself {
+				wait()
+			}
+		}
+	}
+}

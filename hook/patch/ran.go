@@ -1,0 +1,496 @@
+//go:build linux
+
+package patch
+
+import (
+	"bytes"
+	"cmp"
+	encoding "encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/process"
+)
+
+// A Ran tells which of some functions of a process have run since they were armed. Their first
+// instructions are moved into a stub that notes that it ran; when that has been seen, they are
+// put back:
+//
+//	site                 stub
+//	push %r15  --> jmp   cmpb $0,hit; jne copy
+//	push %r14            movb $1,hit
+//	push %r13            copy: the instructions
+//	...        <--       jmp behind the window
+//
+// So what runs costs nothing any more, and what does not never did. hit is a byte of memory that is
+// shared with us: what ran is known also when the process has ended, and what its children by
+// fork ran is noted, too. Nothing in the process needs us: if footfall is killed, it goes on with
+// the stubs, at a nanosecond a call, until [Repair] or the next session puts everything back.
+type Ran struct {
+	s       *Session // has the blocks; nothing is recorded
+	hits    map[*block][]byte
+	shared  [][]byte // what is mapped of it here
+	armed   []*stub
+	waiting []*stub // see putOff
+	sites   map[*stub]*EntrySite
+	doubts  map[*EntrySite]bool
+
+	// Stopped is how long all threads stood still the last time, Longest the longest time, and
+	// Stood all of them together.
+	Stopped, Longest, Stood time.Duration
+	Stops                   int
+	// Skipped are sites that are not armed, and why.
+	Skipped map[*EntrySite]string
+}
+
+// hitsName is that of the memory for hits.
+const hitsName = process.MemoryPrefix + "hits"
+
+// mostAtOnce is how many sites are changed while the process stands still: more are changed when
+// it has run on for a moment.
+const mostAtOnce = 1000
+
+// notesRun tells whether the site is one of a Ran.
+func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
+
+func (st *stub) notesRun() bool { return st.mode == notesRun }
+
+// OpenRan arms sites whose instructions are moved, which [Moved] has found. If it fails the
+// process is as before.
+func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
+	if err := supported(p, &Options{}); err != nil {
+		return nil, err
+	}
+	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
+	r = &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
+	if s.blocks, err = findBlocks(p); err != nil {
+		return nil, err
+	}
+	if err := refuseSecond(p, s.blocks); err != nil {
+		return nil, err
+	}
+	if _, err := repair(p, s.blocks); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_, closeErr := r.Close()
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	if err := r.Add(sites); err != nil {
+		return nil, err
+	}
+	if len(r.armed)+len(r.waiting) == 0 {
+		return nil, fmt.Errorf("process %d: none of its functions can be watched: %s", p.PID, s.firstSkipped())
+	}
+	return r, nil
+}
+
+// Add arms more sites, of libraries that have been loaded.
+func (r *Ran) Add(sites []*EntrySite) error {
+	s := r.s
+	for _, site := range sites {
+		site.mode = notesRun
+		if from := site.Function.Addr + site.Image.Bias; site.code == (span{}) {
+			site.code = span{from, from + site.Function.Size}
+		}
+	}
+	sites = s.usable(sites)
+	if len(sites) == 0 {
+		return nil
+	}
+	if err := r.inject(sites); err != nil {
+		return err
+	}
+	stubs, err := r.writeStubs(sites)
+	if err != nil {
+		return err
+	}
+	if err := r.arm(stubs); err != nil {
+		return err
+	}
+	for try := 0; try < 5 && len(r.waiting) > 0; try++ {
+		time.Sleep(time.Millisecond)
+		if err := r.retry(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inject maps blocks and hits that are missing; again where the process has mapped something itself
+// meanwhile.
+func (r *Ran) inject(sites []*EntrySite) error {
+	const tries = 10
+	for try := 1; ; try++ {
+		if err := r.injectAt(sites); try == tries || !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+}
+
+func (r *Ran) injectAt(sites []*EntrySite) error {
+	s := r.s
+	needed, err := s.place(sites)
+	if err != nil {
+		return err
+	}
+	before := len(s.blocks)
+	lacking := slices.DeleteFunc(slices.Clone(s.blocks), func(b *block) bool { return r.hits[b] != nil })
+	if len(needed)+len(lacking) == 0 {
+		return nil
+	}
+	err = held(s.p, func(h *process.Held) error {
+		defer r.stood(h)
+		err := h.InjectCalls(func() error {
+			for _, b := range needed {
+				if err := s.addBlock(h, b); err != nil {
+					return err
+				}
+			}
+			return r.mapHits(h, slices.Concat(lacking, s.blocks[before:]))
+		})
+		if err != nil && !errors.Is(err, process.ErrBusy) {
+			return errors.Join(err, s.unmap(h, before))
+		}
+		return err
+	})
+	if err != nil {
+		return roomier(s.p, err)
+	}
+	self, err := process.Identify(os.Getpid())
+	if err != nil {
+		return err
+	}
+	for _, b := range s.blocks {
+		if err := b.setOwner(s.p, uint64(os.Getpid()), self.Ticks); err != nil {
+			return err
+		}
+	}
+	return s.noteBlocks()
+}
+
+// mapHits maps memory for the hits of blocks, in place of that of an earlier session.
+func (r *Ran) mapHits(h *process.Held, blocks []*block) error {
+	mappings, _, err := r.s.p.Maps()
+	if err != nil {
+		return err
+	}
+	size := len(blocks) * maxStubs
+	return h.WithFile(hitsName, int64(size), func(fd uint64, f *os.File) error {
+		memory, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return fmt.Errorf("map shared memory: %w", err)
+		}
+		for n, b := range blocks {
+			how := unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
+			if m := mappings.At(b.addr + hitsAt); m != nil && m.Path == "/memfd:"+hitsName {
+				how = unix.MAP_SHARED | unix.MAP_FIXED
+			}
+			if _, err := h.Map(b.addr+hitsAt, maxStubs, unix.PROT_READ|unix.PROT_WRITE, how, fd, uint64(n*maxStubs)); err != nil {
+				for _, done := range blocks[:n] {
+					err = errors.Join(err, h.Unmap(done.addr+hitsAt, maxStubs))
+					delete(r.hits, done)
+				}
+				return errors.Join(fmt.Errorf("map shared memory: %w", err), unix.Munmap(memory))
+			}
+			r.hits[b] = memory[n*maxStubs : (n+1)*maxStubs]
+		}
+		r.shared = append(r.shared, memory)
+		return nil
+	})
+}
+
+// writeStubs adds the stubs that are missing, and the notes by which all are put back.
+func (r *Ran) writeStubs(sites []*EntrySite) (stubs []*stub, err error) {
+	s := r.s
+	first := make(map[*block]int)
+	for _, b := range s.blocks {
+		first[b] = len(b.stubs)
+	}
+	there := make(map[*block][]byte) // stubs of earlier sessions
+	for _, site := range sites {
+		st := r.findStub(site, there)
+		if st == nil {
+			if st, err = r.addStub(site); err != nil {
+				s.Skipped[site] = err.Error()
+				continue
+			}
+		}
+		r.sites[st] = site
+		r.hits[st.block][st.index] = 0
+		stubs = append(stubs, st)
+	}
+	for _, b := range s.blocks {
+		var code []byte
+		for _, st := range b.stubs[first[b]:] {
+			code = append(code, st.ranCode()...)
+		}
+		if len(code) > 0 {
+			if _, err := s.p.WriteAt(code, int64(b.stubs[first[b]].addr())); err != nil {
+				return nil, err
+			}
+		}
+		if err := errors.Join(b.setPatched(s.p, stubs, true), b.setOwner(s.p, b.owner, b.ownerTicks)); err != nil {
+			return nil, err
+		}
+	}
+	return stubs, nil
+}
+
+// ranCode is what a stub consists of.
+func (st *stub) ranCode() []byte {
+	return append(slices.Clone(st.moved.code), bytes.Repeat(native.breakpoint, stubSize-len(st.moved.code))...)
+}
+
+// addStub adds the stub of a site.
+func (r *Ran) addStub(site *EntrySite) (*stub, error) {
+	err := r.s.full()
+	for _, b := range r.s.blocks {
+		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room {
+			continue
+		}
+		st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode}
+		if st.fillRan(site) {
+			b.add(st)
+			return st, nil
+		}
+		err = errFar
+	}
+	return nil, err
+}
+
+// fillRan encodes the stub, which is the copy of the site's instructions, too. It returns false if
+// that cannot be where the stub is.
+func (st *stub) fillRan(site *EntrySite) bool {
+	code := noteRun(st.addr(), st.block.addr+hitsAt+uint64(st.index))
+	m, ok := movedCode(site, st.addr()+uint64(len(code)))
+	if !ok || len(code)+len(m.code) > stubSize {
+		return false
+	}
+	for n := range m.starts {
+		m.starts[n] += len(code)
+	}
+	st.moved = movedCopy{append(code, m.code...), m.starts}
+	st.window, st.copy, st.resume = site.window, st, st.addr()
+	return true
+}
+
+// noteRun encodes what notes that a stub ran, in a byte at hit:
+//
+//	80 3d disp32 00  cmpb $0,hit(%rip)    nobody needs the flags at a function's entry, and threads
+//	75 07            jne  behind          share what they only read
+//	c6 05 disp32 01  movb $1,hit(%rip)
+func noteRun(at, hit uint64) (code []byte) {
+	const size = 7 // of both instructions with an address
+	relative := func(opcode ...byte) {
+		end := at + uint64(len(code)) + size
+		code = append(code, opcode...)
+		code = encoding.LittleEndian.AppendUint32(code, uint32(hit-end))
+	}
+	relative(0x80, 0x3d)
+	code = append(code, 0, 0x75, size)
+	relative(0xc6, 0x05)
+	return append(code, 1)
+}
+
+// findStub finds the stub of a site that an earlier session has left; nil: there is none.
+func (r *Ran) findStub(site *EntrySite, there map[*block][]byte) *stub {
+	for _, b := range r.s.blocks {
+		for _, st := range b.byKey[stubKey{site: site.Addr, mode: site.mode}] {
+			if st.old != site.old || r.sites[st] != nil && r.sites[st] != site {
+				continue
+			}
+			if there[b] == nil {
+				all := make([]byte, len(b.stubs)*stubSize)
+				if _, err := r.s.p.ReadAt(all, int64(b.addr+stubsAt)); err != nil {
+					return nil
+				}
+				there[b] = all
+			}
+			at := int(st.index) * stubSize
+			if st.fillRan(site) && at+stubSize <= len(there[b]) && bytes.Equal(there[b][at:at+stubSize], st.ranCode()) {
+				return st
+			}
+		}
+	}
+	return nil
+}
+
+// arm writes the jumps.
+func (r *Ran) arm(stubs []*stub) error {
+	for some := range slices.Chunk(sorted(stubs), mostAtOnce) {
+		if err := r.s.p.WhileHeld(func(h *process.Held) error {
+			defer r.stood(h)
+			return r.armSome(h, some)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Ran) armSome(h *process.Held, stubs []*stub) error {
+	p := r.s.p
+	there, err := present(p, stubs, func(st *stub) []byte { return st.old[:native.jumpSize] })
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	code := span{r.sites[there[0]].code.from, 0}
+	for _, st := range there {
+		c := r.sites[st].code
+		code = span{min(code.from, c.from), max(code.to, c.to+1)}
+	}
+	there, later, err := free(p, h, there, code, r.doubter(there))
+	if err != nil {
+		return err
+	}
+	r.waiting = append(r.waiting, later...)
+	changes := make([]change, len(there))
+	for i, st := range there {
+		changes[i] = change{st.site, st.old[:native.jumpSize], st.jump()}
+	}
+	r.armed = append(r.armed, there...) // from here on there is something to put back
+	_, err = writeCode(p, changes)
+	return err
+}
+
+// doubter returns what notes which code may be running already, by addresses on stacks. A call
+// returns behind it, where other code may begin.
+func (r *Ran) doubter(stubs []*stub) func(addr uint64) {
+	sites := make([]*EntrySite, len(stubs))
+	for i, st := range stubs {
+		sites[i] = r.sites[st]
+	}
+	slices.SortFunc(sites, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
+	doubt := func(addr uint64) {
+		i, found := slices.BinarySearchFunc(sites, addr, func(s *EntrySite, addr uint64) int { return cmp.Compare(s.code.from, addr) })
+		if !found {
+			i--
+		}
+		if i >= 0 && sites[i].code.has(addr) {
+			r.doubts[sites[i]] = true
+		}
+	}
+	return func(addr uint64) {
+		doubt(addr)
+		doubt(addr - 1)
+	}
+}
+
+// MayHaveBegun tells whether a site's code may have been running already when it was armed: then
+// it may run on without that being seen.
+func (r *Ran) MayHaveBegun(site *EntrySite) bool { return r.doubts[site] }
+
+// stood notes how long the process has stood still.
+func (r *Ran) stood(h *process.Held) {
+	r.Stopped = h.StoodFor()
+	r.Longest = max(r.Longest, r.Stopped)
+	r.Stood += r.Stopped
+	r.Stops++
+}
+
+// Look returns the sites that have run since the last Look, and puts their code back. It arms
+// what could not be armed yet. When the process has ended, nothing is missing.
+func (r *Ran) Look() (ran []*EntrySite, err error) {
+	hit, rest := r.split()
+	for _, st := range hit {
+		ran = append(ran, r.sites[st])
+	}
+	if r.armed = rest; r.s.p.Check() != nil {
+		return ran, nil
+	}
+	if err := r.disarm(hit); err != nil {
+		r.armed = append(r.armed, hit...) // Close tries again
+		return ran, r.unlessEnded(err)
+	}
+	return ran, r.unlessEnded(r.retry())
+}
+
+// split returns the stubs that are armed, apart those that have run.
+func (r *Ran) split() (hit, rest []*stub) {
+	for _, st := range r.armed {
+		if r.hits[st.block][st.index] != 0 {
+			hit = append(hit, st)
+		} else {
+			rest = append(rest, st)
+		}
+	}
+	return hit, rest
+}
+
+// disarm puts the code of sites back.
+func (r *Ran) disarm(stubs []*stub) error {
+	for some := range slices.Chunk(sorted(stubs), mostAtOnce) {
+		if err := r.s.p.WhileHeld(func(h *process.Held) error {
+			defer r.stood(h)
+			return putBackCode(r.s.p, some)
+		}); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.s.blocks {
+		if err := b.setPatched(r.s.p, stubs, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Ran) retry() error {
+	if len(r.waiting) == 0 {
+		return nil
+	}
+	stubs := r.waiting
+	r.waiting = nil
+	return r.arm(stubs)
+}
+
+func (r *Ran) unlessEnded(err error) error {
+	if err != nil && r.s.p.Check() != nil {
+		return nil
+	}
+	return err
+}
+
+// Armed tells whether it would be seen if the site ran, or has been.
+func (r *Ran) Armed(site *EntrySite) bool {
+	return r.Skipped[site] == "" && !slices.ContainsFunc(r.waiting, func(st *stub) bool { return r.sites[st] == site })
+}
+
+// Close puts all code back, also in children made by fork, and returns what has run since the
+// last Look.
+func (r *Ran) Close() (ran []*EntrySite, err error) {
+	s := r.s
+	hit, rest := r.split()
+	if alive := s.p.Check() == nil; alive && len(s.blocks) > 0 {
+		if err = r.disarm(slices.Concat(hit, rest)); err == nil {
+			err = restore(s.p, s.blocks, slices.Collect(maps.Keys(r.sites))) // what is not there is noted, too
+		}
+		err = r.unlessEnded(err)
+	}
+	s.restoreChildren()
+	hit, _ = r.split() // it has run on
+	for _, st := range hit {
+		ran = append(ran, r.sites[st])
+	}
+	r.armed, r.waiting = nil, nil
+	for _, memory := range r.shared {
+		err = errors.Join(err, unix.Munmap(memory))
+	}
+	r.shared = nil
+	if err == nil && s.p.Check() == nil {
+		err = r.unlessEnded(tidy(s.p, s.blocks))
+	}
+	return ran, err
+}
+
+// Inherits tells whether a process has its memory from this one by fork: what it runs is noted here.
+func (r *Ran) Inherits(p *process.Process) bool { return r.s.isChild(p) }

@@ -1,0 +1,238 @@
+//go:build linux
+
+package patch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/binary"
+	"footfall/process/target"
+	"footfall/trace"
+)
+
+// moved returns the sites of the program's functions whose instructions can be moved.
+func (g *testProgram) moved() []*EntrySite {
+	g.t.Helper()
+	images, err := target.Images(g.p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, i := range images {
+		g.t.Cleanup(i.Close)
+	}
+	sites, _, err := Moved(images[slices.IndexFunc(images, (*target.Image).IsProgram)])
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return sites
+}
+
+func (g *testProgram) openRan(sites []*EntrySite) *Ran {
+	g.t.Helper()
+	r, err := OpenRan(g.p, sites)
+	if skipForbidden(g.t, err); err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+func names(sites []*EntrySite) (list []string) {
+	for _, s := range sites {
+		list = append(list, s.Function.Name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestRan has instructions of each kind moved until they ran: functions return the same and preserve
+// registers, what ran is seen once, and the code is as before, first of what ran, then all.
+func TestRan(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	for _, flags := range [][]string{{"-fcf-protection=none"}, {"-fcf-protection=none", "-no-pie"}, {"-fcf-protection=none", "-static"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) { testRan(t, start(t, build(t, "gcc-12", "moved.c", flags...))) })
+	}
+}
+
+func testRan(t *testing.T, g *testProgram) {
+	want, text := g.say("go"), g.text()
+	count := func() {
+		s := g.open(g.moved(), Options{Mode: trace.Counts})
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count() // what a trace leaves is used
+	called := []string{"calls", "conditional", "far_conditional", "jumps", "landing", "loads", "only_returns", "plain", "pushes_and_calls", "returns", "short_jump", "stores", "tail", "through_pointer", "vectors"}
+	for round := range 3 {
+		sites := g.moved()
+		r := g.openRan(sites)
+		if ran, err := r.Look(); err != nil || slices.ContainsFunc(names(ran), func(name string) bool { return slices.Contains(called, name) }) {
+			t.Fatalf("%q ran before anything was asked for, %v", names(ran), err)
+		}
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		ran, err := r.Look()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range called {
+			if !slices.Contains(names(ran), name) {
+				t.Errorf("round %d: %s ran, and that is not seen", round, name)
+			}
+		}
+		armed := func() (on []string) {
+			for _, st := range r.armed {
+				on = append(on, r.sites[st].Function.Name)
+			}
+			return on
+		}
+		for _, name := range armed() {
+			if slices.Contains(called, name) {
+				t.Errorf("%s ran, and is not put back", name)
+			}
+		}
+		for _, s := range sites {
+			if name := s.Function.Name; name == "main" && !r.MayHaveBegun(s) {
+				t.Error("main was running already, and that is not seen")
+			} else if slices.Contains(called, name) && name != "only_returns" && r.MayHaveBegun(s) { // behind that one another begins, to which something on the stack may point
+				t.Errorf("%s may have been running already", name)
+			}
+		}
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		again, err := r.Look()
+		last, closeErr := r.Close()
+		if err := errors.Join(err, closeErr); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range slices.Concat(again, last) { // of a static program also what waits for us
+			if slices.Contains(ran, s) {
+				t.Errorf("%s ran for the first time again", s.Function.Name)
+			}
+		}
+		if !bytes.Equal(text, g.text()) {
+			t.Fatal("the code is not what it was")
+		}
+	}
+	blocks, err := findBlocks(g.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stubs := 0
+	for _, b := range blocks {
+		for _, st := range b.stubs {
+			if st.notesRun() {
+				stubs++
+			}
+		}
+	}
+	if n := len(g.moved()); stubs > n {
+		t.Errorf("%d stubs of %d functions: they are not used again", stubs, n)
+	}
+	count()
+	if !bytes.Equal(text, g.text()) {
+		t.Fatal("the code is not what it was")
+	}
+}
+
+// TestRanEnds looks at a program that has ended: what it ran is not lost.
+func TestRanEnds(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	r := g.openRan(g.moved())
+	g.say("go")
+	g.Kill()
+	ran, err := r.Look()
+	if err != nil || !slices.Contains(names(ran), "plain") {
+		t.Errorf("%q, %v", names(ran), err)
+	}
+	if _, err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRanKilled kills footfalls that watch what runs, at any moment: the program goes on, with
+// threads, signals and exceptions, and can be restored.
+func TestRanKilled(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	if os.Getenv("PATCH_WATCHER") != "" {
+		watcher(t)
+		return
+	}
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	g := start(t, build(t, "g++-12", "stress.cc"))
+	text := g.text()
+	for range max(6, *cycles/2) {
+		_, kill := g.another("PATCH_WATCHER", "watching")
+		time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
+		kill()
+		if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
+			t.Fatalf("after a kill the program says %q", answer)
+		}
+		if _, err := Repair(g.p); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, g.text()) {
+			t.Fatal("the code is not what it was")
+		}
+	}
+	g.In.Close()
+	if end := g.Line(); end != "end: 0 bad" {
+		t.Errorf("at its end the program says %q", end)
+	}
+}
+
+// watcher watches everything, again and again, until it is killed.
+func watcher(t *testing.T) {
+	g := targetIn(t, "PATCH_WATCHER")
+	fmt.Println("watching")
+	for {
+		r := g.openRan(g.moved())
+		for range 3 {
+			if _, err := r.Look(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNoteRun decodes what notes that a stub ran.
+func TestNoteRun(t *testing.T) {
+	const at, hit = 0x5000, 0x884123
+	code := noteRun(at, hit)
+	for _, want := range []string{"CMP", "JNE", "MOV"} {
+		i, err := binary.DecodeAMD64(code)
+		if err != nil || i.Op.String() != want {
+			t.Fatalf("%v, %v, want %s", i, err, want)
+		}
+		code = code[i.Len:]
+	}
+	if len(code) > 0 {
+		t.Errorf("% x is left", code)
+	}
+}
