@@ -21,7 +21,7 @@ type Binary struct {
 	Mapped []int
 
 	names  []Names
-	own    Names // names[0], if they were too many to look through
+	own    Names             // names[0], if they were too many to look through
 	hashes map[uint64]uint64 // of functions by that of their names; nil: not made so far
 }
 
