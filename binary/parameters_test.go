@@ -47,10 +47,39 @@ int thing::by_value(pair a, int b, derived c, int d) { return sink += b; }
 int thing::words(copied a, int b, copies c, int d, moved e, int f) { return sink += f; }
 `
 
+// compiledLibrary makes a shared library of a source, and reads its functions and lines.
+func compiledLibrary(t *testing.T, compiler, source, text string) (object string, functions []FunctionSymbol, lines *Lines) {
+	t.Helper()
+	dir := t.TempDir()
+	source, object = filepath.Join(dir, source), filepath.Join(dir, "p.so")
+	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	command := append(strings.Fields(compiler), "-O2", "-g", "-shared", "-fpic", "-o", object, source)
+	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f, err := os.Open(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	file, err := Open(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if functions, err = file.Functions(); err != nil {
+		t.Fatal(err)
+	}
+	if lines, err = file.Lines(); err != nil {
+		t.Fatal(err)
+	}
+	return object, functions, lines
+}
+
 // TestParameters compares places with those of the calling convention. That
 // they are right for running programs patch and the tests of commands show.
 func TestParameters(t *testing.T) {
-	dir := t.TempDir()
 	const cc = `
 thing::by_value: this:7:0:0 b:1:32:2 parameter c: it is not known how a struct derived is passed
 thing::method: this:7:0:0 a:1:32:1 b:8:0:2
@@ -73,31 +102,7 @@ shown: a:1:32:0
 unknown: a:1:32:0 parameter b: it is not known how a complex double is passed`},
 		{"g++-12", "p.cc", parametersCC, cc}, {"clang++-16", "p.cc", parametersCC, strings.Replace(cc, "b:1:32:2 d:1:32:4 f:1:32:6", "b:1:32:2 parameter c: it is not known how a struct copies is passed", 1)},
 	} {
-		object := filepath.Join(dir, "p.so")
-		source := filepath.Join(dir, test.source)
-		if err := os.WriteFile(source, []byte(test.text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command(test.compiler, "-O2", "-g", "-shared", "-fpic", "-o", object, source).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		f, err := os.Open(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		file, err := Open(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		functions, err := file.Functions()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := file.Lines()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, functions, lines := compiledLibrary(t, test.compiler, test.source, test.text)
 		found := make(map[string]string)
 		for _, fn := range functions {
 			frames := lines.Frames(fn.Addr)
@@ -202,7 +207,6 @@ copies::copies(const copies &) { }
 
 // TestParametersARM64 compares places with those where compilers look.
 func TestParametersARM64(t *testing.T) {
-	dir := t.TempDir()
 	for _, test := range []struct {
 		compiler, source, text string
 		functions              int
@@ -211,31 +215,7 @@ func TestParametersARM64(t *testing.T) {
 		{"clang-16 --target=aarch64-linux-gnu", "p.c", parametersARM64, 30},
 		{"clang++-16 --target=aarch64-linux-gnu", "p.cc", parametersARM64CC, 5},
 	} {
-		source, object := filepath.Join(dir, test.source), filepath.Join(dir, "p.so")
-		if err := os.WriteFile(source, []byte(test.text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		command := append(strings.Fields(test.compiler), "-O2", "-g", "-w", "-shared", "-nostdlib", "-fpic", "-o", object, source)
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		f, err := os.Open(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		file, err := Open(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		functions, err := file.Functions()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := file.Lines()
-		if err != nil {
-			t.Fatal(err)
-		}
+		object, functions, lines := compiledLibrary(t, test.compiler+" -w -nostdlib", test.source, test.text)
 		compared := 0
 		for _, fn := range functions {
 			want, ok := returnedPlace(t, object, fn)

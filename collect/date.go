@@ -44,15 +44,17 @@ func newest(objects *source.Objects) time.Time {
 		notes = later(notes, input.Modified(b.Name))
 	}
 	for _, u := range objects.Units {
-		notes = later(notes, input.Modified(u.Notes))
 		for _, name := range u.Data {
 			data = later(data, input.Modified(name))
 		}
 	}
-	if data.IsZero() {
-		return notes
+	if !data.IsZero() {
+		return data
 	}
-	return data
+	for _, u := range objects.Units {
+		notes = later(notes, input.Modified(u.Notes))
+	}
+	return notes
 }
 
 func later(a, b time.Time) time.Time {

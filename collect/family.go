@@ -94,6 +94,9 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 			_ = f.add(pid) // it may have ended meanwhile
 		}
 	})
+	if l.options.Verbose && !f.arrivals.Told() {
+		l.say("%s: processes that come are looked for each 20 ms: the kernel tells of them (proc connector) only who has CAP_NET_ADMIN, and in no container", f.name)
+	}
 	t.Title = f.title()
 	return nil
 }

@@ -37,7 +37,9 @@ type fileSet struct {
 	runs        int // of the first file that is written, less those before
 	ranBefore   int
 
-	dumps int // members that have ended and have written them; the family's lock
+	// The family's lock:
+	dumps    int // members that have ended and have written them
+	removals int // of their first file
 }
 
 // filesOf is the set of an image of a member.
@@ -92,6 +94,7 @@ func (f *Family) filesOf(m *member, im *placed, when stage) (*fileSet, error) {
 		return other, nil // of another process, found meanwhile
 	}
 	f.files[key] = s
+	f.sets = append(f.sets, s)
 	return s, nil
 }
 
@@ -214,6 +217,7 @@ func (s *fileSet) removed(f *Family, u *unit) {
 	})
 	if u.name == s.writtenFirst() {
 		s.runs, s.ranBefore, s.dumps = 0, 0, 0
+		s.removals++
 	}
 	f.note(fmt.Errorf("%s: its data files were removed: what processes counted that wrote them between the last look and then is not known", s.path))
 }
@@ -269,35 +273,54 @@ func (s *fileStamp) mayWrite(u input.User) bool {
 	return s.mode&0o002 != 0
 }
 
-// execWrote tells whether a process that has just become another program had written the files before, as libgcov
-// does it: more have written them than is known of. It notes it, then.
-func (s *fileSet) execWrote(f *Family) bool {
-	runs := s.runsNow()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if runs-s.ranBefore <= s.dumps {
-		return false
+// wroteOneMore tells whether a process that has just become another program, or has closed a library, had written the files
+// before, as libgcov does it: more have written them than is known of. It notes it, then. That is asked for before the files
+// are read: who writes them meanwhile, and is noted, is not to be taken for this one.
+func (s *fileSet) wroteOneMore(f *Family) bool {
+	for {
+		f.mu.Lock()
+		known, removals := s.dumps, s.removals
+		f.mu.Unlock()
+		runs, is := s.runsNow()
+		s.mu.Lock()
+		before := s.ranBefore
+		s.mu.Unlock()
+		f.mu.Lock()
+		switch {
+		case s.removals != removals:
+			f.mu.Unlock()
+			continue
+		case is && runs-before <= known:
+			f.mu.Unlock()
+			return false
+		}
+		s.dumps++
+		f.mu.Unlock()
+		return true
 	}
-	s.dumps++
-	return true
 }
 
-// runsNow reads how many have written the first file so far. Others may just be writing it.
-func (s *fileSet) runsNow() (runs int) {
+// runsNow reads how many have written the first file so far. Others may just be writing it; false: for too long.
+func (s *fileSet) runsNow() (runs int, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := []string{s.firstName()}
 	for end := time.Now().Add(standstill / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		before := s.stat(names)
 		c, err := s.readFile(names[0])
-		if after := s.stat(names); err == nil && before != nil && slices.Equal(before, after) {
+		after := s.stat(names)
+		if before == nil || !slices.Equal(before, after) {
+			continue
+		}
+		if err == nil {
 			runs, _ = c.Runs()
-			return runs
+			return runs, true
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, true
 		}
 	}
-	return s.runs
+	return 0, false
 }
 
 // clockTick is how far the times of files are behind, at most.
@@ -338,16 +361,31 @@ func (im *placed) mayHold(m *member, w words) bool {
 		case !same && (!none || s.anyNow(i)):
 			return true // it may have been this process
 		case !none:
-			finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
-			for range lockLooks {
-				if finder.writing() != nil {
-					return true
-				}
-			}
-			return false
+			return im.mayBeWriting(m)
 		}
 	}
 	return false
+}
+
+// mayBeWriting tells whether a process may be between the first of its data files and the flag that is set after the last:
+// it has locked one or waits for that, or it has not run since, so that it may have been interrupted where nothing is locked.
+func (im *placed) mayBeWriting(m *member) bool {
+	finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+	first, sleeps, err := m.proc.Activity()
+	last, looks := first, 0 // of one that has run before each
+	for end := time.Now().Add(4 * moment); err == nil && time.Now().Before(end); time.Sleep(moment / 8) {
+		if finder.writing() != nil {
+			return true
+		}
+		slept, ran := sleeps, last
+		if last, sleeps, err = m.proc.Activity(); last != ran {
+			looks++
+		}
+		if slept && last == ran || looks > lockLooks && last-first > moment {
+			return false
+		}
+	}
+	return true
 }
 
 // anyNow tells whether some counter in the file of a unit is not zero, or cannot be read.

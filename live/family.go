@@ -51,6 +51,7 @@ type Family struct {
 	sums     map[*layout]*sum
 	order    []*sum
 	files    map[string]*fileSet
+	sets     []*fileSet // of files, and those of which a program has been built anew
 	reaches  map[string]*reach
 	left     map[int]uint64 // members that have ended, and when they began: the kernel may need a while for the rest
 	ended    int
@@ -70,7 +71,9 @@ type member struct {
 	began    time.Time // was seen first
 	proc     *process.Process
 	attended bool
-	base     *Baseline // what was counted before a reset; nil: there was none
+	// fromStart: it was told of when it had run nothing so far.
+	fromStart bool
+	base      *Baseline // what was counted before a reset; nil: there was none
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
@@ -103,6 +106,8 @@ type placed struct {
 	// any more.
 	silent bool
 	files  *fileSet
+	// parted: it is not in memory any more, but what was inherited may be in the data files. Nothing is read of it.
+	parted bool
 
 	// Counters of which it is not known yet whether they are its own, and since when; that are.
 	waiting, sure words
@@ -230,7 +235,7 @@ func newAttended(pid int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &member{pid: pid, began: time.Now(), proc: p, attended: true}, nil
+	return &member{pid: pid, began: time.Now(), proc: p, attended: true, fromStart: true}, nil
 }
 
 // Of what is kept there is a limit, whatever processes there are: a program may make new images, and
@@ -485,6 +490,9 @@ func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 	m := f.members[pid]
 	f.mu.Unlock()
 	next := func() {
+		if m != nil {
+			f.drop(m, &f.replaced)
+		}
 		if !f.selects(pid) {
 			goOn(false)
 			return
@@ -498,7 +506,6 @@ func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 		next()
 		return
 	}
-	f.drop(m, &f.replaced)
 	var kept []*placed
 	if free := m.mu.TryLock(); free { // nobody reads it, who might be stuck
 		kept = m.keptToExec()
@@ -514,20 +521,30 @@ func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 			kept = m.keptToExec()
 			m.mu.Unlock()
 		}
-		var written []*placed
-		for _, im := range kept {
-			if im.files.execWrote(f.Family) {
-				written = append(written, im)
-			}
-		}
+		written := m.written(f.Family, kept)
 		return func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			for _, im := range written {
-				im.inherited.subtractFrom(f.sumOf(im.layout).ended)
-			}
+			f.dropped(m, &f.replaced, func() { // at the same moment, or somebody sees the files with what it had inherited
+				for _, im := range written {
+					im.inherited.subtractFrom(f.sumOf(im.layout).ended)
+				}
+			})
 		}
 	})
+}
+
+// written are those of images whose data files a member has written that does not tell of it any more.
+func (m *member) written(f *Family, images []*placed) (written []*placed) {
+	if n, known := m.proc.BytesWritten(); known && n == 0 {
+		return nil
+	}
+	for _, im := range images {
+		if im.files.wroteOneMore(f) {
+			written = append(written, im)
+		}
+	}
+	return written
 }
 
 // keptToExec has a member, which is locked, be none any more, since it has become another program. It returns the
@@ -535,7 +552,7 @@ func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
 func (m *member) keptToExec() (kept []*placed) {
 	m.leaves()
 	for _, im := range m.images {
-		if im.inherited != nil && im.keeps && !im.silent && im.files != nil {
+		if im.owes() {
 			kept = append(kept, im)
 		}
 	}
@@ -677,6 +694,15 @@ func (f *Family) hasLeft(m *member) bool {
 // done.
 func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) {
 	nothing := func() {}
+	if im.parted {
+		if atOnce {
+			return nil, false
+		}
+		if len(m.written(f, []*placed{im})) == 0 {
+			return nothing, true
+		}
+		return func() { im.inherited.subtractFrom(f.sumOf(im.layout).ended) }, true
+	}
 	if !im.tellsDumps() {
 		f.problem(fmt.Errorf("%s: its counters (of Clang, or of GCC before 5) do not tell whether those of data files have been added to them: of processes that end, counts are those of the last look", im.path))
 		w := m.last[im.layout]
@@ -790,6 +816,9 @@ func (f *Family) look(m *member, when stage) {
 	if text = mappedFiles(text); m.whole && bytes.Equal(text, m.files) {
 		return
 	}
+	if when == running && errors.Is(m.proc.Check(), process.ErrReplaced) {
+		return // Replaced will be told; until then the family has to know what this one inherited
+	}
 	before := m.images
 	m.images = nil
 	complete := true
@@ -797,7 +826,7 @@ func (f *Family) look(m *member, when stage) {
 	files, own := finder.files(maps)
 	m.guest = finder.guest
 	for n, mapped := range files {
-		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() })
+		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() && !im.parted })
 		if i >= 0 {
 			m.images = append(m.images, before[i])
 			continue
@@ -818,7 +847,13 @@ func (f *Family) look(m *member, when stage) {
 				continue
 			}
 		}
-		if (when != running || f.begin(m, im)) && (when == forked || f.since(m, im)) {
+		if (when != running || m.fromStart || f.begin(m, im)) && (when == forked || f.since(m, im)) {
+			m.images = append(m.images, im)
+		}
+	}
+	for _, im := range before {
+		if im.owes() && !slices.Contains(m.images, im) {
+			im.parted = true
 			m.images = append(m.images, im)
 		}
 	}
@@ -826,8 +861,16 @@ func (f *Family) look(m *member, when stage) {
 	m.publish()
 }
 
+// owes tells whether what was inherited is in the data files as the process's own, as soon as it has written them.
+func (im *placed) owes() bool {
+	return im.inherited != nil && im.keeps && !im.silent && im.files != nil
+}
+
 // publish has those that the member forks know what was found in it, which is locked.
-func (m *member) publish() { m.found.Store(&findings{m.files, m.whole, slices.Clone(m.images)}) }
+func (m *member) publish() {
+	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
+	m.found.Store(&findings{m.files, m.whole, images})
+}
 
 // begin notes what an image of a process has written already that is seen for the first
 // time; false: there is no room for it.
@@ -874,8 +917,9 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	if l := m.fitting(mapped, known); l != nil {
 		return l, true
 	}
-	if len(known) > 0 && when == running && time.Since(m.began) < beginningOf {
-		return nil, false // it is just being loaded
+	starting := when == running && m.isStarting() // its constructors have not run perhaps
+	if len(known) > 0 && starting {
+		return nil, false
 	}
 	defer f.layouts.alone(mapped)()
 	if now, none := f.layouts.of(mapped, changed); none {
@@ -883,7 +927,7 @@ func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Ma
 	} else if l := m.fitting(mapped, now[len(known):]); l != nil { // somebody has found it meanwhile
 		return l, true
 	}
-	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g)
+	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g, starting)
 	if err != nil {
 		f.problem(err)
 	}
@@ -903,8 +947,14 @@ func (m *member) fitting(mapped *process.MappedFile, layouts []*layout) *layout 
 	return nil
 }
 
-// beginningOf is how long a program may take to begin to count.
-const beginningOf = 200 * time.Millisecond
+// beginningOf is how long a program may run until it begins to count. On a busy machine that may be long after it was made.
+const beginningOf = 20 * time.Millisecond
+
+// isStarting tells whether a process may not have got to its own code so far: it has not run for long, and waits for nothing.
+func (m *member) isStarting() bool {
+	ran, sleeps, err := m.proc.Activity()
+	return err == nil && !sleeps && ran < beginningOf
+}
 
 // Snapshot returns what all members have counted, by object: each has one unit, which is
 // not to be changed.
@@ -913,21 +963,17 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	// of those that have ended. Read the other way round it is missed until the next look,
 	// never seen twice.
 	f.mu.Lock()
-	for f.aside > 0 {
-		f.settled.Wait()
-	}
+	f.waitForAside()
 	f.moving = false
 	left := f.ended + f.replaced
-	sets := make([]*fileSet, 0, len(f.files))
-	for _, s := range f.files {
-		sets = append(sets, s)
-	}
+	sets := slices.Clone(f.sets)
 	f.mu.Unlock()
 	for _, s := range sets {
 		s.refresh(f)
 	}
 	now := make(map[*layout]words)
 	f.mu.Lock()
+	f.waitForAside() // whoever has written what was read is a member now, or among those that have ended
 	for _, s := range sets {
 		f.sumOf(s.layout)
 	}
@@ -976,6 +1022,13 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		units = append(units, f.unitsOf(s)...)
 	}
 	return units, nil
+}
+
+// waitForAside waits until no process is aside, of a family that is locked.
+func (f *Family) waitForAside() {
+	for f.aside > 0 {
+		f.settled.Wait()
+	}
 }
 
 // reachesOf are the ways to the data files of members; nil: they are not known now.
@@ -1038,8 +1091,9 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 			if !m.attended || !im.tellsDumps() {
 				f.keep(m, im.layout, w)
 			}
-		case im.inherited != nil && im.keeps:
+		case im.owes():
 			im.inherited.subtractFrom(to) // the files may have it already
+			dumping = !im.parted
 		}
 		im.release(w)
 		if dumping {
@@ -1053,8 +1107,11 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 // readRunning reads what a process that runs has counted itself; own is false if that is not known
 // now, because it is writing its data files (dumping) or the image is gone.
 func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool) {
-	if im.read(m.proc, im.at, w) != nil {
+	if im.parted || im.read(m.proc, im.at, w) != nil {
 		return false, false
+	}
+	if im.owes() && errors.Is(m.proc.Check(), process.ErrReplaced) {
+		return false, false // these are the counters of what it has become
 	}
 	if im.inherited != nil && im.beingCleared(im.inherited, w) {
 		if !m.proc.Sleeps() {

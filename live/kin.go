@@ -503,19 +503,19 @@ func (l *layout) same(other *layout) bool {
 }
 
 // find looks for counters in a file that is mapped, of a guest if it is one's. It returns nil
-// where there are none, or none yet.
-func (k *layouts) find(f *Family, p *process.Process, mapped *process.MappedFile, changed string, maps process.Maps, g *guest) (*layout, error) {
+// where there are none, or none yet: of a process that is starting that is not the same.
+func (k *layouts) find(f *Family, p *process.Process, mapped *process.MappedFile, changed string, maps process.Maps, g *guest, starting bool) (*layout, error) {
 	finder := &CountedProcess{PID: p.PID, Name: p.Name, proc: p}
 	im := finder.find(mapped, maps, g, newBudget())
+	known, _ := k.of(mapped, changed)
 	if len(im.units) == 0 {
-		if im.root == 0 && im.problem == nil {
+		if im.root == 0 && im.problem == nil && len(known) == 0 && !starting { // else this process has not got to them
 			k.hasNone(mapped, changed)
 		}
 		return nil, im.problem
 	}
-	known, _ := k.of(mapped, changed)
-	starting := im.root == 0 && !im.units[0].clang && im.units[0].version.Major() >= 5
-	if starting || slices.ContainsFunc(known, func(l *layout) bool {
+	constructing := im.root == 0 && !im.units[0].clang && im.units[0].version.Major() >= 5
+	if constructing || slices.ContainsFunc(known, func(l *layout) bool {
 		return len(l.units) >= len(im.units) && slices.ContainsFunc(l.units, func(u *unit) bool { return u.name == im.units[0].name && u.stamp == im.units[0].stamp })
 	}) {
 		return nil, nil // its constructors have not all run: nothing has been counted that matters

@@ -252,9 +252,10 @@ func (p *CountedProcess) writes(locked []uint64) []*image {
 const dataSuffix = ".gcda"
 
 // writeLocks returns the inodes of the files that a process has locked as a
-// whole for writing, by lines of /proc/locks such as
+// whole for writing, or waits to lock, by lines of /proc/locks such as
 //
 //	1: POSIX  ADVISORY  WRITE 4711 fd:00:1234 0 EOF
+//	1: -> POSIX  ADVISORY  WRITE 4712 fd:00:1234 0 EOF
 func writeLocks(locks []byte, pid int) (inodes []uint64) {
 	of := []byte(strconv.Itoa(pid))
 	for line := range bytes.Lines(locks) {
@@ -262,6 +263,9 @@ func writeLocks(locks []byte, pid int) (inodes []uint64) {
 			continue
 		}
 		f := bytes.Fields(line)
+		if len(f) == 9 && string(f[1]) == "->" {
+			f = slices.Delete(f, 1, 2)
+		}
 		if len(f) != 8 || string(f[1]) != "POSIX" || string(f[3]) != "WRITE" || !bytes.Equal(f[4], of) || string(f[6]) != "0" || string(f[7]) != "EOF" {
 			continue
 		}

@@ -10,10 +10,11 @@ import (
 )
 
 // Arrivals finds processes that a selector selects and that come later: within 50 ms, without looking
-// at all others each time.
+// at all others each time. The kernel tells of them if it may; else it is asked for the newest one again and again.
 type Arrivals struct {
 	selector Selector
 	found    func(pid int)
+	events   *procEvents // nil: the kernel does not tell
 	stop     chan struct{}
 	stopped  sync.WaitGroup
 }
@@ -30,28 +31,41 @@ const (
 // included. For one that is selected for long it is called again and again.
 func WatchArrivals(s Selector, found func(pid int)) *Arrivals {
 	a := &Arrivals{selector: s, found: found, stop: make(chan struct{})}
+	a.events, _ = listenToProcesses()
 	a.stopped.Add(1)
 	go a.watch()
 	return a
 }
 
+// Told tells whether the kernel tells of processes that come.
+func (a *Arrivals) Told() bool { return a.events != nil }
+
 // Close ends it; found is not called any more.
 func (a *Arrivals) Close() {
 	close(a.stop)
 	a.stopped.Wait()
+	if a.events != nil {
+		a.events.close()
+	}
 }
 
 func (a *Arrivals) watch() {
 	defer a.stopped.Done()
-	ticker := time.NewTicker(arrivalsEach)
-	defer ticker.Stop()
+	var came <-chan struct{}
+	if a.events != nil {
+		came = a.events.came
+	}
 	known := make(map[int]*arrival)
 	newest, all := "", time.Time{}
 	for {
 		now := time.Now()
 		everybody := now.Sub(all) > arrivalsAll
-		if latest := newestTask(); latest == "" || latest != newest || everybody {
-			newest = latest
+		made := ""
+		if came == nil {
+			made = newestTask()
+		}
+		if everybody || came == nil && (made == "" || made != newest) {
+			newest = made
 			if pids, err := List(); err == nil {
 				note(known, pids, now)
 			}
@@ -59,20 +73,41 @@ func (a *Arrivals) watch() {
 		if everybody {
 			all = now
 		}
+		wait := arrivalsAll
 		is := a.selector.among()
 		for pid, arrived := range known {
-			if age := now.Sub(arrived.first); everybody || age < arrivalsYoung && !now.Before(arrived.next) {
+			age := now.Sub(arrived.first)
+			if everybody || age < arrivalsYoung && !now.Before(arrived.next) {
 				arrived.next = now.Add(max(age/4, arrivalsEach/2))
 				if is(pid) && pid != os.Getpid() {
 					arrived.next = now.Add(arrivalsAll)
 					a.found(pid)
 				}
 			}
+			if age < arrivalsYoung || came == nil {
+				wait = arrivalsEach
+			}
 		}
 		select {
 		case <-a.stop:
 			return
-		case <-ticker.C:
+		case _, open := <-came:
+			if !open {
+				came = nil // ask, then
+				continue
+			}
+			pids, lost := a.events.take()
+			now = time.Now()
+			for pid, changed := range pids {
+				known[pid] = &arrival{first: now}
+				if !changed { // who has made it may be known, and its children be told of
+					known[pid].next = now.Add(arrivalsEach / 2)
+				}
+			}
+			if lost {
+				all = time.Time{}
+			}
+		case <-time.After(wait):
 		}
 	}
 }

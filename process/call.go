@@ -76,10 +76,11 @@ func (p *Process) unmap(addr, size uint64) (err error) {
 	return err
 }
 
-// quiet tells whether a call may be injected into the thread.
+// quiet tells whether a call may be injected into the thread. One without thread pointer has none of
+// what libraries keep for each thread.
 func (h *Held) quiet(tid int) bool {
 	p := h.p
-	if h.inHandler(tid) {
+	if pointer, err := h.ThreadPointer(tid); err != nil || pointer == 0 || h.inHandler(tid) {
 		return false
 	}
 	if f := h.s.follower; f != nil && f.parks(tid) {

@@ -424,12 +424,6 @@ func (s *stopper) look(tid int, t *stopped) bool {
 	return t.stopped
 }
 
-// isEventStop tells a stop that we asked for from one for a signal, which
-// would be lost if it were not passed on.
-func isEventStop(status unix.WaitStatus) bool {
-	return uint32(status)>>16 != 0
-}
-
 // resume lets all threads go, and keeps none but one that waits for a Release.
 func (s *stopper) resume() error {
 	if s.follower != nil {

@@ -222,13 +222,6 @@ func (h *Held) RunUntil(tid int, patience time.Duration, done func() bool) error
 	}
 }
 
-// systemCall has a stopped thread make a system call, as [Held.SystemCall] does.
-func (t *tracee) systemCall(memory []byte, number uintptr, args func(at uint64) []uint64) (uint64, error) {
-	p := t.process.open
-	held := &Held{p: p, s: &stopper{p: p, threads: map[int]*stopped{t.tid: {stopped: true}}, options: traceOptions}}
-	return held.systemCallWith(memory, number, args)
-}
-
 // ErrStuck is returned by a call that did not come back in time. The thread
 // is where it was.
 var ErrStuck = errors.New("the call did not return")
@@ -391,7 +384,9 @@ func (h *Held) run(tid, request int, patience time.Duration) error {
 		if status.StopSignal() == unix.SIGTRAP && !isEventStop(status) {
 			return nil
 		}
-		signal = passedOn(status)
+		if signal, err = h.passedOn(tid, status); err != nil {
+			return err
+		}
 	}
 }
 
@@ -468,21 +463,6 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 		}
 		sleep(pause)
 	}
-}
-
-// registersOf reads registers of a kind, of at most so many bytes.
-func registersOf(tid int, kind uintptr, room int) ([]byte, error) {
-	b := make([]byte, room)
-	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
-	if err := ptrace(unix.PTRACE_GETREGSET, tid, kind, uintptr(unsafe.Pointer(&v))); err != nil {
-		return nil, err
-	}
-	return b[:v.Len], nil
-}
-
-func setRegisterSet(tid int, kind uintptr, b []byte) error {
-	v := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
-	return ptrace(unix.PTRACE_SETREGSET, tid, kind, uintptr(unsafe.Pointer(&v)))
 }
 
 // syscallInstruction finds one in the code that the kernel gives to every

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -166,4 +167,78 @@ int main(void)
 	if _, readErr := p.ReadAt(b[:], int64(done)); err != nil || readErr != nil || b[0] != 1 {
 		t.Errorf("the call returned: %v, %v, %v", err, readErr, b[0] == 1)
 	}
+}
+
+// TestCallFaults calls what fails: that is said at once, and the thread goes on.
+func TestCallFaults(t *testing.T) {
+	p, line := started(t, `
+#include <stdio.h>
+#include <unistd.h>
+static volatile long rounds, zero;
+static void fails(void) { *(volatile long *)zero = 1; }
+int main(void)
+{
+	printf("%p %p\n", fails, &rounds);
+	fflush(stdout);
+	for (;;) { usleep(1000); rounds++; }
+}
+`)
+	var fails, rounds uint64
+	if _, err := fmt.Sscan(line, &fails, &rounds); err != nil {
+		t.Fatal(err)
+	}
+	err := p.WhileHeld(func(h *Held) error { return h.Call(p.PID, fails, 0, time.Hour) })
+	if err == nil || !strings.Contains(err.Error(), "segmentation fault") {
+		t.Errorf("the call failed by %v", err)
+	}
+	before := wordAt(t, p, rounds)
+	for end := time.Now().Add(20 * time.Second); wordAt(t, p, rounds) == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the thread does not go on")
+		}
+	}
+}
+
+// TestCallWithThreadPointer has two threads that could be called in, of which one has no
+// thread pointer: what is called may want that.
+func TestCallWithThreadPointer(t *testing.T) {
+	p, line := started(t, `
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+static char stack[1 << 16];
+static int tid;
+static volatile long called;
+static void work(void) { __asm__ volatile("mov %%fs:0, %%rax" : : : "rax"); called++; }
+static int thread(void *p) { for (;;) __asm__ volatile(""); }
+int main(void)
+{
+	clone(thread, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS, 0, &tid, (void *)0, &tid);
+	printf("%p %p\n", work, &called);
+	fflush(stdout);
+	for (;;) pause();
+}
+`)
+	var work, called uint64
+	if _, err := fmt.Sscan(line, &work, &called); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := p.CallSafely(work, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := wordAt(t, p, called); n != 10 {
+		t.Errorf("called %d times, want 10", n)
+	}
+}
+
+func wordAt(t *testing.T, p *Process, addr uint64) uint64 {
+	t.Helper()
+	var b [8]byte
+	if _, err := p.ReadAt(b[:], int64(addr)); err != nil {
+		t.Fatal(err)
+	}
+	return binary.LittleEndian.Uint64(b[:])
 }

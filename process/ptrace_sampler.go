@@ -4,17 +4,13 @@ package process
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -115,79 +111,12 @@ func RunSampled(cmd *exec.Cmd, o SampleOptions) (*PtraceSampler, error) {
 	})
 }
 
-// onTracer starts a goroutine with a thread of its own, since the kernel takes orders
-// about a thread from the one only that traces it. It begins with start, whose error is
-// returned; if there is none it goes on with trace, which is told when there may be
-// stops, and closes done at its end.
-func onTracer(done chan<- struct{}, start func() error, trace func(stops <-chan os.Signal)) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(done)
-		stops := make(chan os.Signal, 1)
-		signal.Notify(stops, unix.SIGCHLD)
-		defer signal.Stop(stops)
-		err := start()
-		started <- err
-		if err == nil {
-			trace(stops)
-		}
-	}()
-	return <-started
-}
-
 func (s *PtraceSampler) start(cmd *exec.Cmd) error {
 	if err := startSeized(cmd, traceOptions); err != nil {
 		return err
 	}
 	s.main = cmd.Process.Pid
 	return s.goOn(s.add(s.main, s.main), 0)
-}
-
-// startSeized starts a program, with options of ptrace; it is stopped and has not
-// run yet.
-func startSeized(cmd *exec.Cmd, options uintptr) error {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Ptrace = true
-	inheritIgnoredSignals()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	if err := takeOver(cmd.Process.Pid, options); err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return fmt.Errorf("start %s: %w", cmd.Path, err)
-	}
-	return nil
-}
-
-// takeOver goes on from the stop at the program's exec: such a tracer cannot
-// interrupt threads. The program is given a signal to stop in the instant in which
-// it is let go, and seized there.
-func takeOver(pid int, options uintptr) error {
-	var status unix.WaitStatus
-	if err := waitFor(pid, &status); err != nil {
-		return err
-	}
-	if !status.Stopped() {
-		return errors.New("it ended at once")
-	}
-	if err := ptrace(unix.PTRACE_DETACH, pid, 0, uintptr(unix.SIGSTOP)); err != nil {
-		return err
-	}
-	if err := ptrace(unix.PTRACE_SEIZE, pid, 0, options); err != nil {
-		return err
-	}
-	if err := waitFor(pid, &status); err != nil {
-		return err
-	}
-	if !status.Stopped() {
-		return errors.New("it ended at once")
-	}
-	return unix.Kill(pid, unix.SIGCONT)
 }
 
 // goOn lets a stopped thread run on, with a signal. One that has no timer yet
@@ -197,22 +126,6 @@ func (s *PtraceSampler) goOn(t *tracee, sig uintptr) error {
 		_ = unix.PtraceInterrupt(t.tid)
 	}
 	return ptrace(unix.PTRACE_CONT, t.tid, 0, sig)
-}
-
-func waitFor(tid int, status *unix.WaitStatus) error {
-	for {
-		if _, err := unix.Wait4(tid, status, unix.WALL, nil); err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-func ptrace(request, tid int, addr, data uintptr) error {
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0)
-	if errno != 0 {
-		return os.NewSyscallError("ptrace", errno)
-	}
-	return nil
 }
 
 // add notes a new tracee.
@@ -317,24 +230,6 @@ func (s *PtraceSampler) collect() (ended bool) {
 		default:
 			s.stopped(t, status)
 		}
-	}
-}
-
-// peek looks for a thread that has stopped or ended, without taking note of it;
-// 0: there is none. Siginfo has signo, errno and code, and from byte 16 on pid.
-func peek(kind, id int) (tid int, exited bool) {
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(kind, id, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return 0, false
-		}
-		const childExited, childDumped = 1, 3
-		b := (*[32]byte)(unsafe.Pointer(&info))
-		return int(int32(binary.NativeEndian.Uint32(b[16:]))), info.Code >= childExited && info.Code <= childDumped
 	}
 }
 

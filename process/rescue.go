@@ -114,7 +114,9 @@ func (h *Held) toSystemCall(tid int, deadline time.Time) error {
 		if status.StopSignal() == unix.SIGTRAP|0x80 {
 			return nil
 		}
-		signal = passedOn(status)
+		if signal, err = h.passedOn(tid, status); err != nil {
+			return err
+		}
 	}
 }
 
@@ -160,18 +162,27 @@ func (h *Held) park(tid int) error {
 		if isEventStop(status) {
 			return nil
 		}
-		signal = passedOn(status)
+		if signal, err = h.passedOn(tid, status); err != nil {
+			return err
+		}
 	}
 }
 
 // passedOn is the signal with which a thread runs an injected call: SIGSTOP, which cannot
 // be blocked. The kernel then counts the process as stopped, which threads with injected calls do
-// not notice, and stops each thread when it is let go, unless SIGCONT has come.
-func passedOn(status unix.WaitStatus) int {
-	if !isEventStop(status) && status.StopSignal() == unix.SIGSTOP {
-		return int(unix.SIGSTOP)
+// not notice, and stops each thread when it is let go, unless SIGCONT has come. An instruction that
+// failed would do so again and again.
+func (h *Held) passedOn(tid int, status unix.WaitStatus) (signal int, err error) {
+	if isEventStop(status) {
+		return 0, nil
 	}
-	return 0
+	switch signal := status.StopSignal(); signal {
+	case unix.SIGSTOP:
+		return int(unix.SIGSTOP), nil
+	case unix.SIGSEGV, unix.SIGBUS, unix.SIGILL, unix.SIGFPE:
+		return 0, fmt.Errorf("process %d: a call for footfall in thread %d ended by %v", h.p.PID, tid, signal)
+	}
+	return 0, nil
 }
 
 // giveBack writes what was below the stack.

@@ -100,9 +100,9 @@ type call struct {
 func (w *rewriter) run() {
 	for r := (reader{src: w.src}); r.next(); {
 		w.line++
-		if w.waits.apart[r.start] {
+		if power := w.waits.apart[r.start]; power > 0 {
 			w.copy(r.start)
-			w.out = append(w.out, "\t.p2align\t5"...)
+			w.out = appendf(w.out, "\t.p2align\t%d", power)
 			w.copied = r.end
 		}
 		if w.asm || w.pending != nil || !w.idle(&r) {

@@ -11,7 +11,9 @@ import "bytes"
 //
 // The smallest of these are as fast uncounted since they lie within one line of the cache of decoded
 // instructions, 64 bytes; with an increment in it such a loop or function, which begins anywhere at a
-// multiple of 16, crosses two, for a cycle each round. At a multiple of 32 it does not.
+// multiple of 16, crosses two, for a cycle each round. At a multiple of 32 it does not. Small functions
+// that call themselves are somewhat longer, and as often run from line to line as their place has it; from
+// the beginning of one they need the fewest.
 
 // soon is how many instructions a processor begins in that time, at most; tiny is how many are within
 // such a line together with an increment.
@@ -21,18 +23,18 @@ const (
 )
 
 // A waiting is what waits: functions at their entry, by name, and calls, by the offset of their line.
-// apart is where lines are that align what is tiny.
+// apart is where lines are that align what is tiny or calls itself, with the power of two that they are to align by.
 type waiting struct {
 	entries map[string]bool
 	calls   map[int]bool
-	apart   map[int]bool
+	apart   map[int]int
 }
 
 func (w *waiting) any() bool { return len(w.entries)+len(w.calls) > 0 }
 
 // waiting returns what waits in src.
 func (s *survey) waiting(src []byte) waiting {
-	w := &waiter{survey: s, align: -1, waiting: waiting{make(map[string]bool), make(map[int]bool), make(map[int]bool)}}
+	w := &waiter{survey: s, align: -1, waiting: waiting{make(map[string]bool), make(map[int]bool), make(map[int]int)}}
 	for r := (reader{src: src}); r.next(); {
 		line := r.line()
 		switch {
@@ -56,10 +58,12 @@ func (s *survey) waiting(src []byte) waiting {
 type waiter struct {
 	*survey
 	waiting
-	names []string // of the function
-	n     int      // instructions since the function's label
-	align int      // the line that aligns what comes, -1: none
-	first int      // that of the function
+	names  []string // of the function; none if it calls another
+	entry  []byte   // the first of its names
+	itself bool     // it calls itself
+	n      int      // instructions since the function's label
+	align  int      // the line that aligns what comes, -1: none
+	first  int      // that of the function
 	// The last labels, and the last calls.
 	labels       [8]label
 	recent       [8]recentCall
@@ -87,7 +91,7 @@ func (w *waiter) label(line []byte) {
 			w.end()
 		}
 		if len(w.names) == 0 {
-			w.first = w.align
+			w.first, w.entry = w.align, name
 		}
 		w.names = append(w.names, string(name))
 		return
@@ -112,6 +116,9 @@ func (w *waiter) instruction(line []byte, at int) {
 		w.seen = 0 // what follows and jumps back is seldom a loop
 	case bytes.HasPrefix(word, []byte("call")):
 		w.names = nil
+		if callee, n := symbol(trimLeft(word[wordEnd(word):])); n > 0 && bytes.Equal(callee, w.entry) {
+			w.itself = true
+		}
 		w.recent[w.called%len(w.recent)] = recentCall{w.n, at}
 		w.called++
 	}
@@ -129,7 +136,9 @@ func (w *waiter) jump(name []byte) {
 		for _, c := range w.recent[:min(w.called, len(w.recent))] {
 			if c.n > l.n {
 				w.calls[c.at] = true
-				w.setApart(l.align, w.n-l.n)
+				if w.n-l.n <= tiny {
+					w.setApart(l.align, 5)
+				}
 			}
 		}
 	}
@@ -140,16 +149,21 @@ func (w *waiter) end() {
 	if w.n > 0 && w.n <= soon {
 		for _, name := range w.names {
 			w.entries[name] = true
-			w.setApart(w.first, w.n)
+			if w.n <= tiny {
+				w.setApart(w.first, 5)
+			}
+		}
+		if w.itself {
+			w.setApart(w.first, 6)
 		}
 	}
-	w.names, w.n, w.seen, w.called = nil, 0, 0, 0
+	w.names, w.entry, w.itself, w.n, w.seen, w.called = nil, nil, false, 0, 0, 0
 }
 
-// setApart sets a line that aligns so many instructions, -1: there is none.
-func (w *waiter) setApart(line, instructions int) {
-	if line >= 0 && instructions <= tiny {
-		w.apart[line] = true
+// setApart has a line align by a power of two, -1: there is none.
+func (w *waiter) setApart(line, power int) {
+	if line >= 0 {
+		w.apart[line] = max(w.apart[line], power)
 	}
 }
 

@@ -145,21 +145,26 @@ func (f *fileTally) list() []coverage.Line {
 		return nil
 	}
 	room.make()
-	lines := make([]coverage.Line, 0, n)
+	lines := make([]coverage.Line, n)
+	n = 0
 	for k, p := range f.all {
 		for i := range p {
 			l := &p[i]
 			if l.current == 0 {
 				continue
 			}
-			out := coverage.Line{Number: int32(k<<pageBits | uint32(i)), Count: l.count, Unexecuted: l.unexecuted, Exceptional: !l.reached}
+			out := &lines[n] // written in place: it is large
+			n++
+			out.Number, out.Count = int32(k<<pageBits|uint32(i)), l.count
+			out.Unexecuted, out.Exceptional = l.unexecuted, !l.reached
 			if l.denied() {
 				out.Count, out.Unexecuted = 0, false
 			} else if l.inlined {
 				f.inlined = append(f.inlined, inlinedLine{out.Number, l.count})
 			}
-			room.fill(&out, l)
-			lines = append(lines, out)
+			if l.group != nil {
+				room.fill(out, l)
+			}
 		}
 	}
 	return lines

@@ -15,7 +15,7 @@ type Flow struct {
 	Fn     *FunctionGraph
 	Blocks []FlowBlock
 	Arcs   []flowArc // the same order as fn.Arcs
-	lists  []int32   // indices of arcs: the successors of block 0, of block 1, ..., then the predecessors
+	lists  []int32   // indices of arcs: the successors of block 0, of block 1, ..., then, once it is solved, the predecessors
 	Exit   int       // the exit block
 	throws bool      // some arc leads to a catch handler
 
@@ -66,7 +66,7 @@ func (g *Flow) called() int64 {
 	return max(count, 0)
 }
 
-// Preds are the indices in arcs of the arcs into block b.
+// Preds are the indices in arcs of the arcs into block b, of a flow that was solved.
 func (g *Flow) Preds(b int) []int32 { return g.lists[g.Blocks[b].Pred:g.Blocks[b].PredEnd] }
 
 // Counters is the number of arcs that have one.
@@ -125,20 +125,31 @@ func Resize[T any](s []T, n int) []T {
 	return s
 }
 
-// link fills the lists of successors and predecessors.
+// link fills the lists of successors, and makes room for those of predecessors.
 func (g *Flow) link() {
 	succ, pred := int32(0), int32(len(g.Arcs))
 	for i := range g.Blocks {
 		b := &g.Blocks[i]
 		b.Succ, b.SuccEnd = succ, succ
-		b.Pred, b.PredEnd = pred, pred
+		b.Pred = pred
 		succ += b.OpenSucc
 		pred += b.OpenPred
+		b.PredEnd = pred
 	}
 	for i := range g.Arcs {
-		src, dst := &g.Blocks[g.Arcs[i].Src], &g.Blocks[g.Arcs[i].Dst]
+		src := &g.Blocks[g.Arcs[i].Src]
 		g.lists[src.SuccEnd] = int32(i)
 		src.SuccEnd++
+	}
+}
+
+// linkBack fills the lists of predecessors. Most functions of a report never ran, and do without.
+func (g *Flow) linkBack() {
+	for i := range g.Blocks {
+		g.Blocks[i].PredEnd = g.Blocks[i].Pred
+	}
+	for i := range g.Arcs {
+		dst := &g.Blocks[g.Arcs[i].Dst]
 		g.lists[dst.PredEnd] = int32(i)
 		dst.PredEnd++
 	}
@@ -225,6 +236,7 @@ const outside = math.MaxInt32
 // off the tree, in file order; nil stands for zeros. Sums wrap in 64 bits. It
 // reports whether the counts are possible: none is negative.
 func (g *Flow) Solve(counters []int64) bool {
+	g.linkBack()
 	if len(g.Blocks) >= 2 {
 		if g.Blocks[0].OpenPred == 0 {
 			g.Blocks[0].OpenPred = outside

@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"footfall/formats/cursor"
 )
 
 // A file of counters is
@@ -61,75 +63,75 @@ func IsCounters(head []byte) bool { return bytes.HasPrefix(head, []byte(counters
 
 // ReadCounters reads a file of counters. Errors are FormatErrors; segments that are whole are returned beside one.
 func ReadCounters(b []byte) (*Counters, error) {
-	r := &reader{b: b, order: binary.LittleEndian}
-	if magic := r.bytes(4); r.err == nil && string(magic) != countersMagic {
-		r.at = 0
-		r.fail("%q, but counters of go build -cover begin with %q", magic, countersMagic)
+	r := &reader{cursor.Reader{B: b, Order: binary.LittleEndian}}
+	if magic := r.Bytes(4); r.Err == nil && string(magic) != countersMagic {
+		r.At = 0
+		r.Fail("%q, but counters of go build -cover begin with %q", magic, countersMagic)
 	}
-	if v := r.u32(); r.err == nil && v != countersVersion {
-		r.at -= 4
-		r.fail("version %d of counters: known is %d (Go 1.20 to 1.26)", v, countersVersion)
+	if v := r.U32(); r.Err == nil && v != countersVersion {
+		r.At -= 4
+		r.Fail("version %d of counters: known is %d (Go 1.20 to 1.26)", v, countersVersion)
 	}
 	c := new(Counters)
-	copy(c.Hash[:], r.bytes(16))
-	flavor, big := r.u8(), r.u8()
-	r.bytes(6)
-	if r.err == nil && flavor != flavorRaw && flavor != flavorULEB {
-		r.at = countersHeader - 8
-		r.fail("counters of flavor %d: known are %d and %d", flavor, flavorRaw, flavorULEB)
+	copy(c.Hash[:], r.Bytes(16))
+	flavor, big := r.U8(), r.U8()
+	r.Bytes(6)
+	if r.Err == nil && flavor != flavorRaw && flavor != flavorULEB {
+		r.At = countersHeader - 8
+		r.Fail("counters of flavor %d: known are %d and %d", flavor, flavorRaw, flavorULEB)
 	}
-	for n := uint32(1); r.err == nil; n++ {
+	for n := uint32(1); r.Err == nil; n++ {
 		s := r.segment(flavor, big != 0)
-		magic := r.bytes(4)
-		r.bytes(4)
-		number := r.u32()
-		r.bytes(4)
-		if r.err == nil && string(magic) != countersMagic {
-			r.at -= countersFooter
-			r.fail("%q, but behind the counters of a run there is %q", magic, countersMagic)
+		magic := r.Bytes(4)
+		r.Bytes(4)
+		number := r.U32()
+		r.Bytes(4)
+		if r.Err == nil && string(magic) != countersMagic {
+			r.At -= countersFooter
+			r.Fail("%q, but behind the counters of a run there is %q", magic, countersMagic)
 		}
-		if r.err == nil && number != n {
-			r.at -= countersFooter
-			r.fail("the end of run %d, where that of run %d is to be", number, n)
+		if r.Err == nil && number != n {
+			r.At -= countersFooter
+			r.Fail("the end of run %d, where that of run %d is to be", number, n)
 		}
-		if r.err != nil {
-			return c, r.err
+		if r.Err != nil {
+			return c, r.Err
 		}
-		if c.Segments = append(c.Segments, s); r.left() == 0 {
+		if c.Segments = append(c.Segments, s); r.Left() == 0 {
 			return c, nil
 		}
 	}
-	return nil, r.err
+	return nil, r.Err
 }
 
 func (r *reader) segment(flavor uint8, big bool) Segment {
-	start := r.at
-	n := r.u64()
-	textBytes, argumentBytes := uint64(r.u32()), uint64(r.u32())
-	texts := &reader{base: r.at, b: r.bytes(textBytes)}
-	arguments := &reader{base: r.at, b: r.bytes(argumentBytes)}
+	start := r.At
+	n := r.U64()
+	textBytes, argumentBytes := uint64(r.U32()), uint64(r.U32())
+	texts := &reader{cursor.Reader{Base: r.At, B: r.Bytes(textBytes)}}
+	arguments := &reader{cursor.Reader{Base: r.At, B: r.Bytes(argumentBytes)}}
 	s := Segment{Arguments: arguments.arguments(texts.texts())}
-	if r.err == nil {
-		r.err = cmp.Or(texts.err, arguments.err)
+	if r.Err == nil {
+		r.Err = cmp.Or(texts.Err, arguments.Err)
 	}
-	if pad := (start - r.at) & 3; r.err == nil {
-		r.bytes(uint64(pad))
+	if pad := (start - r.At) & 3; r.Err == nil {
+		r.Bytes(uint64(pad))
 	}
-	numbers := &reader{b: r.b, at: r.at, err: r.err, order: binary.LittleEndian}
+	numbers := &reader{cursor.Reader{B: r.B, At: r.At, Err: r.Err, Order: binary.LittleEndian}}
 	if big {
-		numbers.order = binary.BigEndian
+		numbers.Order = binary.BigEndian
 	}
-	number, size := numbers.uleb32, uint64(1)
+	number, size := numbers.Uleb32, uint64(1)
 	if flavor == flavorRaw {
-		number, size = func(string) uint32 { return numbers.u32() }, 4
+		number, size = func(string) uint32 { return numbers.U32() }, 4
 	}
-	if numbers.fits("functions", n, 3*size) {
+	if numbers.Fits("functions", n, 3*size) {
 		s.Functions = make([]FunctionCounters, 0, n)
 	}
 	for range cap(s.Functions) {
 		k := number("a number of counters")
 		f := FunctionCounters{Package: number("a package"), Function: number("a function")}
-		if !numbers.fits("counters", uint64(k), size) {
+		if !numbers.Fits("counters", uint64(k), size) {
 			break
 		}
 		f.Counts = make([]uint32, k)
@@ -138,22 +140,22 @@ func (r *reader) segment(flavor uint8, big bool) Segment {
 		}
 		s.Functions = append(s.Functions, f)
 	}
-	r.at, r.err = numbers.at, numbers.err
+	r.At, r.Err = numbers.At, numbers.Err
 	return s
 }
 
 func (r *reader) arguments(texts []string) map[string]string {
-	if len(r.b) == 0 {
+	if len(r.B) == 0 {
 		return nil
 	}
-	n := r.uleb()
-	if !r.fits("arguments", n, 2) {
+	n := r.Uleb()
+	if !r.Fits("arguments", n, 2) {
 		return nil
 	}
 	list := make(map[string]string, n)
 	for range n {
-		name := r.text(texts, r.uleb())
-		list[name] = r.text(texts, r.uleb())
+		name := r.text(texts, r.Uleb())
+		list[name] = r.text(texts, r.Uleb())
 	}
 	return list
 }

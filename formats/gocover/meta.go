@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+
+	"footfall/formats/cursor"
 )
 
 // A file of meta-data is, all numbers little-endian on every machine:
@@ -82,36 +84,36 @@ func IsMeta(head []byte) bool { return bytes.HasPrefix(head, []byte(metaMagic)) 
 
 // ReadMeta reads a file of meta-data. Errors are FormatErrors.
 func ReadMeta(b []byte) (*Meta, error) {
-	r := &reader{b: b, order: binary.LittleEndian}
-	if magic := r.bytes(4); r.err == nil && string(magic) != metaMagic {
-		r.at = 0
-		r.fail("%q, but the meta-data of go build -cover begins with %q", magic, metaMagic)
+	r := &reader{cursor.Reader{B: b, Order: binary.LittleEndian}}
+	if magic := r.Bytes(4); r.Err == nil && string(magic) != metaMagic {
+		r.At = 0
+		r.Fail("%q, but the meta-data of go build -cover begins with %q", magic, metaMagic)
 	}
-	if v := r.u32(); r.err == nil && v != metaVersion {
-		r.at -= 4
-		r.fail("version %d of meta-data: known is %d (Go 1.20 to 1.26)", v, metaVersion)
+	if v := r.U32(); r.Err == nil && v != metaVersion {
+		r.At -= 4
+		r.Fail("version %d of meta-data: known is %d (Go 1.20 to 1.26)", v, metaVersion)
 	}
-	length, n := r.u64(), r.u64()
+	length, n := r.U64(), r.U64()
 	m := new(Meta)
-	copy(m.Hash[:], r.bytes(16))
-	r.bytes(8)
-	m.Mode, m.Granularity = Mode(r.u8()), Granularity(r.u8())
-	r.bytes(6)
-	if r.err == nil && length > uint64(len(b)) {
-		r.at = len(b)
-		r.fail("%d bytes, but it was written with %d: %w", len(b), length, ErrCut)
+	copy(m.Hash[:], r.Bytes(16))
+	r.Bytes(8)
+	m.Mode, m.Granularity = Mode(r.U8()), Granularity(r.U8())
+	r.Bytes(6)
+	if r.Err == nil && length > uint64(len(b)) {
+		r.At = len(b)
+		r.Fail("%d bytes, but it was written with %d: %w", len(b), length, ErrCut)
 	}
-	if !r.fits("packages", n, 16) {
-		return nil, r.err
+	if !r.Fits("packages", n, 16) {
+		return nil, r.Err
 	}
-	table := r.bytes(16 * n)
+	table := r.Bytes(16 * n)
 	var sum uint64
 	m.Packages = make([]Package, 0, n)
 	for i := range int(n) {
-		offset, size := r.order.Uint64(table[8*i:]), r.order.Uint64(table[8*(int(n)+i):])
+		offset, size := r.Order.Uint64(table[8*i:]), r.Order.Uint64(table[8*(int(n)+i):])
 		sum += size
 		if offset > uint64(len(b)) || size > uint64(len(b))-offset || sum > uint64(len(b)) {
-			return nil, &FormatError{metaHeader + 8*int64(i), fmt.Errorf("package %d of %d bytes at %#x, in a file of %d", i, size, offset, len(b))}
+			return nil, &FormatError{Offset: metaHeader + 8*int64(i), Err: fmt.Errorf("package %d of %d bytes at %#x, in a file of %d", i, size, offset, len(b))}
 		}
 		p, err := readPackage(b[offset:offset+size:offset+size], int(offset))
 		if err != nil {
@@ -119,39 +121,39 @@ func ReadMeta(b []byte) (*Meta, error) {
 		}
 		m.Packages = append(m.Packages, *p)
 	}
-	return m, r.err
+	return m, r.Err
 }
 
 // ReadPackage reads a package that a program has in its memory.
 func ReadPackage(b []byte) (*Package, error) { return readPackage(b, 0) }
 
 func readPackage(b []byte, base int) (*Package, error) {
-	r := &reader{b: b, base: base, order: binary.LittleEndian}
-	r.u32()
-	name, path, module := r.u32(), r.u32(), r.u32()
-	r.bytes(24)
-	n := uint64(r.u32())
-	if !r.fits("functions", n, 4) {
-		return nil, r.err
+	r := &reader{cursor.Reader{B: b, Base: base, Order: binary.LittleEndian}}
+	r.U32()
+	name, path, module := r.U32(), r.U32(), r.U32()
+	r.Bytes(24)
+	n := uint64(r.U32())
+	if !r.Fits("functions", n, 4) {
+		return nil, r.Err
 	}
-	offsets := r.bytes(4 * n)
+	offsets := r.Bytes(4 * n)
 	texts := r.texts()
 	p := &Package{Bytes: b, Name: r.text(texts, uint64(name)), Path: r.text(texts, uint64(path)), Module: r.text(texts, uint64(module))}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	p.Functions = make([]Function, n)
 	units := len(b) / smallestBlock // that there can be at most: functions do not overlap
 	for i := range p.Functions {
-		at := r.order.Uint32(offsets[4*i:])
+		at := r.Order.Uint32(offsets[4*i:])
 		if at < packageHeader || uint64(at) > uint64(len(b)) {
-			r.at = packageHeader + 4*i
-			r.fail("function %d at %#x, in a package of %d bytes", i, at, len(b))
-			return nil, r.err
+			r.At = packageHeader + 4*i
+			r.Fail("function %d at %#x, in a package of %d bytes", i, at, len(b))
+			return nil, r.Err
 		}
-		r.at = int(at)
-		if r.function(&p.Functions[i], texts, units); r.err != nil {
-			return nil, r.err
+		r.At = int(at)
+		if r.function(&p.Functions[i], texts, units); r.Err != nil {
+			return nil, r.Err
 		}
 		units -= len(p.Functions[i].Units)
 	}
@@ -159,21 +161,21 @@ func readPackage(b []byte, base int) (*Package, error) {
 }
 
 func (r *reader) function(f *Function, texts []string, most int) {
-	start := r.at
-	n := r.uleb()
+	start := r.At
+	n := r.Uleb()
 	if n > uint64(most) {
-		r.at = start
-		r.fail("a function of %d blocks, more than are left for it", n)
+		r.At = start
+		r.Fail("a function of %d blocks, more than are left for it", n)
 	}
-	f.Name, f.File = r.text(texts, r.uleb()), r.text(texts, r.uleb())
-	if !r.fits("blocks", n, smallestBlock) {
+	f.Name, f.File = r.text(texts, r.Uleb()), r.text(texts, r.Uleb())
+	if !r.Fits("blocks", n, smallestBlock) {
 		return
 	}
 	f.Units = make([]Unit, n)
 	for i := range f.Units {
-		f.Units[i] = Unit{r.uleb32("a line"), r.uleb32("a column"), r.uleb32("a line"), r.uleb32("a column"), r.uleb32("a number of statements")}
+		f.Units[i] = Unit{r.Uleb32("a line"), r.Uleb32("a column"), r.Uleb32("a line"), r.Uleb32("a column"), r.Uleb32("a number of statements")}
 	}
-	f.Literal = r.uleb() != 0
+	f.Literal = r.Uleb() != 0
 }
 
 // NewMeta makes the meta-data of a program of packages in the order in which these were initialised, which are as the

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+
+	"footfall/formats/cursor"
 )
 
 // A Region is a part of a source file, with counts.
@@ -161,11 +163,11 @@ func (l *loader) load(b *Binary, r *Record) error {
 		return nil
 	}
 	m := &l.mapping
-	d := &reader{b: r.mapping}
+	d := &reader{cursor.Reader{B: r.mapping}}
 	numbers := l.numbers(r.unit)
 	m.files, l.key = d.fileIndices(m.files[:0], r.unit), l.key[:0]
-	if d.err != nil {
-		return d.err
+	if d.Err != nil {
+		return d.Err
 	}
 	for _, i := range m.files {
 		l.key = binary.LittleEndian.AppendUint32(l.key, numbers[i])

@@ -19,7 +19,7 @@ func seeds(f *testing.F, ext string, most int) {
 			}
 		}
 		if run := fx.Run("pd-merge-text"); ext == ".profdata" && run != nil {
-			if b := run.Out["out/m.txt"]; len(b) <= most {
+			if b := run.Files["out/m.txt"]; len(b) <= most {
 				f.Add([]byte(b))
 			}
 		}

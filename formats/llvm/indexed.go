@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/bits"
+
+	"footfall/formats/cursor"
 )
 
 // Indexed profiles are written by llvm-profdata, little-endian:
@@ -33,25 +35,25 @@ type indexedParts struct {
 type summaryWords []uint64
 
 func readIndexed(b []byte) (*Profile, error) {
-	r := &reader{b: b, order: binary.LittleEndian}
-	r.bytes(8)
-	version := r.u64()
+	r := &reader{cursor.Reader{B: b, Order: binary.LittleEndian}}
+	r.Bytes(8)
+	version := r.U64()
 	p := &Profile{Format: Indexed, Version: uint32(version &^ flagsOfAnyFormat), Flags: version & flagsOfAnyFormat}
-	if r.err == nil && (p.Version < OldestIndexed || p.Version > NewestIndexed) {
-		r.at -= 8
-		r.fail("indexed profile version %d: known are %d to %d (LLVM 3.6 to 23)", p.Version, OldestIndexed, NewestIndexed)
+	if r.Err == nil && (p.Version < OldestIndexed || p.Version > NewestIndexed) {
+		r.At -= 8
+		r.Fail("indexed profile version %d: known are %d to %d (LLVM 3.6 to 23)", p.Version, OldestIndexed, NewestIndexed)
 	}
 	p.OldBitmaps = p.Version < 12
-	r.u64()
-	if kind := r.u64(); r.err == nil && kind != 0 {
-		r.fail("names are hashed by kind %d, expected 0 (MD5)", kind)
+	r.U64()
+	if kind := r.U64(); r.Err == nil && kind != 0 {
+		r.Fail("names are hashed by kind %d, expected 0 (MD5)", kind)
 	}
-	table := r.u64()
+	table := r.U64()
 	offset := func(since uint32) uint64 {
 		if p.Version < since {
 			return 0
 		}
-		return r.u64()
+		return r.U64()
 	}
 	offset(8)
 	ids := offset(9)
@@ -61,8 +63,8 @@ func readIndexed(b []byte) (*Profile, error) {
 	if p.Version >= 4 {
 		p.indexed.summary = r.summary()
 	}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	if err := p.readTable(r, table); err != nil {
 		return p, err
@@ -73,81 +75,81 @@ func readIndexed(b []byte) (*Profile, error) {
 		}
 	}
 	if tables > 0 && tables <= uint64(len(b)) {
-		r.at = int(tables)
-		p.indexed.vtables = r.bytes(r.u64())
+		r.At = int(tables)
+		p.indexed.vtables = r.Bytes(r.U64())
 	}
-	return p, r.err
+	return p, r.Err
 }
 
 func (r *reader) summary() summaryWords {
-	entries, cutoffs := r.u64(), r.u64()
-	if r.err == nil && (entries > r.left()/8 || cutoffs > r.left()/24) {
-		r.fail("a summary of %d entries and %d cutoffs", entries, cutoffs)
+	entries, cutoffs := r.U64(), r.U64()
+	if r.Err == nil && (entries > r.Left()/8 || cutoffs > r.Left()/24) {
+		r.Fail("a summary of %d entries and %d cutoffs", entries, cutoffs)
 	}
 	var words summaryWords
 	for range entries + 3*cutoffs {
-		if r.err != nil {
+		if r.Err != nil {
 			break
 		}
-		words = append(words, r.u64())
+		words = append(words, r.U64())
 	}
 	return words
 }
 
 // readTable reads all buckets.
 func (p *Profile) readTable(r *reader, table uint64) error {
-	if table > uint64(len(r.b)) {
-		r.fail("the table is to be at %#x, of %#x bytes: %w", table, len(r.b), ErrCut)
-		return r.err
+	if table > uint64(len(r.B)) {
+		r.Fail("the table is to be at %#x, of %#x bytes: %w", table, len(r.B), ErrCut)
+		return r.Err
 	}
-	r.at = int(table)
-	buckets, entries := r.u64(), r.u64()
-	if r.err == nil && (buckets > r.left()/8 || bits.OnesCount64(buckets) != 1 || entries > uint64(len(r.b))/26) {
-		r.fail("a table of %d buckets and %d entries", buckets, entries)
+	r.At = int(table)
+	buckets, entries := r.U64(), r.U64()
+	if r.Err == nil && (buckets > r.Left()/8 || bits.OnesCount64(buckets) != 1 || entries > uint64(len(r.B))/26) {
+		r.Fail("a table of %d buckets and %d entries", buckets, entries)
 	}
-	if r.err != nil {
-		return r.err
+	if r.Err != nil {
+		return r.Err
 	}
 	// Buckets that lead to the same place would be read again and again.
-	room := uint64(len(r.b))
+	room := uint64(len(r.B))
 	for i := range buckets {
-		r.at = int(table) + 16 + 8*int(i)
-		at := r.u64()
+		r.At = int(table) + 16 + 8*int(i)
+		at := r.U64()
 		if at == 0 {
 			continue
 		}
-		if at >= uint64(len(r.b)) {
-			r.fail("bucket %d is to be at %#x, of %#x bytes", i, at, len(r.b))
-			return r.err
+		if at >= uint64(len(r.B)) {
+			r.Fail("bucket %d is to be at %#x, of %#x bytes", i, at, len(r.B))
+			return r.Err
 		}
-		r.at = int(at)
+		r.At = int(at)
 		p.readBucket(r)
-		if r.err != nil {
-			return r.err
+		if r.Err != nil {
+			return r.Err
 		}
-		if n := uint64(r.at) - at; n <= room {
+		if n := uint64(r.At) - at; n <= room {
 			room -= n
 		} else {
-			r.fail("buckets overlap")
-			return r.err
+			r.Fail("buckets overlap")
+			return r.Err
 		}
 	}
 	return nil
 }
 
 func (p *Profile) readBucket(r *reader) {
-	for range r.u16() {
-		hash, key, size := r.u64(), r.u64(), r.u64()
-		name := string(r.bytes(key))
-		from := r.at
-		if r.bytes(size); r.err != nil {
+	for range r.U16() {
+		hash, key, size := r.U64(), r.U64(), r.U64()
+		name := string(r.Bytes(key))
+		from := r.At
+		if r.Bytes(size); r.Err != nil {
 			return
 		}
-		data := &reader{b: r.b[:r.at], at: from, order: r.order}
-		for data.left() > 0 {
+		data := &reader{cursor.Reader{B: r.B[:r.At], At: from, Order: r.Order}}
+		for data.Left() > 0 {
 			c := p.readCounted(data)
-			if data.err != nil {
-				r.err = fmt.Errorf("function %q: %w", name, data.err)
+			if data.Err != nil {
+				r.Err = fmt.Errorf("function %q: %w", name, data.Err)
 				return
 			}
 			c.Name, c.NameHash = name, hash
@@ -162,64 +164,64 @@ func (p *Profile) readBucket(r *reader) {
 //	11+ number of bytes of bitmaps u64, each as u64; 14+ as bytes, padded to 8, then those of uniformity
 //	3+  values
 func (p *Profile) readCounted(r *reader) (c Counted) {
-	c.Hash = r.u64()
-	n := r.left() / 8
+	c.Hash = r.U64()
+	n := r.Left() / 8
 	if p.Version >= 2 {
-		n = r.u64()
+		n = r.U64()
 	}
-	if r.err == nil && n > r.left()/8 {
-		r.fail("%d counters in %d bytes", n, r.left())
+	if r.Err == nil && n > r.Left()/8 {
+		r.Fail("%d counters in %d bytes", n, r.Left())
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return c
 	}
-	words := r.bytes(8 * n)
+	words := r.Bytes(8 * n)
 	c.Counts = make([]uint64, n)
 	for i := range c.Counts {
-		c.Counts[i] = r.order.Uint64(words[8*i:])
+		c.Counts[i] = r.Order.Uint64(words[8*i:])
 	}
 	switch {
 	case p.Version >= 14:
-		c.Bitmap = bytes.Clone(r.padded(r.u64()))
-		r.padded(r.u64())
+		c.Bitmap = bytes.Clone(r.padded(r.U64()))
+		r.padded(r.U64())
 	case p.Version >= 11:
-		n := r.u64()
-		if r.err == nil && n > r.left()/8 {
-			r.fail("%d bytes of bitmaps in %d bytes", n, r.left())
+		n := r.U64()
+		if r.Err == nil && n > r.Left()/8 {
+			r.Fail("%d bytes of bitmaps in %d bytes", n, r.Left())
 			return c
 		}
 		for range n {
-			c.Bitmap = append(c.Bitmap, byte(r.u64()))
+			c.Bitmap = append(c.Bitmap, byte(r.U64()))
 		}
 	}
-	if p.Version >= 3 && r.err == nil {
-		c.Values, r.err = r.values(3, nil)
+	if p.Version >= 3 && r.Err == nil {
+		c.Values, r.Err = r.values(3, nil)
 	}
 	return c
 }
 
 // padded reads n bytes and their padding to 8.
 func (r *reader) padded(n uint64) []byte {
-	b := r.bytes(n)
-	r.bytes(-n & 7)
+	b := r.Bytes(n)
+	r.Bytes(-n & 7)
 	return b
 }
 
 func (p *Profile) readIndexedIDs(r *reader, at uint64) error {
-	if at > uint64(len(r.b)) {
-		r.fail("they are to be at %#x, of %#x bytes", at, len(r.b))
-		return r.err
+	if at > uint64(len(r.B)) {
+		r.Fail("they are to be at %#x, of %#x bytes", at, len(r.B))
+		return r.Err
 	}
-	r.at = int(at)
-	all := r.bytes(r.u64())
-	if r.err != nil {
-		return r.err
+	r.At = int(at)
+	all := r.Bytes(r.U64())
+	if r.Err != nil {
+		return r.Err
 	}
-	ids := &reader{b: all, order: r.order}
-	for ids.left() > 0 {
-		id := ids.padded(ids.u64())
-		if ids.err != nil {
-			return ids.err
+	ids := &reader{cursor.Reader{B: all, Order: r.Order}}
+	for ids.Left() > 0 {
+		id := ids.padded(ids.U64())
+		if ids.Err != nil {
+			return ids.Err
 		}
 		p.BuildIDs = append(p.BuildIDs, hex.EncodeToString(id))
 	}

@@ -3,6 +3,8 @@ package llvm
 import (
 	"fmt"
 	"slices"
+
+	"footfall/formats/cursor"
 )
 
 // A RegionKind is what a region is.
@@ -75,12 +77,12 @@ const (
 
 // fileIndices reads which files of the unit are those of a function.
 func (d *reader) fileIndices(files []int, u *unit) []int {
-	for range d.count("files", 1) {
-		i := d.uleb()
+	for range d.Count("files", 1) {
+		i := d.Uleb()
 		if i >= uint64(len(u.files)) {
-			d.fail("file %d of %d", i, len(u.files))
+			d.Fail("file %d of %d", i, len(u.files))
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return nil
 		}
 		files = append(files, int(i))
@@ -99,18 +101,18 @@ func (r *Record) decode() (*mapping, error) {
 
 // decodeInto decodes into a mapping that was used before, whose room is used again.
 func (r *Record) decodeInto(m *mapping) error {
-	d := &reader{b: r.mapping}
+	d := &reader{cursor.Reader{B: r.mapping}}
 	m.files, m.regions = d.fileIndices(m.files[:0], r.unit), m.regions[:0]
-	n := d.count("expressions", 2)
+	n := d.Count("expressions", 2)
 	m.expressions = slices.Grow(m.expressions[:0], int(n))
 	for range n {
-		m.expressions = append(m.expressions, expression{counter(d.uleb()), counter(d.uleb())})
+		m.expressions = append(m.expressions, expression{counter(d.Uleb()), counter(d.Uleb())})
 	}
 	for file := range m.files {
 		d.regions(m, file)
 	}
-	if d.err != nil {
-		return d.err
+	if d.Err != nil {
+		return d.Err
 	}
 	m.countExpansions()
 	return nil
@@ -124,17 +126,17 @@ const (
 
 func (d *reader) regions(m *mapping, file int) {
 	line := uint64(0)
-	n := d.count("regions", 5)
+	n := d.Count("regions", 5)
 	m.regions = slices.Grow(m.regions, int(n))
 	for range n {
 		g := region{file: file}
 		d.regionHead(&g, len(m.files))
-		line += d.uleb()
-		column, lines, end := d.uleb(), d.uleb(), d.uleb()
-		if d.err == nil && (line > mostLines || lines > mostRegionLines || column > 1<<32-1 || end > 1<<32-1) {
-			d.fail("a region at line %d of %d lines", line, lines)
+		line += d.Uleb()
+		column, lines, end := d.Uleb(), d.Uleb(), d.Uleb()
+		if d.Err == nil && (line > mostLines || lines > mostRegionLines || column > 1<<32-1 || end > 1<<32-1) {
+			d.Fail("a region at line %d of %d lines", line, lines)
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
 		if end&gapBit != 0 {
@@ -151,7 +153,7 @@ func (d *reader) regions(m *mapping, file int) {
 
 // regionHead reads what a region is, and its counters.
 func (d *reader) regionHead(g *region, files int) {
-	first := d.uleb()
+	first := d.Uleb()
 	if first&3 != 0 {
 		g.count = counter(first)
 		return
@@ -159,14 +161,14 @@ func (d *reader) regionHead(g *region, files int) {
 	if first&expansionBit != 0 {
 		g.kind, g.expanded = Expansion, int(min(first>>3, 1<<30))
 		if g.expanded >= files {
-			d.fail("an expansion of file %d of %d", g.expanded, files)
+			d.Fail("an expansion of file %d of %d", g.expanded, files)
 		}
 		return
 	}
 	small := func(what string) int {
-		n := d.uleb()
+		n := d.Uleb()
 		if n > 1<<31 {
-			d.fail("%s %d", what, n)
+			d.Fail("%s %d", what, n)
 		}
 		return int(n)
 	}
@@ -175,14 +177,14 @@ func (d *reader) regionHead(g *region, files int) {
 	case skippedCode:
 		g.kind = Skipped
 	case branchCode:
-		g.kind, g.count, g.other = Branch, counter(d.uleb()), counter(d.uleb())
+		g.kind, g.count, g.other = Branch, counter(d.Uleb()), counter(d.Uleb())
 	case decisionCode:
 		g.kind, g.bitmap, g.conditions = Decision, small("bitmap"), small("conditions")
 	case conditionCode:
-		g.kind, g.count, g.other = Condition, counter(d.uleb()), counter(d.uleb())
+		g.kind, g.count, g.other = Condition, counter(d.Uleb()), counter(d.Uleb())
 		g.id, g.ifTrue, g.ifFalse = small("condition")-1, small("condition")-1, small("condition")-1
 	default:
-		d.fail("a region of kind %d: known are 0, 2, 4, 5 and 6", first>>3)
+		d.Fail("a region of kind %d: known are 0, 2, 4, 5 and 6", first>>3)
 	}
 }
 

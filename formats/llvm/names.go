@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zlib"
+
+	"footfall/formats/cursor"
 )
 
 // Names are those of functions by their hashes, see HashOf.
@@ -24,7 +26,7 @@ const nameSeparator = "\x01"
 //
 // with zero bytes between them. A section may be one of several.
 func (n Names) add(section []byte) error {
-	r := &reader{b: section}
+	r := &reader{cursor.Reader{B: section}}
 	room := mostUnpacked(len(section))
 	for r.nextBlock() {
 		text, err := r.block(&room)
@@ -33,7 +35,7 @@ func (n Names) add(section []byte) error {
 		}
 		n.addText(string(text))
 	}
-	return r.err
+	return r.Err
 }
 
 func (n Names) addText(text string) {
@@ -44,10 +46,10 @@ func (n Names) addText(text string) {
 
 // nextBlock skips the zero bytes before a block, and tells whether there is one.
 func (r *reader) nextBlock() bool {
-	for r.left() > 0 && r.b[r.at] == 0 {
-		r.at++
+	for r.Left() > 0 && r.B[r.At] == 0 {
+		r.At++
 	}
-	return r.left() > 0
+	return r.Left() > 0
 }
 
 // blocks are names as they were read, each block by itself: those of a library that many programs are linked with, or
@@ -59,20 +61,20 @@ type blocks struct {
 
 // add adds the names of a section's blocks to a binary.
 func (c *blocks) add(b *Binary, section []byte) error {
-	r := &reader{b: section}
+	r := &reader{cursor.Reader{B: section}}
 	room := mostUnpacked(len(section))
 	for r.nextBlock() {
-		start := r.at
-		size, packed := r.uleb(), r.uleb()
-		block := r.bytes(cmp.Or(packed, size))
-		if r.err != nil {
-			return fmt.Errorf("names: %w", r.err)
+		start := r.At
+		size, packed := r.Uleb(), r.Uleb()
+		block := r.Bytes(cmp.Or(packed, size))
+		if r.Err != nil {
+			return fmt.Errorf("names: %w", r.Err)
 		}
 		c.mu.Lock()
 		n := c.read[string(block)]
 		c.mu.Unlock()
 		if n == nil {
-			r.at = start
+			r.At = start
 			text, err := r.block(&room)
 			if err != nil {
 				return fmt.Errorf("names: %w", err)
@@ -85,7 +87,7 @@ func (c *blocks) add(b *Binary, section []byte) error {
 		}
 		b.addNames(n)
 	}
-	return r.err
+	return r.Err
 }
 
 func (b *Binary) addNames(n Names) {
@@ -126,18 +128,18 @@ func (b *Binary) nameCount() (count int) {
 
 // block reads sizes, and as many bytes, unpacked if they are packed. room is what all blocks of a section may have.
 func (r *reader) block(room *uint64) ([]byte, error) {
-	start := r.at
-	size, packed := r.uleb(), r.uleb()
+	start := r.At
+	size, packed := r.Uleb(), r.Uleb()
 	if packed == 0 {
-		return r.bytes(size), r.err
+		return r.Bytes(size), r.Err
 	}
-	b := r.bytes(packed)
-	if r.err != nil {
-		return nil, r.err
+	b := r.Bytes(packed)
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	text, err := unpack(b, size, room)
 	if err != nil {
-		return nil, &FormatError{int64(start), err}
+		return nil, &FormatError{Offset: int64(start), Err: err}
 	}
 	return text, nil
 }

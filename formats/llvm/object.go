@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	elf "footfall/binary"
+
+	"footfall/formats/cursor"
 )
 
 // A Binary is what an object, program or library says of its sources.
@@ -122,7 +124,7 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(head[48:58])), 10, 64)
 		if err != nil || n < 0 || n > size-at-60 || string(head[58:]) != "`\n" {
-			return &FormatError{at, errors.New("the head of a member of an archive expected")}
+			return &FormatError{Offset: at, Err: errors.New("the head of a member of an archive expected")}
 		}
 		name := strings.TrimRight(string(head[:16]), " ")
 		from := at + 60
@@ -141,7 +143,7 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 		case strings.HasPrefix(name, "#1/"):
 			length, err := strconv.ParseInt(name[3:], 10, 64)
 			if err != nil || length < 0 || length > n || length > 1<<16 {
-				return &FormatError{from, errors.New("the length of a name expected")}
+				return &FormatError{Offset: from, Err: errors.New("the length of a name expected")}
 			}
 			b := make([]byte, length)
 			if _, err := r.ReadAt(b, from); err != nil {
@@ -220,14 +222,14 @@ type records struct {
 //	names of files
 //	up to 3: mappings
 func (s *records) readUnits(section []byte) error {
-	r := &reader{b: section, order: s.order}
+	r := &reader{cursor.Reader{B: section, Order: s.order}}
 	room := mostUnpacked(len(section))
-	for r.left() >= 16 {
-		functions, names, mappings, version := r.u32(), r.u32(), r.u32(), int(r.u32())+1
+	for r.Left() >= 16 {
+		functions, names, mappings, version := r.U32(), r.U32(), r.U32(), int(r.U32())+1
 		if version < OldestMapping || version > NewestMapping {
-			r.at -= 4
-			r.fail("coverage mapping of version %d: known are %d to %d (LLVM 3.9 to 23)", version, OldestMapping, NewestMapping)
-			return r.err
+			r.At -= 4
+			r.Fail("coverage mapping of version %d: known are %d to %d (LLVM 3.9 to 23)", version, OldestMapping, NewestMapping)
+			return r.Err
 		}
 		if mapped := s.binary.Mapped; len(mapped) == 0 || mapped[len(mapped)-1] != version {
 			s.binary.Mapped = append(mapped, version)
@@ -235,13 +237,13 @@ func (s *records) readUnits(section []byte) error {
 		const recordBytes = 20
 		var heads []byte
 		if version <= 3 {
-			heads = r.bytes(recordBytes * uint64(functions))
+			heads = r.Bytes(recordBytes * uint64(functions))
 		}
-		at := r.at
-		text := r.bytes(uint64(names))
-		data := r.bytes(uint64(mappings))
-		if r.err != nil {
-			return r.err
+		at := r.At
+		text := r.Bytes(uint64(names))
+		data := r.Bytes(uint64(mappings))
+		if r.Err != nil {
+			return r.Err
 		}
 		u, err := readUnit(text, version, s.dir, &room)
 		if err != nil {
@@ -253,15 +255,15 @@ func (s *records) readUnits(section []byte) error {
 		for ; len(heads) > 0; heads = heads[recordBytes:] {
 			size := s.order.Uint32(heads[8:])
 			if uint64(size) > uint64(len(data)) {
-				r.fail("%d bytes of a mapping, there are %d", size, len(data))
-				return r.err
+				r.Fail("%d bytes of a mapping, there are %d", size, len(data))
+				return r.Err
 			}
 			s.add(s.order.Uint64(heads), s.order.Uint64(heads[12:]), data[:size:size], u)
 			data = data[size:]
 		}
-		r.bytes(min(uint64(-r.at&7), r.left()))
+		r.Bytes(min(uint64(-r.At&7), r.Left()))
 	}
-	return r.err
+	return r.Err
 }
 
 func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
@@ -269,22 +271,22 @@ func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
 // readUnit reads the names of the files of a unit.
 func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error) {
 	u := &unit{version: version}
-	r := &reader{b: text}
-	n := r.uleb()
+	r := &reader{cursor.Reader{B: text}}
+	n := r.Uleb()
 	if version >= 4 {
 		block, err := r.block(room)
 		if err != nil {
 			return nil, err
 		}
-		r = &reader{b: block}
+		r = &reader{cursor.Reader{B: block}}
 	}
-	if n > r.left() {
-		r.fail("%d names in %d bytes", n, r.left())
+	if n > r.Left() {
+		r.Fail("%d names in %d bytes", n, r.Left())
 	}
 	for i := range n {
-		name := string(r.bytes(r.uleb()))
-		if r.err != nil {
-			return nil, r.err
+		name := string(r.Bytes(r.Uleb()))
+		if r.Err != nil {
+			return nil, r.Err
 		}
 		if i == 0 && version >= 6 {
 			if u.dir = dir; dir == "" {
@@ -294,15 +296,15 @@ func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error)
 			// Names of no bytes would each become a copy of the directory.
 			need := uint64(len(u.dir) + len(name) + 16)
 			if need > *room {
-				r.fail("names of files that have far more bytes, seen from their directory, than there are")
-				return nil, r.err
+				r.Fail("names of files that have far more bytes, seen from their directory, than there are")
+				return nil, r.Err
 			}
 			*room -= need
 			name = joined(u.dir, name)
 		}
 		u.files = append(u.files, name)
 	}
-	return u, r.err
+	return u, r.Err
 }
 
 // joined is a name seen from a directory, without . and ..
@@ -333,22 +335,22 @@ func joined(dir, name string) string {
 //
 //	name u64, bytes of its mapping u32, hash u64, hash of the unit's names u64, mapping
 func (s *records) readFunctions(section []byte) error {
-	r := &reader{b: section, order: s.order}
-	for r.left() >= 28 {
-		at := r.at
-		name, size, hash, of := r.u64(), r.u32(), r.u64(), r.u64()
-		mapping := r.bytes(uint64(size))
-		if r.err != nil {
-			return r.err
+	r := &reader{cursor.Reader{B: section, Order: s.order}}
+	for r.Left() >= 28 {
+		at := r.At
+		name, size, hash, of := r.U64(), r.U32(), r.U64(), r.U64()
+		mapping := r.Bytes(uint64(size))
+		if r.Err != nil {
+			return r.Err
 		}
-		r.bytes(min(uint64(-r.at&7), r.left()))
+		r.Bytes(min(uint64(-r.At&7), r.Left()))
 		u := s.units[of]
 		if u == nil {
-			return &FormatError{int64(at), fmt.Errorf("a function of a unit that is not there (%#x)", of)}
+			return &FormatError{Offset: int64(at), Err: fmt.Errorf("a function of a unit that is not there (%#x)", of)}
 		}
 		s.add(name, hash, mapping, u)
 	}
-	return r.err
+	return r.Err
 }
 
 // add adds a function. The first of a name stays, but for one that its unit did not use.
@@ -368,10 +370,10 @@ func (s *records) add(name, hash uint64, mapping []byte, u *unit) {
 // isDummy tells whether a mapping is that of a function which its unit does not use: one file, no expressions, one
 // region that never ran.
 func isDummy(mapping []byte) bool {
-	r := &reader{b: mapping}
-	if r.uleb() != 1 {
+	r := &reader{cursor.Reader{B: mapping}}
+	if r.Uleb() != 1 {
 		return false
 	}
-	r.uleb()
-	return r.uleb() == 0 && r.uleb() == 1 && r.uleb()&3 == 0 && r.err == nil
+	r.Uleb()
+	return r.Uleb() == 0 && r.Uleb() == 1 && r.Uleb()&3 == 0 && r.Err == nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+
+	"footfall/formats/cursor"
 )
 
 // Raw profiles are what programs write: a head and copies of sections of memory, see live/profraw.go for the
@@ -25,12 +27,12 @@ type rawHead struct {
 // readRaws reads raw profiles, one after the other.
 func (s *Reader) readRaws(b []byte) ([]*Profile, error) {
 	var list []*Profile
-	r := &reader{b: b}
+	r := &reader{cursor.Reader{B: b}}
 	for {
-		for r.left() > 0 && b[r.at] == 0 {
-			r.at++
+		for r.Left() > 0 && b[r.At] == 0 {
+			r.At++
 		}
-		if r.left() == 0 {
+		if r.Left() == 0 {
 			return list, nil
 		}
 		p, err := r.raw(s)
@@ -42,35 +44,35 @@ func (s *Reader) readRaws(b []byte) ([]*Profile, error) {
 }
 
 func (r *reader) raw(reader *Reader) (*Profile, error) {
-	start := r.at
-	magic := r.bytes(8)
-	if r.err != nil {
-		return nil, r.err
+	start := r.At
+	magic := r.Bytes(8)
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	var h rawHead
 	if pointer, ok := rawMagics[binary.LittleEndian.Uint64(magic)]; ok {
-		h.pointer, r.order = pointer, binary.LittleEndian
+		h.pointer, r.Order = pointer, binary.LittleEndian
 	} else if pointer, ok := rawMagics[binary.BigEndian.Uint64(magic)]; ok {
-		h.pointer, r.order = pointer, binary.BigEndian
+		h.pointer, r.Order = pointer, binary.BigEndian
 	} else {
-		r.at = start
-		r.fail("the beginning of a raw profile expected, found % x", magic)
-		return nil, r.err
+		r.At = start
+		r.Fail("the beginning of a raw profile expected, found % x", magic)
+		return nil, r.Err
 	}
 	r.head(&h)
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	p := &Profile{Format: Raw, Version: h.version.Number(), Flags: uint64(h.version) & flagsOfAnyFormat, OldBitmaps: h.version.Number() < 10}
 	s := r.rawSections(&h, start)
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	names, err := reader.namesOf(s.names)
 	if err != nil {
 		return nil, err
 	}
-	if p.BuildIDs, err = rawIDs(s.ids, r.order, h.version.Number() >= 8); err != nil {
+	if p.BuildIDs, err = rawIDs(s.ids, r.Order, h.version.Number() >= 8); err != nil {
 		return nil, fmt.Errorf("build IDs: %w", err)
 	}
 	if err := s.functions(p, &h, reader, names, r); err != nil {
@@ -82,15 +84,15 @@ func (r *reader) raw(reader *Reader) (*Profile, error) {
 
 // head reads what comes after the magic number.
 func (r *reader) head(h *rawHead) {
-	h.version = RawVersion(r.u64())
-	if r.err == nil && !h.version.Known() {
-		r.at -= 8
-		r.fail("raw profile version %d: known are 4, 5 and 7 to %d (LLVM 9 to 23)", h.version.Number(), NewestRaw)
+	h.version = RawVersion(r.U64())
+	if r.Err == nil && !h.version.Known() {
+		r.At -= 8
+		r.Fail("raw profile version %d: known are 4, 5 and 7 to %d (LLVM 9 to 23)", h.version.Number(), NewestRaw)
 		return
 	}
 	word := func(since uint32, to *uint64) {
 		if h.version.Number() >= since {
-			*to = r.u64()
+			*to = r.U64()
 		}
 	}
 	var ignored uint64
@@ -125,30 +127,30 @@ type rawSections struct {
 func (r *reader) rawSections(h *rawHead, start int) *rawSections {
 	s := new(rawSections)
 	times := func(n, size uint64) uint64 {
-		if size > 0 && n > r.left()/size {
+		if size > 0 && n > r.Left()/size {
 			return 1 << 62 // more than there is
 		}
 		return n * size
 	}
 	padded := func(n uint64) []byte {
-		b := r.bytes(n)
-		r.bytes(min(uint64(-(r.at-start)&7), r.left())) // the last padding of a file may lack
+		b := r.Bytes(n)
+		r.Bytes(min(uint64(-(r.At-start)&7), r.Left())) // the last padding of a file may lack
 		return b
 	}
 	entry := uint64(8)
 	if h.version&FlagSingleBytes != 0 {
 		entry = 1
 	}
-	s.ids = r.bytes(h.ids)
-	s.recordsAt = r.at
-	s.records = r.bytes(times(h.records, uint64(h.version.Record(h.pointer).Size)))
-	r.bytes(h.before)
-	s.counters = r.bytes(times(h.counters, entry))
-	r.bytes(h.after)
-	s.bitmaps = r.bytes(h.bitmaps)
-	r.bytes(h.bitmapsAfter)
-	r.bytes(times(h.uniform, entry))
-	r.bytes(h.uniformAfter)
+	s.ids = r.Bytes(h.ids)
+	s.recordsAt = r.At
+	s.records = r.Bytes(times(h.records, uint64(h.version.Record(h.pointer).Size)))
+	r.Bytes(h.before)
+	s.counters = r.Bytes(times(h.counters, entry))
+	r.Bytes(h.after)
+	s.bitmaps = r.Bytes(h.bitmaps)
+	r.Bytes(h.bitmapsAfter)
+	r.Bytes(times(h.uniform, entry))
+	r.Bytes(h.uniformAfter)
 	s.names = padded(h.names)
 	if h.version.Number() >= 10 {
 		size := uint64(24)
@@ -164,15 +166,15 @@ func (r *reader) rawSections(h *rawHead, start int) *rawSections {
 // rawIDs reads build IDs: size u64, bytes, padded to 8 since version 8.
 func rawIDs(b []byte, order binary.ByteOrder, padded bool) ([]string, error) {
 	var ids []string
-	r := &reader{b: b, order: order}
-	for r.left() > 0 {
-		n := r.u64()
-		id := r.bytes(n)
+	r := &reader{cursor.Reader{B: b, Order: order}}
+	for r.Left() > 0 {
+		n := r.U64()
+		id := r.Bytes(n)
 		if padded {
-			r.bytes(-n & 7)
+			r.Bytes(-n & 7)
 		}
-		if r.err != nil {
-			return ids, r.err
+		if r.Err != nil {
+			return ids, r.Err
 		}
 		ids = append(ids, hex.EncodeToString(id))
 	}
@@ -189,20 +191,20 @@ func (s *rawSections) functions(p *Profile, h *rawHead, reader *Reader, names Na
 	for i := range p.Counted {
 		record := s.records[i*l.Size : (i+1)*l.Size]
 		fail := func(format string, args ...any) error {
-			return &FormatError{int64(s.recordsAt + i*l.Size), fmt.Errorf("record %d: "+format, append([]any{i}, args...)...)}
+			return &FormatError{Offset: int64(s.recordsAt + i*l.Size), Err: fmt.Errorf("record %d: "+format, append([]any{i}, args...)...)}
 		}
 		f := &p.Counted[i]
-		f.NameHash, f.Hash = r.order.Uint64(record), r.order.Uint64(record[8:])
+		f.NameHash, f.Hash = r.Order.Uint64(record), r.Order.Uint64(record[8:])
 		f.Name = reader.nameOf(i, f.NameHash, names)
-		at, number := h.offset(record[l.Counters:], h.countersDelta, i*l.Size, r.order), r.order.Uint32(record[l.Number:])
-		all, err := s.count(counters, at, number, h.version, r.order)
+		at, number := h.offset(record[l.Counters:], h.countersDelta, i*l.Size, r.Order), r.Order.Uint32(record[l.Number:])
+		all, err := s.count(counters, at, number, h.version, r.Order)
 		if err != nil {
 			return fail("%w", err)
 		}
 		f.Counts, counters = all[len(counters):len(all):len(all)], all
 		if l.BitmapBytes > 0 {
-			if size := r.order.Uint32(record[l.BitmapBytes:]); size > 0 {
-				at := h.offset(record[l.Bitmaps:], h.bitmapsDelta, i*l.Size, r.order)
+			if size := r.Order.Uint32(record[l.BitmapBytes:]); size > 0 {
+				at := h.offset(record[l.Bitmaps:], h.bitmapsDelta, i*l.Size, r.Order)
 				if at > uint64(len(s.bitmaps)) || uint64(size) > uint64(len(s.bitmaps))-at || int(size) > cap(bitmaps)-len(bitmaps) {
 					return fail("%d bytes of bitmaps at %d, of %d", size, at, len(s.bitmaps))
 				}
@@ -211,9 +213,9 @@ func (s *rawSections) functions(p *Profile, h *rawHead, reader *Reader, names Na
 				f.Bitmap = bitmaps[from:len(bitmaps):len(bitmaps)]
 			}
 		}
-		if hasSites(record[l.Sites:], l.Kinds, r.order) {
+		if hasSites(record[l.Sites:], l.Kinds, r.Order) {
 			if values == nil {
-				values = newRawValues(s, h, l, r.order)
+				values = newRawValues(s, h, l, r.Order)
 			}
 			if f.Values, err = values.read(r, record[l.Sites:], l.Kinds); err != nil {
 				return fail("values: %w", err)

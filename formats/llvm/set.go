@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"footfall/coverage"
+
+	"footfall/formats/cursor"
 )
 
 // This file makes a coverage.Set. Functions that several binaries have, byte for byte, are one with the sum of their
@@ -139,10 +141,10 @@ func (c *collector) image(im Image) {
 			}
 			numbers[r.unit] = of
 		}
-		d := &reader{b: r.mapping}
+		d := &reader{cursor.Reader{B: r.mapping}}
 		indices := d.fileIndices(nil, r.unit)
-		if d.err != nil {
-			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name, im.Name, d.err})
+		if d.Err != nil {
+			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name, im.Name, d.Err})
 			continue
 		}
 		files := make([]int32, len(indices))
@@ -151,7 +153,7 @@ func (c *collector) image(im Image) {
 			files[i] = of[index]
 			buf = binary.LittleEndian.AppendUint32(buf, uint32(files[i]))
 		}
-		buf = append(buf, r.mapping[d.at:]...)
+		buf = append(buf, r.mapping[d.At:]...)
 		key := distinctKey{r.NameHash, r.Hash, maphash.Bytes(c.seed, buf)}
 		f := c.distinct[key]
 		if f == nil {

@@ -85,7 +85,7 @@ func (v *rawValues) read(r *reader, sites []byte, kinds int) (Values, error) {
 		values = append(values, nil)
 	}
 	for kind := range kinds {
-		if n := int(r.order.Uint16(sites[2*kind:])); len(values[kind]) > n {
+		if n := int(r.Order.Uint16(sites[2*kind:])); len(values[kind]) > n {
 			return nil, fmt.Errorf("%d sites of kind %d, expected %d", len(values[kind]), kind, n)
 		}
 	}
@@ -99,52 +99,52 @@ func (v *rawValues) read(r *reader, sites []byte, kinds int) (Values, error) {
 //		kind u32  number of sites u32  number of values of each site u8
 //		(padded to 8)  value u64  count u64  ...
 func (r *reader) values(kinds int, named func(kind int, value uint64) uint64) (Values, error) {
-	start := r.at
-	size := uint64(r.u32())
-	n := r.u32()
-	if r.err != nil {
-		return nil, r.err
+	start := r.At
+	size := uint64(r.U32())
+	n := r.U32()
+	if r.Err != nil {
+		return nil, r.Err
 	}
-	if size < 8 || size-8 > r.left() || uint64(n) > uint64(kinds) {
-		r.at = start
-		r.fail("%d bytes of values of %d kinds", size, n)
-		return nil, r.err
+	if size < 8 || size-8 > r.Left() || uint64(n) > uint64(kinds) {
+		r.At = start
+		r.Fail("%d bytes of values of %d kinds", size, n)
+		return nil, r.Err
 	}
 	end := start + int(size)
 	var values Values
 	for range n {
-		kind, sites := r.u32(), r.u32()
-		numbers := r.bytes(uint64(sites))
-		r.bytes(uint64(-(r.at - start) & 7))
-		if r.err == nil && (uint64(kind) >= uint64(kinds) || r.at > end) {
-			r.fail("values of kind %d", kind)
+		kind, sites := r.U32(), r.U32()
+		numbers := r.Bytes(uint64(sites))
+		r.Bytes(uint64(-(r.At - start) & 7))
+		if r.Err == nil && (uint64(kind) >= uint64(kinds) || r.At > end) {
+			r.Fail("values of kind %d", kind)
 		}
-		if r.err != nil {
-			return nil, r.err
+		if r.Err != nil {
+			return nil, r.Err
 		}
 		for uint32(len(values)) <= kind {
 			values = append(values, nil)
 		}
 		for _, number := range numbers {
-			b := r.bytes(16 * uint64(number))
-			if r.err != nil {
-				return nil, r.err
+			b := r.Bytes(16 * uint64(number))
+			if r.Err != nil {
+				return nil, r.Err
 			}
 			var site Site
 			for ; len(b) > 0; b = b[16:] {
-				value := r.order.Uint64(b)
+				value := r.Order.Uint64(b)
 				if named != nil {
 					value = named(int(kind), value)
 				}
-				site = append(site, ValueCount{value, r.order.Uint64(b[8:])})
+				site = append(site, ValueCount{value, r.Order.Uint64(b[8:])})
 			}
 			values[kind] = append(values[kind], site)
 		}
 	}
-	if r.at > end {
-		r.fail("values beyond their end")
-		return nil, r.err
+	if r.At > end {
+		r.Fail("values beyond their end")
+		return nil, r.Err
 	}
-	r.at = end
+	r.At = end
 	return values, nil
 }

@@ -25,7 +25,7 @@ func TestIndex(t *testing.T) {
 	n, differ := 0, 0
 	for _, f := range fixtures.All(t) {
 		for _, run := range f.Runs {
-			want, ok := run.Out["out/m.profdata"]
+			want, ok := run.Files["out/m.profdata"]
 			if !ok || run.Rc != 0 || slices.ContainsFunc(run.Cmd, func(arg string) bool { return strings.Contains(arg, "weighted") }) {
 				continue
 			}

@@ -214,10 +214,11 @@ func (e *Exclusions) rules(name string) *sourceRules {
 // scan takes from a source what it says. Sources are most of what is read for a report,
 // and nothing of their text is kept: so the memory is used again.
 func (e *Exclusions) scan(r *sourceRules, name string) error {
-	const mostKept = 1 << 20
+	const enough, mostKept = 1 << 19, 1 << 20
 	buf, _ := e.buffers.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
+	if buf == nil { // as much as the largest need: where nothing was read yet are no pages
+		b := make([]byte, 0, enough)
+		buf = &b
 	}
 	src, err := e.options.ReadInto((*buf)[:0:cap(*buf)], name)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"footfall/formats/gcov"
 	"footfall/formats/gcov/fixtures"
+	"footfall/formats/testarchive"
 )
 
 // TestFixtures compares what Run prints and writes with what the gcov of each
@@ -69,7 +70,7 @@ func moveSources(t *testing.T, name string, b []byte, from, to string) {
 }
 
 // moveSet changes the directory in the command and in what is expected of it.
-func moveSet(s *fixtures.GcovRun, from, to, program string) {
+func moveSet(s *testarchive.Run, from, to, program string) {
 	for i := range s.Cmd {
 		s.Cmd[i] = strings.ReplaceAll(s.Cmd[i], from, to)
 	}
@@ -79,7 +80,7 @@ func moveSet(s *fixtures.GcovRun, from, to, program string) {
 	replaceIn(s, md5Hex(from+source), md5Hex(to+source))
 }
 
-func replaceIn(s *fixtures.GcovRun, old, new string) {
+func replaceIn(s *testarchive.Run, old, new string) {
 	s.Stdout = strings.ReplaceAll(s.Stdout, old, new)
 	s.Stderr = strings.ReplaceAll(s.Stderr, old, new)
 	files := make(map[string]string)
@@ -89,7 +90,7 @@ func replaceIn(s *fixtures.GcovRun, old, new string) {
 	s.Files = files
 }
 
-func runFixture(t *testing.T, fx *fixtures.Fixture, set *fixtures.GcovRun) []string {
+func runFixture(t *testing.T, fx *fixtures.Fixture, set *testarchive.Run) []string {
 	var problems []string
 	var stdout, stderr bytes.Buffer
 	_, version, _ := strings.Cut(set.Cmd[0], "gcov-")

@@ -93,8 +93,8 @@ func differences(t *testing.T, f *fixtures.Fixture, run *fixtures.Run) string {
 	}
 	note("status", rc == run.Rc, "", "")
 	known := regexp.MustCompile("Created: 2026-11-22 [0-9:]{5}") // the archive has other times
-	for name, text := range run.Out {
-		run.Out[name] = known.ReplaceAllString(text, "Created: 2026-11-22 00:00")
+	for name, text := range run.Files {
+		run.Files[name] = known.ReplaceAllString(text, "Created: 2026-11-22 00:00")
 	}
 	note("stdout", stdout.String() == run.Stdout, stdout.String(), run.Stdout)
 	note("stderr", stderr.String() == run.Stderr, stderr.String(), run.Stderr)
@@ -103,11 +103,11 @@ func differences(t *testing.T, f *fixtures.Fixture, run *fixtures.Run) string {
 		if err == nil && e.Type().IsRegular() {
 			written++
 			b, _ := os.ReadFile(name)
-			note(name, string(b) == run.Out[name], string(b), run.Out[name])
+			note(name, string(b) == run.Files[name], string(b), run.Files[name])
 		}
 		return nil
 	})
-	note("number of files", written == len(run.Out), "", "")
+	note("number of files", written == len(run.Files), "", "")
 	return strings.Join(what, ", ")
 }
 

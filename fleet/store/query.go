@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A condition is text of SQL and its arguments.
+type condition struct {
+	all  []string
+	args []any
+}
+
+func (c *condition) add(text string, args ...any) {
+	c.all = append(c.all, text)
+	c.args = append(c.args, args...)
+}
+
+// oneOf is the condition that an expression is one of the values; none: any.
+func (c *condition) oneOf(expression string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = v
+	}
+	c.add(expression+" IN (?"+strings.Repeat(", ?", len(values)-1)+")", args...)
+}
+
+func (c *condition) String() string {
+	if len(c.all) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.all, " AND ")
+}
+
+// builds is the condition of the query for table build.
+func (q *Query) builds() (c condition) {
+	c.oneOf("build.name", q.Builds)
+	c.oneOf("build.release", q.Releases)
+	return c
+}
+
+// counted is that for usage or rollup, by the names of their columns.
+func (q *Query) counted(at, host string) condition {
+	c := q.builds()
+	if !q.From.IsZero() {
+		c.add(at+" >= ?", q.From.Unix())
+	}
+	if !q.To.IsZero() {
+		c.add(at+" < ?", q.To.Unix())
+	}
+	c.oneOf(host, q.Hosts)
+	for name, value := range q.Labels {
+		text, _ := json.Marshal(name)
+		c.add("json_extract(labels.text, ?) = ?", "$."+string(text), value)
+	}
+	return c
+}
+
+// Totals calls use with each unit of the builds of the query, those that never counted too, and
+// the sums of what the query chooses. Days that have been rolled up count as a whole: where From or To are within one
+// it is that of its beginning that decides. Programs come without their bytes unless they are wanted.
+func (s *SQLite) Totals(ctx context.Context, q *Query, programs bool, use func(Total) error) error {
+	return s.reading(ctx, func(tx *sql.Tx) error {
+		sums, err := sumsOf(ctx, tx, q)
+		if err != nil {
+			return err
+		}
+		return unitsOf(ctx, tx, q, programs, func(id int64, u Unit) error {
+			hits := sums[id]
+			if hits == nil {
+				hits = make([]uint64, u.Counters)
+			}
+			return use(Total{u, hits})
+		})
+	})
+}
+
+// reading calls do in a transaction, within which nothing changes.
+func (s *SQLite) reading(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return do(tx)
+}
+
+// sumsOf adds up what the query chooses, by unit.
+func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, error) {
+	sums := make(map[int64][]uint64)
+	for _, table := range []struct{ text, at, host string }{
+		{"SELECT usage.unit, unit.counters, usage.hits FROM usage JOIN unit ON unit.id = usage.unit JOIN instance ON instance.id = usage.instance" +
+			" JOIN build ON build.id = instance.build JOIN labels ON labels.id = instance.labels", "usage.window", "instance.host"},
+		{"SELECT rollup.unit, unit.counters, rollup.hits FROM rollup JOIN unit ON unit.id = rollup.unit" +
+			" JOIN build ON build.id = rollup.build JOIN labels ON labels.id = rollup.labels", "rollup.day", "rollup.host"},
+	} {
+		where := q.counted(table.at, table.host)
+		err := each(ctx, tx, table.text+where.String(), where.args, func(scan func(...any) error) error {
+			var unit int64
+			var counters int
+			var packed sql.RawBytes
+			if err := scan(&unit, &counters, &packed); err != nil {
+				return err
+			}
+			hits, err := unpackVector(packed, counters)
+			if err != nil {
+				return fmt.Errorf("unit %d: %w", unit, err)
+			}
+			if sums[unit] == nil {
+				sums[unit] = hits
+			} else {
+				add(sums[unit], hits)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sums, nil
+}
+
+// unitsOf calls use with each unit of the builds of the query.
+func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(id int64, u Unit) error) error {
+	program := "NULL"
+	if programs {
+		program = "unit.program"
+	}
+	where := q.builds()
+	return each(ctx, tx, "SELECT DISTINCT unit.id, unit.kind, unit.name, unit.counters, "+program+
+		" FROM unit JOIN build_unit ON build_unit.unit = unit.id JOIN build ON build.id = build_unit.build"+where.String()+" ORDER BY unit.name, unit.id",
+		where.args, func(scan func(...any) error) error {
+			var id int64
+			var u Unit
+			var packed []byte
+			err := scan(&id, &u.Kind, &u.Name, &u.Counters, &packed)
+			if err == nil && programs {
+				if u.Program, err = unpacker.DecodeAll(packed, nil); err != nil {
+					err = fmt.Errorf("unit %s: %w", u.Name, err)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return use(id, u)
+		})
+}
+
+// LastSeen calls use with each unit of the builds of the query, and when its counters were seen to
+// count: ever, on whatever host.
+func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) error) error {
+	return s.reading(ctx, func(tx *sql.Tx) error {
+		where := q.builds()
+		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, seen.first, seen.last
+			FROM build_unit JOIN build ON build.id = build_unit.build JOIN unit ON unit.id = build_unit.unit
+			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build.id, unit.name, unit.id",
+			where.args, func(scan func(...any) error) error {
+				var l LastSeen
+				var first, last []byte
+				if err := scan(&l.Build, &l.Unit.Kind, &l.Unit.Name, &l.Unit.Counters, &first, &last); err != nil {
+					return err
+				}
+				l.First, l.Last = make([]uint64, l.Unit.Counters), make([]uint64, l.Unit.Counters)
+				if first != nil {
+					var err error
+					if l.First, err = unpackVector(first, l.Unit.Counters); err == nil {
+						l.Last, err = unpackVector(last, l.Unit.Counters)
+					}
+					if err != nil {
+						return fmt.Errorf("unit %s: %w", l.Unit.Name, err)
+					}
+				}
+				return use(l)
+			})
+	})
+}
+
+// Evidence returns for each build of the query who ever reported of it.
+func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err error) {
+	err = s.reading(ctx, func(tx *sql.Tx) error {
+		where := q.builds()
+		return each(ctx, tx, `SELECT build.name, build.release, COUNT(host), IFNULL(SUM(instances), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
+			FROM build LEFT JOIN reported ON reported.build = build.id`+where.String()+" GROUP BY build.id ORDER BY build.id", where.args, func(scan func(...any) error) error {
+			var e Evidence
+			var first, last int64
+			if err := scan(&e.Build, &e.Release, &e.Hosts, &e.Instances, &first, &last); err != nil {
+				return err
+			}
+			if e.Instances > 0 {
+				e.First, e.Last = time.Unix(first, 0), time.Unix(last, 0)
+			}
+			all = append(all, e)
+			return nil
+		})
+	})
+	return all, err
+}
+
+// each calls use for each row.
+func each(ctx context.Context, tx *sql.Tx, query string, args []any, use func(scan func(...any) error) error) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := use(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

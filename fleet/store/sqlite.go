@@ -1,0 +1,210 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// A SQLite is a store in a directory of one machine. It may be used by several goroutines; of
+// processes one at a time writes.
+type SQLite struct {
+	db      *sql.DB // reads
+	writer  *writer
+	pushes  chan push
+	stop    chan struct{}
+	closing sync.Once
+	done    sync.WaitGroup
+}
+
+// OpenSQLite opens the store in a directory, which is made if it is not there.
+func OpenSQLite(ctx context.Context, dir string) (*SQLite, error) {
+	s, err := openSQLite(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// fileName is that of the database within the directory.
+const fileName = "footfall.db"
+
+func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// What is acknowledged survives the loss of power: synchronous is FULL, and many
+	// batches are one transaction.
+	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)"}, "_txlock": {"immediate"}}
+	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, fileName)}).EscapedPath(), RawQuery: options.Encode()}).String()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s := &SQLite{db: db, writer: newWriter(), pushes: make(chan push), stop: make(chan struct{})}
+	s.done.Go(s.write)
+	return s, nil
+}
+
+// Close ends what is being written, and closes the files. It may be called again.
+func (s *SQLite) Close() error {
+	s.closing.Do(func() { close(s.stop) })
+	s.done.Wait()
+	return s.db.Close()
+}
+
+// A push is something to be written, and where its result is waited for.
+type push struct {
+	write  func(*writer) error
+	result chan error
+}
+
+// ErrClosing is returned to those who write while the store is closed.
+var ErrClosing = errors.New("the store is being closed")
+
+// do has the writer do something, and returns when that is on disk.
+func (s *SQLite) do(ctx context.Context, write func(*writer) error) error {
+	p := push{write, make(chan error, 1)}
+	select {
+	case s.pushes <- p:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stop:
+		return ErrClosing
+	}
+	return <-p.result
+}
+
+// together is how many that wait are written in one transaction, at most.
+const together = 256
+
+// write writes what is pushed, as long as the store is open: what waits in one transaction, so that
+// it costs one look at the disk.
+func (s *SQLite) write() {
+	for {
+		select {
+		case first := <-s.pushes:
+			s.writeTogether(s.waiting(first))
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+// waiting are all that wait.
+func (s *SQLite) waiting(first push) []push {
+	all := []push{first}
+	for len(all) < together {
+		select {
+		case p := <-s.pushes:
+			all = append(all, p)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// writeTogether answers each push. What one of them would have done is left out if it fails.
+func (s *SQLite) writeTogether(all []push) {
+	results := make([]error, len(all))
+	err := s.transaction(func(w *writer) error {
+		for i, p := range all {
+			results[i] = w.savepoint(func() error { return p.write(w) })
+			if w.broken != nil {
+				return w.broken
+			}
+		}
+		return nil
+	})
+	for i, p := range all {
+		p.result <- errors.Join(err, results[i])
+	}
+}
+
+// transaction calls do within one.
+func (s *SQLite) transaction(do func(*writer) error) error {
+	ctx := context.Background() // it is short, and is not to be left off half way
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	w := s.writer
+	w.tx, w.broken = tx, nil
+	if err := do(w); err != nil {
+		w.forget()
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		w.forget()
+		return err
+	}
+	return nil
+}
+
+// PutBuild tells a build and its units. Those that are known may be told again, and a build may get
+// more of them: libraries that are opened later.
+func (s *SQLite) PutBuild(ctx context.Context, b *Build) error {
+	packed := make([][]byte, len(b.Units))
+	for i := range b.Units {
+		packed[i] = packer.EncodeAll(b.Units[i].Program, nil)
+	}
+	return s.do(ctx, func(w *writer) error {
+		build, err := w.putBuild(b)
+		for i := range b.Units {
+			if err == nil {
+				err = w.putUnit(build, &b.Units[i], packed[i])
+			}
+		}
+		return err
+	})
+}
+
+var (
+	packer, _   = zstd.NewWriter(nil)
+	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30))
+)
+
+// Push adds a batch, and returns when it is on disk. To push it again, or an older one of the same
+// instance and window, changes nothing.
+func (s *SQLite) Push(ctx context.Context, b *Batch) error {
+	return s.do(ctx, func(w *writer) error { return w.push(b) })
+}
+
+// labelsText is what labels are known by.
+func labelsText(labels map[string]string) string {
+	if len(labels) == 0 {
+		return "{}"
+	}
+	b, _ := json.Marshal(labels) // with sorted keys
+	return string(b)
+}
+
+// Expire makes sums of each day of the windows that began before rolled, which take no more counts
+// from then on, and forgets the sums of days before forgotten. What was last seen when stays.
+func (s *SQLite) Expire(ctx context.Context, rolled, forgotten time.Time) error {
+	return s.do(ctx, func(w *writer) error { return w.expire(rolled.Unix(), forgotten.Unix()) })
+}
+
+// Backup writes a copy to a file that is not there yet, while the store is used.
+func (s *SQLite) Backup(ctx context.Context, file string) error {
+	_, err := s.db.ExecContext(ctx, "VACUUM INTO ?", file)
+	if err != nil {
+		return fmt.Errorf("back up to %s: %w", file, err)
+	}
+	return nil
+}

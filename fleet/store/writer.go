@@ -1,0 +1,296 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// A writer writes within a transaction. It keeps what it has read or written, which nobody else
+// changes.
+type writer struct {
+	tx     *sql.Tx
+	broken error // the transaction cannot go on
+	builds map[string]int64
+	units  map[Hash]unitRow
+	member map[[2]int64]bool // build and unit
+	closed int64             // windows before take no more counts; -1: not known
+	usage  map[usageKey][]uint64
+	seen   map[[2]int64]*seenRow
+	kept   int // counters in usage and seen
+}
+
+type unitRow struct {
+	id       int64
+	counters int
+}
+
+type usageKey struct{ window, unit, instance int64 }
+
+type seenRow struct{ first, last []uint64 }
+
+// keep is how many counters are kept in memory, of 8 bytes.
+const keep = 8 << 20
+
+func newWriter() *writer {
+	w := &writer{}
+	w.forget()
+	return w
+}
+
+// forget is called when what it keeps may not be what is on disk.
+func (w *writer) forget() {
+	w.builds = make(map[string]int64)
+	w.units = make(map[Hash]unitRow)
+	w.member = make(map[[2]int64]bool)
+	w.closed = -1
+	w.forgetVectors()
+}
+
+func (w *writer) forgetVectors() {
+	w.usage = make(map[usageKey][]uint64)
+	w.seen = make(map[[2]int64]*seenRow)
+	w.kept = 0
+}
+
+// savepoint calls do, and takes back what it has done if it fails.
+func (w *writer) savepoint(do func() error) error {
+	if _, w.broken = w.tx.Exec("SAVEPOINT batch"); w.broken != nil {
+		return w.broken
+	}
+	err := do()
+	if err != nil {
+		_, w.broken = w.tx.Exec("ROLLBACK TO batch")
+		w.forget()
+	}
+	if w.broken == nil {
+		_, w.broken = w.tx.Exec("RELEASE batch")
+	}
+	return errors.Join(err, w.broken)
+}
+
+// one reads a row.
+func (w *writer) one(to []any, query string, args ...any) error {
+	return w.tx.QueryRow(query, args...).Scan(to...)
+}
+
+// idOf returns the row with the values, which it makes if there is none.
+func (w *writer) idOf(insert, find string, args ...any) (id int64, err error) {
+	if err = w.one([]any{&id}, find, args...); !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	result, err := w.tx.Exec(insert, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+func (w *writer) putBuild(b *Build) (id int64, err error) {
+	if id, err = w.build(b.ID); errors.Is(err, ErrUnknownBuild) {
+		var result sql.Result
+		if result, err = w.tx.Exec("INSERT INTO build (name, release) VALUES (?, ?)", b.ID, b.Release); err != nil {
+			return 0, err
+		}
+		if id, err = result.LastInsertId(); err == nil {
+			w.builds[b.ID] = id
+		}
+		return id, err
+	}
+	if err == nil && b.Release != "" {
+		_, err = w.tx.Exec("UPDATE build SET release = ? WHERE id = ? AND release <> ?", b.Release, id, b.Release)
+	}
+	return id, err
+}
+
+// build returns the row of a build.
+func (w *writer) build(name string) (id int64, err error) {
+	if id, known := w.builds[name]; known {
+		return id, nil
+	}
+	err = w.one([]any{&id}, "SELECT id FROM build WHERE name = ?", name)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, fmt.Errorf("build %s: %w", name, ErrUnknownBuild)
+	case err == nil:
+		w.builds[name] = id
+	}
+	return id, err
+}
+
+// putUnit adds a unit, whose program is packed, to a build.
+func (w *writer) putUnit(build int64, u *Unit, packed []byte) error {
+	hash := u.Hash()
+	id := int64(0)
+	err := w.one([]any{&id}, "SELECT id FROM unit WHERE hash = ?", hash[:])
+	if errors.Is(err, sql.ErrNoRows) {
+		var result sql.Result
+		result, err = w.tx.Exec("INSERT INTO unit (hash, kind, name, counters, program) VALUES (?, ?, ?, ?, ?)", hash[:], u.Kind, u.Name, u.Counters, packed)
+		if err == nil {
+			id, err = result.LastInsertId()
+		}
+	}
+	if err == nil {
+		_, err = w.tx.Exec("INSERT OR IGNORE INTO build_unit VALUES (?, ?)", build, id)
+	}
+	return err
+}
+
+// unit returns a unit of a build.
+func (w *writer) unit(build int64, hash Hash) (u unitRow, err error) {
+	u, known := w.units[hash]
+	if !known {
+		if err = w.one([]any{&u.id, &u.counters}, "SELECT id, counters FROM unit WHERE hash = ?", hash[:]); err == nil {
+			w.units[hash] = u
+		}
+	}
+	if key := [2]int64{build, u.id}; err == nil && !w.member[key] {
+		one := 0
+		if err = w.one([]any{&one}, "SELECT 1 FROM build_unit WHERE build = ? AND unit = ?", build, u.id); err == nil {
+			w.member[key] = true
+		}
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("unit %x: %w", hash[:8], ErrUnknownUnit)
+	}
+	return u, err
+}
+
+// push adds a batch.
+func (w *writer) push(b *Batch) error {
+	window := b.Window.Unix()
+	if w.closed < 0 {
+		if err := w.one([]any{&w.closed}, "SELECT before FROM closed"); err != nil {
+			return err
+		}
+	}
+	if window < w.closed {
+		return fmt.Errorf("window %v: %w", b.Window.UTC(), ErrClosed)
+	}
+	build, err := w.build(b.Build)
+	if err != nil {
+		return err
+	}
+	instance, err := w.instance(build, b)
+	if err != nil {
+		return err
+	}
+	for i := range b.Usage {
+		u, err := w.unit(build, b.Usage[i].Unit)
+		if err != nil {
+			return err
+		}
+		hits := b.Usage[i].Hits
+		if len(hits) != u.counters {
+			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], len(hits), u.counters, ErrLength)
+		}
+		if err := w.reached(usageKey{window, u.id, instance}, hits); err != nil {
+			return err
+		}
+		if err := w.saw(build, u.id, hits, window); err != nil {
+			return err
+		}
+	}
+	if w.kept > keep {
+		w.forgetVectors()
+	}
+	return nil
+}
+
+// instance returns the row of who has sent a batch, and notes its window.
+func (w *writer) instance(build int64, b *Batch) (id int64, err error) {
+	in := &b.Instance
+	text := labelsText(in.Labels)
+	labels, err := w.idOf("INSERT INTO labels (text) VALUES (?)", "SELECT id FROM labels WHERE text = ?", text)
+	if err != nil {
+		return 0, err
+	}
+	window := b.Window.Unix()
+	key := []any{in.Host, in.Boot, in.PID, in.Start.UnixNano(), in.Epoch, build, labels}
+	owner, first, last := "", int64(0), int64(0)
+	err = w.one([]any{&id, &owner, &first, &last}, "SELECT id, owner, first, last FROM instance WHERE host = ? AND boot = ? AND pid = ? AND start = ? AND epoch = ? AND build = ? AND labels = ?", key...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		result, err := w.tx.Exec("INSERT INTO instance (host, boot, pid, start, epoch, build, labels, owner, first, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			append(key, in.Owner, window, window)...)
+		if err == nil {
+			id, err = result.LastInsertId()
+		}
+		if err == nil {
+			err = w.reported(build, in.Host, 1, window)
+		}
+		return id, err
+	case err != nil:
+		return 0, err
+	case owner != in.Owner:
+		return 0, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, ErrOwner)
+	case window < first || window > last:
+		if _, err = w.tx.Exec("UPDATE instance SET first = ?, last = ? WHERE id = ?", min(first, window), max(last, window), id); err == nil {
+			err = w.reported(build, in.Host, 0, window)
+		}
+	}
+	return id, err
+}
+
+// reported notes that a host has reported of a build in a window, and how many of its instances are new.
+func (w *writer) reported(build int64, host string, instances int, window int64) error {
+	_, err := w.tx.Exec(`INSERT INTO reported VALUES (?1, ?2, ?3, ?4, ?4)
+		ON CONFLICT DO UPDATE SET instances = instances + ?3, first = min(first, ?4), last = max(last, ?4)`, build, host, instances, window)
+	return err
+}
+
+// reached notes what an instance has reached in a window.
+func (w *writer) reached(key usageKey, hits []uint64) error {
+	kept, known := w.usage[key]
+	if !known {
+		var packed []byte
+		err := w.one([]any{&packed}, "SELECT hits FROM usage WHERE window = ? AND unit = ? AND instance = ?", key.window, key.unit, key.instance)
+		switch {
+		case err == nil:
+			if kept, err = unpackVector(packed, len(hits)); err != nil {
+				return fmt.Errorf("usage %v: %w", key, err)
+			}
+			known = true
+		case errors.Is(err, sql.ErrNoRows):
+			kept = make([]uint64, len(hits))
+		default:
+			return err
+		}
+		w.usage[key] = kept
+		w.kept += len(kept)
+	}
+	if !greatest(kept, hits) && known {
+		return nil
+	}
+	_, err := w.tx.Exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, packVector(kept))
+	return err
+}
+
+// saw notes which counters of a unit were seen to count in a window.
+func (w *writer) saw(build, unit int64, hits []uint64, window int64) error {
+	key := [2]int64{build, unit}
+	row := w.seen[key]
+	if row == nil {
+		row = &seenRow{make([]uint64, len(hits)), make([]uint64, len(hits))}
+		var first, last []byte
+		err := w.one([]any{&first, &last}, "SELECT first, last FROM seen WHERE build = ? AND unit = ?", build, unit)
+		switch {
+		case err == nil:
+			if row.first, err = unpackVector(first, len(hits)); err != nil {
+				return err
+			}
+			if row.last, err = unpackVector(last, len(hits)); err != nil {
+				return err
+			}
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		w.seen[key] = row
+		w.kept += 2 * len(hits)
+	}
+	if !note(row.first, row.last, hits, uint64(window)) {
+		return nil
+	}
+	_, err := w.tx.Exec("INSERT INTO seen VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", build, unit, packVector(row.first), packVector(row.last))
+	return err
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package process
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"footfall/process/needs"
+	"footfall/process/processtest"
+)
+
+// TestArrivals: a process is found that is made, and one that becomes the selected program later, whether the kernel tells of them
+// or is asked.
+func TestArrivals(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "arrives")
+	if err := os.Rename(processtest.Compile(t, `
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	printf("ready\n"), fflush(stdout);
+	getchar();
+	if (argc > 1)
+		execl(argv[1], argv[1], (char *)0);
+}`), program); err != nil {
+		t.Fatal(err)
+	}
+	becomes := filepath.Join(t.TempDir(), "becomes")
+	if err := os.Link(program, becomes); err != nil {
+		t.Fatal(err)
+	}
+	selector, err := ParseSelector(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, told := range []bool{true, false} {
+		found := make(chan int, 1000)
+		a := &Arrivals{selector: selector, found: func(pid int) { found <- pid }, stop: make(chan struct{})}
+		if told {
+			if a.events, err = listenToProcesses(); err != nil {
+				if os.Geteuid() != 0 {
+					needs.Skip(t, needs.Root, err)
+				}
+				t.Logf("the kernel does not tell: %v", err)
+				continue
+			}
+		}
+		a.stopped.Add(1)
+		go a.watch()
+		await := func(pid int) {
+			t.Helper()
+			for end := time.After(time.Minute); ; {
+				select {
+				case got := <-found:
+					if got == pid {
+						return
+					}
+				case <-end:
+					t.Fatalf("told %v: process %d is not found", told, pid)
+				}
+			}
+		}
+		p := processtest.Start(t, exec.Command(program))
+		p.Expect("ready")
+		await(p.Pid())
+		p = processtest.Start(t, exec.Command(becomes, program))
+		p.Expect("ready")
+		p.Say("")
+		await(p.Pid())
+		a.Close()
+	}
+}
+
+// TestProcEvents: what the kernel says of a process that is made, becomes another program and gets another name is that it may be
+// another one now; bytes that are no such message say nothing.
+func TestProcEvents(t *testing.T) {
+	for n := range 80 {
+		if got, _ := cameIn(make([]byte, n)); got != 0 {
+			t.Errorf("%d bytes: %d", n, got)
+		}
+	}
+	e, err := listenToProcesses()
+	if err != nil {
+		if os.Geteuid() != 0 {
+			needs.Skip(t, needs.Root, err)
+		}
+		t.Skipf("the kernel does not tell: %v", err)
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.After(time.Minute); ; {
+		select {
+		case <-e.came:
+		case <-end:
+			t.Fatal("nothing is told")
+		}
+		pids, lost := e.take()
+		if lost {
+			return
+		}
+		if pids[cmd.ProcessState.Pid()] {
+			e.close()
+			for range e.came {
+			}
+			return
+		}
+	}
+}
