@@ -424,6 +424,17 @@ func (s *stopper) look(tid int, t *stopped) bool {
 	return t.stopped
 }
 
+// willStop tells whether one of the threads waits for nothing but a processor, or has just stopped.
+func (s *stopper) willStop() bool {
+	for tid := range s.threads {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+		if _, state, _ := bytes.Cut(b, []byte("\nState:\t")); err == nil && len(state) > 0 && strings.IndexByte("Rt", state[0]) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // resume lets all threads go, and keeps none but one that waits for a Release.
 func (s *stopper) resume() error {
 	if s.follower != nil {
@@ -447,9 +458,12 @@ func (s *stopper) resume() error {
 		}
 	}
 	// Those that did not stop in time, or were not asked to: only stopped ones can be let go. What
-	// does not stop at all is let go when our thread ends.
+	// does not stop at all is let go when our thread ends. One that only waits for a processor will
+	// stop: its system call would end with EINTR then (restartInterrupted).
 	s.interrupt(func(*stopped) bool { return true })
-	for end := time.Now().Add(holdPatience); len(s.threads) > 0 && time.Now().Before(end); sleep(longestPause) {
+	end := time.Now().Add(holdPatience)
+	last := end.Add(runPatience)
+	for ; len(s.threads) > 0 && (time.Now().Before(end) || s.willStop() && time.Now().Before(last)); sleep(longestPause) {
 		for tid, t := range s.threads {
 			if s.look(tid, t) && s.threads[tid] != nil {
 				letGo(tid, t)

@@ -159,4 +159,3 @@ func (h *Held) notFiltered(tid int) error {
 	h.unfiltered[tid] = true
 	return nil
 }
-

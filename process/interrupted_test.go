@@ -144,6 +144,98 @@ func TestWaits(t *testing.T) {
 	program.Expect("6 ended")
 }
 
+// A thread waits and gets hardly any time of a processor, since there is one that is used up
+// by other processes. It ends when it is told to.
+const starvedProgram = `#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static int ep, interrupted;
+static void *wait_once(void *p)
+{
+	struct epoll_event e;
+	struct sched_param idle = {0};
+	if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &idle))
+		puts("no SCHED_IDLE");
+	while (epoll_wait(ep, &e, 1, -1) < 0 && errno == EINTR)
+		interrupted++;
+	return p;
+}
+int main(void)
+{
+	int quit[2], cpu = 0;
+	struct epoll_event e = {.events = EPOLLIN};
+	cpu_set_t all, one;
+	pthread_t t;
+	alarm(600);
+	ep = epoll_create1(0);
+	pipe(quit);
+	epoll_ctl(ep, EPOLL_CTL_ADD, quit[0], &e);
+	sched_getaffinity(0, sizeof all, &all);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof one, &one);
+	pthread_create(&t, 0, wait_once, 0);
+	sched_setaffinity(0, sizeof all, &all);
+	usleep(100000);
+	pid_t busy[10];
+	for (int i = 0; i < 10; i++) {
+		if (busy[i] = fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sched_setaffinity(0, sizeof one, &one);
+		for (;;)
+			;
+	}
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	for (int i = 0; i < 10; i++)
+		kill(busy[i], SIGKILL);
+	struct sched_param usual = {0};
+	pthread_setschedparam(t, SCHED_OTHER, &usual); /* it shall end soon */
+	write(quit[1], "", 1);
+	pthread_join(t, 0);
+	printf("%d interrupted\n", interrupted);
+	return 0;
+}
+`
+
+// TestStarvedWait stops a thread that waits and does not get to run for so long that it is let go
+// before it has stopped: this is no end of its wait either.
+func TestStarvedWait(t *testing.T) {
+	program := processtest.Start(t, exec.Command(processtest.Compile(t, starvedProgram, "-O1", "-pthread")))
+	program.Expect("ready")
+	p, err := Open(program.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	needStopping(t, p)
+	for range 8 {
+		begin := time.Now()
+		_ = p.onStopper(func(*Held) error { return nil }, 0) // mostly it does not stop in time
+		took := time.Since(begin)
+		if took >= runPatience {
+			t.Skip("the thread has not run for longer than anybody waits for it")
+		}
+		if took > 3*holdPatience { // it has been waited for
+			break
+		}
+	}
+	if _, err := program.In.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	program.Expect("0 interrupted")
+}
+
 // allWait waits until no thread runs.
 func allWait(t *testing.T, p *Process) {
 	t.Helper()
