@@ -77,6 +77,7 @@ func (p *profiles) problem(kind, file string, err error) {
 func (p *profiles) readBinaries(files []source.Binary) {
 	found := make([][]*llvm.Binary, len(files))
 	failed := make([]error, len(files))
+	reader := llvm.NewBinaryReader()
 	coverage.Parallel(len(files), func(i int) {
 		if found[i] = p.options.kept(files[i].Name); found[i] != nil {
 			return
@@ -93,7 +94,7 @@ func (p *profiles) readBinaries(files []source.Binary) {
 		defer f.Close()
 		info, err := f.Stat()
 		if err == nil {
-			if found[i], err = llvm.ReadBinaries(files[i].Name, f, info.Size(), ""); err == nil {
+			if found[i], err = reader.Read(files[i].Name, f, info.Size(), ""); err == nil {
 				p.options.keep(files[i].Name, info, found[i])
 			}
 		}

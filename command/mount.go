@@ -29,7 +29,8 @@ func newMountCommand() *cobra.Command {
 		Long: `Mount shows the coverage counters of running programs, as they are now, as files
 below DIR, an empty directory. Programs built with gcc --coverage or
 clang --coverage are read from outside: they need not end, and nothing in them
-changes.
+changes. Source-based counters (Clang, Rust) are raw profiles, those of Go
+covmeta and covcounters.
 
 A TARGET is one of footfall live: a process id, PID+ (with its descendants), a
 name, a path, cgroup:NAME, unit:NAME, all also for processes that start later, or
@@ -40,6 +41,7 @@ directory, with the paths that the compiler recorded:
   DIR/1234-redis-server/src/redis/server.gcda   the counters of server.o
   DIR/1234-redis-server/src/redis/server.gcno   a link to the notes
   DIR/1234-redis-server/src/redis/server.c      a link to the source
+  DIR/1234-server/server.profraw                source-based counters
   DIR/1234-redis-server/all.info                the process as an lcov tracefile
   DIR/1234-redis-server/reset                   for resetting the process
   DIR/all.info, DIR/reset                       the same for all processes

@@ -43,7 +43,7 @@ type Mismatch struct {
 	Binary string
 }
 
-// Coverage is functions with their counts.
+// Coverage is functions with their counts. It is for one goroutine.
 type Coverage struct {
 	Functions  []*Function
 	Mismatches []Mismatch
@@ -77,23 +77,31 @@ type Rules struct {
 // also of that hash.
 type lookup func(r *Record) (counts []uint64, bitmap []byte, known, ok bool)
 
-// index makes a lookup of a profile: by name and hash, the first of a pair.
-func (p *Profile) index() lookup {
+// csBit of a function's hash says, in profiles for the optimiser, that the counts are context-sensitive. In others it is
+// chance: but since LLVM 15 counts are of another build only if it is the same, and else there are none.
+const csBit = 60
+
+// index makes a lookup of a profile for a version: by name and hash, the first of a pair.
+func (p *Profile) index(version int) lookup {
 	counted := make(map[functionKey]*Counted, len(p.Counted))
-	names := make(map[uint64]bool, len(p.Counted))
+	names := make(map[uint64][2]bool, len(p.Counted)) // with that bit of a hash 0, 1
 	for i := range p.Counted {
 		c := &p.Counted[i]
 		key := functionKey{c.NameHash, c.Hash}
 		if counted[key] == nil {
 			counted[key] = c
 		}
-		names[c.NameHash] = true
+		has := names[c.NameHash]
+		if has[c.Hash>>csBit&1] = true; version < 15 {
+			has = [2]bool{true, true}
+		}
+		names[c.NameHash] = has
 	}
 	return func(r *Record) (counts []uint64, bitmap []byte, known, ok bool) {
 		if c := counted[functionKey{r.NameHash, r.Hash}]; c != nil {
 			return c.Counts, c.Bitmap, true, true
 		}
-		return nil, nil, names[r.NameHash], false
+		return nil, nil, names[r.NameHash][r.Hash>>csBit&1], false
 	}
 }
 
@@ -102,7 +110,7 @@ func (p *Profile) index() lookup {
 func Load(binaries []*Binary, p *Profile, rules Rules) *Coverage {
 	rules.Bytes, rules.OldBitmaps = p.SingleBytes(), p.OldBitmaps
 	c := &Coverage{byFile: make(map[string][]*Function), rules: rules}
-	l := loader{Coverage: c, find: p.index(), known: make(map[string]uint32), lists: make(map[string][]string), seen: make(map[string]bool)}
+	l := loader{Coverage: c, find: p.index(rules.Version), known: make(map[string]uint32), lists: make(map[string][]string), seen: make(map[string]bool)}
 	for _, b := range binaries {
 		l.units = make(map[*unit][]uint32)
 		for _, r := range b.Records {

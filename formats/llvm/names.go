@@ -2,9 +2,12 @@ package llvm
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/zlib"
 
@@ -25,21 +28,102 @@ const nameSeparator = "\x01"
 func (n Names) add(section []byte) error {
 	r := &reader{cursor.Reader{B: section}}
 	room := mostUnpacked(len(section))
-	for {
-		for r.Left() > 0 && section[r.At] == 0 {
-			r.At++
-		}
-		if r.Left() == 0 {
-			return r.Err
-		}
+	for r.nextBlock() {
 		text, err := r.block(&room)
 		if err != nil {
 			return fmt.Errorf("names: %w", err)
 		}
-		for name := range strings.SplitSeq(string(text), nameSeparator) {
-			n[HashOf(name)] = name
+		n.addText(string(text))
+	}
+	return r.Err
+}
+
+func (n Names) addText(text string) {
+	for name := range strings.SplitSeq(text, nameSeparator) {
+		n[HashOf(name)] = name
+	}
+}
+
+// nextBlock skips the zero bytes before a block, and tells whether there is one.
+func (r *reader) nextBlock() bool {
+	for r.Left() > 0 && r.B[r.At] == 0 {
+		r.At++
+	}
+	return r.Left() > 0
+}
+
+// blocks are names as they were read, each block by itself: those of a library that many programs are linked with, or
+// of an object, are the same in all, and are read once.
+type blocks struct {
+	mu   sync.Mutex
+	read map[string]Names // by their bytes
+}
+
+// add adds the names of a section's blocks to a binary.
+func (c *blocks) add(b *Binary, section []byte) error {
+	r := &reader{cursor.Reader{B: section}}
+	room := mostUnpacked(len(section))
+	for r.nextBlock() {
+		start := r.At
+		size, packed := r.Uleb(), r.Uleb()
+		block := r.Bytes(cmp.Or(packed, size))
+		if r.Err != nil {
+			return fmt.Errorf("names: %w", r.Err)
+		}
+		c.mu.Lock()
+		n := c.read[string(block)]
+		c.mu.Unlock()
+		if n == nil {
+			r.At = start
+			text, err := r.block(&room)
+			if err != nil {
+				return fmt.Errorf("names: %w", err)
+			}
+			n = make(Names, bytes.Count(text, []byte(nameSeparator))+1)
+			n.addText(string(text))
+			c.mu.Lock()
+			c.read[string(block)] = n
+			c.mu.Unlock()
+		}
+		b.addNames(n)
+	}
+	return r.Err
+}
+
+func (b *Binary) addNames(n Names) {
+	switch {
+	case b.own != nil:
+		maps.Copy(b.own, n)
+	case len(b.names) < mostBlocks:
+		b.names = append(b.names, n)
+	default:
+		b.own = make(Names, 2*len(n))
+		for _, n := range append(b.names, n) {
+			maps.Copy(b.own, n)
+		}
+		b.names = []Names{b.own}
+	}
+}
+
+// mostBlocks is how many are looked through for a name.
+const mostBlocks = 16
+
+// name is that of a hash, "" if it is not known.
+func (b *Binary) name(hash uint64) string {
+	for _, n := range b.names {
+		if name, ok := n[hash]; ok {
+			return name
 		}
 	}
+	return ""
+}
+
+// nameCount is how many names there are, those that several objects have as often.
+func (b *Binary) nameCount() (count int) {
+	for _, n := range b.names {
+		count += len(n)
+	}
+	return count
 }
 
 // block reads sizes, and as many bytes, unpacked if they are packed. room is what all blocks of a section may have.

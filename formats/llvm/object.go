@@ -22,7 +22,8 @@ type Binary struct {
 	// Mapped are the versions of the mapping that it has.
 	Mapped []int
 
-	names  Names
+	names  []Names
+	own    Names             // names[0], if they were too many to look through
 	hashes map[uint64]uint64 // of functions by that of their names; nil: not made so far
 }
 
@@ -65,12 +66,23 @@ func HasMapping(f *elf.File) bool { return f.Has(unitsSection) }
 // members without mapping are left out. Names of sources are seen from dir, or if that is "" from where the compiler ran.
 // What could be read is returned beside the error.
 func ReadBinaries(name string, r io.ReaderAt, size int64, dir string) ([]*Binary, error) {
+	return NewBinaryReader().Read(name, r, size, dir)
+}
+
+// A BinaryReader reads many binaries, of several goroutines too. Names that they have in common are read once.
+type BinaryReader struct{ blocks blocks }
+
+// NewBinaryReader returns one that has read nothing.
+func NewBinaryReader() *BinaryReader { return &BinaryReader{blocks{read: make(map[string]Names)}} }
+
+// Read is [ReadBinaries].
+func (s *BinaryReader) Read(name string, r io.ReaderAt, size int64, dir string) ([]*Binary, error) {
 	var head [8]byte
 	if _, err := r.ReadAt(head[:], 0); err != nil && err != io.EOF {
 		return nil, err
 	}
 	if string(head[:]) != archiveMagic {
-		b, err := readBinary(name, r, dir)
+		b, err := s.readBinary(name, r, dir)
 		if b == nil {
 			return nil, err
 		}
@@ -82,7 +94,7 @@ func ReadBinaries(name string, r io.ReaderAt, size int64, dir string) ([]*Binary
 		if n, _ := r.ReadAt(head[:4], 0); n < 4 || string(head[:4]) != "\x7fELF" {
 			return // metadata of Rust
 		}
-		b, err := readBinary(name+"("+member+")", r, dir)
+		b, err := s.readBinary(name+"("+member+")", r, dir)
 		if b != nil {
 			list = append(list, b)
 		}
@@ -148,7 +160,7 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 	return nil
 }
 
-func readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
+func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
 	f, err := elf.Open(r)
 	if err != nil {
 		var magic [4]byte
@@ -160,7 +172,7 @@ func readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
 	if !HasMapping(f) {
 		return nil, ErrNoMapping
 	}
-	b := &Binary{Name: name, BuildID: f.BuildID(), names: make(Names)}
+	b := &Binary{Name: name, BuildID: f.BuildID()}
 	var contents [4][][]byte
 	for i, section := range []string{unitsSection, functionsSection, namesSection, otherNames} {
 		if contents[i], err = f.EachContents(section); err != nil {
@@ -171,12 +183,12 @@ func readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
 	if f.Order == binary.ByteOrder(binary.BigEndian) {
 		order = binary.BigEndian
 	}
-	return b, b.read(contents[0], contents[1], append(contents[2], contents[3]...), order, dir)
+	return b, s.read(b, contents[0], contents[1], append(contents[2], contents[3]...), order, dir)
 }
 
-func (b *Binary) read(units, functions, names [][]byte, order binary.ByteOrder, dir string) error {
+func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order binary.ByteOrder, dir string) error {
 	for _, section := range names {
-		if err := b.names.add(section); err != nil {
+		if err := s.blocks.add(b, section); err != nil {
 			return fmt.Errorf("section %s: %w", namesSection, err)
 		}
 	}
@@ -344,7 +356,7 @@ func (s *records) readFunctions(section []byte) error {
 // add adds a function. The first of a name stays, but for one that its unit did not use.
 func (s *records) add(name, hash uint64, mapping []byte, u *unit) {
 	b := s.binary
-	r := &Record{Name: b.names[name], NameHash: name, Hash: hash, mapping: mapping, unit: u, dummy: hash == 0 && isDummy(mapping)}
+	r := &Record{Name: b.name(name), NameHash: name, Hash: hash, mapping: mapping, unit: u, dummy: hash == 0 && isDummy(mapping)}
 	i, again := s.index[name]
 	switch {
 	case !again:

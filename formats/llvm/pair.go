@@ -40,9 +40,9 @@ func Pair(p *Profile, binaries []*Binary) (index int, how Pairing) {
 		}
 		switch {
 		case !b.knows(p):
-		case index < 0 || len(b.names) < len(binaries[index].names):
+		case index < 0 || b.nameCount() < binaries[index].nameCount():
 			index, how, twice = i, ByFunctions, false
-		case len(b.names) == len(binaries[index].names) && !b.same(binaries[index]):
+		case b.nameCount() == binaries[index].nameCount() && !b.same(binaries[index]):
 			twice = true // as main of two tests: it may be of either
 		}
 	}
@@ -77,7 +77,7 @@ func (b *Binary) knows(p *Profile) bool {
 			mapped = true
 		case ok:
 			return false
-		case b.names[c.NameHash] == "":
+		case b.name(c.NameHash) == "":
 			return false
 		}
 	}

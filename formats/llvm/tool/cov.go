@@ -256,6 +256,7 @@ func (c *covering) warnOfAge() {
 // readBinaries reads those that are named, and those of the profile's build IDs that are found.
 func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 	var all []*llvm.Binary
+	reader := llvm.NewBinaryReader()
 	read := func(name string) error {
 		f, err := input.Open(name)
 		if err != nil {
@@ -266,7 +267,7 @@ func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 		if err != nil {
 			return c.failed(name, withoutPath(err))
 		}
-		found, err := llvm.ReadBinaries(name, f, info.Size(), c.dir)
+		found, err := reader.Read(name, f, info.Size(), c.dir)
 		switch {
 		case errors.Is(err, llvm.ErrNoMapping):
 		case errors.Is(err, llvm.ErrNotBinary):
