@@ -241,7 +241,7 @@ func (f *Follower) collect() bool {
 	if f.ended {
 		return false
 	}
-	tid, exited := peek(unix.P_ALL, 0)
+	tid, exited := peek(unix.P_ALL, 0, unix.WNOHANG)
 	if tid == 0 {
 		return false
 	}
@@ -694,7 +694,7 @@ func (f *Follower) letGo() {
 				f.detach(t)
 				continue
 			}
-			id, exited := peek(unix.P_PID, tid)
+			id, exited := peek(unix.P_PID, tid, unix.WNOHANG)
 			if exited && tid == f.main && f.child {
 				delete(f.threads, tid)
 				continue

@@ -268,12 +268,12 @@ func (s *stopper) seize() (added int, err error) {
 			switch err := unix.PtraceSeize(tid); {
 			case errors.Is(err, unix.ESRCH):
 				continue // ended meanwhile
+			case errors.Is(err, unix.EPERM) && s.ended(tid):
+				continue // a child of ours that is not waited for yet among them
 			case errors.Is(err, unix.EPERM) && isOurs(s.tracer(tid)):
 				return 0, &stuckError{s.p.PID, 1, len(tids), tid, holder(s.tracer(tid))} // else of the try before, which is just being let go
 			case errors.Is(err, unix.EPERM) && s.tracer(tid) != 0:
 				return 0, fmt.Errorf("process %d: process %d traces it already (a debugger, strace): only one can", pid, s.tracer(tid))
-			case errors.Is(err, unix.EPERM) && s.ended(tid):
-				continue
 			case err != nil && pid != s.p.PID:
 				return 0, &stuckError{s.p.PID, 1, len(tids), tid, 0}
 			case err != nil:
@@ -407,7 +407,7 @@ func (s *stopper) look(tid int, t *stopped) bool {
 		return true
 	}
 	var status unix.WaitStatus
-	got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil)
+	got, err := s.p.wait(tid, &status, unix.WALL|unix.WNOHANG)
 	switch {
 	case errors.Is(err, unix.EINTR):
 		return false

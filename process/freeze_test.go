@@ -3,11 +3,15 @@
 package process
 
 import (
+	"errors"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"footfall/process/processtest"
 )
 
 // TestOwnThread stops processes on other threads than the first, which does not end when
@@ -92,5 +96,38 @@ int main(void) { puts("ready"); fflush(stdout); alarm(600); pause(); }
 	s := stopper{p: p, others: make(map[int]bool)}
 	if s.findRelatives(); len(s.relatives) > 0 {
 		t.Errorf("the processes %v share the memory of one that has ended", s.relatives)
+	}
+}
+
+// TestStoppedExits stops a child of ours again and again until it has ended: its status is for
+// who waits for it.
+func TestStoppedExits(t *testing.T) {
+	program := processtest.Compile(t, `
+#include <unistd.h>
+int main(void)
+{
+	for (int i = 0; i < 20; i++) usleep(100);
+	return 7;
+}
+`)
+	for range 10 {
+		cmd := exec.Command(program)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Open(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		needStopping(t, p)
+		for err == nil {
+			err = p.WhileStopped(func() error { return nil })
+		}
+		wait := cmd.Wait()
+		p.Close()
+		var exit *exec.ExitError
+		if !errors.As(wait, &exit) || exit.ExitCode() != 7 {
+			t.Fatalf("it ended with %v, after %v", wait, err)
+		}
 	}
 }

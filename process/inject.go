@@ -439,7 +439,7 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 		ran = h.ran(tid)
 	}
 	for pause := time.Microsecond; ; pause = min(2*pause, longestPause) {
-		got, err := unix.Wait4(tid, &status, options, nil)
+		got, err := h.p.wait(tid, &status, options)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

@@ -206,7 +206,7 @@ func (s *PtraceSampler) trace(stops <-chan os.Signal) {
 // ended; its exit status is left for cmd.Wait.
 func (s *PtraceSampler) collect() (ended bool) {
 	for {
-		tid, exited := peek(unix.P_ALL, 0)
+		tid, exited := peek(unix.P_ALL, 0, unix.WNOHANG)
 		if tid == 0 {
 			return false
 		}
@@ -462,7 +462,7 @@ func (s *PtraceSampler) letGo() {
 	}
 	for end := time.Now().Add(stopPatience); len(s.tracees) > 0 && time.Now().Before(end); time.Sleep(50 * time.Microsecond) {
 		for tid, t := range s.tracees {
-			id, exited := peek(unix.P_PID, tid)
+			id, exited := peek(unix.P_PID, tid, unix.WNOHANG)
 			if exited && tid == s.main {
 				s.remove(t)
 				continue

@@ -122,12 +122,26 @@ func waitFor(tid int, status *unix.WaitStatus) error {
 	}
 }
 
-// peek looks for a thread that has stopped or ended, without taking note of it;
+// wait is wait4 for a thread of the process, but leaves the exit status of one that we have started to
+// who waits for it. Then status tells of an end, with status 0.
+func (p *Process) wait(tid int, status *unix.WaitStatus, options int) (got int, err error) {
+	if tid == p.PID {
+		if _, exited := peek(unix.P_PID, tid, options&unix.WNOHANG); exited {
+			if parent, err := parentOf(tid); err == nil && parent == os.Getpid() {
+				*status = 0
+				return tid, nil
+			}
+		}
+	}
+	return unix.Wait4(tid, status, options, nil)
+}
+
+// peek looks for a thread that has stopped or ended, or without WNOHANG waits for one, without taking note of it;
 // 0: there is none. Siginfo has signo, errno and code, and from byte 16 on pid.
-func peek(kind, id int) (tid int, exited bool) {
+func peek(kind, id, options int) (tid int, exited bool) {
 	for {
 		var info unix.Siginfo
-		err := unix.Waitid(kind, id, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
+		err := unix.Waitid(kind, id, &info, options|unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
 		if err == unix.EINTR {
 			continue
 		}
