@@ -165,10 +165,12 @@ func (r *Ran) arm(p *process.Process) error {
 	if err != nil && len(modules.All()) == 0 {
 		return err
 	}
-	if err := r.admit(p); err != nil {
+	user, err := p.User()
+	if err != nil {
 		modules.Close()
 		return err
 	}
+	readAs(r.options.Sources, p.PID, user, p.Root())
 	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]*RanFunction)}
 	sites, err := r.sites(t, modules.All())
 	if err == nil && len(sites) == 0 {
@@ -182,20 +184,6 @@ func (r *Ran) arm(p *process.Process) error {
 		return err
 	}
 	r.processes = append(r.processes, t)
-	return nil
-}
-
-// admit notes whose program it is: sources that it names are read as its user would read them.
-func (r *Ran) admit(p *process.Process) error {
-	user, err := p.User()
-	if err != nil {
-		return err
-	}
-	sources := r.options.Sources
-	sources.Owners.NoteProcess(p.PID, user)
-	if root := p.Root(); !slices.Contains(sources.Roots, root) {
-		sources.Roots = append(sources.Roots, root)
-	}
 	return nil
 }
 

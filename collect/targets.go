@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"footfall/input"
 	"footfall/live"
 	"footfall/output"
 	"footfall/process"
@@ -207,15 +208,19 @@ func (l *Targets) openProcess(pid int) error {
 func (l *Targets) admit(t *Target) error {
 	t.process.FollowFiles = l.options.Follow
 	user, err := t.process.User()
-	if err != nil {
-		return err
+	if err == nil {
+		readAs(l.options.Sources, t.pid, user, t.root())
 	}
-	sources := l.options.Sources
-	sources.Owners.NoteProcess(t.pid, user)
-	if root := t.root(); !slices.Contains(sources.Roots, root) {
+	return err
+}
+
+// readAs has sources that a process names be read as its user, whose root directory is that of the process,
+// would read them.
+func readAs(sources *source.Sources, pid int, user input.User, root string) {
+	sources.Owners.NoteProcess(pid, user)
+	if !slices.Contains(sources.Roots, root) {
 		sources.Roots = append(sources.Roots, root)
 	}
-	return nil
 }
 
 // open opens the program that the process runs now.

@@ -175,23 +175,25 @@ func (p *placer) expand(name string) string {
 // maxDataFile is the largest data file that is merged into.
 const maxDataFile = 1 << 30
 
-// addTo adds counts to a data file. Programs that end at the same time wait for
-// the same lock, so the file must stay the one that it is; its new content is
-// written at once.
+// addTo adds counts to a data file.
 func addTo(root *input.Root, name string, counts *gcov.Counts) error {
-	f, err := openData(root, name)
+	return changeData(root, name, func(old []byte) ([]byte, error) { return merged(counts, old) })
+}
+
+// changeData makes a data file be what change makes of what it is. Programs that end at the same time
+// wait for the same lock, so the file must stay the one that it is; its new content is written at
+// once.
+func changeData(root *input.Root, name string, change func(old []byte) ([]byte, error)) error {
+	f, err := openLocked(root, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := lockData(f); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
 	old, err := io.ReadAll(io.LimitReader(f, maxDataFile))
 	if err != nil {
 		return err
 	}
-	b, err := merged(counts, old)
+	b, err := change(old)
 	if err != nil {
 		return err
 	}
@@ -199,6 +201,19 @@ func addTo(root *input.Root, name string, counts *gcov.Counts) error {
 		return err
 	}
 	return f.Truncate(int64(len(b)))
+}
+
+// openLocked opens a data file, which is made if it is not there, and locks it until it is closed.
+func openLocked(root *input.Root, name string) (*os.File, error) {
+	f, err := openData(root, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockData(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	return f, nil
 }
 
 // lockPatience is how long others may have a data file locked, less in tests: programs

@@ -164,14 +164,11 @@ func (p *profile) signatureOf(first []byte) uint64 {
 
 // appendTo puts a profile behind those that are in a file.
 func appendTo(root *input.Root, name string, b []byte) error {
-	f, err := openData(root, name)
+	f, err := openLocked(root, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := lockData(f); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
 	end, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
 		_, err = f.WriteAt(b, end)
@@ -181,28 +178,12 @@ func appendTo(root *input.Root, name string, b []byte) error {
 
 // mergeInto adds a profile to the one of the same build that is in a file, or writes it there.
 func (p *RawProfile) mergeInto(root *input.Root, name string) error {
-	f, err := openData(root, name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := lockData(f); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
-	old, err := io.ReadAll(io.LimitReader(f, maxDataFile))
-	if err != nil {
-		return err
-	}
-	b := p.Bytes
-	if len(old) > 0 {
-		if b, err = p.sum(old); err != nil {
-			return err
+	return changeData(root, name, func(old []byte) ([]byte, error) {
+		if len(old) == 0 {
+			return p.Bytes, nil
 		}
-	}
-	if _, err := f.WriteAt(b, 0); err != nil {
-		return err
-	}
-	return f.Truncate(int64(len(b)))
+		return p.sum(old)
+	})
 }
 
 // sum adds up two profiles of an image.
