@@ -5,6 +5,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -88,7 +89,6 @@ func (l *liveReport) during(command []string) error {
 func (l *liveReport) runCommand(command []string) (status int, err error) {
 	program := exec.Command(command[0], command[1:]...)
 	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
-	// What would end us ends the command, and then there is a report. Ctrl-C comes to both.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -102,20 +102,31 @@ func (l *liveReport) runCommand(command []string) (status int, err error) {
 	for {
 		select {
 		case err = <-ended:
-			status, by, known := output.ProgramStatus(err)
-			if !known {
-				return 0, err
-			}
-			if by != 0 {
-				fmt.Fprintf(l.Stderr, "footfall: %s was ended by a signal: %v\n", command[0], by)
-			}
-			return status, nil
+			return statusOf(l.Stderr, command[0], err)
 		case s := <-signals:
-			if !slices.Contains([]os.Signal{os.Interrupt, syscall.SIGQUIT}, s) {
-				_ = program.Process.Signal(s)
-			}
+			passOn(program, s)
 		case <-ticker.C:
 			_, _ = l.TakeAgain() // what fails now is said at the end
 		}
+	}
+}
+
+// statusOf returns the exit status of a command that ended with err, that of shells if a signal ended it,
+// which is said.
+func statusOf(stderr io.Writer, command string, err error) (status int, failed error) {
+	status, by, known := output.ProgramStatus(err)
+	if !known {
+		return 0, err
+	}
+	if by != 0 {
+		fmt.Fprintf(stderr, "footfall: %s was ended by a signal: %v\n", command, by)
+	}
+	return status, nil
+}
+
+// passOn passes on to a command what would end us: it ends, and then there is a report. Ctrl-C comes to both.
+func passOn(command *exec.Cmd, s os.Signal) {
+	if !slices.Contains([]os.Signal{os.Interrupt, syscall.SIGQUIT}, s) {
+		_ = command.Process.Signal(s)
 	}
 }

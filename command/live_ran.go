@@ -274,18 +274,9 @@ func (l *ranReport) lookWhile(program *exec.Cmd, start func() error, itself bool
 	for {
 		select {
 		case err = <-ended:
-			status, by, known := output.ProgramStatus(err)
-			if !known {
-				return 0, err
-			}
-			if by != 0 {
-				fmt.Fprintf(l.Stderr, "footfall: %s was ended by a signal: %v\n", l.options.command[0], by)
-			}
-			return status, nil
-		case s := <-l.signals: // what would end us ends the program, and then there is a report; Ctrl-C comes to both
-			if !slices.Contains([]os.Signal{os.Interrupt, syscall.SIGQUIT}, s) {
-				_ = program.Process.Signal(s)
-			}
+			return statusOf(l.Stderr, l.options.command[0], err)
+		case s := <-l.signals:
+			passOn(program, s)
 		case <-time.After(next):
 			if _, next, err = l.Look(); err == nil {
 				continue
