@@ -35,18 +35,7 @@ func TestKilledAnywhere(t *testing.T) {
 		g := start(t, program)
 		text := g.text()
 		for range 8 {
-			_, kill := g.another("PATCH_SWITCHER", "switching")
-			time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
-			kill()
-			if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
-				t.Fatalf("after a kill the program says %q", answer)
-			}
-			if _, err := Repair(g.p); err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(text, g.text()) {
-				t.Fatal("the code is not what it was")
-			}
+			g.killed("PATCH_SWITCHER", "switching", text)
 		}
 		s := g.open(g.sites("*"), Options{Mode: trace.Exits})
 		if err := s.Close(); err != nil {
@@ -56,6 +45,24 @@ func TestKilledAnywhere(t *testing.T) {
 		if end := g.Line(); end != "end: 0 bad" {
 			t.Errorf("at its end the program says %q", end)
 		}
+	}
+}
+
+// killed kills another footfall in the role at a random moment: the program goes on right, and its code is text
+// again after Repair.
+func (g *testProgram) killed(role, ready string, text []byte) {
+	g.t.Helper()
+	_, kill := g.another(role, ready)
+	time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
+	kill()
+	if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
+		g.t.Fatalf("after a kill the program says %q", answer)
+	}
+	if _, err := Repair(g.p); err != nil {
+		g.t.Fatal(err)
+	}
+	if !bytes.Equal(text, g.text()) {
+		g.t.Fatal("the code is not what it was")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -184,18 +183,7 @@ func TestRanKilled(t *testing.T) {
 	g := start(t, build(t, "g++-12", "stress.cc"))
 	text := g.text()
 	for range max(6, *cycles/2) {
-		_, kill := g.another("PATCH_WATCHER", "watching")
-		time.Sleep(time.Duration(rand.IntN(30000)) * time.Microsecond)
-		kill()
-		if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
-			t.Fatalf("after a kill the program says %q", answer)
-		}
-		if _, err := Repair(g.p); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(text, g.text()) {
-			t.Fatal("the code is not what it was")
-		}
+		g.killed("PATCH_WATCHER", "watching", text)
 	}
 	g.In.Close()
 	if end := g.Line(); end != "end: 0 bad" {
