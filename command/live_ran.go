@@ -18,6 +18,7 @@ import (
 	"footfall/collect"
 	"footfall/output"
 	"footfall/process"
+	"footfall/record"
 	"footfall/report"
 )
 
@@ -226,11 +227,7 @@ func (l *ranReport) launch() error {
 	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
 	p, release, err := process.StartAtEntry(program)
 	if err != nil {
-		var failed *os.PathError // "fork/exec"
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return fmt.Errorf("%s: %w", l.options.command[0], err)
+		return record.NotStarted(l.options.command[0], err)
 	}
 	kill := func(err error) error {
 		_ = program.Process.Kill()

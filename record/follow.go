@@ -43,7 +43,7 @@ func (o *Options) traceFollowing(set *settings, ways ways) (err error) {
 	if o.launches() {
 		child = newChild(o.Program)
 		if f, err = process.FollowCommand(child); err != nil {
-			return notStarted(o.Program[0], err)
+			return NotStarted(o.Program[0], err)
 		}
 		header.PID, header.Program = f.Main(), filepath.Base(o.Program[0])
 	} else {

@@ -127,7 +127,7 @@ func Trace(o *Options) error {
 	child := newChild(o.Program)
 	p, release, err := process.StartAtEntry(child)
 	if err != nil {
-		return notStarted(o.Program[0], err)
+		return NotStarted(o.Program[0], err)
 	}
 	defer p.Close()
 	if o.List {
@@ -146,8 +146,8 @@ func newChild(args []string) *exec.Cmd {
 	return child
 }
 
-// notStarted is the error of a program that could not be started.
-func notStarted(program string, err error) error {
+// NotStarted is the error of a program that could not be started.
+func NotStarted(program string, err error) error {
 	var failed *os.PathError // "fork/exec"
 	if errors.As(err, &failed) {
 		err = failed.Err
