@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -72,12 +73,12 @@ func (s *SQLite) Totals(ctx context.Context, q *Query, programs bool, use func(T
 		if err != nil {
 			return err
 		}
-		return unitsOf(ctx, tx, q, programs, func(id int64, u Unit) error {
+		return unitsOf(ctx, tx, q, programs, func(id int64, u Unit, hash Hash) error {
 			hits := sums[id]
 			if hits == nil {
 				hits = make([]uint64, u.Counters)
 			}
-			return use(Total{u, hits})
+			return use(Total{u, hash, hits})
 		})
 	})
 }
@@ -128,19 +129,19 @@ func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, erro
 }
 
 // unitsOf calls use with each unit of the builds of the query.
-func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(id int64, u Unit) error) error {
+func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(id int64, u Unit, hash Hash) error) error {
 	program := "NULL"
 	if programs {
 		program = "unit.program"
 	}
 	where := q.builds()
-	return each(ctx, tx, "SELECT DISTINCT unit.id, unit.kind, unit.name, unit.counters, "+program+
-		" FROM unit JOIN build_unit ON build_unit.unit = unit.id JOIN build ON build.id = build_unit.build"+where.String()+" ORDER BY unit.name, unit.id",
+	return each(ctx, tx, "SELECT unit.id, unit.kind, unit.name, unit.counters, unit.hash, "+program+
+		" FROM unit WHERE unit.id IN (SELECT build_unit.unit FROM build_unit JOIN build ON build.id = build_unit.build"+where.String()+") ORDER BY unit.name, unit.id",
 		where.args, func(scan func(...any) error) error {
 			var id int64
 			var u Unit
-			var packed []byte
-			err := scan(&id, &u.Kind, &u.Name, &u.Counters, &packed)
+			var hash, packed []byte
+			err := scan(&id, &u.Kind, &u.Name, &u.Counters, &hash, &packed)
 			if err == nil && programs {
 				if u.Program, err = unpacker.DecodeAll(packed, nil); err != nil {
 					err = fmt.Errorf("unit %s: %w", u.Name, err)
@@ -149,7 +150,7 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(
 			if err != nil {
 				return err
 			}
-			return use(id, u)
+			return use(id, u, hashOf(hash))
 		})
 }
 
@@ -158,15 +159,16 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(
 func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		where := q.builds()
-		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, seen.first, seen.last
+		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, unit.hash, seen.first, seen.last
 			FROM build_unit JOIN build ON build.id = build_unit.build JOIN unit ON unit.id = build_unit.unit
 			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build.id, unit.name, unit.id",
 			where.args, func(scan func(...any) error) error {
 				var l LastSeen
-				var first, last []byte
-				if err := scan(&l.Build, &l.Unit.Kind, &l.Unit.Name, &l.Unit.Counters, &first, &last); err != nil {
+				var hash, first, last sql.RawBytes
+				if err := scan(&l.Build, &l.Unit.Kind, &l.Unit.Name, &l.Unit.Counters, &hash, &first, &last); err != nil {
 					return err
 				}
+				l.Hash = hashOf(hash)
 				l.First, l.Last = make([]uint64, l.Unit.Counters), make([]uint64, l.Unit.Counters)
 				if first != nil {
 					var err error
@@ -182,18 +184,20 @@ func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) erro
 	})
 }
 
-// Evidence returns for each build of the query who ever reported of it.
+// Evidence returns for each build of the query who reported of it: hosts between whose first and last
+// report is some of the time of the query.
 func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err error) {
 	err = s.reading(ctx, func(tx *sql.Tx) error {
+		on := q.reported()
 		where := q.builds()
 		return each(ctx, tx, `SELECT build.name, build.release, COUNT(host), IFNULL(SUM(instances), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
-			FROM build LEFT JOIN reported ON reported.build = build.id`+where.String()+" GROUP BY build.id ORDER BY build.id", where.args, func(scan func(...any) error) error {
+			FROM build LEFT JOIN reported ON `+strings.Join(on.all, " AND ")+where.String()+" GROUP BY build.id ORDER BY build.id", append(on.args, where.args...), func(scan func(...any) error) error {
 			var e Evidence
 			var first, last int64
 			if err := scan(&e.Build, &e.Release, &e.Hosts, &e.Instances, &first, &last); err != nil {
 				return err
 			}
-			if e.Instances > 0 {
+			if e.Hosts > 0 {
 				e.First, e.Last = time.Unix(first, 0), time.Unix(last, 0)
 			}
 			all = append(all, e)
@@ -201,6 +205,66 @@ func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err er
 		})
 	})
 	return all, err
+}
+
+// reported is the condition for table reported.
+func (q *Query) reported() (c condition) {
+	c.add("reported.build = build.id")
+	if !q.From.IsZero() {
+		c.add("reported.last >= ?", q.From.Unix())
+	}
+	if !q.To.IsZero() {
+		c.add("reported.first < ?", q.To.Unix())
+	}
+	c.oneOf("reported.host", q.Hosts)
+	return c
+}
+
+// Reports calls use with each build of the query and each host that reported of it, as [SQLite.Evidence] has them.
+func (s *SQLite) Reports(ctx context.Context, q *Query, use func(Report) error) error {
+	return s.reading(ctx, func(tx *sql.Tx) error {
+		where, builds := q.reported(), q.builds()
+		where.all, where.args = append(where.all, builds.all...), append(where.args, builds.args...)
+		return each(ctx, tx, "SELECT build.name, build.release, host, instances, first, last FROM reported JOIN build ON build.id = reported.build"+where.String()+
+			" ORDER BY build.id, host", where.args, func(scan func(...any) error) error {
+			var r Report
+			var first, last int64
+			if err := scan(&r.Build, &r.Release, &r.Host, &r.Instances, &first, &last); err != nil {
+				return err
+			}
+			r.First, r.Last = time.Unix(first, 0), time.Unix(last, 0)
+			return use(r)
+		})
+	})
+}
+
+// Programs calls use with the units that have these hashes, and leaves out those that are not known.
+func (s *SQLite) Programs(ctx context.Context, hashes []Hash, use func(Hash, Unit) error) error {
+	return s.reading(ctx, func(tx *sql.Tx) error {
+		find, err := tx.PrepareContext(ctx, "SELECT kind, name, counters, program FROM unit WHERE hash = ?")
+		if err != nil {
+			return err
+		}
+		defer find.Close()
+		for _, hash := range hashes {
+			var u Unit
+			var packed []byte
+			err := find.QueryRowContext(ctx, hash[:]).Scan(&u.Kind, &u.Name, &u.Counters, &packed)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err == nil {
+				u.Program, err = unpacker.DecodeAll(packed, nil)
+			}
+			if err != nil {
+				return fmt.Errorf("unit %x %s: %w", hash[:8], u.Name, err)
+			}
+			if err := use(hash, u); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // each calls use for each row.

@@ -46,8 +46,7 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	// What is acknowledged survives the loss of power: synchronous is FULL, and many
 	// batches are one transaction.
 	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)"}, "_txlock": {"immediate"}}
-	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, fileName)}).EscapedPath(), RawQuery: options.Encode()}).String()
-	db, err := sql.Open("sqlite", name)
+	db, err := sql.Open("sqlite", uri(dir, options))
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +56,56 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	}
 	s := &SQLite{db: db, writer: newWriter(), pushes: make(chan push), stop: make(chan struct{})}
 	s.done.Go(s.write)
+	return s, nil
+}
+
+// uri is the address of the database in a directory, as SQLite wants it.
+func uri(dir string, options url.Values) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, fileName)}).EscapedPath(), RawQuery: options.Encode()}).String()
+}
+
+// ReadSQLite opens the store in a directory for questions only, while another process may write it.
+// Those who want to write get [ErrClosing].
+func ReadSQLite(ctx context.Context, dir string) (*SQLite, error) {
+	s, err := readSQLite(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func readSQLite(ctx context.Context, dir string) (*SQLite, error) {
+	if _, err := os.Stat(filepath.Join(dir, fileName)); err != nil {
+		return nil, err
+	}
+	options := url.Values{"mode": {"ro"}, "_pragma": {"query_only(1)", "busy_timeout(10000)", "cache_size(-65536)"}}
+	s, err := reader(ctx, dir, options)
+	if log, other := os.Stat(filepath.Join(dir, fileName+"-wal")); err != nil && (other != nil || log.Size() == 0) {
+		// Who reads a database with a log has a file beside it for what is being read, which not
+		// everybody may make. Where nobody writes, which an empty log tells, it is not needed.
+		options.Set("immutable", "1")
+		if s, other := reader(ctx, dir, options); other == nil {
+			return s, nil
+		}
+	}
+	return s, err
+}
+
+func reader(ctx context.Context, dir string, options url.Values) (*SQLite, error) {
+	db, err := sql.Open("sqlite", uri(dir, options))
+	if err != nil {
+		return nil, err
+	}
+	var version int
+	if err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err == nil && version != len(migrations) {
+		err = fmt.Errorf("its schema has version %d, and this footfall's is %d: questions are for a store that was written by the same version", version, len(migrations))
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s := &SQLite{db: db, stop: make(chan struct{})}
+	s.closing.Do(func() { close(s.stop) })
 	return s, nil
 }
 

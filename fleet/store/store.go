@@ -97,7 +97,16 @@ type Query struct {
 // A Total is the sum of what was counted in a unit.
 type Total struct {
 	Unit Unit
+	Hash Hash // of the unit
 	Hits []uint64
+}
+
+// A Share is the part of a host, with some labels, of what was counted in a unit.
+type Share struct {
+	Host   string
+	Labels map[string]string
+	Unit   Hash
+	Hits   []uint64
 }
 
 // An Evidence says what is known of a build: that nothing of it ran means little where nobody looked.
@@ -107,10 +116,32 @@ type Evidence struct {
 	First, Last      time.Time // beginnings of the windows in which it was seen; zero: never
 }
 
+// A Report is that a host has reported of a build: how many instances there were, and the beginnings of the
+// first and the last window.
+type Report struct {
+	Build, Release, Host string
+	Instances            int
+	First, Last          time.Time
+}
+
+// Sizes say how much a store has.
+type Sizes struct {
+	Bytes                              int64 // on disk
+	Builds, Units, Instances           int
+	Windows                            int       // that have not been rolled up
+	Days                               int       // that have been
+	FirstWindow, LastWindow            time.Time // beginnings; zero: there is none
+	FirstDay, LastDay                  time.Time
+	Closed                             time.Time // windows that began before take no more counts; zero: all do
+	ProgramBytes, UsageBytes, DayBytes int64     // of programs, of vectors by window, of those by day
+	SeenBytes                          int64     // of when counters were seen to count
+}
+
 // A LastSeen says of each counter of a unit when it was seen to count: the beginnings of the first and the
 // last window, in seconds since 1970, 0: never.
 type LastSeen struct {
-	Unit        Unit
+	Unit        Unit // without its program
+	Hash        Hash // of the unit
 	Build       string
 	First, Last []uint64
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +136,64 @@ func TestStore(t *testing.T) {
 	ask("after a day was forgotten", Query{}, want)
 }
 
+// TestShares asks who counted, before and after a day was rolled up, through a store that is only read.
+func TestShares(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	list := units(3, 1)
+	if err := s.PutBuild(t.Context(), &Build{ID: "b", Release: "1", Units: list}); err != nil {
+		t.Fatal(err)
+	}
+	for i, host := range []string{"a", "b", "b"} {
+		b := &Batch{Build: "b", Window: day1.Add(time.Duration(i) * 24 * time.Hour), Instance: Instance{Host: host, PID: i, Labels: map[string]string{"test": fmt.Sprint("t", i)}},
+			Usage: []Usage{{list[0].Hash(), []uint64{uint64(i + 1)}}, {list[1].Hash(), []uint64{0, 5}}}}
+		if err := s.Push(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, when := range []string{"at first", "after a day was rolled up"} {
+		r, err := ReadSQLite(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(q Query, units []Hash, want string) {
+			t.Helper()
+			var got []string
+			err := r.Shares(t.Context(), &q, units, func(s Share) error {
+				got = append(got, fmt.Sprintf("%s %s %x %v", s.Host, s.Labels["test"], s.Unit[:1], s.Hits))
+				return nil
+			})
+			slices.Sort(got)
+			if diff := cmp.Diff(want, strings.Join(got, "\n")); err != nil || diff != "" {
+				t.Errorf("%s: %v (-want +got):\n%s", when, err, diff)
+			}
+		}
+		first, second := list[0].Hash(), list[1].Hash()
+		ask(Query{}, []Hash{first, list[2].Hash()}, fmt.Sprintf("a t0 %[1]x [1]\nb t1 %[1]x [2]\nb t2 %[1]x [3]", first[:1]))
+		ask(Query{From: day1.Add(time.Hour), Labels: map[string]string{"test": "t2"}}, nil, fmt.Sprintf("b t2 %x [0 5]\nb t2 %x [3]", second[:1], first[:1]))
+		var reports []Report
+		if err := r.Reports(t.Context(), &Query{From: day1.Add(time.Hour)}, func(r Report) error { reports = append(reports, r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]Report{{"b", "1", "b", 2, day1.Add(24 * time.Hour), day1.Add(48 * time.Hour)}}, reports); diff != "" {
+			t.Errorf("reports (-want +got):\n%s", diff)
+		}
+		z, err := r.Sizes(t.Context())
+		if err != nil || z.Units != 3 || z.Windows+z.Days != 3 || z.Instances != 3 || z.Bytes == 0 {
+			t.Errorf("sizes: %+v, %v", z, err)
+		}
+		if err := r.Push(t.Context(), &Batch{}); !errors.Is(err, ErrClosing) {
+			t.Errorf("pushed to a store that is read: %v", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Expire(t.Context(), day1.Add(24*time.Hour), time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestPrograms has programs come back as they were.
 func TestPrograms(t *testing.T) {
 	s := open(t, t.TempDir())
@@ -147,6 +206,14 @@ func TestPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(list, got); diff != "" {
+		t.Error(diff)
+	}
+	got = nil
+	hashes := []Hash{list[1].Hash(), {}}
+	if err := s.Programs(t.Context(), hashes, func(_ Hash, u Unit) error { got = append(got, u); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(list[1:], got); diff != "" {
 		t.Error(diff)
 	}
 }
