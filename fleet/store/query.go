@@ -83,6 +83,13 @@ func (s *SQLite) Totals(ctx context.Context, q *Query, programs bool, use func(T
 	})
 }
 
+// Units calls use with each unit of the builds of the query, without its program.
+func (s *SQLite) Units(ctx context.Context, q *Query, use func(Hash, Unit) error) error {
+	return s.reading(ctx, func(tx *sql.Tx) error {
+		return unitsOf(ctx, tx, q, false, func(_ int64, u Unit, hash Hash) error { return use(hash, u) })
+	})
+}
+
 // reading calls do in a transaction, within which nothing changes.
 func (s *SQLite) reading(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})

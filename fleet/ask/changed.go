@@ -1,0 +1,153 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Changed is what runs, or runs no more, since a release.
+type Changed struct {
+	Since  string     `json:"since"`
+	Until  string     `json:"until,omitempty"` // "": all that was reported of later
+	Before []Evidence `json:"before"`
+	After  []Evidence `json:"after"`
+	// Began ran after and not before, Stopped the reverse, of functions that are on both sides.
+	Began   []Function `json:"began"`
+	Stopped []Function `json:"stopped"`
+	// Added ran, and was not there before; Removed ran, and is not there after.
+	Added   []Function `json:"added"`
+	Removed []Function `json:"removed"`
+}
+
+// What is known of a function.
+const (
+	inBefore = 1 << iota
+	inAfter
+	ranBefore
+	ranAfter
+)
+
+func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
+	if err := p.everywhere(); err != nil {
+		return nil, err
+	}
+	answer := &Changed{Since: p.one("since", ""), Until: p.one("until", ""), After: []Evidence{}, Began: []Function{}, Stopped: []Function{}, Added: []Function{}, Removed: []Function{}}
+	if answer.Since == "" {
+		return nil, wrong("since is missing: the release with which others are compared")
+	}
+	all, _, err := a.evidence(ctx, &p.Query)
+	if err != nil {
+		return nil, err
+	}
+	var begin time.Time
+	for _, e := range all {
+		if e.Release == answer.Since {
+			if begin.IsZero() {
+				begin = e.First // they are in order
+			}
+			answer.Before = append(answer.Before, e)
+		}
+	}
+	if len(answer.Before) == 0 {
+		return nil, fmt.Errorf("since: %w: release %q", ErrNoData, answer.Since)
+	}
+	for _, e := range all {
+		if e.Release != answer.Since && (e.Release == answer.Until || answer.Until == "" && e.First.After(begin)) {
+			answer.After = append(answer.After, e)
+		}
+	}
+	if answer.Until != "" && len(answer.After) == 0 {
+		return nil, fmt.Errorf("until: %w: release %q", ErrNoData, answer.Until)
+	}
+	builds := slices.Concat(answer.Before, answer.After)
+	hosts, err := a.hosts(ctx, &p.Query)
+	if err != nil {
+		return nil, err
+	}
+	sides := make(map[*joined]int)
+	functions, err := a.join(ctx, builds, func(f *joined, build int, _, last uint64) {
+		in, ran := inBefore, ranBefore
+		if build >= len(answer.Before) {
+			in, ran = inAfter, ranAfter
+		}
+		if last == 0 {
+			ran = 0
+		}
+		sides[f] |= in | ran
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := &describer{builds, hosts, make(map[string]int)}
+	for _, f := range functions {
+		switch sides[f] {
+		case inBefore | inAfter | ranAfter:
+			answer.Began = append(answer.Began, d.of(f))
+		case inBefore | inAfter | ranBefore:
+			answer.Stopped = append(answer.Stopped, d.of(f))
+		case inAfter | ranAfter:
+			answer.Added = append(answer.Added, d.of(f))
+		case inBefore | ranBefore:
+			answer.Removed = append(answer.Removed, d.of(f))
+		}
+	}
+	if len(answer.After) == 0 { // that it is not there says nothing
+		answer.Removed = []Function{}
+	}
+	for _, list := range [][]Function{answer.Began, answer.Stopped, answer.Added, answer.Removed} {
+		worst(list)
+	}
+	return answer, nil
+}
+
+// Parts are the lists of an answer, in the order in which people want to know them.
+func (c *Changed) Parts() []ChangedPart {
+	return []ChangedPart{
+		{"stopped", "stopped running", c.Stopped}, {"began", "began to run", c.Began},
+		{"removed", "ran, and are not there any more", c.Removed}, {"added", "are new, and run", c.Added},
+	}
+}
+
+// A ChangedPart is a list of functions.
+type ChangedPart struct {
+	Name, Title string
+	Functions   []Function
+}
+
+// Text writes the lists.
+func (c *Changed) Text(w io.Writer, s Style) error {
+	err := say(w, "before: %s, %s\n", plural(len(c.Before), "build"), releasesText(c.Before))
+	if err != nil {
+		return err
+	}
+	if len(c.After) == 0 {
+		return say(w, "after: nothing was reported of a later release\n")
+	}
+	if err := say(w, "after:  %s, %s\n", plural(len(c.After), "build"), releasesText(c.After)); err != nil {
+		return err
+	}
+	most := mostRows
+	if s.All {
+		most = 0
+	}
+	for _, part := range c.Parts() {
+		if err := say(w, "\n%s %s\n", plural(len(part.Functions), "function"), part.Title); err != nil {
+			return err
+		}
+		if len(part.Functions) == 0 {
+			continue
+		}
+		t := newTable("lines", "first ran", "last ran", "hosts", "function", "at").right(0, 3)
+		for i := range part.Functions {
+			f := &part.Functions[i]
+			t.row(number(f.Lines), day(f.First), day(f.Last), number(f.Hosts), f.Function, place(s, f.File, f.Line))
+		}
+		if err := t.write(w, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"footfall/fleet/store"
+)
+
+// A Function is one of a source, whatever builds it is in.
+type Function struct {
+	File     string    `json:"file"`
+	Line     int32     `json:"line"` // in the build that was reported of last
+	Function string    `json:"function"`
+	Lines    int32     `json:"lines"`          // that have code
+	First    time.Time `json:"first,omitzero"` // when it was first and last seen to run, in any build; none: never
+	Last     time.Time `json:"last,omitzero"`
+	Builds   int       `json:"builds"` // that have it and were looked at
+	Hosts    int       `json:"hosts"`  // that reported of these builds
+}
+
+// A joined is a function over several builds.
+type joined struct {
+	file        string
+	fn          *unitFunction
+	first, last uint64
+	builds      []int32 // numbers of the builds that have it, ascending
+}
+
+// join finds each function that any of the builds has, by its source and name. use is told of each build that has it, by
+// its number, and when it was first and last seen to run there.
+func (a *Ask) join(ctx context.Context, builds []Evidence, use func(f *joined, build int, first, last uint64)) ([]*joined, error) {
+	if len(builds) == 0 {
+		return nil, nil // none would be all
+	}
+	numbers := make(map[string]int)
+	for i := range builds {
+		numbers[builds[i].Build] = i
+	}
+	q := store.Query{Builds: buildsOf(builds)}
+	var hashes []store.Hash
+	err := a.Store.Units(ctx, &q, func(hash store.Hash, _ store.Unit) error {
+		hashes = append(hashes, hash)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	known, err := a.functionsOf(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	j := joining{ask: a, known: known, found: make(map[store.Hash][]*joined, len(hashes)), byName: make(map[[2]string]*joined)}
+	err = a.Store.LastSeen(ctx, &q, func(l store.LastSeen) error {
+		functions, err := j.of(l.Hash)
+		if err != nil {
+			return err
+		}
+		build := numbers[l.Build]
+		for i, f := range functions {
+			fn := &known[l.Hash].functions[i]
+			first, last := fn.least(l.First), fn.most(l.Last)
+			if first != 0 && (f.first == 0 || first < f.first) {
+				f.first = first
+			}
+			f.last = max(f.last, last)
+			if n := len(f.builds); n == 0 || f.builds[n-1] != int32(build) {
+				f.builds = append(f.builds, int32(build))
+			}
+			// What is said of it is so in the build that was reported of last, which is not the last here.
+			if newest := f.newest(builds); newest == build {
+				f.fn = fn
+			}
+			use(f, build, first, last)
+		}
+		return nil
+	})
+	return j.all, err
+}
+
+// newest is the number of the build, of those that have the function, that was reported of last.
+func (f *joined) newest(builds []Evidence) int {
+	newest := int(f.builds[0])
+	for _, b := range f.builds[1:] {
+		if !builds[b].Last.Before(builds[newest].Last) {
+			newest = int(b)
+		}
+	}
+	return newest
+}
+
+// A joining is what has been joined so far.
+type joining struct {
+	ask    *Ask
+	known  map[store.Hash]*unitFunctions
+	found  map[store.Hash][]*joined
+	byName map[[2]string]*joined // source and function
+	all    []*joined
+}
+
+// of returns the functions of a unit, which many builds may have.
+func (j *joining) of(hash store.Hash) ([]*joined, error) {
+	if list, found := j.found[hash]; found {
+		return list, nil
+	}
+	unit := j.known[hash]
+	if unit == nil {
+		return nil, fmt.Errorf("unit %x is gone", hash[:8])
+	}
+	file, keep := j.ask.resolve(unit.name)
+	if !keep {
+		j.found[hash] = nil
+		return nil, nil
+	}
+	list := make([]*joined, len(unit.functions))
+	for i := range unit.functions {
+		fn := &unit.functions[i]
+		key := [2]string{file, fn.name}
+		if list[i] = j.byName[key]; list[i] == nil {
+			list[i] = &joined{file: file, fn: fn}
+			j.byName[key] = list[i]
+			j.all = append(j.all, list[i])
+		}
+	}
+	j.found[hash] = list
+	return list, nil
+}
+
+// A describer makes what is said of functions.
+type describer struct {
+	builds []Evidence
+	hosts  hostsOf
+	counts map[string]int // hosts, by numbers of builds
+}
+
+func (d *describer) of(f *joined) Function {
+	out := Function{File: f.file, Line: f.fn.line, Function: f.fn.name, Lines: f.fn.lines, First: seconds(f.first), Last: seconds(f.last)}
+	var names []string
+	for _, b := range f.builds {
+		if d.builds[b].Hosts > 0 {
+			names = append(names, d.builds[b].Build)
+		}
+	}
+	out.Builds = len(names)
+	key := fmt.Sprint(f.builds)
+	hosts, known := d.counts[key]
+	if !known {
+		hosts = d.hosts.count(names)
+		d.counts[key] = hosts
+	}
+	out.Hosts = hosts
+	return out
+}
+
+// worst has those with most lines first.
+func worst(list []Function) {
+	slices.SortFunc(list, func(a, b Function) int {
+		return cmp.Or(cmp.Compare(b.Lines, a.Lines), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
+	})
+}
