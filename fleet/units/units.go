@@ -1,0 +1,205 @@
+// Package units is what coverage becomes in a store of a fleet, and what becomes coverage again.
+//
+// A source file is a [store.Unit] of the kind [Lines]. Its program is what the file is made of, without counts:
+// which lines have code, functions and their instances, branches, calls, conditions. Its counters are the
+// counts of these, in order. They mean the same when they are added up as [coverage.Merge] of the files means: what is
+// no number in coverage, as that a term of a condition was shown, is a counter that is not 0.
+//
+// Files of one name may be several units: other builds have other code, and what readers know of a file
+// may differ from run to run. What they are together is what [coverage.Merge] makes of them, see [Sum].
+package units
+
+import (
+	"fmt"
+	"math"
+
+	"footfall/coverage"
+	"footfall/fleet/store"
+	"footfall/report"
+	"footfall/report/source"
+)
+
+// Lines is the kind of units that are source files.
+const Lines = "lines"
+
+// A Counted is a unit and its counters.
+type Counted struct {
+	Unit  store.Unit
+	Hits  []uint64
+	lines []int // the number of each line's first counter
+}
+
+// Of returns the unit of a file, which stays as it is. What only tests say is not in it, see [Split].
+func Of(f *coverage.File) Counted {
+	c := &codec{encoding: true}
+	c.file(unreconciled(f))
+	return Counted{store.Unit{Kind: Lines, Name: f.Name, Counters: len(c.hits), Program: c.program}, c.hits, c.lines}
+}
+
+// unreconciled is the file as it was before [coverage.Set.Reconcile], which is for who has everything.
+func unreconciled(f *coverage.File) *coverage.File {
+	told := len(f.Told) > 0
+	for i := range f.Lines {
+		told = told || f.Lines[i].Told != nil
+	}
+	if !told {
+		return f
+	}
+	before := &coverage.File{Name: f.Name}
+	before.Merge(f)
+	return before
+}
+
+// File returns the file of a unit with counters, which may be anybody's: sums, or other numbers of
+// counters, such as times. Counts that are too large for coverage are the largest that it has.
+func File(u *store.Unit, hits []uint64) (*coverage.File, error) {
+	if hits == nil {
+		hits = []uint64{} // which is not enough
+	}
+	f, err := decode(u, hits)
+	if err != nil {
+		return nil, fmt.Errorf("unit %s: %w", u.Name, err)
+	}
+	return f, nil
+}
+
+func decode(u *store.Unit, hits []uint64) (*coverage.File, error) {
+	if hits != nil && len(hits) != u.Counters {
+		return nil, fmt.Errorf("%d counters, where it has %d", len(hits), u.Counters)
+	}
+	if u.Kind != Lines {
+		return nil, fmt.Errorf("its kind is %q, where %q was expected: a newer footfall wrote it", u.Kind, Lines)
+	}
+	c := &codec{program: u.Program, hits: hits, left: u.Counters}
+	f := &coverage.File{Name: u.Name}
+	c.file(f)
+	if c.err == nil && len(c.program) > c.at {
+		c.fail("%d more bytes than there should be", len(c.program)-c.at)
+	}
+	if c.err == nil && c.left > 0 {
+		c.fail("%d counters more than there are things that are counted", c.left)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	f.Normalize()
+	return f, nil
+}
+
+// Check tells whether a unit can become coverage again. It is for units from elsewhere.
+func Check(u *store.Unit) error {
+	if u.Counters < 0 || u.Counters > mostCounters {
+		return fmt.Errorf("unit %s: %d counters, where at most %d can be kept", u.Name, u.Counters, mostCounters)
+	}
+	if _, err := decode(u, nil); err != nil {
+		return fmt.Errorf("unit %s: %w", u.Name, err)
+	}
+	return nil
+}
+
+// mostCounters is how many counters a unit may have: those of a source of a million lines.
+const mostCounters = 1 << 22
+
+// A Sum makes a set of what a store adds up. The zero Sum is empty. It is for one goroutine.
+type Sum struct{ sum coverage.Sum }
+
+// Add adds a unit, which has its program, and its counters. It is what [store.SQLite.Totals] calls.
+func (s *Sum) Add(t store.Total) error {
+	f, err := File(&t.Unit, t.Hits)
+	if err == nil {
+		s.sum.Add(f)
+	}
+	return err
+}
+
+// Set returns what was added, reconciled as what report prints, and what is wrong with it. The sum is
+// empty then.
+func (s *Sum) Set() (*coverage.Set, []source.Problem) {
+	set := s.sum.Set()
+	return set, report.Reconcile(set)
+}
+
+// A Part is what one test has counted, or, without a name, what no test has.
+type Part struct {
+	Test  string
+	Usage []store.Usage
+}
+
+// Split returns the units of a set, and their counters test by test. Where several tests ran a file
+// only the lines are known of each; functions, branches and what else was counted there are in the part
+// without a name, and so are lines that ran more often than all tests together. There is at least one part, if with no
+// usage: that somebody looked is worth knowing.
+func Split(set *coverage.Set) (list []store.Unit, parts []Part) {
+	number := make(map[string]int)
+	add := func(test string, u store.Usage) {
+		i, known := number[test]
+		if !known {
+			i = len(parts)
+			number[test] = i
+			parts = append(parts, Part{Test: test})
+		}
+		parts[i].Usage = append(parts[i].Usage, u)
+	}
+	for _, f := range set.All() {
+		c := Of(f)
+		list = append(list, c.Unit)
+		hash := c.Unit.Hash()
+		if len(f.Tests) == 1 && c.ranAll(f, f.Tests[0].Hits) {
+			if counted(c.Hits) {
+				add(f.Tests[0].Name, store.Usage{Unit: hash, Hits: c.Hits})
+			}
+			continue
+		}
+		for _, t := range f.Tests {
+			if hits := c.take(f, t.Hits); counted(hits) {
+				add(t.Name, store.Usage{Unit: hash, Hits: hits})
+			}
+		}
+		if counted(c.Hits) {
+			add("", store.Usage{Unit: hash, Hits: c.Hits})
+		}
+	}
+	if len(parts) == 0 {
+		parts = []Part{{}}
+	}
+	return list, parts
+}
+
+// ranAll tells whether hits are all of the counts of lines.
+func (c *Counted) ranAll(f *coverage.File, hits coverage.Hits) bool {
+	ran := coverage.AppendHits(nil, f.Lines)
+	return string(ran) == string(hits)
+}
+
+// take takes the hits of a test out of the counters of the lines. Whether a whole line ran is not known of
+// a test: it is said of it what is said of all.
+func (c *Counted) take(f *coverage.File, hits coverage.Hits) []uint64 {
+	out := make([]uint64, len(c.Hits))
+	i := 0
+	for line, count := range hits.All() {
+		for i < len(f.Lines) && f.Lines[i].Number < line {
+			i++
+		}
+		if i == len(f.Lines) || f.Lines[i].Number != line || count <= 0 {
+			continue
+		}
+		at := c.lines[i]
+		out[at] = uint64(count)
+		c.Hits[at] -= min(c.Hits[at], uint64(count))
+		if f.Lines[i].Count > 0 && !f.Lines[i].Unexecuted {
+			out[at+1] = 1
+		}
+	}
+	return out
+}
+
+func counted(hits []uint64) bool {
+	for _, h := range hits {
+		if h > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func toCount(h uint64) int64 { return int64(min(h, math.MaxInt64)) }
