@@ -40,6 +40,16 @@ func (c *condition) String() string {
 	return " WHERE " + strings.Join(c.all, " AND ")
 }
 
+// from is the condition that a host is of an origin.
+func (c *condition) from(o Origin, host string) {
+	switch o {
+	case OnHosts:
+		c.add(host + " <> ''")
+	case Pushed:
+		c.add(host + " = ''")
+	}
+}
+
 // builds is the condition of the query for table build.
 func (q *Query) builds() (c condition) {
 	c.oneOf("build.name", q.Builds)
@@ -57,6 +67,7 @@ func (q *Query) counted(at, host string) condition {
 		c.add(at+" < ?", q.To.Unix())
 	}
 	c.oneOf(host, q.Hosts)
+	c.from(q.Origin, host)
 	for name, value := range q.Labels {
 		text, _ := json.Marshal(name)
 		c.add("json_extract(labels.text, ?) = ?", "$."+string(text), value)
@@ -162,17 +173,17 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(
 }
 
 // LastSeen calls use with each unit of the builds of the query, and when its counters were seen to
-// count: ever, on whatever host.
+// count: ever, on whatever host, and apart from that in results that were pushed, if they were there.
 func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		where := q.builds()
-		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, unit.hash, seen.first, seen.last
+		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, unit.hash, IFNULL(seen.pushed, 0), seen.first, seen.last
 			FROM build_unit JOIN build ON build.id = build_unit.build JOIN unit ON unit.id = build_unit.unit
-			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build.id, unit.name, unit.id",
+			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build.id, unit.name, unit.id, seen.pushed",
 			where.args, func(scan func(...any) error) error {
 				var l LastSeen
 				var hash, first, last sql.RawBytes
-				if err := scan(&l.Build, &l.Unit.Kind, &l.Unit.Name, &l.Unit.Counters, &hash, &first, &last); err != nil {
+				if err := scan(&l.Build, &l.Unit.Kind, &l.Unit.Name, &l.Unit.Counters, &hash, &l.Pushed, &first, &last); err != nil {
 					return err
 				}
 				l.Hash = hashOf(hash)
@@ -197,14 +208,14 @@ func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err er
 	err = s.reading(ctx, func(tx *sql.Tx) error {
 		on := q.reported()
 		where := q.builds()
-		return each(ctx, tx, `SELECT build.name, build.release, COUNT(host), IFNULL(SUM(instances), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
+		return each(ctx, tx, `SELECT build.name, build.release, COUNT(NULLIF(host, '')), IFNULL(SUM(instances), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
 			FROM build LEFT JOIN reported ON `+strings.Join(on.all, " AND ")+where.String()+" GROUP BY build.id ORDER BY build.id", append(on.args, where.args...), func(scan func(...any) error) error {
 			var e Evidence
 			var first, last int64
 			if err := scan(&e.Build, &e.Release, &e.Hosts, &e.Instances, &first, &last); err != nil {
 				return err
 			}
-			if e.Hosts > 0 {
+			if e.Instances > 0 {
 				e.First, e.Last = time.Unix(first, 0), time.Unix(last, 0)
 			}
 			all = append(all, e)
@@ -224,6 +235,7 @@ func (q *Query) reported() (c condition) {
 		c.add("reported.first < ?", q.To.Unix())
 	}
 	c.oneOf("reported.host", q.Hosts)
+	c.from(q.Origin, "reported.host")
 	return c
 }
 

@@ -77,9 +77,10 @@ CREATE TABLE rollup (
 CREATE TABLE seen (
 	build INTEGER NOT NULL REFERENCES build,
 	unit INTEGER NOT NULL REFERENCES unit,
+	pushed INTEGER NOT NULL, -- 1: in results without a host
 	first BLOB NOT NULL,
 	last BLOB NOT NULL,
-	PRIMARY KEY (build, unit)
+	PRIMARY KEY (build, unit, pushed)
 ) WITHOUT ROWID;
 CREATE TABLE closed (
 	before INTEGER NOT NULL -- windows that began before take no more counts

@@ -53,7 +53,7 @@ type Build struct {
 // An Instance is who counted: a process from its start, or from the moment at which its counters
 // were reset, to its end. Labels tell more, such as a test's name.
 type Instance struct {
-	Host, Boot string
+	Host, Boot string // Host "": a result that was pushed, such as that of a test
 	PID        int
 	Start      time.Time
 	Epoch      int
@@ -86,8 +86,19 @@ var (
 	ErrClosed       = errors.New("the window has been rolled up: it takes no more counts")
 )
 
+// An Origin is where counts come from.
+type Origin int
+
+// Origins; Anywhere is all.
+const (
+	Anywhere Origin = iota
+	OnHosts         // agents on hosts
+	Pushed          // results that were pushed, which have no host
+)
+
 // A Query chooses among what was counted; what is empty chooses all.
 type Query struct {
+	Origin           Origin
 	Builds, Releases []string
 	From, To         time.Time // windows that began in [From, To)
 	Hosts            []string
@@ -112,7 +123,7 @@ type Share struct {
 // An Evidence says what is known of a build: that nothing of it ran means little where nobody looked.
 type Evidence struct {
 	Build, Release   string
-	Hosts, Instances int
+	Hosts, Instances int       // results that were pushed are an instance each, and together no host
 	First, Last      time.Time // beginnings of the windows in which it was seen; zero: never
 }
 
@@ -143,5 +154,6 @@ type LastSeen struct {
 	Unit        Unit // without its program
 	Hash        Hash // of the unit
 	Build       string
+	Pushed      bool // in results that were pushed; else on hosts
 	First, Last []uint64
 }

@@ -175,6 +175,11 @@ func TestShares(t *testing.T) {
 		if err := r.Reports(t.Context(), &Query{From: day1.Add(time.Hour)}, func(r Report) error { reports = append(reports, r); return nil }); err != nil {
 			t.Fatal(err)
 		}
+		pushed := totals(t, r, &Query{Origin: Pushed})
+		hosts := totals(t, r, &Query{Origin: OnHosts})
+		if pushed["unit001.c"][1] != 0 || hosts["unit001.c"][1] != 15 {
+			t.Errorf("pushed %v, on hosts %v", pushed, hosts)
+		}
 		if diff := cmp.Diff([]Report{{"b", "1", "b", 2, day1.Add(24 * time.Hour), day1.Add(48 * time.Hour)}}, reports); diff != "" {
 			t.Errorf("reports (-want +got):\n%s", diff)
 		}

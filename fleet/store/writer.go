@@ -16,7 +16,7 @@ type writer struct {
 	member map[[2]int64]bool // build and unit
 	closed int64             // windows before take no more counts; -1: not known
 	usage  map[usageKey][]uint64
-	seen   map[[2]int64]*seenRow
+	seen   map[seenKey]*seenRow
 	kept   int // counters in usage and seen
 }
 
@@ -26,6 +26,11 @@ type unitRow struct {
 }
 
 type usageKey struct{ window, unit, instance int64 }
+
+type seenKey struct {
+	build, unit int64
+	pushed      bool
+}
 
 type seenRow struct{ first, last []uint64 }
 
@@ -49,7 +54,7 @@ func (w *writer) forget() {
 
 func (w *writer) forgetVectors() {
 	w.usage = make(map[usageKey][]uint64)
-	w.seen = make(map[[2]int64]*seenRow)
+	w.seen = make(map[seenKey]*seenRow)
 	w.kept = 0
 }
 
@@ -187,7 +192,7 @@ func (w *writer) push(b *Batch) error {
 		if err := w.reached(usageKey{window, u.id, instance}, hits); err != nil {
 			return err
 		}
-		if err := w.saw(build, u.id, hits, window); err != nil {
+		if err := w.saw(seenKey{build, u.id, b.Instance.Host == ""}, hits, window); err != nil {
 			return err
 		}
 	}
@@ -267,13 +272,12 @@ func (w *writer) reached(key usageKey, hits []uint64) error {
 }
 
 // saw notes which counters of a unit were seen to count in a window.
-func (w *writer) saw(build, unit int64, hits []uint64, window int64) error {
-	key := [2]int64{build, unit}
+func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 	row := w.seen[key]
 	if row == nil {
 		row = &seenRow{make([]uint64, len(hits)), make([]uint64, len(hits))}
 		var first, last []byte
-		err := w.one([]any{&first, &last}, "SELECT first, last FROM seen WHERE build = ? AND unit = ?", build, unit)
+		err := w.one([]any{&first, &last}, "SELECT first, last FROM seen WHERE build = ? AND unit = ? AND pushed = ?", key.build, key.unit, key.pushed)
 		switch {
 		case err == nil:
 			if row.first, err = unpackVector(first, len(hits)); err != nil {
@@ -291,6 +295,6 @@ func (w *writer) saw(build, unit int64, hits []uint64, window int64) error {
 	if !note(row.first, row.last, hits, uint64(window)) {
 		return nil
 	}
-	_, err := w.tx.Exec("INSERT INTO seen VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", build, unit, packVector(row.first), packVector(row.last))
+	_, err := w.tx.Exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, packVector(row.first), packVector(row.last))
 	return err
 }
