@@ -12,6 +12,7 @@ import (
 type Changed struct {
 	Since  string     `json:"since"`
 	Until  string     `json:"until,omitempty"` // "": all that was reported of later
+	In     string     `json:"in"` // whose counts these are: of hosts, tests or all
 	Before []Evidence `json:"before"`
 	After  []Evidence `json:"after"`
 	// Began ran after and not before, Stopped the reverse, of functions that are on both sides.
@@ -38,6 +39,10 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 	if answer.Since == "" {
 		return nil, wrong("since is missing: the release with which others are compared")
 	}
+	if err := a.origin(ctx, p); err != nil {
+		return nil, err
+	}
+	answer.In = originNames[p.Origin]
 	all, _, err := a.evidence(ctx, &p.Query)
 	if err != nil {
 		return nil, err
@@ -68,7 +73,7 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 		return nil, err
 	}
 	sides := make(map[*joined]int)
-	functions, err := a.join(ctx, builds, func(f *joined, build int, _, last uint64) {
+	functions, err := a.join(ctx, builds, p.Origin, func(f *joined, build int, _, last uint64) {
 		in, ran := inBefore, ranBefore
 		if build >= len(answer.Before) {
 			in, ran = inAfter, ranAfter
@@ -106,8 +111,8 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 // Parts are the lists of an answer, in the order in which people want to know them.
 func (c *Changed) Parts() []ChangedPart {
 	return []ChangedPart{
-		{"stopped", "stopped running", c.Stopped}, {"began", "began to run", c.Began},
-		{"removed", "ran, and are not there any more", c.Removed}, {"added", "are new, and run", c.Added},
+		{"stopped", "ran, and runs no more", c.Stopped}, {"began", "did not run, and runs", c.Began},
+		{"removed", "ran, and is gone", c.Removed}, {"added", "is new, and runs", c.Added},
 	}
 }
 
@@ -134,7 +139,7 @@ func (c *Changed) Text(w io.Writer, s Style) error {
 		most = 0
 	}
 	for _, part := range c.Parts() {
-		if err := say(w, "\n%s %s\n", plural(len(part.Functions), "function"), part.Title); err != nil {
+		if err := say(w, "\n%s: %s\n", part.Title, plural(len(part.Functions), "function")); err != nil {
 			return err
 		}
 		if len(part.Functions) == 0 {

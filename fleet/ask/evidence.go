@@ -15,7 +15,8 @@ type Evidence struct {
 	Build     string    `json:"build"`
 	Release   string    `json:"release,omitempty"`
 	Hosts     int       `json:"hosts"`
-	Instances int       `json:"instances"`
+	Instances int       `json:"instances"` // processes on these
+	Results   int       `json:"results"`   // that were pushed
 	First     time.Time `json:"first,omitzero"` // beginnings of windows; zero: never
 	Last      time.Time `json:"last,omitzero"`
 }
@@ -24,8 +25,8 @@ type Evidence struct {
 func (a *Ask) evidence(ctx context.Context, q *store.Query) (with, without []Evidence, err error) {
 	all, err := a.Store.Evidence(ctx, q)
 	for _, e := range all {
-		one := Evidence{e.Build, e.Release, e.Hosts, e.Instances, utc(e.First), utc(e.Last)}
-		if e.Hosts > 0 {
+		one := Evidence{e.Build, e.Release, e.Hosts, e.Instances, e.Pushed, utc(e.First), utc(e.Last)}
+		if one.known() {
 			with = append(with, one)
 		} else {
 			without = append(without, one)
@@ -34,6 +35,23 @@ func (a *Ask) evidence(ctx context.Context, q *store.Query) (with, without []Evi
 	slices.SortStableFunc(with, func(a, b Evidence) int { return a.First.Compare(b.First) })
 	return with, without, err
 }
+
+// origin decides whose counts a question is about, unless that is said: those of hosts, if any has reported of the builds,
+// and else results that were pushed. What tests run does not tell what is used.
+func (a *Ask) origin(ctx context.Context, p *parameters) error {
+	if p.values.Has("in") || len(p.Hosts) > 0 {
+		return nil
+	}
+	all, err := a.Store.Evidence(ctx, &store.Query{Builds: p.Builds, Releases: p.Releases})
+	p.Origin = store.Pushed
+	if slices.ContainsFunc(all, func(e store.Evidence) bool { return e.Hosts > 0 }) {
+		p.Origin = store.OnHosts
+	}
+	return err
+}
+
+// originNames are the values of parameter "in".
+var originNames = map[store.Origin]string{store.Anywhere: "all", store.OnHosts: "hosts", store.Pushed: "tests"}
 
 func utc(t time.Time) time.Time {
 	if t.IsZero() {
@@ -50,6 +68,9 @@ func seconds(n uint64) time.Time {
 	return time.Unix(int64(n), 0).UTC()
 }
 
+// known tells whether there is any.
+func (e *Evidence) known() bool { return e.Instances+e.Results > 0 }
+
 func buildsOf(list []Evidence) []string {
 	names := make([]string, len(list))
 	for i := range list {
@@ -65,6 +86,9 @@ type hostsOf map[string][]uint64
 func (a *Ask) hosts(ctx context.Context, q *store.Query) (hostsOf, error) {
 	numbers, of := make(map[string]int), make(hostsOf)
 	return of, a.Store.Reports(ctx, q, func(r store.Report) error {
+		if r.Host == "" {
+			return nil // a result that was pushed
+		}
 		n, known := numbers[r.Host]
 		if !known {
 			n = len(numbers)
@@ -148,13 +172,14 @@ func byRelease(builds []Evidence, hosts hostsOf) []Release {
 
 // Text writes a table.
 func (r *Releases) Text(w io.Writer, _ Style) error {
-	t := newTable("hosts", "processes", "builds", "first", "last", "release").right(0, 1, 2)
+	t := newTable("hosts", "processes", "pushed", "builds", "first", "last", "release").right(0, 1, 2, 3)
 	for _, r := range r.Releases {
-		instances := 0
+		instances, results := 0, 0
 		for _, b := range r.Builds {
 			instances += b.Instances
+			results += b.Results
 		}
-		t.row(number(r.Hosts), number(instances), number(len(r.Builds)), day(r.First), day(r.Last), releaseName(r.Release))
+		t.row(number(r.Hosts), number(instances), number(results), number(len(r.Builds)), day(r.First), day(r.Last), releaseName(r.Release))
 	}
 	if len(r.Releases) == 0 {
 		return say(w, "nothing has been reported yet\n")

@@ -18,7 +18,8 @@ type Function struct {
 	Lines    int32     `json:"lines"`          // that have code
 	First    time.Time `json:"first,omitzero"` // when it was first and last seen to run, in any build; none: never
 	Last     time.Time `json:"last,omitzero"`
-	Builds   int       `json:"builds"` // that have it and were looked at
+	Tested   time.Time `json:"tested,omitzero"` // when it last ran in results that were pushed, if these do not count
+	Builds   int       `json:"builds"`          // that have it and were looked at
 	Hosts    int       `json:"hosts"`  // that reported of these builds
 }
 
@@ -27,12 +28,15 @@ type joined struct {
 	file        string
 	fn          *unitFunction
 	first, last uint64
+	tested      uint64
 	builds      []int32 // numbers of the builds that have it, ascending
 }
 
 // join finds each function that any of the builds has, by its source and name. use is told of each build that has it, by
 // its number, and when it was first and last seen to run there.
-func (a *Ask) join(ctx context.Context, builds []Evidence, use func(f *joined, build int, first, last uint64)) ([]*joined, error) {
+//
+// Of an origin that does not count it is only known that functions are there, and whether they are tested.
+func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, use func(f *joined, build int, first, last uint64)) ([]*joined, error) {
 	if len(builds) == 0 {
 		return nil, nil // none would be all
 	}
@@ -63,6 +67,13 @@ func (a *Ask) join(ctx context.Context, builds []Evidence, use func(f *joined, b
 		for i, f := range functions {
 			fn := &known[l.Hash].functions[i]
 			first, last := fn.least(l.First), fn.most(l.Last)
+			if l.Pushed && origin == store.OnHosts {
+				f.tested = max(f.tested, last)
+				first, last = 0, 0
+			}
+			if !l.Pushed && origin == store.Pushed {
+				first, last = 0, 0
+			}
 			if first != 0 && (f.first == 0 || first < f.first) {
 				f.first = first
 			}
@@ -137,10 +148,10 @@ type describer struct {
 }
 
 func (d *describer) of(f *joined) Function {
-	out := Function{File: f.file, Line: f.fn.line, Function: f.fn.name, Lines: f.fn.lines, First: seconds(f.first), Last: seconds(f.last)}
+	out := Function{File: f.file, Line: f.fn.line, Function: f.fn.name, Lines: f.fn.lines, First: seconds(f.first), Last: seconds(f.last), Tested: seconds(f.tested)}
 	var names []string
 	for _, b := range f.builds {
-		if d.builds[b].Hosts > 0 {
+		if d.builds[b].known() {
 			names = append(names, d.builds[b].Build)
 		}
 	}

@@ -17,6 +17,7 @@ type NeverRan struct {
 	Days  int       `json:"days"`
 	Since time.Time `json:"since"` // the beginning of a day, of UTC
 	AsOf  time.Time `json:"as_of"`
+	In    string    `json:"in"` // whose counts these are: of hosts, tests or all
 	// Builds are those that were reported of since then, and Hosts how many hosts did.
 	Builds []Evidence `json:"builds"`
 	Hosts  int        `json:"hosts"`
@@ -49,8 +50,11 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.origin(ctx, p); err != nil {
+		return nil, err
+	}
 	now := a.now().UTC()
-	answer := &NeverRan{Days: days, Since: daysAgo(now, days), AsOf: now.Truncate(time.Second), Never: []Function{}, Files: []FileDead{}}
+	answer := &NeverRan{Days: days, Since: daysAgo(now, days), AsOf: now.Truncate(time.Second), In: originNames[p.Origin], Never: []Function{}, Files: []FileDead{}}
 	q := p.Query
 	q.From = answer.Since
 	if answer.Builds, answer.NoData, err = a.evidence(ctx, &q); err != nil {
@@ -62,7 +66,7 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 	}
 	builds := slices.Concat(answer.Builds, answer.NoData)
 	answer.Hosts = hosts.count(buildsOf(builds))
-	all, err := a.join(ctx, builds, func(*joined, int, uint64, uint64) {})
+	all, err := a.join(ctx, builds, p.Origin, func(*joined, int, uint64, uint64) {})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +134,7 @@ func (n *NeverRan) Groups(s Style) []Group {
 	names := func(file string) []string { return []string{path.Dir(s.shown(file))} }
 	switch s.By {
 	case "owner":
-		names = func(file string) []string { return s.Owners.of(s.shown(file)) }
+		names = func(file string) []string { return s.Owners.Of(file) }
 	case "file":
 		names = func(file string) []string { return []string{s.shown(file)} }
 	}
@@ -194,25 +198,37 @@ func (n *NeverRan) Text(w io.Writer, s Style) error {
 	if err := say(w, "\n"); err != nil {
 		return err
 	}
-	t := newTable("lines", "last ran", "builds", "hosts", "function", "at").right(0, 2, 3)
+	t := newTable("lines", "last ran", "tested", "builds", "hosts", "function", "at").right(0, 3, 4)
 	for i := range n.Never {
 		f := &n.Never[i]
-		t.row(number(f.Lines), day(f.Last), number(f.Builds), number(f.Hosts), f.Function, place(s, f.File, f.Line))
+		t.row(number(f.Lines), day(f.Last), day(f.Tested), number(f.Builds), number(f.Hosts), f.Function, place(s, f.File, f.Line))
 	}
 	return t.write(w, most)
 }
 
 // writeEvidence says what that rests on.
 func (n *NeverRan) writeEvidence(w io.Writer) error {
-	err := say(w, "looked at: %s on %s, %s\n", plural(len(n.Builds), "build"), plural(n.Hosts, "host"), releasesText(n.Builds))
+	err := say(w, "looked at: %s, %s, %s\n", plural(len(n.Builds), "build"), whereText(n.Builds, n.Hosts), releasesText(n.Builds))
 	if first := n.Observed(); err == nil && first.After(n.Since) {
-		err = say(w, "nothing was reported before %s: that is all that is known\n", first.Format("2006-01-02 15:04 MST"))
+		err = say(w, "from %s to %s nobody reported: what ran then is not known\n", day(n.Since), first.Format("2006-01-02 15:04 MST"))
 	}
 	if err == nil && len(n.NoData) > 0 {
 		err = say(w, "no data: %s, %s; %s in no other build, of which nothing is said\n", plural(len(n.NoData), "build"), releasesText(n.NoData),
 			map[bool]string{true: plural(n.NoDataFunctions, "function") + " is", false: plural(n.NoDataFunctions, "function") + " are"}[n.NoDataFunctions == 1])
 	}
 	return err
+}
+
+// whereText says on how many hosts, or of how many pushed results, evidence is.
+func whereText(builds []Evidence, hosts int) string {
+	if hosts > 0 {
+		return plural(hosts, "host")
+	}
+	results := 0
+	for _, e := range builds {
+		results += e.Results
+	}
+	return "no host, " + plural(results, "result") + " of tests"
 }
 
 // releasesText names the releases of builds.

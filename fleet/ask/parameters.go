@@ -17,7 +17,7 @@ type parameters struct {
 	values url.Values
 }
 
-// parse reads parameters: release, build, host and label=NAME=VALUE, which may be repeated, from and to. Others
+// parse reads parameters: release, build, host and label=NAME=VALUE, which may be repeated, in, from and to. Others
 // are an error unless they are taken: they would choose something else than is meant.
 func parse(values url.Values, now time.Time, takes ...string) (*parameters, error) {
 	p := &parameters{values: values}
@@ -38,6 +38,16 @@ func parse(values url.Values, now time.Time, takes ...string) (*parameters, erro
 					return nil, wrong("label %q is not NAME=VALUE", text)
 				}
 				p.Labels[label] = value
+			}
+		case "in":
+			text, found := all[len(all)-1], false
+			for origin, name := range originNames {
+				if name == text {
+					p.Origin, found = origin, true
+				}
+			}
+			if !found {
+				return nil, wrong("in: %q is not hosts, tests or all", text)
 			}
 		case "from":
 			p.From, err = parseTime(all, now)

@@ -61,7 +61,7 @@ func (w *writer) rollUp(before int64) error {
 			sums[key] = make([]uint64, counters)
 			all = append(all, key)
 		}
-		add(sums[key], hits)
+		Add(sums[key], hits)
 	}
 	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (w *writer) addToRollup(key sumKey, hits []uint64) error {
 		if err != nil {
 			return err
 		}
-		add(hits, before)
+		Add(hits, before)
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}

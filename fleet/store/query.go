@@ -135,7 +135,7 @@ func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, erro
 			if sums[unit] == nil {
 				sums[unit] = hits
 			} else {
-				add(sums[unit], hits)
+				Add(sums[unit], hits)
 			}
 			return nil
 		})
@@ -208,14 +208,14 @@ func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err er
 	err = s.reading(ctx, func(tx *sql.Tx) error {
 		on := q.reported()
 		where := q.builds()
-		return each(ctx, tx, `SELECT build.name, build.release, COUNT(NULLIF(host, '')), IFNULL(SUM(instances), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
+		return each(ctx, tx, `SELECT build.name, build.release, COUNT(NULLIF(host, '')), IFNULL(SUM(instances), 0), IFNULL(SUM(instances) FILTER (WHERE host = ''), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
 			FROM build LEFT JOIN reported ON `+strings.Join(on.all, " AND ")+where.String()+" GROUP BY build.id ORDER BY build.id", append(on.args, where.args...), func(scan func(...any) error) error {
 			var e Evidence
 			var first, last int64
-			if err := scan(&e.Build, &e.Release, &e.Hosts, &e.Instances, &first, &last); err != nil {
+			if err := scan(&e.Build, &e.Release, &e.Hosts, &e.Instances, &e.Pushed, &first, &last); err != nil {
 				return err
 			}
-			if e.Instances > 0 {
+			if e.Instances -= e.Pushed; e.Instances+e.Pushed > 0 {
 				e.First, e.Last = time.Unix(first, 0), time.Unix(last, 0)
 			}
 			all = append(all, e)

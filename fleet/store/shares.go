@@ -84,7 +84,7 @@ func (t timed) add(ctx context.Context, tx *sql.Tx, q *Query, units map[int64]ha
 			if sums[key] == nil {
 				sums[key] = hits
 			} else {
-				add(sums[key], hits)
+				Add(sums[key], hits)
 			}
 			return nil
 		})

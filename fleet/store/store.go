@@ -123,7 +123,8 @@ type Share struct {
 // An Evidence says what is known of a build: that nothing of it ran means little where nobody looked.
 type Evidence struct {
 	Build, Release   string
-	Hosts, Instances int       // results that were pushed are an instance each, and together no host
+	Hosts, Instances int       // processes on hosts
+	Pushed           int       // results that were pushed
 	First, Last      time.Time // beginnings of the windows in which it was seen; zero: never
 }
 

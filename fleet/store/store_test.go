@@ -99,7 +99,7 @@ func TestStore(t *testing.T) {
 		ask("a host "+when, Query{Hosts: []string{"a1"}, Builds: []string{"b1"}}, map[string][]uint64{"unit000.c": {5, 1}, "unit001.c": {0, 0, 0}})
 		ask("a label "+when, Query{Labels: map[string]string{"region": "a"}, Builds: []string{"b1"}}, map[string][]uint64{"unit000.c": {5, 1}, "unit001.c": {0, 0, 0}})
 		evidence, err := s.Evidence(t.Context(), &Query{})
-		if diff := cmp.Diff([]Evidence{{"b1", "1.0", 2, 3, day1, later}, {"b2", "2.0", 1, 1, later, later}}, evidence); err != nil || diff != "" {
+		if diff := cmp.Diff([]Evidence{{"b1", "1.0", 2, 3, 0, day1, later}, {"b2", "2.0", 1, 1, 0, later, later}}, evidence); err != nil || diff != "" {
 			t.Errorf("evidence %s: %v (-want +got):\n%s", when, err, diff)
 		}
 		var seen []uint64
@@ -372,7 +372,7 @@ func checkAcknowledged(t *testing.T, dir string, sim *simulation, acknowledged m
 		if least[k.unit] == nil {
 			least[k.unit] = make([]uint64, len(hits))
 		}
-		add(least[k.unit], hits)
+		Add(least[k.unit], hits)
 	}
 	s := open(t, dir)
 	got := totals(t, s, &Query{})

@@ -70,8 +70,8 @@ func greatest(v, other []uint64) (changed bool) {
 	return changed
 }
 
-// add adds, up to what a number can hold.
-func add(v, other []uint64) {
+// Add adds other to v, up to what a number can hold.
+func Add(v, other []uint64) {
 	for i, x := range other {
 		if v[i] > math.MaxUint64-x {
 			v[i] = math.MaxUint64
