@@ -140,7 +140,7 @@ func (c *Client) Push(ctx context.Context, b *store.Batch) error {
 	}
 }
 
-// mostAnswer is how many bytes of an answer are read: hashes of as many units as a message can have.
+// mostAnswer is how many bytes of an answer to a message are read: hashes of as many units as a message can have.
 const mostAnswer = wire.MostBytes
 
 func (c *Client) post(ctx context.Context, path string, message []byte) ([]byte, error) {
@@ -150,6 +150,30 @@ func (c *Client) post(ctx context.Context, path string, message []byte) ([]byte,
 	}
 	r.Header.Set("Content-Type", wire.ContentType)
 	r.Header.Set("Content-Encoding", "zstd")
+	answer, err := c.do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	body, err := io.ReadAll(io.LimitReader(answer, mostAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", c.server, err)
+	}
+	return body, nil
+}
+
+// Get returns what is at a path below the server's address, which is to be closed.
+func (c *Client) Get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.URL.RawQuery = query.Encode()
+	return c.do(r)
+}
+
+// do returns the body of an answer that is none of an error.
+func (c *Client) do(r *http.Request) (io.ReadCloser, error) {
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -157,17 +181,14 @@ func (c *Client) post(ctx context.Context, path string, message []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
-	switch {
-	case answer.StatusCode >= 300:
-		text, _, _ := strings.Cut(strings.TrimPrefix(string(body[:min(len(body), 1000)]), "footfall: "), "\n")
-		if text == "" {
-			text = http.StatusText(answer.StatusCode)
-		}
-		return nil, &Error{answer.StatusCode, text}
-	case err != nil:
-		return nil, fmt.Errorf("answer of %s: %w", c.server, err)
+	if answer.StatusCode < 300 {
+		return answer.Body, nil
 	}
-	return body, nil
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
+	text, _, _ := strings.Cut(strings.TrimPrefix(string(body), "footfall: "), "\n")
+	if text == "" {
+		text = http.StatusText(answer.StatusCode)
+	}
+	return nil, &Error{answer.StatusCode, text}
 }
