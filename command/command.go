@@ -28,7 +28,7 @@ type entry struct {
 
 // commands is the command table, in the order of the help text.
 func commands() []entry {
-	const coverage, calls, files, itself = "Coverage", "Calls and time", "Data files", "Footfall itself"
+	const coverage, fleet, calls, files, itself = "Coverage", "Many machines", "Calls and time", "Data files", "Footfall itself"
 	return []entry{
 		{coverage, "report", newReportCommand},
 		{coverage, "live", newLiveCommand},
@@ -37,6 +37,8 @@ func commands() []entry {
 		{coverage, "merge", newMergeCommand},
 		{coverage, "gcov", newGcovCommand},
 		{coverage, "llvm-cov", newLLVMCovCommand},
+		{fleet, "serve", newServeCommand},
+		{fleet, "push", newPushCommand},
 		{calls, "trace", newTraceCommand},
 		{calls, "callers", newCallersCommand},
 		{calls, "profile", newProfileCommand},

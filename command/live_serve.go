@@ -28,9 +28,6 @@ import (
 
 // This file is live TARGET --serve: pages that are alive.
 
-// servedAt is where pages are, unless told.
-const servedAt = "127.0.0.1:7117"
-
 // servePlace cuts an address to listen at.
 func servePlace(address string) (host, port string, err error) {
 	if host, port, err = net.SplitHostPort(address); err != nil {

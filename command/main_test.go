@@ -41,6 +41,8 @@ func TestMain(m *testing.M) {
 		"footfall-gcov-12": asFootfall,
 		"footfall-gcc-12":  asFootfall,
 		"browse":           browse,
+		"stored":           stored,
+		"served":           served,
 	})
 }
 

@@ -53,7 +53,7 @@ func (w *writer) rollUp(before int64) error {
 		}
 		key.day = window - window%secondsOfDay
 		var hits []uint64
-		if hits, err = unpackVector(packed, int(counters)); err != nil {
+		if hits, err = UnpackVector(packed, int(counters)); err != nil {
 			err = fmt.Errorf("usage of window %d, unit %d: %w", window, key.unit, err)
 			break
 		}
@@ -80,7 +80,7 @@ func (w *writer) addToRollup(key sumKey, hits []uint64) error {
 	err := w.one([]any{&packed}, "SELECT hits FROM rollup WHERE day = ? AND build = ? AND unit = ? AND host = ? AND labels = ?", key.day, key.build, key.unit, key.host, key.labels)
 	switch {
 	case err == nil:
-		before, err := unpackVector(packed, len(hits))
+		before, err := UnpackVector(packed, len(hits))
 		if err != nil {
 			return err
 		}
@@ -88,6 +88,6 @@ func (w *writer) addToRollup(key sumKey, hits []uint64) error {
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = w.tx.Exec("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.day, key.build, key.unit, key.host, key.labels, packVector(hits))
+	_, err = w.tx.Exec("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.day, key.build, key.unit, key.host, key.labels, PackVector(hits))
 	return err
 }

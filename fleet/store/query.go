@@ -128,7 +128,7 @@ func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, erro
 			if err := scan(&unit, &counters, &packed); err != nil {
 				return err
 			}
-			hits, err := unpackVector(packed, counters)
+			hits, err := UnpackVector(packed, counters)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", unit, err)
 			}
@@ -190,8 +190,8 @@ func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) erro
 				l.First, l.Last = make([]uint64, l.Unit.Counters), make([]uint64, l.Unit.Counters)
 				if first != nil {
 					var err error
-					if l.First, err = unpackVector(first, l.Unit.Counters); err == nil {
-						l.Last, err = unpackVector(last, l.Unit.Counters)
+					if l.First, err = UnpackVector(first, l.Unit.Counters); err == nil {
+						l.Last, err = UnpackVector(last, l.Unit.Counters)
 					}
 					if err != nil {
 						return fmt.Errorf("unit %s: %w", l.Unit.Name, err)

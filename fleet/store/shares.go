@@ -77,7 +77,7 @@ func (t timed) add(ctx context.Context, tx *sql.Tx, q *Query, units map[int64]ha
 			if err := scan(&key.unit, &key.host, &key.labels, &packed); err != nil {
 				return err
 			}
-			hits, err := unpackVector(packed, units[key.unit].counters)
+			hits, err := UnpackVector(packed, units[key.unit].counters)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", key.unit, err)
 			}

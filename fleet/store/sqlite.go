@@ -36,8 +36,8 @@ func OpenSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	return s, nil
 }
 
-// fileName is that of the database within the directory.
-const fileName = "footfall.db"
+// FileName is that of the database within the directory of a store.
+const FileName = "footfall.db"
 
 func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -61,7 +61,7 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 
 // uri is the address of the database in a directory, as SQLite wants it.
 func uri(dir string, options url.Values) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, fileName)}).EscapedPath(), RawQuery: options.Encode()}).String()
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, FileName)}).EscapedPath(), RawQuery: options.Encode()}).String()
 }
 
 // ReadSQLite opens the store in a directory for questions only, while another process may write it.
@@ -75,12 +75,12 @@ func ReadSQLite(ctx context.Context, dir string) (*SQLite, error) {
 }
 
 func readSQLite(ctx context.Context, dir string) (*SQLite, error) {
-	if _, err := os.Stat(filepath.Join(dir, fileName)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
 		return nil, err
 	}
 	options := url.Values{"mode": {"ro"}, "_pragma": {"query_only(1)", "busy_timeout(10000)", "cache_size(-65536)"}}
 	s, err := reader(ctx, dir, options)
-	if log, other := os.Stat(filepath.Join(dir, fileName+"-wal")); err != nil && (other != nil || log.Size() == 0) {
+	if log, other := os.Stat(filepath.Join(dir, FileName+"-wal")); err != nil && (other != nil || log.Size() == 0) {
 		// Who reads a database with a log has a file beside it for what is being read, which not
 		// everybody may make. Where nobody writes, which an empty log tells, it is not needed.
 		options.Set("immutable", "1")
@@ -221,6 +221,19 @@ func (s *SQLite) PutBuild(ctx context.Context, b *Build) error {
 		}
 		return err
 	})
+}
+
+// Announce tells a build and the hashes of its units, and returns those of units that have to be told
+// by PutBuild because nobody has.
+func (s *SQLite) Announce(ctx context.Context, id, release string, units []Hash) (unknown []Hash, err error) {
+	err = s.do(ctx, func(w *writer) error {
+		build, err := w.putBuild(&Build{ID: id, Release: release})
+		if err == nil {
+			unknown, err = w.announce(build, units)
+		}
+		return err
+	})
+	return unknown, err
 }
 
 var (

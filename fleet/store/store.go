@@ -68,7 +68,10 @@ type Batch struct {
 	Instance Instance
 	Window   time.Time // its beginning
 	Seen     time.Time // when the counters were read
-	Usage    []Usage
+	// Once says that all the instance ever counts is in one window: that of the first of its batches
+	// that came, which may be sent again at any time.
+	Once  bool
+	Usage []Usage
 }
 
 // Usage is the counters of a unit, since the window began.

@@ -123,7 +123,7 @@ func TestStore(t *testing.T) {
 	ask("later", Query{}, want)
 
 	backup := t.TempDir()
-	if err := s.Backup(t.Context(), filepath.Join(backup, fileName)); err != nil {
+	if err := s.Backup(t.Context(), filepath.Join(backup, FileName)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, totals(t, open(t, backup), &Query{})); diff != "" {
@@ -437,8 +437,8 @@ func FuzzVector(f *testing.F) {
 		if n < 0 || n > 1<<16 {
 			return
 		}
-		if v, err := unpackVector(b, n); err == nil {
-			again, err := unpackVector(packVector(v), n)
+		if v, err := UnpackVector(b, n); err == nil {
+			again, err := UnpackVector(PackVector(v), n)
 			if err != nil || !slices.Equal(v, again) {
 				t.Errorf("%v, %v, %v", v, again, err)
 			}
@@ -447,7 +447,7 @@ func FuzzVector(f *testing.F) {
 		for ; len(b) >= 8; b = b[8:] {
 			v = append(v, binary.LittleEndian.Uint64(b)&^0xff00)
 		}
-		if got, err := unpackVector(packVector(v), len(v)); err != nil || !slices.Equal(v, got) {
+		if got, err := UnpackVector(PackVector(v), len(v)); err != nil || !slices.Equal(v, got) {
 			t.Errorf("%v, %v, %v", v, got, err)
 		}
 	})

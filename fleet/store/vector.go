@@ -9,7 +9,8 @@ import (
 // A vector is kept as numbers of encoding/binary.AppendUvarint, and where there are zeros one 0 and how
 // many more follow: most counters of most windows are 0.
 
-func packVector(v []uint64) []byte {
+// PackVector returns the bytes of a vector.
+func PackVector(v []uint64) []byte {
 	b := make([]byte, 0, len(v))
 	for i := 0; i < len(v); {
 		b = binary.AppendUvarint(b, v[i])
@@ -23,8 +24,8 @@ func packVector(v []uint64) []byte {
 	return b
 }
 
-// unpackVector reads n numbers, which are all that b may have.
-func unpackVector(b []byte, n int) ([]uint64, error) {
+// UnpackVector reads the n numbers of a vector, which are all that b may have.
+func UnpackVector(b []byte, n int) ([]uint64, error) {
 	v := make([]uint64, 0, n)
 	at := 0
 	next := func() (uint64, error) {

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // A writer writes within a transaction. It keeps what it has read or written, which nobody else
@@ -141,6 +142,32 @@ func (w *writer) putUnit(build int64, u *Unit, packed []byte) error {
 	return err
 }
 
+// announce adds those of the units that are known to a build, and returns the others.
+func (w *writer) announce(build int64, units []Hash) (unknown []Hash, err error) {
+	for _, hash := range units {
+		_, err := w.unit(build, hash)
+		if !errors.Is(err, ErrUnknownUnit) {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		id := int64(0)
+		err = w.one([]any{&id}, "SELECT id FROM unit WHERE hash = ?", hash[:])
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			unknown = append(unknown, hash)
+			continue
+		case err == nil:
+			_, err = w.tx.Exec("INSERT OR IGNORE INTO build_unit VALUES (?, ?)", build, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return unknown, nil
+}
+
 // unit returns a unit of a build.
 func (w *writer) unit(build int64, hash Hash) (u unitRow, err error) {
 	u, known := w.units[hash]
@@ -163,22 +190,21 @@ func (w *writer) unit(build int64, hash Hash) (u unitRow, err error) {
 
 // push adds a batch.
 func (w *writer) push(b *Batch) error {
-	window := b.Window.Unix()
+	build, err := w.build(b.Build)
+	if err != nil {
+		return err
+	}
+	instance, window, err := w.instance(build, b)
+	if err != nil {
+		return err
+	}
 	if w.closed < 0 {
 		if err := w.one([]any{&w.closed}, "SELECT before FROM closed"); err != nil {
 			return err
 		}
 	}
 	if window < w.closed {
-		return fmt.Errorf("window %v: %w", b.Window.UTC(), ErrClosed)
-	}
-	build, err := w.build(b.Build)
-	if err != nil {
-		return err
-	}
-	instance, err := w.instance(build, b)
-	if err != nil {
-		return err
+		return fmt.Errorf("window %v: %w", time.Unix(window, 0).UTC(), ErrClosed)
 	}
 	for i := range b.Usage {
 		u, err := w.unit(build, b.Usage[i].Unit)
@@ -202,15 +228,15 @@ func (w *writer) push(b *Batch) error {
 	return nil
 }
 
-// instance returns the row of who has sent a batch, and notes its window.
-func (w *writer) instance(build int64, b *Batch) (id int64, err error) {
+// instance returns the row of who has sent a batch, and the window that it is of, which is noted.
+func (w *writer) instance(build int64, b *Batch) (id, window int64, err error) {
 	in := &b.Instance
 	text := labelsText(in.Labels)
 	labels, err := w.idOf("INSERT INTO labels (text) VALUES (?)", "SELECT id FROM labels WHERE text = ?", text)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	window := b.Window.Unix()
+	window = b.Window.Unix()
 	key := []any{in.Host, in.Boot, in.PID, in.Start.UnixNano(), in.Epoch, build, labels}
 	owner, first, last := "", int64(0), int64(0)
 	err = w.one([]any{&id, &owner, &first, &last}, "SELECT id, owner, first, last FROM instance WHERE host = ? AND boot = ? AND pid = ? AND start = ? AND epoch = ? AND build = ? AND labels = ?", key...)
@@ -224,17 +250,19 @@ func (w *writer) instance(build int64, b *Batch) (id int64, err error) {
 		if err == nil {
 			err = w.reported(build, in.Host, 1, window)
 		}
-		return id, err
+		return id, window, err
 	case err != nil:
-		return 0, err
+		return 0, 0, err
 	case owner != in.Owner:
-		return 0, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, ErrOwner)
+		return 0, 0, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, ErrOwner)
+	case b.Once:
+		return id, first, nil
 	case window < first || window > last:
 		if _, err = w.tx.Exec("UPDATE instance SET first = ?, last = ? WHERE id = ?", min(first, window), max(last, window), id); err == nil {
 			err = w.reported(build, in.Host, 0, window)
 		}
 	}
-	return id, err
+	return id, window, err
 }
 
 // reported notes that a host has reported of a build in a window, and how many of its instances are new.
@@ -252,7 +280,7 @@ func (w *writer) reached(key usageKey, hits []uint64) error {
 		err := w.one([]any{&packed}, "SELECT hits FROM usage WHERE window = ? AND unit = ? AND instance = ?", key.window, key.unit, key.instance)
 		switch {
 		case err == nil:
-			if kept, err = unpackVector(packed, len(hits)); err != nil {
+			if kept, err = UnpackVector(packed, len(hits)); err != nil {
 				return fmt.Errorf("usage %v: %w", key, err)
 			}
 			known = true
@@ -267,7 +295,7 @@ func (w *writer) reached(key usageKey, hits []uint64) error {
 	if !greatest(kept, hits) && known {
 		return nil
 	}
-	_, err := w.tx.Exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, packVector(kept))
+	_, err := w.tx.Exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, PackVector(kept))
 	return err
 }
 
@@ -280,10 +308,10 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 		err := w.one([]any{&first, &last}, "SELECT first, last FROM seen WHERE build = ? AND unit = ? AND pushed = ?", key.build, key.unit, key.pushed)
 		switch {
 		case err == nil:
-			if row.first, err = unpackVector(first, len(hits)); err != nil {
+			if row.first, err = UnpackVector(first, len(hits)); err != nil {
 				return err
 			}
-			if row.last, err = unpackVector(last, len(hits)); err != nil {
+			if row.last, err = UnpackVector(last, len(hits)); err != nil {
 				return err
 			}
 		case !errors.Is(err, sql.ErrNoRows):
@@ -295,6 +323,6 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 	if !note(row.first, row.last, hits, uint64(window)) {
 		return nil
 	}
-	_, err := w.tx.Exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, packVector(row.first), packVector(row.last))
+	_, err := w.tx.Exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, PackVector(row.first), PackVector(row.last))
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/store"
+	"footfall/fleet/wire"
 	"footfall/report"
 	"footfall/report/source"
 )
@@ -88,17 +89,14 @@ func decode(u *store.Unit, hits []uint64) (*coverage.File, error) {
 
 // Check tells whether a unit can become coverage again. It is for units from elsewhere.
 func Check(u *store.Unit) error {
-	if u.Counters < 0 || u.Counters > mostCounters {
-		return fmt.Errorf("unit %s: %d counters, where at most %d can be kept", u.Name, u.Counters, mostCounters)
+	if u.Counters < 0 || u.Counters > wire.MostCounters {
+		return fmt.Errorf("unit %s: %d counters, where at most %d can be kept", u.Name, u.Counters, wire.MostCounters)
 	}
 	if _, err := decode(u, nil); err != nil {
 		return fmt.Errorf("unit %s: %w", u.Name, err)
 	}
 	return nil
 }
-
-// mostCounters is how many counters a unit may have: those of a source of a million lines.
-const mostCounters = 1 << 22
 
 // A Sum makes a set of what a store adds up. The zero Sum is empty. It is for one goroutine.
 type Sum struct{ sum coverage.Sum }

@@ -41,7 +41,7 @@ func (s *server) guarded(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		switch {
-		case !s.knownHost(r.Host):
+		case !KnownHost(r.Host, s.options.Names):
 			http.Error(w, "footfall: the request is for another host; open the address that footfall printed", http.StatusMisdirectedRequest)
 		case r.URL.Path == "/" && r.Method == http.MethodGet && same(r.URL.Query().Get("key"), s.key):
 			// The key is not to be in the address that people copy.
@@ -90,8 +90,9 @@ func (s *server) browser(r *http.Request) string {
 	return browser
 }
 
-// knownHost tells whether the name in a request is one of ours.
-func (s *server) knownHost(host string) bool {
+// KnownHost tells whether the name in a request is one of ours: an address, localhost, or one of names. Else a
+// page of somebody's site could have its own name lead to us.
+func KnownHost(host string, names []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -102,7 +103,7 @@ func (s *server) knownHost(host string) bool {
 	}
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") ||
-		slices.ContainsFunc(s.options.Names, func(own string) bool { return strings.ToLower(own) == name })
+		slices.ContainsFunc(names, func(own string) bool { return strings.ToLower(own) == name })
 }
 
 // ours tells whether a form comes from one of our pages.

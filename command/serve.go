@@ -1,0 +1,205 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"footfall/fleet/serve"
+	"footfall/output"
+)
+
+// This file is footfall serve, the server of a fleet.
+
+// servedAt is where pages are, unless told.
+const servedAt = "127.0.0.1:7117"
+
+type serveOptions struct {
+	store, listen, tokens, backup string
+	cert, key                     string
+	names                         []string
+	keepWindows, keepDays         string
+	rate                          float64
+}
+
+func newServeCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve --store sqlite:DIR",
+		Short: "Keep what the programs of many machines, and tests, have run",
+		Long: `Serve takes what footfall push sends: which lines, functions and branches
+ran, how often, in which release, in which test. It keeps that in a database (SQLite)
+in a directory, which is made if it is not there, and which one serve uses at a time.
+
+Whatever it has answered with success is on disk, and what is sent again counts once:
+senders may repeat what they are not sure of. serve may be killed at any time.
+
+It listens on 127.0.0.1 only, where everybody may do everything, unless it has
+tokens: --tokens=FILE has lines with four words,
+
+  PROJECT ROLE NAME TOKEN
+
+where each project has a store of its own. The role is push, read (pages and
+answers), or admin (both); TOKEN is a secret, as of openssl rand -hex 16. Who sends
+the first counts of a process or of a test run owns them: under another NAME nobody
+may add to these. Without TLS (--tls-cert, --tls-key) tokens are readable on the way:
+elsewhere than on this machine that is for a proxy that has TLS, or a network that is
+yours.
+
+What is older than --keep-windows is added up day by day, and takes no more counts;
+days older than --keep-days are forgotten. When each line was last seen to run is
+kept for ever. 0 is never.`,
+		Example: `  # on one machine: a server, what a test has run
+  footfall serve --store sqlite:/var/lib/footfall
+  footfall push --server http://127.0.0.1:7117 --release 1.4 --test parser build
+
+  # for others: tokens, TLS
+  footfall serve --store sqlite:/var/lib/footfall --listen :7117 \
+      --tokens /etc/footfall/tokens --tls-cert cert.pem --tls-key key.pem
+
+  # a copy, while it runs; to restore, serve the copy
+  footfall serve --store sqlite:/var/lib/footfall --backup /backup/footfall-monday`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.store, "store", "", "keep it in `sqlite:DIR`")
+	f.StringVar(&o.listen, "listen", servedAt, "listen on `ADDRESS:PORT`")
+	f.StringVar(&o.tokens, "tokens", "", "let in who has a token of `FILE`")
+	f.StringVar(&o.cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
+	f.StringVar(&o.key, "tls-key", "", "the key of --tls-cert is in `FILE` (PEM)")
+	f.StringArrayVar(&o.names, "name", nil, "answer to requests for the host `NAME`, too, where there are no tokens; may be repeated")
+	f.StringVar(&o.keepWindows, "keep-windows", "30d", "add up to days what is older than `DAYS`")
+	f.StringVar(&o.keepDays, "keep-days", "400d", "forget days that are older than `DAYS`")
+	f.Float64Var(&o.rate, "rate", 200, "take so many `REQUESTS` a second of one token, in the long run; 0: all")
+	f.StringVar(&o.backup, "backup", "", "copy the store to `DIR`, which is made, and end")
+	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	_ = cmd.MarkFlagRequired("store")
+	for _, file := range []string{"tokens", "tls-cert", "tls-key"} {
+		_ = cmd.MarkFlagFilename(file)
+	}
+	_ = cmd.MarkFlagDirname("backup")
+	wantValues(cmd)
+	showFirst(cmd, "store", "listen", "tokens", "backup")
+	return cmd
+}
+
+// storeDir is the directory of a store as it is named on command lines.
+func storeDir(name string) (dir string, err error) {
+	dir, ok := strings.CutPrefix(name, "sqlite:")
+	if !ok || dir == "" {
+		return "", fmt.Errorf("--store=%s: sqlite:DIR was expected", name)
+	}
+	return dir, nil
+}
+
+// days reads a number of days, 30d or 30.
+func days(flag, text string) (time.Duration, error) {
+	n, err := strconv.ParseUint(strings.TrimSuffix(text, "d"), 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("--%s=%s: a number of days was expected, such as 30d", flag, text)
+	}
+	return time.Duration(n) * 24 * time.Hour, nil
+}
+
+func (o *serveOptions) run(cmd *cobra.Command) error {
+	dir, err := storeDir(o.store)
+	if err != nil {
+		return usageError(err)
+	}
+	options := serve.Options{Dir: dir, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
+	if options.KeepWindows, err = days("keep-windows", o.keepWindows); err == nil {
+		options.KeepDays, err = days("keep-days", o.keepDays)
+	}
+	switch {
+	case err != nil:
+	case options.KeepDays > 0 && options.KeepDays < options.KeepWindows:
+		err = errors.New("--keep-days is less than --keep-windows")
+	case options.KeepDays > 0 && options.KeepWindows == 0:
+		err = errors.New("--keep-windows=0 makes no days that --keep-days could forget; give --keep-days=0, too")
+	case o.rate < 0:
+		err = errors.New("--rate is less than 0")
+	}
+	if err != nil {
+		return usageError(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends us in any case
+	if o.backup != "" {
+		if err := serve.Backup(ctx, dir, o.backup); err != nil {
+			return err
+		}
+		fmt.Fprintf(output.Stderr, "footfall: %s is a copy of %s\n", output.Printable(o.backup), output.Printable(dir))
+		return nil
+	}
+	if o.tokens != "" {
+		if options.Tokens, err = o.readTokens(); err != nil {
+			return err
+		}
+	}
+	l, err := o.listener()
+	if err != nil {
+		return err
+	}
+	scheme := "http"
+	if o.cert != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(output.Stderr, "footfall: serving %s at %s://%s\n", output.Printable(dir), scheme, l.Addr())
+	return serve.Serve(ctx, l, options)
+}
+
+// readTokens reads --tokens, which nobody else may read.
+func (o *serveOptions) readTokens() (*serve.Tokens, error) {
+	f, err := os.Open(o.tokens)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may read it or write to it; do: chmod 600 %[1]s", o.tokens)
+	}
+	tokens, err := serve.ReadTokens(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %w", o.tokens, err)
+	}
+	return tokens, nil
+}
+
+// listener listens, but to others than this machine only where there are tokens.
+func (o *serveOptions) listener() (net.Listener, error) {
+	host, port, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--listen=%s: it is ADDRESS:PORT, such as %s", o.listen, servedAt))
+	}
+	if o.tokens == "" && host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--listen=%s: another program listens there; 127.0.0.1:0 takes a free port", o.listen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--listen=%s: %w", o.listen, err)
+	}
+	if local, ok := l.Addr().(*net.TCPAddr); o.tokens == "" && (!ok || !local.IP.IsLoopback()) {
+		_ = l.Close()
+		return nil, usageError(fmt.Errorf("--listen=%s: others can reach this, so it needs --tokens", o.listen))
+	}
+	return l, nil
+}

@@ -1,0 +1,194 @@
+// Package client sends builds and counts to a server of a fleet.
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"footfall/fleet/store"
+	"footfall/fleet/wire"
+)
+
+// A Client talks to a server. It may be used by several goroutines.
+type Client struct {
+	server string // without a / at its end
+	token  string
+	http   http.Client
+}
+
+// New returns a client of the server at an address such as http://127.0.0.1:7117. The token may be "".
+func New(server, token string) (*Client, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("server %q: an address such as http://127.0.0.1:7117 was expected", server)
+	}
+	return &Client{
+		server: strings.TrimRight(server, "/"),
+		token:  token,
+		http: http.Client{
+			Timeout: time.Minute,
+			// A token is for the server that was named.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// An Error is an answer of a server that it did not take something.
+type Error struct {
+	Status int // of HTTP
+	Text   string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("the server answers %d: %s", e.Status, e.Text) }
+
+// UnknownUnits tells whether the build is to be told before.
+func (e *Error) UnknownUnits() bool { return e.Status == http.StatusConflict }
+
+// Passing tells whether an error is one of now: of the network, or of a server that has too much to do.
+func Passing(err error) bool {
+	answer := (*Error)(nil)
+	if !errors.As(err, &answer) {
+		return err != nil
+	}
+	return answer.Status == http.StatusTooManyRequests || answer.Status >= 500
+}
+
+// Persist calls do again and again, until it succeeds, its error is none that passes, or ctx ends.
+func Persist(ctx context.Context, do func() error) error {
+	wait := 100 * time.Millisecond
+	for {
+		err := do()
+		if err == nil || !Passing(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, 5*time.Second)
+	}
+}
+
+// mostAtOnce is how many bytes of what is to be packed are sent together.
+const mostAtOnce = wire.MostBytes / 4
+
+// Tell tells a build and its units: those that the server does not know go with their programs.
+func (c *Client) Tell(ctx context.Context, build, release string, units []store.Unit) error {
+	a := &wire.Announcement{Build: build, Release: release}
+	byHash := make(map[store.Hash]int)
+	for i := range units {
+		hash := units[i].Hash()
+		byHash[hash] = i
+		a.Units = append(a.Units, hash)
+	}
+	answer, err := c.post(ctx, wire.PathBuilds, a.Encode())
+	if err != nil {
+		return err
+	}
+	wanted, err := wire.DecodeWanted(answer)
+	if err != nil {
+		return fmt.Errorf("answer of %s: %w", c.server, err)
+	}
+	var some []store.Unit
+	size := 0
+	for n, hash := range wanted {
+		i, known := byHash[hash]
+		if !known {
+			return fmt.Errorf("answer of %s: it wants a unit that was not announced", c.server)
+		}
+		some = append(some, units[i])
+		size += len(units[i].Program) + len(units[i].Name) + 32
+		if size < mostAtOnce && n+1 < len(wanted) {
+			continue
+		}
+		if _, err := c.post(ctx, wire.PathUnits, wire.EncodeUnits(build, some)); err != nil {
+			return err
+		}
+		some, size = nil, 0
+	}
+	return nil
+}
+
+// Push sends a batch, in parts if it is large. When it returns without an error the server has it on disk.
+func (c *Client) Push(ctx context.Context, b *store.Batch) error {
+	part := *b
+	rest := b.Usage
+	for {
+		n, counters := 0, 0
+		for n < len(rest) {
+			counters += len(rest[n].Hits)
+			if n > 0 && counters > wire.MostCounters {
+				break
+			}
+			n++
+		}
+		part.Usage, rest = rest[:n], rest[n:]
+		if _, err := c.post(ctx, wire.PathCounts, wire.EncodeBatch(&part)); err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+	}
+}
+
+// mostAnswer is how many bytes of an answer to a message are read: hashes of as many units as a message can have.
+const mostAnswer = wire.MostBytes
+
+func (c *Client) post(ctx context.Context, path string, message []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.server+path, bytes.NewReader(wire.Pack(message)))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", wire.ContentType)
+	r.Header.Set("Content-Encoding", "zstd")
+	answer, err := c.do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	body, err := io.ReadAll(io.LimitReader(answer, mostAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", c.server, err)
+	}
+	return body, nil
+}
+
+// Get returns what is at a path below the server's address, which is to be closed.
+func (c *Client) Get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.URL.RawQuery = query.Encode()
+	return c.do(r)
+}
+
+// do returns the body of an answer that is none of an error.
+func (c *Client) do(r *http.Request) (io.ReadCloser, error) {
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode < 300 {
+		return answer.Body, nil
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
+	text, _, _ := strings.Cut(strings.TrimPrefix(string(body), "footfall: "), "\n")
+	if text == "" {
+		text = http.StatusText(answer.StatusCode)
+	}
+	return nil, &Error{answer.StatusCode, text}
+}

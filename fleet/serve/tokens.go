@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A role is what a token allows.
+type role string
+
+const (
+	read  role = "read"  // pages and answers
+	push  role = "push"  // builds and counts
+	admin role = "admin" // both
+)
+
+// A Token lets somebody in.
+type Token struct {
+	Name    string // the owner of instances
+	Project string
+	Role    role
+
+	tokens float64 // of a bucket: requests that it may make now
+	filled time.Time
+}
+
+// Tokens are those of a server. Only their hashes are kept.
+type Tokens struct {
+	known map[[sha256.Size]byte]*Token
+}
+
+// leastToken is how many characters a token has at least: none that people make up.
+const leastToken = 20
+
+// ReadTokens reads tokens, one on a line: PROJECT ROLE NAME TOKEN. What begins with # is left out.
+func ReadTokens(r io.Reader) (*Tokens, error) {
+	t := &Tokens{known: make(map[[sha256.Size]byte]*Token)}
+	names := make(map[string]bool)
+	scanner := bufio.NewScanner(r)
+	for n := 1; scanner.Scan(); n++ {
+		fields := strings.Fields(scanner.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if err := t.add(fields, names); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, err
+	}
+	if len(t.known) == 0 {
+		return nil, errors.New("there is no token; a line has PROJECT ROLE NAME TOKEN")
+	}
+	return t, nil
+}
+
+func (t *Tokens) add(fields []string, names map[string]bool) error {
+	if len(fields) != 4 {
+		return fmt.Errorf("%d words, where PROJECT ROLE NAME TOKEN were expected", len(fields))
+	}
+	token := &Token{Project: fields[0], Role: role(fields[1]), Name: fields[2]}
+	if err := checkName(token.Project); err != nil {
+		return err
+	}
+	switch token.Role {
+	case read, push, admin:
+	default:
+		return fmt.Errorf("role %q: it is read, push or admin", fields[1])
+	}
+	if names[token.Project+" "+token.Name] {
+		return fmt.Errorf("project %s has another token of the name %s", token.Project, token.Name)
+	}
+	names[token.Project+" "+token.Name] = true
+	if len(fields[3]) < leastToken {
+		return fmt.Errorf("the token of %s has %d characters, and is to have %d at least, such as of: openssl rand -hex 16", token.Name, len(fields[3]), leastToken)
+	}
+	key := sha256.Sum256([]byte(fields[3]))
+	if t.known[key] != nil {
+		return fmt.Errorf("%s and %s have the same token", t.known[key].Name, token.Name)
+	}
+	t.known[key] = token
+	return nil
+}
+
+// checkName checks the name of a project, which is that of a directory, too.
+func checkName(name string) error {
+	for _, c := range name {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return fmt.Errorf("project %q: its name is of a to z, 0 to 9, - and _", name)
+		}
+	}
+	if name == "" || len(name) > 64 {
+		return fmt.Errorf("project %q: its name has 1 to 64 characters", name)
+	}
+	return nil
+}
+
+// of is the token of a request, nil for none that is known. Tokens are looked up by their hashes, so the time that
+// it takes tells nothing of them.
+func (t *Tokens) of(r *http.Request) *Token {
+	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		_, text, _ = r.BasicAuth()
+	}
+	return t.known[sha256.Sum256([]byte(text))]
+}
+
+// limits says how often tokens may be used.
+type limits struct {
+	rate float64
+	mu   sync.Mutex
+	none Token // of all who have none
+}
+
+// burst is for how many seconds a token may use up what it has not used.
+const burst = 10
+
+// allow takes a request out of the bucket of a token.
+func (l *limits) allow(t *Token, now time.Time) bool {
+	if l.rate <= 0 {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.Name == "" {
+		t = &l.none
+	}
+	if t.filled.IsZero() {
+		t.tokens, t.filled = burst*l.rate, now
+	}
+	t.tokens = min(burst*l.rate, t.tokens+now.Sub(t.filled).Seconds()*l.rate)
+	t.filled = now
+	if t.tokens < 1 {
+		return false
+	}
+	t.tokens--
+	return true
+}
