@@ -55,7 +55,7 @@ func BenchmarkNeverRan(b *testing.B) {
 	})
 }
 
-// fillLarge makes the store of the benchmark. Each host reports of a tenth of the sources.
+// fillLarge makes the store of the benchmark. Each host reports of 2,000 functions.
 func fillLarge(b *testing.B, dir string) {
 	s, err := store.OpenSQLite(b.Context(), dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func fillLarge(b *testing.B, dir string) {
 		}
 		for host := release; host < hosts; host += 3 {
 			batch := &store.Batch{Build: build.ID, Window: now.Add(-time.Duration(host%29) * 24 * time.Hour), Instance: store.Instance{Host: fmt.Sprint("host", host), PID: 1}}
-			for i := host % 10; i < sources; i += 10 {
+			for i := host % 50; i < sources; i += 50 {
 				batch.Usage = append(batch.Usage, store.Usage{Unit: build.Units[i].Hash(), Hits: hits[i]})
 			}
 			if err := s.Push(b.Context(), batch); err != nil {
