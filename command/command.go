@@ -37,6 +37,7 @@ func commands() []entry {
 		{coverage, "merge", newMergeCommand},
 		{coverage, "gcov", newGcovCommand},
 		{coverage, "llvm-cov", newLLVMCovCommand},
+		{fleet, "fleet", newFleetCommand},
 		{fleet, "serve", newServeCommand},
 		{fleet, "push", newPushCommand},
 		{calls, "trace", newTraceCommand},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -15,7 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"footfall/fleet/ask"
+	"footfall/fleet/pages"
 	"footfall/fleet/serve"
+	"footfall/fleet/store"
 	"footfall/output"
 )
 
@@ -117,7 +121,7 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usageError(err)
 	}
-	options := serve.Options{Dir: dir, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
+	options := serve.Options{Dir: dir, Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
 	if options.KeepWindows, err = days("keep-windows", o.keepWindows); err == nil {
 		options.KeepDays, err = days("keep-days", o.keepDays)
 	}
@@ -158,6 +162,17 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(output.Stderr, "footfall: serving %s at %s://%s\n", output.Printable(dir), scheme, l.Addr())
 	return serve.Serve(ctx, l, options)
+}
+
+// pages answers questions about a project.
+func (o *serveOptions) pages(project string, s *store.SQLite) http.Handler {
+	options := pages.Options{Title: "fleet"}
+	if project != serve.DefaultProject {
+		options.Title = project
+	}
+	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked
+	options.KeepDays, _ = days("", o.keepDays)
+	return pages.Handler(&ask.Ask{Store: s}, options)
 }
 
 // readTokens reads --tokens, which nobody else may read.

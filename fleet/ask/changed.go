@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 )
 
 // Changed is what runs, or runs no more, since a release.
@@ -47,20 +46,17 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var begin time.Time
+	begin := slices.IndexFunc(all, func(e Evidence) bool { return e.Release == answer.Since }) // they are in order
 	for _, e := range all {
 		if e.Release == answer.Since {
-			if begin.IsZero() {
-				begin = e.First // they are in order
-			}
 			answer.Before = append(answer.Before, e)
 		}
 	}
 	if len(answer.Before) == 0 {
 		return nil, fmt.Errorf("since: %w: release %q", ErrNoData, answer.Since)
 	}
-	for _, e := range all {
-		if e.Release != answer.Since && (e.Release == answer.Until || answer.Until == "" && e.First.After(begin)) {
+	for i, e := range all {
+		if e.Release != answer.Since && (e.Release == answer.Until || answer.Until == "" && i > begin) {
 			answer.After = append(answer.After, e)
 		}
 	}

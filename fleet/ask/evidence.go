@@ -127,6 +127,22 @@ type Release struct {
 	Builds  []Evidence `json:"builds"`
 }
 
+// Processes is how many reported of it on hosts.
+func (r *Release) Processes() (n int) {
+	for _, b := range r.Builds {
+		n += b.Instances
+	}
+	return n
+}
+
+// Results is how many were pushed of it.
+func (r *Release) Results() (n int) {
+	for _, b := range r.Builds {
+		n += b.Results
+	}
+	return n
+}
+
 // Releases are those that are known, those first that were reported of last.
 type Releases struct {
 	Releases []Release `json:"releases"`
@@ -174,12 +190,7 @@ func byRelease(builds []Evidence, hosts hostsOf) []Release {
 func (r *Releases) Text(w io.Writer, _ Style) error {
 	t := newTable("hosts", "processes", "pushed", "builds", "first", "last", "release").right(0, 1, 2, 3)
 	for _, r := range r.Releases {
-		instances, results := 0, 0
-		for _, b := range r.Builds {
-			instances += b.Instances
-			results += b.Results
-		}
-		t.row(number(r.Hosts), number(instances), number(results), number(len(r.Builds)), day(r.First), day(r.Last), releaseName(r.Release))
+		t.row(number(r.Hosts), number(r.Processes()), number(r.Results()), number(len(r.Builds)), day(r.First), day(r.Last), releaseName(r.Release))
 	}
 	if len(r.Releases) == 0 {
 		return say(w, "nothing has been reported yet\n")

@@ -132,6 +132,9 @@ func (n *NeverRan) take(all []*joined, builds []Evidence, hosts hostsOf) {
 	worst(n.Never)
 }
 
+// Late tells whether a day or more of the time is one of which nobody reported, at its beginning.
+func (n *NeverRan) Late() bool { return n.Observed().Sub(n.Since) >= 24*time.Hour }
+
 // Observed is the beginning of the period that was looked at: that of the question, or later if nothing was
 // reported of before.
 func (n *NeverRan) Observed() time.Time {
@@ -242,8 +245,8 @@ func (n *NeverRan) Text(w io.Writer, s Style) error {
 // writeEvidence says what that rests on.
 func (n *NeverRan) writeEvidence(w io.Writer) error {
 	err := say(w, "looked at: %s, %s, %s\n", plural(len(n.Builds), "build"), whereText(n.Builds, n.Hosts), releasesText(n.Builds))
-	if first := n.Observed(); err == nil && first.After(n.Since) {
-		err = say(w, "from %s to %s nobody reported: what ran then is not known\n", day(n.Since), first.Format("2006-01-02 15:04 MST"))
+	if err == nil && n.Late() {
+		err = say(w, "from %s to %s nobody reported: what ran then is not known\n", day(n.Since), day(n.Observed()))
 	}
 	if err == nil && len(n.NoData) > 0 {
 		err = say(w, "no data: %s, %s; %s in no other build, of which nothing is said\n", plural(len(n.NoData), "build"), releasesText(n.NoData),

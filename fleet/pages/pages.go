@@ -52,7 +52,7 @@ type server struct {
 
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"number": grouped, "day": day, "size": size, "percent": percent, "query": query, "selection": selection,
+		"number": grouped, "day": day, "size": size, "percent": percent, "query": query, "selection": selection, "evidence": evidenceOf,
 	}).ParseFS(assets, "pages.html"))
 })
 
@@ -64,20 +64,20 @@ func Handler(a *ask.Ask, o Options) http.Handler {
 	mux.HandleFunc("GET /badge.svg", s.badge)
 	mux.HandleFunc("GET /metrics", s.metrics)
 	for _, p := range []struct {
-		path, title, template string
-		data                  func(*http.Request, url.Values) (any, error)
+		path, title, template, question string
+		data                            func(*http.Request, url.Values) (any, error)
 	}{
-		{"/{$}", "Releases", "releases", s.releases},
-		{"/never-ran", "Never ran", "never", s.neverRan},
-		{"/changed", "What changed", "changed", s.changed},
-		{"/who", "Who runs it", "who", s.who},
-		{"/trend", "Trend", "trend", s.trend},
-		{"/store", "Store", "store", s.store},
+		{"/{$}", "Releases", "releases", "releases", s.releases},
+		{"/never-ran", "Never ran", "never", "never-ran", s.neverRan},
+		{"/changed", "What changed", "changed", "changed", s.changed},
+		{"/who", "Who runs it", "who", "who", s.who},
+		{"/trend", "Trend", "trend", "trend", s.trend},
+		{"/store", "Store", "store", "sizes", s.store},
 	} {
 		mux.HandleFunc("GET "+p.path, func(w http.ResponseWriter, r *http.Request) {
 			values := r.URL.Query()
 			data, err := p.data(r, values)
-			s.write(w, r, p.title, p.template, data, err)
+			s.write(w, r, p.title, p.template, jsonOf(p.question, values), data, err)
 		})
 	}
 	mux.HandleFunc("GET /pages.css", asset("pages.css", func() []byte { b, _ := assets.ReadFile("pages.css"); return b }))
@@ -104,6 +104,7 @@ type frame struct {
 	Query                     url.Values
 	Data                      any
 	Error                     string
+	JSON                      template.URL // where the answer is for programs, "" for nowhere
 }
 
 // A link is one of the pages.
@@ -112,8 +113,8 @@ type link struct{ Path, Name string }
 var nav = []link{{"/", "releases"}, {"/never-ran", "never ran"}, {"/changed", "what changed"}, {"/who", "who runs it"}, {"/trend", "trend"}, {"/store", "store"}}
 
 // write writes a page, or what was wrong with the question on it.
-func (s *server) write(w http.ResponseWriter, r *http.Request, title, name string, data any, err error) {
-	f := frame{Policy: policy, Title: cmp.Or(s.options.Title, "Fleet"), Page: title, Name: name, Nav: nav, Query: r.URL.Query(), Data: data}
+func (s *server) write(w http.ResponseWriter, r *http.Request, title, name string, js template.URL, data any, err error) {
+	f := frame{Policy: policy, Title: cmp.Or(s.options.Title, "Fleet"), Page: title, Name: name, Nav: nav, Query: r.URL.Query(), Data: data, JSON: js}
 	status := http.StatusOK
 	if err != nil {
 		f.Error, f.Name, status = err.Error(), "wrong", ask.Status(err)
@@ -128,16 +129,29 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, title, name strin
 	_, _ = w.Write(b.Bytes())
 }
 
-// answer asks without the parameters that are of the page only, and without empty ones, which forms send.
-func (s *server) answer(r *http.Request, question string, values url.Values, own ...string) (ask.Answer, error) {
-	asked := url.Values{}
+// asked are the parameters without those that are of the page only, and without empty ones, which forms send.
+func asked(question string, values url.Values) url.Values {
+	own := []string{"in-group", "all"}
+	if question == "never-ran" {
+		own = append(own, "by")
+	}
+	of := url.Values{}
 	for name, all := range values {
 		all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == "" })
 		if len(all) > 0 && !slices.Contains(own, name) {
-			asked[name] = all
+			of[name] = all
 		}
 	}
-	return s.ask.Answer(r.Context(), question, asked)
+	return of
+}
+
+func (s *server) answer(r *http.Request, question string, values url.Values) (ask.Answer, error) {
+	return s.ask.Answer(r.Context(), question, asked(question, values))
+}
+
+// jsonOf is the address of an answer as JSON.
+func jsonOf(question string, values url.Values) template.URL {
+	return template.URL(ask.PathAPI+question) + query(asked(question, values))
 }
 
 func (s *server) releases(r *http.Request, values url.Values) (any, error) {
@@ -154,23 +168,33 @@ const mostRows = 100
 // A neverPage is what never ran, by directories or owners, or the functions of one of these.
 type neverPage struct {
 	*ask.NeverRan
-	By      string
-	Owned   bool
-	Groups  []ask.Group
-	Most    int // lines of a group
-	Chosen  string
-	List    []ask.Function
-	More    int
-	Covered ask.Ratio
+	By     string
+	Owned  bool
+	Groups []ask.Group
+	Most   int // lines of a group
+	Chosen string
+	List   []ask.Function
+	More   int
+	All    bool
 }
 
+// Shown are the groups that are shown, and MoreGroups how many are not.
+func (p *neverPage) Shown() []ask.Group {
+	if p.All {
+		return p.Groups
+	}
+	return p.Groups[:min(len(p.Groups), mostRows)]
+}
+
+func (p *neverPage) MoreGroups() int { return len(p.Groups) - len(p.Shown()) }
+
 func (s *server) neverRan(r *http.Request, values url.Values) (any, error) {
-	answer, err := s.answer(r, "never-ran", values, "by", "in-group", "all")
+	answer, err := s.answer(r, "never-ran", values)
 	if err != nil {
 		return nil, err
 	}
 	n := answer.(*ask.NeverRan)
-	p := &neverPage{NeverRan: n, By: cmp.Or(values.Get("by"), "directory"), Owned: s.options.Owners != nil, Chosen: values.Get("in-group")}
+	p := &neverPage{NeverRan: n, By: cmp.Or(values.Get("by"), "directory"), Owned: s.options.Owners != nil, Chosen: values.Get("in-group"), All: values.Has("all")}
 	s.owners.Lock()
 	defer s.owners.Unlock()
 	style := ask.Style{By: p.By, Owners: s.options.Owners}
@@ -182,7 +206,7 @@ func (s *server) neverRan(r *http.Request, values url.Values) (any, error) {
 	if p.Chosen != "" {
 		p.List = slices.DeleteFunc(slices.Clone(n.Never), func(f ask.Function) bool { return !slices.Contains(ask.GroupsOf(style, f.File), p.Chosen) })
 	}
-	if !values.Has("all") && len(p.List) > mostRows {
+	if !p.All && len(p.List) > mostRows {
 		p.More = len(p.List) - mostRows
 		p.List = p.List[:mostRows]
 	}
@@ -216,7 +240,7 @@ func (s *server) changed(r *http.Request, values url.Values) (any, error) {
 	if values.Get("since") == "" {
 		return p, nil
 	}
-	answer, err := s.answer(r, "changed", values, "all")
+	answer, err := s.answer(r, "changed", values)
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +274,16 @@ func (s *server) store(r *http.Request, values url.Values) (any, error) {
 		return nil, err
 	}
 	return &storePage{answer.(*ask.Sizes), kept(s.options.KeepWindows), kept(s.options.KeepDays)}, nil
+}
+
+// An evidenceTable is builds under a title.
+type evidenceTable struct {
+	Title  string
+	Builds []ask.Evidence
+}
+
+func evidenceOf(title string, builds []ask.Evidence) evidenceTable {
+	return evidenceTable{title, builds}
 }
 
 func kept(d time.Duration) string {
@@ -302,9 +336,6 @@ func query(values url.Values, set ...string) template.URL {
 		if q.Del(set[i]); set[i+1] != "" {
 			q.Set(set[i], set[i+1])
 		}
-	}
-	if len(q) == 0 {
-		return "?"
 	}
 	return template.URL("?" + q.Encode())
 }

@@ -70,7 +70,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, page string) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	if err := of.make(s, r); err != nil {
-		s.write(w, r, "Coverage", "wrong", nil, err)
+		s.write(w, r, "Coverage", "wrong", "", nil, err)
 		return
 	}
 	if ext := path.Ext(page); ext == ".css" || ext == ".js" {

@@ -35,6 +35,7 @@ var (
 	axe         = flag.String("axe", "", "the `FILE` axe.min.js")
 	live        = flag.String("live", "", "the `DIR` of a program that footfall live --serve shows at the address in DIR/said: whoever writes a or b to DIR/ask and reads DIR/answer has it call first or second, and the command that pages have does that with b")
 	liveMany    = flag.String("live-many", "", "the same, of 5,000 sources in 50 directories, d0/source0.c to d49/source4999.c, of which source4999 runs whenever DIR/ask is written")
+	fleet       = flag.String("fleet", "", "a `DIR` where DIR/said has the address of footfall serve, to which tests of releases 1.0 and 2.0 of the sources have been pushed")
 	screenshots = flag.String("screenshots", "", "write what pages look like to `DIR`")
 )
 
