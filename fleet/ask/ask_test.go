@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -15,6 +19,7 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/store"
 	"footfall/fleet/units"
+	"footfall/report"
 )
 
 // now is when the questions of tests are asked.
@@ -88,8 +93,8 @@ func twoReleases(t *testing.T) *fleetTest {
 	return f
 }
 
-// asked returns the text and the JSON of an answer, which is the same when it was read from that.
-func asked(t *testing.T, f Fleet, s Style, question string, query string) (text, js string) {
+// asked returns the text and the JSON of an answer.
+func asked(t *testing.T, f Fleet, question, query string) (text, js string) {
 	t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -97,10 +102,11 @@ func asked(t *testing.T, f Fleet, s Style, question string, query string) (text,
 	}
 	answer, err := f.Answer(t.Context(), question, values)
 	if err != nil {
-		t.Fatalf("%s: %v", question, err)
+		t.Errorf("%s: %v", question, err)
+		return "", ""
 	}
 	var b bytes.Buffer
-	if err := answer.Text(&b, s); err != nil {
+	if err := answer.Text(&b, Style{}); err != nil {
 		t.Fatal(err)
 	}
 	j, err := json.Marshal(answer)
@@ -110,27 +116,241 @@ func asked(t *testing.T, f Fleet, s Style, question string, query string) (text,
 	return b.String(), string(j)
 }
 
-func check(t *testing.T, want, got string) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+// everyAnswer is how twoReleases answers, for people.
+var everyAnswer = []struct{ question, want string }{
+	{"releases", `
+hosts  processes  pushed  builds  first       last        release
+    1          1       1       1  2026-11-23  2026-11-24  2.0
+    2          2       0       1  2026-10-07  2026-10-17  1.0
+    0          0       0       1  never       never       3.0
+`},
+	{"never-ran", `
+4 of 7 functions never ran since 2026-10-27 (30 days), 12 lines
+looked at: 1 build, 1 host, release 2.0
+from 2026-10-27 to 2026-11-23 nobody reported: what ran then is not known
+no data: 2 builds, releases 1.0, 3.0; 2 functions are in no other build, of which nothing is said
+
+lines  never  of  directory
+    9      3   6  src
+    3      1   1  lib
+
+lines  last ran    tested      builds  hosts  function  at
+    3  2026-10-17  never            1      1  helper    lib/y.c:1
+    3  never       never            1      1  never     src/x.c:21
+    3  2026-10-07  never            1      1  old       src/x.c:41
+    3  never       2026-11-24       1      1  tested    src/x.c:51
+`},
+	{"never-ran?in=all&days=60", `
+1 of 8 functions never ran since 2026-09-27 (60 days), 3 lines
+looked at: 2 builds, 2 hosts, releases 1.0, 2.0
+from 2026-09-27 to 2026-10-07 nobody reported: what ran then is not known
+no data: 1 build, release 3.0; 1 function is in no other build, of which nothing is said
+
+lines  never  of  directory
+    3      1   7  src
+
+lines  last ran  tested  builds  hosts  function  at
+    3  never     never        2      2  never     src/x.c:21
+`},
+	{"never-ran?release=3.0", `
+nothing was reported since 2026-10-27: what never ran is not known
+`},
+	{"changed?since=1.0", `
+before: 1 build, release 1.0
+after:  1 build, release 2.0
+
+ran, and runs no more: 2 functions
+lines  first ran   last ran    hosts  function  at
+    3  2026-10-17  2026-10-17      2  helper    lib/y.c:1
+    3  2026-10-07  2026-10-07      2  old       src/x.c:41
+
+did not run, and runs: 1 function
+lines  first ran   last ran    hosts  function  at
+    3  2026-11-23  2026-11-23      2  new       src/x.c:31
+
+ran, and is gone: 1 function
+lines  first ran   last ran    hosts  function  at
+    3  2026-10-07  2026-10-07      2  gone      src/x.c:11
+
+is new, and runs: 1 function
+lines  first ran   last ran    hosts  function  at
+    3  2026-11-23  2026-11-23      1  fresh     src/x.c:11
+`},
+	{"changed?since=2.0", `
+before: 1 build, release 2.0
+after: nothing was reported of a later release
+`},
+	{"who?of=both", `
+src/x.c:1 both
+ran on 2 of 2 hosts that reported of it
+1 run in results that were pushed
+
+runs  host
+  10  b
+   5  a
+
+runs  hosts  label
+   1      0  test=parser
+  15      2  zone=eu
+`},
+	{"who?of=y.c:2&host=b&from=10d", `
+lib/y.c:2
+ran on 0 of 1 host that reported of it
+`},
+	{"tests?of=src/x.c:51", `
+lines  runs  test
+    1     9  parser
+`},
+	{"trend", `
+release  lines  of  functions  of  branches  of  builds  hosts
+1.0      57.1%  21      57.1%   7         -   0       1      2
+2.0      42.8%  21      42.8%   7         -   0       1      1
+`},
+	{"trend?in=tests", `
+release  lines  of  functions  of  branches  of  builds  hosts
+2.0      28.5%  21      28.5%   7         -   0       1      0
+`},
+	{"trend?by=week&from=2026-11-13", `
+week        lines  of  functions  of  branches  of  builds  hosts
+2026-11-13      -   0          -   0         -   0       0      0
+2026-11-20  42.8%  21      42.8%   7         -   0       1      1
+`},
+}
+
+// TestAnswers asks the store, and a server that has it: what a client reads from JSON is the same.
+func TestAnswers(t *testing.T) {
+	f := twoReleases(t)
+	server := httptest.NewServer(f.API())
+	defer server.Close()
+	client := &Client{Server: getter(server.URL), Read: readReport}
+	for _, c := range everyAnswer {
+		name, query, _ := strings.Cut(c.question, "?")
+		text, js := asked(t, f, name, query)
+		if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), text); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.question, diff)
+		}
+		othersText, othersJS := asked(t, client, name, query)
+		if diff := cmp.Diff(text+js, othersText+othersJS); diff != "" {
+			t.Errorf("%s, of a server (-want +got):\n%s", c.question, diff)
+		}
+	}
+	sizes, _ := f.Answer(t.Context(), "sizes", nil)
+	if z := sizes.(*Sizes); z.Builds != 3 || z.Units != 4 || z.Instances != 4 || z.Windows != 4 || z.SeenBytes == 0 || !z.Closed.IsZero() {
+		t.Errorf("%+v", z)
+	}
+	for question, want := range map[string]error{
+		"nothing": ErrUnknown, "never-ran?days=0": ErrWrong, "never-ran?host=a": ErrWrong, "never-ran?dayz=1": ErrWrong, "who": ErrWrong, "who?of=zzz": ErrNoData,
+		"who?of=x.c:3-1": ErrWrong, "tests?of=both": ErrWrong, "changed?since=9": ErrNoData, "changed": ErrWrong, "releases?label=x": ErrWrong, "releases?in=x": ErrWrong, "trend?from=x": ErrWrong,
+	} {
+		name, query, _ := strings.Cut(question, "?")
+		values, _ := url.ParseQuery(query)
+		if _, err := f.Answer(t.Context(), name, values); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", question, err, want)
+		}
 	}
 }
 
-func TestNeverRan(t *testing.T) {
+// getter asks a server of a test.
+type getter string
+
+func (g getter) Get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	r, err := http.Get(string(g) + path + "?" + query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", path, r.Status)
+	}
+	return r.Body, nil
+}
+
+func readReport(name string) (*coverage.Set, error) {
+	set, _ := report.ReadFiles([]string{name}, report.ReadOptions{})
+	return set, nil
+}
+
+// TestCoverage has the sums of hosts, of tests, and test by test, here and from a server, as coverage and as JSON that is the
+// report's own.
+func TestCoverage(t *testing.T) {
 	f := twoReleases(t)
-	text, js := asked(t, f, Style{}, "never-ran", "")
-	fmt.Println(text, js)
-	owners, problems, err := ReadOwners("CODEOWNERS", strings.NewReader("* @all\n/src/ @core # comment\nlib/* @lib\n[section]\n"))
+	server := httptest.NewServer(f.API())
+	defer server.Close()
+	client := &Client{Server: getter(server.URL), Read: readReport}
+	for query, want := range map[string]string{
+		"release=1.0":            "lib/y.c [1] src/x.c [12 1 0 0 2 0]",
+		"release=1.0&host=a":     "lib/y.c [0] src/x.c [5 1 0 0 2 0]",
+		"release=2.0":            "lib/y.c [0] src/x.c [3 4 0 2 0 0]",
+		"release=2.0&in=all":     "lib/y.c [0] src/x.c [4 4 0 2 0 9]",
+		"in=tests":               "lib/y.c [0] src/x.c [1 0 0 0 0 9]",
+		"label=zone%3Deu":        "lib/y.c [1] src/x.c [15 4 1 0 2 2 0]",
+		"tests=all&file=src/x.c": "src/x.c [16 0 4 1 0 2 2 9] parser",
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, fleet := range map[string]Fleet{"store": f, "server": client} {
+			set, err := fleet.Coverage(t.Context(), values)
+			if err != nil {
+				t.Errorf("%s, %s: %v", query, name, err)
+				continue
+			}
+			var got []string
+			for _, file := range set.All() {
+				var counts []int64
+				for _, fn := range file.Functions {
+					counts = append(counts, fn.Count)
+				}
+				got = append(got, file.Name, fmt.Sprint(counts))
+				for _, test := range file.Tests {
+					got = append(got, test.Name)
+				}
+			}
+			if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", query, name, diff)
+			}
+		}
+	}
+	if _, err := f.Coverage(t.Context(), url.Values{"release": {"3.0"}}); !errors.Is(err, ErrNoData) {
+		t.Errorf("of a release that nobody has reported of: %v", err)
+	}
+}
+
+// TestOwners has the last pattern that fits decide, as GitHub's documentation says, and a line that makes no sense be left out.
+func TestOwners(t *testing.T) {
+	owners, problems, err := ReadOwners("CODEOWNERS", strings.NewReader(`# comment
+*            @global1 @global2
+*.c          @c-owner # inline
+/build/logs/ @doctocat
+docs/*       docs@example.com
+apps/        @octocat
+/scripts/    @doctocat @octocat
+**/logs      @logs
+/apps/github
+[Section]
+`))
 	if err != nil || len(problems) != 1 {
 		t.Fatal(problems, err)
 	}
-	text, _ = asked(t, f, Style{By: "owner", Owners: owners}, "never-ran", "in=all&days=60")
-	fmt.Println(text)
-	for _, q := range []string{"releases", "sizes", "changed?since=1.0", "who?of=helper", "who?of=both", "who?of=x.c:1-3", "tests?of=src/x.c:51", "trend", "trend?by=week", "trend?in=tests"} {
-		name, query, _ := strings.Cut(q, "?")
-		text, js = asked(t, f, Style{}, name, query)
-		fmt.Printf("--- %s\n%s%s\n", q, text, js)
+	for file, want := range map[string]string{
+		"a.h": "@global1 @global2", "src/a.c": "@c-owner", "build/logs/x": "@logs", "build/logs/y/z.c": "@logs", "docs/getting-started.md": "docs@example.com",
+		"docs/build-app/troubleshooting.md": "@global1 @global2", "x/apps/y.c": "@octocat", "scripts/run.sh": "@doctocat @octocat", "deep/logs/z.c": "@logs",
+		"apps/github/x.c": Nobody, "/usr/include/x.h": Nobody,
+	} {
+		if got := strings.Join(owners.Of(file), " "); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
 	}
-	_ = context.Background
+	f := twoReleases(t)
+	answer, err := f.Answer(t.Context(), "never-ran", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range answer.(*NeverRan).Groups(Style{By: "owner", Owners: owners}) {
+		got = append(got, fmt.Sprint(g.Name, " ", g.Never, "/", g.Functions))
+	}
+	if diff := cmp.Diff([]string{"@c-owner 4/7"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
