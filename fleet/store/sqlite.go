@@ -45,7 +45,9 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	}
 	// What is acknowledged survives the loss of power: synchronous is FULL, and many
 	// batches are one transaction.
-	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)"}, "_txlock": {"immediate"}}
+	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)",
+		"wal_autocheckpoint(8000)"}, // pages: each costs looks at the disk, too
+		"_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", uri(dir, options))
 	if err != nil {
 		return nil, err
@@ -54,7 +56,12 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	s := &SQLite{db: db, writer: newWriter(), pushes: make(chan push), stop: make(chan struct{})}
+	c, err := connect(ctx, db)
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s := &SQLite{db: db, writer: newWriter(c), pushes: make(chan push), stop: make(chan struct{})}
 	s.done.Go(s.write)
 	return s, nil
 }
@@ -113,7 +120,11 @@ func reader(ctx context.Context, dir string, options url.Values) (*SQLite, error
 func (s *SQLite) Close() error {
 	s.closing.Do(func() { close(s.stop) })
 	s.done.Wait()
-	return s.db.Close()
+	var err error
+	if s.writer != nil {
+		err = s.writer.close()
+	}
+	return errors.Join(err, s.db.Close())
 }
 
 // A push is something to be written, and where its result is waited for.
@@ -187,22 +198,20 @@ func (s *SQLite) writeTogether(all []push) {
 
 // transaction calls do within one.
 func (s *SQLite) transaction(do func(*writer) error) error {
-	ctx := context.Background() // it is short, and is not to be left off half way
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
 	w := s.writer
-	w.tx, w.broken = tx, nil
-	if err := do(w); err != nil {
-		w.forget()
-		return errors.Join(err, tx.Rollback())
-	}
-	if err := tx.Commit(); err != nil {
-		w.forget()
+	w.broken = nil
+	if _, err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	return nil
+	err := do(w)
+	if err == nil {
+		_, err = w.exec("COMMIT")
+	}
+	if err != nil {
+		w.forget()
+		_, _ = w.exec("ROLLBACK") // of a transaction that may have ended
+	}
+	return err
 }
 
 // PutBuild tells a build and its units. Those that are known may be told again, and a build may get
