@@ -46,7 +46,7 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	// What is acknowledged survives the loss of power: synchronous is FULL, and many
 	// batches are one transaction.
 	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)",
-		"wal_autocheckpoint(8000)"}, // pages: each costs looks at the disk, too
+		"wal_autocheckpoint(8000)"}, // pages: each checkpoint costs looks at the disk, too
 		"_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", uri(dir, options))
 	if err != nil {
