@@ -172,6 +172,20 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno), and binaries with coverage mapping, too")
 	f.StringArrayVar(&o.binaries, "object", nil, "`FILE` is a binary with coverage mapping (Clang's, Rust's), whether profiles are of it or not; may be repeated")
+	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
+	f.BoolVar(&o.byTest, "by-test", false, "show what each test ran, and what only it ran (--output tests)")
+	f.StringVar(&o.testsFor, "tests-for", "", "show which tests ran `FILE[:LINE[-LINE]]`")
+	f.StringVar(&o.testsForDiff, "tests-for-diff", "", "list the tests that ran a function which `REV|FILE` changes, a revision of git or a unified diff; status 3: there may be more")
+	o.defineShown(cmd)
+	markQuestions(cmd, "by-test", "list-excluded", "tests-for", "tests-for-diff")
+	shareFlags(cmd)
+	wantValues(cmd)
+	_ = cmd.MarkFlagDirname("object-directory")
+}
+
+// defineShown adds those of what is shown, wherever the coverage comes from.
+func (o *reportOptions) defineShown(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringArrayVar(&o.outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
 	f.StringVar(&o.sources.Root, "root", "", "show names below `DIR` from there (default: the working directory)")
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is now below NEW; the first that fits counts")
@@ -186,22 +200,13 @@ func (o *reportOptions) define(cmd *cobra.Command) {
 	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `[GLOB:]METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered, of all or of the sources that GLOB fits")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.BoolVar(&o.allowStale, "allow-stale", false, "do not fail because changed sources were not built since")
-	f.StringVar(&o.test, "test", "", "what ran, ran in the test of this `NAME`: outputs keep it, --by-test and --tests-for tell")
-	f.BoolVar(&o.byTest, "by-test", false, "show what each test ran, and what only it ran (--output tests)")
-	f.StringVar(&o.testsFor, "tests-for", "", "show which tests ran `FILE[:LINE[-LINE]]`")
-	f.StringVar(&o.testsForDiff, "tests-for-diff", "", "list the tests that ran a function which `REV|FILE` changes, a revision of git or a unified diff; status 3: there may be more")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem, and say what is so in every report")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say only what is wrong")
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 	// What did not run is what these are about.
 	cmd.MarkFlagsMutuallyExclusive("only-ran", "fail-under")
 	cmd.MarkFlagsMutuallyExclusive("only-ran", "diff-base")
-	markQuestions(cmd, "by-test", "list-excluded", "tests-for", "tests-for-diff")
-	shareFlags(cmd)
-	wantValues(cmd)
-	for _, dir := range []string{"object-directory", "root"} {
-		_ = cmd.MarkFlagDirname(dir)
-	}
+	_ = cmd.MarkFlagDirname("root")
 	_ = cmd.RegisterFlagCompletionFunc("output", completeOutputs(report.Formats()))
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(report.Orders(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("fail-under", cobra.FixedCompletions([]string{"lines=", "functions=", "branches=", "conditions=", "calls="}, cobra.ShellCompDirectiveNoSpace))

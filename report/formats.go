@@ -64,6 +64,9 @@ func writePages(r *Report, target string) ([]source.Problem, error) {
 	return html.Write(r.contents(), target)
 }
 
+// Contents are those of pages, for who serves them.
+func (r *Report) Contents() html.Contents { return r.contents() }
+
 // contents are those of pages.
 func (r *Report) contents() html.Contents {
 	var ran RanOf

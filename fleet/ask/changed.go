@@ -12,7 +12,7 @@ import (
 type Changed struct {
 	Since  string     `json:"since"`
 	Until  string     `json:"until,omitempty"` // "": all that was reported of later
-	In     string     `json:"in"` // whose counts these are: of hosts, tests or all
+	In     string     `json:"in"`              // whose counts these are: of hosts, tests or all
 	Before []Evidence `json:"before"`
 	After  []Evidence `json:"after"`
 	// Began ran after and not before, Stopped the reverse, of functions that are on both sides.

@@ -15,8 +15,8 @@ type Evidence struct {
 	Build     string    `json:"build"`
 	Release   string    `json:"release,omitempty"`
 	Hosts     int       `json:"hosts"`
-	Instances int       `json:"instances"` // processes on these
-	Results   int       `json:"results"`   // that were pushed
+	Instances int       `json:"instances"`      // processes on these
+	Results   int       `json:"results"`        // that were pushed
 	First     time.Time `json:"first,omitzero"` // beginnings of windows; zero: never
 	Last      time.Time `json:"last,omitzero"`
 }

@@ -20,7 +20,7 @@ type Function struct {
 	Last     time.Time `json:"last,omitzero"`
 	Tested   time.Time `json:"tested,omitzero"` // when it last ran in results that were pushed, if these do not count
 	Builds   int       `json:"builds"`          // that have it and were looked at
-	Hosts    int       `json:"hosts"`  // that reported of these builds
+	Hosts    int       `json:"hosts"`           // that reported of these builds
 }
 
 // A joined is a function over several builds.

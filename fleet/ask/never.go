@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"footfall/fleet/store"
 	"footfall/output"
 )
 
@@ -64,7 +65,11 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	builds := slices.Concat(answer.Builds, answer.NoData)
+	tested, err := a.takeTested(ctx, answer)
+	if err != nil {
+		return nil, err
+	}
+	builds := slices.Concat(answer.Builds, answer.NoData, tested)
 	answer.Hosts = hosts.count(buildsOf(builds))
 	all, err := a.join(ctx, builds, p.Origin, func(*joined, int, uint64, uint64) {})
 	if err != nil {
@@ -74,14 +79,36 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 	return answer, nil
 }
 
+// takeTested takes builds out of those without data of which there are results of tests, where these do not count: nobody
+// expects them on hosts.
+func (a *Ask) takeTested(ctx context.Context, n *NeverRan) (tested []Evidence, err error) {
+	if n.In != originNames[store.OnHosts] || len(n.NoData) == 0 {
+		return nil, nil
+	}
+	all, err := a.Store.Evidence(ctx, &store.Query{Builds: buildsOf(n.NoData)})
+	known := make(map[string]bool)
+	for _, e := range all {
+		known[e.Build] = e.Pushed > 0 && e.Instances == 0
+	}
+	n.NoData = slices.DeleteFunc(n.NoData, func(e Evidence) bool {
+		if known[e.Build] {
+			tested = append(tested, e)
+		}
+		return known[e.Build]
+	})
+	return tested, err
+}
+
 // take judges functions. The first ones of the builds have data.
 func (n *NeverRan) take(all []*joined, builds []Evidence, hosts hostsOf) {
 	d := &describer{builds, hosts, make(map[string]int)}
 	since := uint64(n.Since.Unix())
 	files := make(map[string]*FileDead)
 	for _, f := range all {
-		if int(slices.Min(f.builds)) >= len(n.Builds) {
-			n.NoDataFunctions++
+		if least := int(slices.Min(f.builds)); least >= len(n.Builds) {
+			if least < len(n.Builds)+len(n.NoData) {
+				n.NoDataFunctions++
+			}
 			continue
 		}
 		file := files[f.file]
@@ -129,19 +156,23 @@ type Group struct {
 	FileDead
 }
 
-// Groups are those of a grouping, the one with the most lines that never ran first.
-func (n *NeverRan) Groups(s Style) []Group {
-	names := func(file string) []string { return []string{path.Dir(s.shown(file))} }
+// GroupsOf are those that a source is in: several for one with several owners.
+func GroupsOf(s Style, file string) []string {
 	switch s.By {
 	case "owner":
-		names = func(file string) []string { return s.Owners.Of(file) }
+		return s.Owners.Of(file)
 	case "file":
-		names = func(file string) []string { return []string{s.shown(file)} }
+		return []string{s.shown(file)}
 	}
+	return []string{path.Dir(s.shown(file))}
+}
+
+// Groups are those of a grouping, the one with the most lines that never ran first.
+func (n *NeverRan) Groups(s Style) []Group {
 	var groups []Group
 	numbers := make(map[string]int)
 	for _, f := range n.Files {
-		for _, name := range names(f.File) {
+		for _, name := range GroupsOf(s, f.File) {
 			i, known := numbers[name]
 			if !known {
 				i = len(groups)
@@ -155,7 +186,9 @@ func (n *NeverRan) Groups(s Style) []Group {
 			g.NeverLines += f.NeverLines
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Or(cmp.Compare(b.NeverLines, a.NeverLines), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.NeverLines, a.NeverLines), cmp.Compare(a.Name, b.Name))
+	})
 	return groups
 }
 

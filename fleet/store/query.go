@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -173,13 +174,15 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(
 }
 
 // LastSeen calls use with each unit of the builds of the query, and when its counters were seen to
-// count: ever, on whatever host, and apart from that in results that were pushed, if they were there.
+// count: ever, on whatever host, and apart from that in results that were pushed, if they were there. The vectors are
+// for the call only.
 func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		where := q.builds()
+		var firsts, lasts []uint64
 		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, unit.hash, IFNULL(seen.pushed, 0), seen.first, seen.last
 			FROM build_unit JOIN build ON build.id = build_unit.build JOIN unit ON unit.id = build_unit.unit
-			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build.id, unit.name, unit.id, seen.pushed",
+			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build_unit.build, build_unit.unit, seen.pushed",
 			where.args, func(scan func(...any) error) error {
 				var l LastSeen
 				var hash, first, last sql.RawBytes
@@ -187,15 +190,13 @@ func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) erro
 					return err
 				}
 				l.Hash = hashOf(hash)
-				l.First, l.Last = make([]uint64, l.Unit.Counters), make([]uint64, l.Unit.Counters)
-				if first != nil {
-					var err error
-					if l.First, err = UnpackVector(first, l.Unit.Counters); err == nil {
-						l.Last, err = UnpackVector(last, l.Unit.Counters)
-					}
-					if err != nil {
-						return fmt.Errorf("unit %s: %w", l.Unit.Name, err)
-					}
+				firsts, lasts = slices.Grow(firsts[:0], l.Unit.Counters), slices.Grow(lasts[:0], l.Unit.Counters)
+				l.First, l.Last = firsts[:l.Unit.Counters], lasts[:l.Unit.Counters]
+				if first == nil {
+					clear(l.First)
+					clear(l.Last)
+				} else if err := errors.Join(unpackTimes(first, l.First), unpackTimes(last, l.Last)); err != nil {
+					return fmt.Errorf("unit %s: %w", l.Unit.Name, err)
 				}
 				return use(l)
 			})

@@ -437,6 +437,7 @@ func FuzzVector(f *testing.F) {
 		if n < 0 || n > 1<<16 {
 			return
 		}
+		whole := b
 		if v, err := UnpackVector(b, n); err == nil {
 			again, err := UnpackVector(PackVector(v), n)
 			if err != nil || !slices.Equal(v, again) {
@@ -450,5 +451,10 @@ func FuzzVector(f *testing.F) {
 		if got, err := UnpackVector(PackVector(v), len(v)); err != nil || !slices.Equal(v, got) {
 			t.Errorf("%v, %v, %v", v, got, err)
 		}
+		times := make([]uint64, len(v))
+		if err := unpackTimes(packTimes(v), times); err != nil || !slices.Equal(v, times) {
+			t.Errorf("times %v, %v, %v", v, times, err)
+		}
+		_ = unpackTimes(whole, make([]uint64, n))
 	})
 }

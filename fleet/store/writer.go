@@ -307,10 +307,7 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 		err := w.one([]any{&first, &last}, "SELECT first, last FROM seen WHERE build = ? AND unit = ? AND pushed = ?", key.build, key.unit, key.pushed)
 		switch {
 		case err == nil:
-			if row.first, err = UnpackVector(first, len(hits)); err != nil {
-				return err
-			}
-			if row.last, err = UnpackVector(last, len(hits)); err != nil {
+			if err = errors.Join(unpackTimes(first, row.first), unpackTimes(last, row.last)); err != nil {
 				return err
 			}
 		case !errors.Is(err, sql.ErrNoRows):
@@ -322,6 +319,6 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 	if !note(row.first, row.last, hits, uint64(window)) {
 		return nil
 	}
-	_, err := w.exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, PackVector(row.first), PackVector(row.last))
+	_, err := w.exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, packTimes(row.first), packTimes(row.last))
 	return err
 }

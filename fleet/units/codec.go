@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"footfall/coverage"
 )
@@ -152,6 +153,9 @@ func (c *codec) most(n *int32, of int32) {
 // list calls each for the elements of a list, which grows as they are read.
 func list[T any](c *codec, l *[]T, each func(*T)) {
 	n := c.length(len(*l))
+	if !c.encoding {
+		*l = slices.Grow(*l, min(n, 1024)) // more only as they are there
+	}
 	for i := 0; i < n && c.err == nil; i++ {
 		if !c.encoding {
 			*l = append(*l, *new(T))
