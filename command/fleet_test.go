@@ -34,7 +34,7 @@ func printStored(args []string) error {
 		return errors.New("usage: stored DIR FORMAT [NAME=VALUE]")
 	}
 	ctx := context.Background()
-	s, err := store.OpenSQLite(ctx, args[0])
+	s, err := store.ReadSQLite(ctx, args[0])
 	if err != nil {
 		return err
 	}

@@ -135,8 +135,8 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 	if err := client.Persist(ctx, func() error { return server.Tell(ctx, o.release, o.release, list) }); err != nil {
 		return fmt.Errorf("push to %s: %w", o.server, err)
 	}
-	for _, part := range parts {
-		b := o.batch(part, labels)
+	for i := range parts {
+		b := o.batch(&parts[i], labels)
 		if err := client.Persist(ctx, func() error { return server.Push(ctx, b) }); err != nil {
 			return fmt.Errorf("push to %s: %w", o.server, err)
 		}
@@ -158,7 +158,7 @@ func fromRoot(set *coverage.Set, shown func(string) string) *coverage.Set {
 
 // batch is what the server gets of a part. Who counted is known by the job, or else by what was counted: it is
 // the same however often it is sent.
-func (o *pushOptions) batch(part units.Part, labels map[string]string) *store.Batch {
+func (o *pushOptions) batch(part *units.Part, labels map[string]string) *store.Batch {
 	own := make(map[string]string)
 	for name, value := range labels {
 		own[name] = value
@@ -166,14 +166,15 @@ func (o *pushOptions) batch(part units.Part, labels map[string]string) *store.Ba
 	if part.Test != "" {
 		own[testLabel] = part.Test
 	}
+	usage := part.Usage()
 	who := "job " + o.job
 	if o.job == "" {
-		who = "content " + contentOf(part.Usage)
+		who = "content " + contentOf(usage)
 	}
 	now := time.Now()
 	return &store.Batch{
 		Build: o.release, Instance: store.Instance{Boot: who, Start: time.Unix(0, 0), Labels: own},
-		Window: now.Truncate(time.Minute), Seen: now, Once: true, Usage: part.Usage,
+		Window: now.Truncate(time.Minute), Seen: now, Once: true, Usage: usage,
 	}
 }
 

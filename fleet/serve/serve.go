@@ -193,17 +193,10 @@ func Backup(ctx context.Context, dir, to string) error {
 	}
 	for _, name := range names {
 		from, target := projectDir(dir, name), projectDir(to, name)
-		if _, err := os.Stat(filepath.Join(from, store.FileName)); err != nil {
-			return err
-		}
 		if err := os.MkdirAll(target, 0o700); err != nil {
 			return err
 		}
-		s, err := store.OpenSQLite(ctx, from)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(s.Backup(ctx, filepath.Join(target, store.FileName)), s.Close()); err != nil {
+		if err := store.Backup(ctx, from, filepath.Join(target, store.FileName)); err != nil {
 			return err
 		}
 	}

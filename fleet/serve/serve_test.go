@@ -3,12 +3,20 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -353,5 +361,59 @@ func TestExpiry(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string][]int64{"a.c": {6}}, sums(t, dir)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// certificate writes one of 127.0.0.1, and its key.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, b []byte) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private)
+}
+
+// TestTLS sends to a server whose certificate is known, and to none that is not.
+func TestTLS(t *testing.T) {
+	var o Options
+	o.Dir = t.TempDir()
+	o.CertFile, o.KeyFile = certificate(t)
+	address, _ := start(t, o)
+	address = strings.Replace(address, "http://", "https://", 1)
+	tell := func(known string) error {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), telling+"="+address, "SSL_CERT_FILE="+known)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	}
+	if err := tell(o.CertFile); err != nil {
+		t.Error(err)
+	}
+	other, _ := certificate(t)
+	if err := tell(other); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate that nobody knows: %v", err)
 	}
 }

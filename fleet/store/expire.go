@@ -20,14 +20,14 @@ func (w *writer) expire(rolled, forgotten int64) error {
 	if err := w.rollUp(rolled); err != nil {
 		return err
 	}
-	if _, err := w.tx.Exec("UPDATE closed SET before = ? WHERE before < ?", rolled, rolled); err != nil {
+	if _, err := w.exec("UPDATE closed SET before = ? WHERE before < ?", rolled, rolled); err != nil {
 		return err
 	}
 	for _, forget := range []string{
 		"DELETE FROM rollup WHERE day < ?",
 		"DELETE FROM instance WHERE last < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = instance.id)",
 	} {
-		if _, err := w.tx.Exec(forget, forgotten); err != nil {
+		if _, err := w.exec(forget, forgotten); err != nil {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func (w *writer) expire(rolled, forgotten int64) error {
 
 // rollUp goes through the windows day by day and unit by unit, so that memory has the sums of one.
 func (w *writer) rollUp(before int64) error {
-	rows, err := w.tx.Query(`SELECT usage.window, usage.unit, instance.build, instance.host, instance.labels, unit.counters, usage.hits
+	rows, err := w.query(`SELECT usage.window, usage.unit, instance.build, instance.host, instance.labels, unit.counters, usage.hits
 		FROM usage JOIN instance ON instance.id = usage.instance JOIN unit ON unit.id = usage.unit
 		WHERE usage.window < ? ORDER BY usage.window / ?, usage.unit`, before, secondsOfDay)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *writer) rollUp(before int64) error {
 			return err
 		}
 	}
-	_, err = w.tx.Exec("DELETE FROM usage WHERE window < ?", before)
+	_, err = w.exec("DELETE FROM usage WHERE window < ?", before)
 	return err
 }
 
@@ -88,6 +88,6 @@ func (w *writer) addToRollup(key sumKey, hits []uint64) error {
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = w.tx.Exec("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.day, key.build, key.unit, key.host, key.labels, PackVector(hits))
+	_, err = w.exec("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.day, key.build, key.unit, key.host, key.labels, PackVector(hits))
 	return err
 }

@@ -55,14 +55,15 @@ CREATE TABLE reported (
 	last INTEGER NOT NULL,
 	PRIMARY KEY (build, host)
 ) WITHOUT ROWID;
--- What each instance has reached in a window: the greatest values.
+-- What each instance has reached in a window: the greatest values. Tables with vectors have rows by number: among
+-- rows in the order of a key that have long values, SQLite would read these where it looks for a key.
 CREATE TABLE usage (
 	window INTEGER NOT NULL, -- seconds since 1970
 	unit INTEGER NOT NULL REFERENCES unit,
 	instance INTEGER NOT NULL REFERENCES instance,
 	hits BLOB NOT NULL,
-	PRIMARY KEY (window, unit, instance)
-) WITHOUT ROWID;
+	PRIMARY KEY (window, instance, unit) -- what comes together is together
+);
 -- Sums of windows of a day that take no more counts.
 CREATE TABLE rollup (
 	day INTEGER NOT NULL, -- its beginning, in seconds since 1970
@@ -72,7 +73,7 @@ CREATE TABLE rollup (
 	labels INTEGER NOT NULL REFERENCES labels,
 	hits BLOB NOT NULL,
 	PRIMARY KEY (day, build, unit, host, labels)
-) WITHOUT ROWID;
+);
 -- When each counter was seen to count, for ever: vectors of windows.
 CREATE TABLE seen (
 	build INTEGER NOT NULL REFERENCES build,
@@ -81,7 +82,7 @@ CREATE TABLE seen (
 	first BLOB NOT NULL,
 	last BLOB NOT NULL,
 	PRIMARY KEY (build, unit, pushed)
-) WITHOUT ROWID;
+);
 CREATE TABLE closed (
 	before INTEGER NOT NULL -- windows that began before take no more counts
 );

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // the driver "sqlite"
 )
 
 // A SQLite is a store in a directory of one machine. It may be used by several goroutines; of
 // processes one at a time writes.
 type SQLite struct {
 	db      *sql.DB // reads
+	lock    *sql.DB // nil: it is only read
 	writer  *writer
 	pushes  chan push
 	stop    chan struct{}
@@ -45,23 +46,56 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	}
 	// What is acknowledged survives the loss of power: synchronous is FULL, and many
 	// batches are one transaction.
-	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)"}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", uri(dir, options))
+	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)",
+		"wal_autocheckpoint(8000)"}, // pages: each checkpoint costs looks at the disk, too
+		"_txlock": {"immediate"}}
+	locked, err := lock(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db); err != nil {
-		_ = db.Close()
-		return nil, err
+	db, err := sql.Open("sqlite", uri(dir, FileName, options))
+	if err != nil {
+		return nil, errors.Join(err, locked.Close())
 	}
-	s := &SQLite{db: db, writer: newWriter(), pushes: make(chan push), stop: make(chan struct{})}
+	err = migrate(ctx, db)
+	var c *connection
+	if err == nil {
+		c, err = connect(ctx, db)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close(), locked.Close())
+	}
+	s := &SQLite{db: db, lock: locked, writer: newWriter(c), pushes: make(chan push), stop: make(chan struct{})}
 	s.done.Go(s.write)
 	return s, nil
 }
 
-// uri is the address of the database in a directory, as SQLite wants it.
-func uri(dir string, options url.Values) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, FileName)}).EscapedPath(), RawQuery: options.Encode()}).String()
+// ErrOpen is returned where another process writes to the store.
+var ErrOpen = errors.New("it is in use by another footfall serve")
+
+// lock has the store be written to by nobody else until what it returns is closed, or we end: a writer knows what
+// it has written. It is a transaction of a database that is empty, since locks of files differ from system to system.
+func lock(ctx context.Context, dir string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", uri(dir, "footfall.lock", nil))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
+		if code := (*sqlite.Error)(nil); errors.As(err, &code) && code.Code()&0xff == busy {
+			err = ErrOpen
+		}
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// busy is SQLITE_BUSY.
+const busy = 5
+
+// uri is the address of a database in a directory, as SQLite wants it.
+func uri(dir, name string, options url.Values) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, name)}).EscapedPath(), RawQuery: options.Encode()}).String()
 }
 
 // ReadSQLite opens the store in a directory for questions only, while another process may write it.
@@ -92,7 +126,7 @@ func readSQLite(ctx context.Context, dir string) (*SQLite, error) {
 }
 
 func reader(ctx context.Context, dir string, options url.Values) (*SQLite, error) {
-	db, err := sql.Open("sqlite", uri(dir, options))
+	db, err := sql.Open("sqlite", uri(dir, FileName, options))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +147,15 @@ func reader(ctx context.Context, dir string, options url.Values) (*SQLite, error
 func (s *SQLite) Close() error {
 	s.closing.Do(func() { close(s.stop) })
 	s.done.Wait()
-	return s.db.Close()
+	var err error
+	if s.writer != nil {
+		err = s.writer.close()
+	}
+	err = errors.Join(err, s.db.Close())
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }
 
 // A push is something to be written, and where its result is waited for.
@@ -187,22 +229,20 @@ func (s *SQLite) writeTogether(all []push) {
 
 // transaction calls do within one.
 func (s *SQLite) transaction(do func(*writer) error) error {
-	ctx := context.Background() // it is short, and is not to be left off half way
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
 	w := s.writer
-	w.tx, w.broken = tx, nil
-	if err := do(w); err != nil {
-		w.forget()
-		return errors.Join(err, tx.Rollback())
-	}
-	if err := tx.Commit(); err != nil {
-		w.forget()
+	w.broken = nil
+	if _, err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	return nil
+	err := do(w)
+	if err == nil {
+		_, err = w.exec("COMMIT")
+	}
+	if err != nil {
+		w.forget()
+		_, _ = w.exec("ROLLBACK") // of a transaction that may have ended
+	}
+	return err
 }
 
 // PutBuild tells a build and its units. Those that are known may be told again, and a build may get
@@ -262,10 +302,18 @@ func (s *SQLite) Expire(ctx context.Context, rolled, forgotten time.Time) error 
 	return s.do(ctx, func(w *writer) error { return w.expire(rolled.Unix(), forgotten.Unix()) })
 }
 
-// Backup writes a copy to a file that is not there yet, while the store is used.
-func (s *SQLite) Backup(ctx context.Context, file string) error {
-	_, err := s.db.ExecContext(ctx, "VACUUM INTO ?", file)
+// Backup writes a copy of the store in a directory to a file that is not there yet, while the store is used by
+// whoever uses it.
+func Backup(ctx context.Context, dir, file string) error {
+	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", uri(dir, FileName, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)"}}))
 	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
 		return fmt.Errorf("back up to %s: %w", file, err)
 	}
 	return nil

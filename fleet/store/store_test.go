@@ -54,7 +54,8 @@ var day1 = time.Unix(1_700_006_400, 0) // the beginning of a day
 
 // TestStore pushes batches twice and out of order, and asks.
 func TestStore(t *testing.T) {
-	s := open(t, t.TempDir())
+	dir := t.TempDir()
+	s := open(t, dir)
 	list := units(3, 2)
 	for _, b := range []Build{{ID: "b1", Release: "1.0", Units: list[:2]}, {ID: "b2", Release: "2.0", Units: list[1:]}, {ID: "b1", Units: list[:2]}} {
 		if err := s.PutBuild(t.Context(), &b); err != nil {
@@ -123,7 +124,7 @@ func TestStore(t *testing.T) {
 	ask("later", Query{}, want)
 
 	backup := t.TempDir()
-	if err := s.Backup(t.Context(), filepath.Join(backup, FileName)); err != nil {
+	if err := Backup(t.Context(), dir, filepath.Join(backup, FileName)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, totals(t, open(t, backup), &Query{})); diff != "" {
@@ -415,6 +416,25 @@ func TestTogether(t *testing.T) {
 	}
 	if diff := cmp.Diff(sim.truth, totals(t, s, &Query{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOneWriter lets nobody else write, and others read.
+func TestOneWriter(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := OpenSQLite(t.Context(), dir); !errors.Is(err, ErrOpen) {
+		t.Errorf("a second writer: %v", err)
+	}
+	reads, err := ReadSQLite(t.Context(), dir)
+	if err == nil {
+		err = reads.Close()
+	}
+	if err := errors.Join(err, s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := open(t, dir).Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // A writer writes within a transaction. It keeps what it has read or written, which nobody else
 // changes.
 type writer struct {
-	tx     *sql.Tx
+	*connection
 	broken error // the transaction cannot go on
 	builds map[string]int64
 	units  map[Hash]unitRow
@@ -38,8 +38,8 @@ type seenRow struct{ first, last []uint64 }
 // keep is how many counters are kept in memory, of 8 bytes.
 const keep = 8 << 20
 
-func newWriter() *writer {
-	w := &writer{}
+func newWriter(c *connection) *writer {
+	w := &writer{connection: c}
 	w.forget()
 	return w
 }
@@ -61,23 +61,18 @@ func (w *writer) forgetVectors() {
 
 // savepoint calls do, and takes back what it has done if it fails.
 func (w *writer) savepoint(do func() error) error {
-	if _, w.broken = w.tx.Exec("SAVEPOINT batch"); w.broken != nil {
+	if _, w.broken = w.exec("SAVEPOINT batch"); w.broken != nil {
 		return w.broken
 	}
 	err := do()
 	if err != nil {
-		_, w.broken = w.tx.Exec("ROLLBACK TO batch")
+		_, w.broken = w.exec("ROLLBACK TO batch")
 		w.forget()
 	}
 	if w.broken == nil {
-		_, w.broken = w.tx.Exec("RELEASE batch")
+		_, w.broken = w.exec("RELEASE batch")
 	}
 	return errors.Join(err, w.broken)
-}
-
-// one reads a row.
-func (w *writer) one(to []any, query string, args ...any) error {
-	return w.tx.QueryRow(query, args...).Scan(to...)
 }
 
 // idOf returns the row with the values, which it makes if there is none.
@@ -85,7 +80,7 @@ func (w *writer) idOf(insert, find string, args ...any) (id int64, err error) {
 	if err = w.one([]any{&id}, find, args...); !errors.Is(err, sql.ErrNoRows) {
 		return id, err
 	}
-	result, err := w.tx.Exec(insert, args...)
+	result, err := w.exec(insert, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -95,7 +90,7 @@ func (w *writer) idOf(insert, find string, args ...any) (id int64, err error) {
 func (w *writer) putBuild(b *Build) (id int64, err error) {
 	if id, err = w.build(b.ID); errors.Is(err, ErrUnknownBuild) {
 		var result sql.Result
-		if result, err = w.tx.Exec("INSERT INTO build (name, release) VALUES (?, ?)", b.ID, b.Release); err != nil {
+		if result, err = w.exec("INSERT INTO build (name, release) VALUES (?, ?)", b.ID, b.Release); err != nil {
 			return 0, err
 		}
 		if id, err = result.LastInsertId(); err == nil {
@@ -104,7 +99,7 @@ func (w *writer) putBuild(b *Build) (id int64, err error) {
 		return id, err
 	}
 	if err == nil && b.Release != "" {
-		_, err = w.tx.Exec("UPDATE build SET release = ? WHERE id = ? AND release <> ?", b.Release, id, b.Release)
+		_, err = w.exec("UPDATE build SET release = ? WHERE id = ? AND release <> ?", b.Release, id, b.Release)
 	}
 	return id, err
 }
@@ -131,13 +126,13 @@ func (w *writer) putUnit(build int64, u *Unit, packed []byte) error {
 	err := w.one([]any{&id}, "SELECT id FROM unit WHERE hash = ?", hash[:])
 	if errors.Is(err, sql.ErrNoRows) {
 		var result sql.Result
-		result, err = w.tx.Exec("INSERT INTO unit (hash, kind, name, counters, program) VALUES (?, ?, ?, ?, ?)", hash[:], u.Kind, u.Name, u.Counters, packed)
+		result, err = w.exec("INSERT INTO unit (hash, kind, name, counters, program) VALUES (?, ?, ?, ?, ?)", hash[:], u.Kind, u.Name, u.Counters, packed)
 		if err == nil {
 			id, err = result.LastInsertId()
 		}
 	}
 	if err == nil {
-		_, err = w.tx.Exec("INSERT OR IGNORE INTO build_unit VALUES (?, ?)", build, id)
+		_, err = w.exec("INSERT OR IGNORE INTO build_unit VALUES (?, ?)", build, id)
 	}
 	return err
 }
@@ -159,7 +154,7 @@ func (w *writer) announce(build int64, units []Hash) (unknown []Hash, err error)
 			unknown = append(unknown, hash)
 			continue
 		case err == nil:
-			_, err = w.tx.Exec("INSERT OR IGNORE INTO build_unit VALUES (?, ?)", build, id)
+			_, err = w.exec("INSERT OR IGNORE INTO build_unit VALUES (?, ?)", build, id)
 		}
 		if err != nil {
 			return nil, err
@@ -194,7 +189,7 @@ func (w *writer) push(b *Batch) error {
 	if err != nil {
 		return err
 	}
-	instance, window, err := w.instance(build, b)
+	instance, window, isNew, err := w.instance(build, b)
 	if err != nil {
 		return err
 	}
@@ -215,7 +210,7 @@ func (w *writer) push(b *Batch) error {
 		if len(hits) != u.counters {
 			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], len(hits), u.counters, ErrLength)
 		}
-		if err := w.reached(usageKey{window, u.id, instance}, hits); err != nil {
+		if err := w.reached(usageKey{window, u.id, instance}, hits, isNew); err != nil {
 			return err
 		}
 		if err := w.saw(seenKey{build, u.id, b.Instance.Host == ""}, hits, window); err != nil {
@@ -228,13 +223,14 @@ func (w *writer) push(b *Batch) error {
 	return nil
 }
 
-// instance returns the row of who has sent a batch, and the window that it is of, which is noted.
-func (w *writer) instance(build int64, b *Batch) (id, window int64, err error) {
+// instance returns the row of who has sent a batch, and the window that it is of, which is noted. isNew is that
+// nothing is there of this window.
+func (w *writer) instance(build int64, b *Batch) (id, window int64, isNew bool, err error) {
 	in := &b.Instance
 	text := labelsText(in.Labels)
 	labels, err := w.idOf("INSERT INTO labels (text) VALUES (?)", "SELECT id FROM labels WHERE text = ?", text)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, false, err
 	}
 	window = b.Window.Unix()
 	key := []any{in.Host, in.Boot, in.PID, in.Start.UnixNano(), in.Epoch, build, labels}
@@ -242,7 +238,7 @@ func (w *writer) instance(build int64, b *Batch) (id, window int64, err error) {
 	err = w.one([]any{&id, &owner, &first, &last}, "SELECT id, owner, first, last FROM instance WHERE host = ? AND boot = ? AND pid = ? AND start = ? AND epoch = ? AND build = ? AND labels = ?", key...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		result, err := w.tx.Exec("INSERT INTO instance (host, boot, pid, start, epoch, build, labels, owner, first, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		result, err := w.exec("INSERT INTO instance (host, boot, pid, start, epoch, build, labels, owner, first, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			append(key, in.Owner, window, window)...)
 		if err == nil {
 			id, err = result.LastInsertId()
@@ -250,34 +246,37 @@ func (w *writer) instance(build int64, b *Batch) (id, window int64, err error) {
 		if err == nil {
 			err = w.reported(build, in.Host, 1, window)
 		}
-		return id, window, err
+		return id, window, true, err
 	case err != nil:
-		return 0, 0, err
+		return 0, 0, false, err
 	case owner != in.Owner:
-		return 0, 0, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, ErrOwner)
+		return 0, 0, false, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, ErrOwner)
 	case b.Once:
-		return id, first, nil
+		return id, first, false, nil
 	case window < first || window > last:
-		if _, err = w.tx.Exec("UPDATE instance SET first = ?, last = ? WHERE id = ?", min(first, window), max(last, window), id); err == nil {
+		if _, err = w.exec("UPDATE instance SET first = ?, last = ? WHERE id = ?", min(first, window), max(last, window), id); err == nil {
 			err = w.reported(build, in.Host, 0, window)
 		}
 	}
-	return id, window, err
+	return id, window, window < first || window > last, err
 }
 
 // reported notes that a host has reported of a build in a window, and how many of its instances are new.
 func (w *writer) reported(build int64, host string, instances int, window int64) error {
-	_, err := w.tx.Exec(`INSERT INTO reported VALUES (?1, ?2, ?3, ?4, ?4)
+	_, err := w.exec(`INSERT INTO reported VALUES (?1, ?2, ?3, ?4, ?4)
 		ON CONFLICT DO UPDATE SET instances = instances + ?3, first = min(first, ?4), last = max(last, ?4)`, build, host, instances, window)
 	return err
 }
 
-// reached notes what an instance has reached in a window.
-func (w *writer) reached(key usageKey, hits []uint64) error {
+// reached notes what an instance has reached in a window, of which there is nothing yet if isNew is set.
+func (w *writer) reached(key usageKey, hits []uint64, isNew bool) error {
 	kept, known := w.usage[key]
 	if !known {
 		var packed []byte
-		err := w.one([]any{&packed}, "SELECT hits FROM usage WHERE window = ? AND unit = ? AND instance = ?", key.window, key.unit, key.instance)
+		err := error(sql.ErrNoRows)
+		if !isNew {
+			err = w.one([]any{&packed}, "SELECT hits FROM usage WHERE window = ? AND unit = ? AND instance = ?", key.window, key.unit, key.instance)
+		}
 		switch {
 		case err == nil:
 			if kept, err = UnpackVector(packed, len(hits)); err != nil {
@@ -295,7 +294,7 @@ func (w *writer) reached(key usageKey, hits []uint64) error {
 	if !greatest(kept, hits) && known {
 		return nil
 	}
-	_, err := w.tx.Exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, PackVector(kept))
+	_, err := w.exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, PackVector(kept))
 	return err
 }
 
@@ -320,6 +319,6 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 	if !note(row.first, row.last, hits, uint64(window)) {
 		return nil
 	}
-	_, err := w.tx.Exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, packTimes(row.first), packTimes(row.last))
+	_, err := w.exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, packTimes(row.first), packTimes(row.last))
 	return err
 }

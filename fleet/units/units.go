@@ -119,43 +119,60 @@ func (s *Sum) Set() (*coverage.Set, []source.Problem) {
 
 // A Part is what one test has counted, or, without a name, what no test has.
 type Part struct {
-	Test  string
-	Usage []store.Usage
+	Test   string
+	packed []packed
+}
+
+// A packed is a unit's counters, of which there are many if there are many tests.
+type packed struct {
+	unit     store.Hash
+	counters int
+	hits     []byte
+}
+
+// Usage returns the counters of the part.
+func (p *Part) Usage() []store.Usage {
+	list := make([]store.Usage, len(p.packed))
+	for i, one := range p.packed {
+		hits, err := store.UnpackVector(one.hits, one.counters)
+		if err != nil {
+			panic(err) // it was packed by us
+		}
+		list[i] = store.Usage{Unit: one.unit, Hits: hits}
+	}
+	return list
 }
 
 // Split returns the units of a set, and their counters test by test. Where several tests ran a file
 // only the lines are known of each; functions, branches and what else was counted there are in the part
-// without a name, and so are lines that ran more often than all tests together. There is at least one part, if with no
-// usage: that somebody looked is worth knowing.
+// without a name, and so are lines that ran more often than all tests together. There is at least one part, if with
+// nothing: that somebody looked is worth knowing.
 func Split(set *coverage.Set) (list []store.Unit, parts []Part) {
 	number := make(map[string]int)
-	add := func(test string, u store.Usage) {
+	add := func(test string, unit store.Hash, hits []uint64) {
+		if !counted(hits) {
+			return
+		}
 		i, known := number[test]
 		if !known {
 			i = len(parts)
 			number[test] = i
 			parts = append(parts, Part{Test: test})
 		}
-		parts[i].Usage = append(parts[i].Usage, u)
+		parts[i].packed = append(parts[i].packed, packed{unit, len(hits), store.PackVector(hits)})
 	}
 	for _, f := range set.All() {
 		c := Of(f)
 		list = append(list, c.Unit)
 		hash := c.Unit.Hash()
 		if len(f.Tests) == 1 && c.ranAll(f, f.Tests[0].Hits) {
-			if counted(c.Hits) {
-				add(f.Tests[0].Name, store.Usage{Unit: hash, Hits: c.Hits})
-			}
+			add(f.Tests[0].Name, hash, c.Hits)
 			continue
 		}
 		for _, t := range f.Tests {
-			if hits := c.take(f, t.Hits); counted(hits) {
-				add(t.Name, store.Usage{Unit: hash, Hits: hits})
-			}
+			add(t.Name, hash, c.take(f, t.Hits))
 		}
-		if counted(c.Hits) {
-			add("", store.Usage{Unit: hash, Hits: c.Hits})
-		}
+		add("", hash, c.Hits)
 	}
 	if len(parts) == 0 {
 		parts = []Part{{}}

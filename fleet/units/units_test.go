@@ -165,7 +165,7 @@ func TestSplit(t *testing.T) {
 	got := make(map[string]map[string][]int64)
 	for _, p := range parts {
 		got[p.Test] = make(map[string][]int64)
-		for _, usage := range p.Usage {
+		for _, usage := range p.Usage() {
 			i := slices.IndexFunc(list, func(u store.Unit) bool { return u.Hash() == usage.Unit })
 			f, err := File(&list[i], usage.Hits)
 			if err != nil {

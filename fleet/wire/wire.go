@@ -230,7 +230,7 @@ func encodeUsage(u *store.Usage) message {
 // DecodeBatch reads a batch.
 func DecodeBatch(b []byte) (*store.Batch, error) {
 	batch := new(store.Batch)
-	batch.Instance.Start = time.Unix(0, 0)
+	batch.Window, batch.Seen, batch.Instance.Start = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0) // where they are missing
 	left := MostCounters
 	err := fields(b, "Batch", func(f field) error {
 		switch f.number {

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,13 +74,15 @@ func TestLimits(t *testing.T) {
 // FuzzDecode reads bytes of anybody as each message: what is read is the same when it was written and read again.
 func FuzzDecode(f *testing.F) {
 	f.Add(EncodeBatch(aBatch))
+	f.Add([]byte{})
 	f.Add((&Announcement{Build: "b", Units: []store.Hash{{1}}}).Encode())
 	f.Add(EncodeUnits("b", []store.Unit{{Kind: "k", Name: "a.c", Counters: 3, Program: []byte{1, 2}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if batch, err := DecodeBatch(b); err == nil {
 			again, err := DecodeBatch(EncodeBatch(batch))
-			if diff := cmp.Diff(batch.Usage, again.Usage); err != nil || diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
+			same := func(a, b store.Usage) bool { return a.Unit == b.Unit && slices.Equal(a.Hits, b.Hits) }
+			if err != nil || !slices.EqualFunc(batch.Usage, again.Usage, same) {
+				t.Errorf("%v: it has become another", err)
 			}
 		}
 		if a, err := DecodeAnnouncement(b); err == nil {
