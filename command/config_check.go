@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"footfall/compile/instrument"
+	"footfall/fleet/ask"
+	"footfall/fleet/client"
 	"footfall/output"
 	"footfall/profile"
 	"footfall/report"
@@ -25,7 +28,7 @@ func checkOption(command string, f *pflag.Flag, value string) error {
 	switch f.Value.Type() {
 	case "bool":
 		return nil
-	case "int", "uint64", "duration":
+	case "int", "uint64", "float64", "duration":
 		if err := checkNumber(f.Value.Type(), value); err != nil {
 			return err
 		}
@@ -52,6 +55,8 @@ func checkNumber(kind, value string) error {
 		scratch.Int("x", 0, "")
 	case "uint64":
 		scratch.Uint64("x", 0, "")
+	case "float64":
+		scratch.Float64("x", 0, "")
 	case "duration":
 		scratch.Duration("x", 0, "")
 	}
@@ -110,6 +115,19 @@ var optionChecks = map[string]func(value string) error{
 	"profile top":       profileCheck(func(o *profileOptions, v string) { o.top = number(v) }),
 	"profile pid":       profileCheck(func(o *profileOptions, v string) { o.pid = cmp.Or(number(v), 1) }), // 0: none
 
+	"store":        func(v string) error { _, err := storeDir(v); return err },
+	"server":       func(v string) error { _, err := client.New(v, ""); return err },
+	"push label":   func(v string) error { _, err := parseLabels([]string{v}); return err },
+	"fleet label":  func(v string) error { return ask.Check("label", v) },
+	"in":           func(v string) error { return ask.Check("in", v) },
+	"from":         func(v string) error { return ask.Check("from", v) },
+	"to":           func(v string) error { return ask.Check("to", v) },
+	"fleet days":   func(v string) error { return checkDays(number(v)) },
+	"by":           checkBy,
+	"fleet output": checkReportOutput,
+	"listen":       func(v string) error { _, _, err := net.SplitHostPort(v); return err },
+	"keep-windows": func(v string) error { _, err := days("keep-windows", v); return err },
+	"keep-days":    func(v string) error { _, err := days("keep-days", v); return err },
 }
 
 // eachPart checks what stands between commas.

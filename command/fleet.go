@@ -131,7 +131,7 @@ the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 		_ = cmd.MarkFlagFilename(file)
 	}
 	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions([]string{"hosts", "tests", "all"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(append(ask.Groupings(), "release", "week", "day"), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(groupings(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -193,10 +193,27 @@ func (o *fleetOptions) check(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("--diff does not go with %s", q.argument)
 	case name == "changed" && o.since == "":
 		return errors.New("changed needs --since, the release with which others are compared")
-	case name == "never-ran" && (o.days < 1 || o.days > 1<<15):
-		return fmt.Errorf("--days=%d: 1 to %d were expected", o.days, 1<<15)
+	case name == "never-ran" && checkDays(o.days) != nil:
+		return fmt.Errorf("--days=%w", checkDays(o.days))
 	case name == "never-ran" && o.by != "" && !slices.Contains(ask.Groupings(), o.by):
 		return fmt.Errorf("--by=%s: it is one of %s", o.by, strings.Join(ask.Groupings(), ", "))
+	}
+	return nil
+}
+
+func checkDays(n int) error {
+	if n < 1 || n > 1<<15 {
+		return fmt.Errorf("%d: 1 to %d were expected", n, 1<<15)
+	}
+	return nil
+}
+
+// groupings are all values of --by.
+func groupings() []string { return append(ask.Groupings(), "release", "week", "day") }
+
+func checkBy(v string) error {
+	if !slices.Contains(groupings(), v) {
+		return fmt.Errorf("%q is none of %s", v, strings.Join(groupings(), ", "))
 	}
 	return nil
 }

@@ -65,6 +65,12 @@ func parse(values url.Values, now time.Time, takes ...string) (*parameters, erro
 	return p, nil
 }
 
+// Check tells whether a parameter of a selection may have a value.
+func Check(name, value string) error {
+	_, err := parse(url.Values{name: {value}}, time.Now())
+	return err
+}
+
 // parseTime reads a day, a moment, or how many days ago: 2026-11-01, 2026-11-01T12:00:00Z, 30d.
 func parseTime(all []string, now time.Time) (time.Time, error) {
 	text := all[len(all)-1]
