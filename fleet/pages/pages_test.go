@@ -1,0 +1,115 @@
+package pages
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"footfall/coverage"
+	"footfall/fleet/ask"
+	"footfall/fleet/store"
+	"footfall/fleet/units"
+)
+
+// newServer serves a fleet of a host, with names that pages must not take for their own text.
+func newServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	s, err := store.OpenSQLite(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	f := &coverage.File{Name: "/etc/passwd", Lines: []coverage.Line{{Number: 1, Count: 3}, {Number: 2}}}
+	for i, name := range []string{"<script>alert(1)</script>", "ran"} {
+		f.Functions = append(f.Functions, &coverage.Function{StartLine: int32(2 - i), EndLine: int32(2 - i), Name: name, Count: int64(3 * i), Instances: []coverage.Instance{{Name: name, Count: int64(3 * i)}}})
+	}
+	f.Normalize()
+	c := units.Of(f)
+	if err := s.PutBuild(t.Context(), &store.Build{ID: "b&1", Release: `1"0 <b>`, Units: []store.Unit{c.Unit}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Push(t.Context(), &store.Batch{Build: "b&1", Window: time.Now(), Instance: store.Instance{Host: "<i>h</i>"}, Usage: []store.Usage{{Unit: c.Unit.Hash(), Hits: c.Hits}}}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(Handler(&ask.Ask{Store: s}, Options{Title: "a <fleet>", KeepWindows: 30 * 24 * time.Hour}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// TestPages asks for each page: names from outside are text, and no source is read here, whatever it is called.
+func TestPages(t *testing.T) {
+	server := newServer(t)
+	release := "release=1%220%20%3Cb%3E"
+	for _, c := range []struct {
+		path   string
+		status int
+		kind   string
+		want   []string
+	}{
+		{"/", 200, "text/html", []string{"1&#34;0 &lt;b&gt;", "/coverage/release="}},
+		{"/never-ran", 200, "text/html", []string{"<b>1</b> of 2 functions never ran", "&lt;script&gt;alert(1)&lt;/script&gt;", "/etc/passwd:2", "b&amp;1"}},
+		{"/never-ran?days=0", 400, "text/html", []string{"days: "}},
+		{"/changed", 200, "text/html", []string{"<select name=since"}},
+		{"/changed?since=9", 404, "text/html", []string{"nobody has reported of that"}},
+		{"/who?of=ran", 200, "text/html", []string{"&lt;i&gt;h&lt;/i&gt;", "<b>1</b> of 1 hosts"}},
+		{"/who?of=%3Cb%3E", 404, "text/html", []string{"&lt;b&gt;"}},
+		{"/trend", 200, "text/html", []string{"50.0%"}},
+		{"/store", 200, "text/html", []string{"for 30 days", "for ever"}},
+		{"/coverage/all/", 200, "text/html", []string{"50.0%", "/api/v1/coverage?output=lcov", "passwd"}},
+		{"/coverage/" + strings.ReplaceAll(release, "%", "%25") + "/index.html", 200, "text/html", []string{"release 1&#34;0 &lt;b&gt;", "output=lcov&amp;release=1%220&#43;%3Cb%3E"}},
+		{"/coverage/all/functions.html", 200, "text/html", nil},
+		{"/coverage/all/footfall.js", 200, "text/javascript", nil},
+		{"/coverage/nosuch=1/", 400, "text/html", []string{"nosuch"}},
+		{"/nothing", 404, "text/plain", nil},
+		{"/badge.svg?" + release, 200, "image/svg+xml", []string{"50.0%"}},
+		{"/metrics", 200, "text/plain", []string{"footfall_fleet_lines_covered{release=\"1\\\"0 <b>\"} 1\n", "footfall_fleet_hosts{release=\"1\\\"0 <b>\"} 1\n", "\nfootfall_store_bytes "}},
+		{"/api/v1/coverage?output=lcov&" + release, 200, "text/plain", []string{"SF:/etc/passwd\n", "DA:1,3\nDA:2,0\n"}},
+		{"/api/v1/coverage?output=cobertura", 200, "application/xml", []string{"<coverage"}},
+		{"/api/v1/coverage?output=html", 400, "text/plain", []string{"none of text"}},
+		{"/api/v1/releases", 200, "application/json", []string{`"hosts":1`}},
+		{"/api/v1/nothing", 404, "text/plain", []string{"there is no such question"}},
+	} {
+		r, err := http.Get(server.URL + c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body := string(b); r.StatusCode != c.status || !strings.HasPrefix(r.Header.Get("Content-Type"), c.kind) {
+			t.Errorf("%s: %s, %s\n%s", c.path, r.Status, r.Header.Get("Content-Type"), body)
+		} else {
+			for _, want := range c.want {
+				if !strings.Contains(body, want) {
+					t.Errorf("%s: there is no %q in\n%s", c.path, want, body)
+				}
+			}
+			if c.kind == "text/html" && (strings.Contains(body, "<script>alert") || strings.Contains(body, "root:")) {
+				t.Errorf("%s: script or source in\n%s", c.path, body)
+			}
+		}
+	}
+	index, err := http.Get(server.URL + "/coverage/all/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Body.Close()
+	b, _ := io.ReadAll(index.Body)
+	_, link, found := strings.Cut(string(b), `href="files/`)
+	if link, _, _ = strings.Cut(link, `"`); !found {
+		t.Fatalf("no page of a source in\n%s", b)
+	}
+	source, err := http.Get(server.URL + "/coverage/all/files/" + link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Body.Close()
+	if b, _ = io.ReadAll(source.Body); !strings.Contains(string(b), "sources are not on this server") || strings.Contains(string(b), "root:") {
+		t.Errorf("%s: %s\n%s", link, source.Status, b)
+	}
+}
