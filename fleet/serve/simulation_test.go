@@ -31,10 +31,10 @@ import (
 
 // The size of the simulation; scripts/fleet-simulation has it larger.
 var (
-	simulatedAgents    = flag.Int("agents", 24, "how many agents TestSimulation has")
+	simulatedAgents    = flag.Int("agents", 16, "how many agents TestSimulation has")
 	simulatedFunctions = flag.Int("functions", 60, "of how many functions, of 20 lines each")
 	simulatedWindows   = flag.Int("windows", 2, "in how many windows")
-	simulatedKills     = flag.Int("kills", 6, "how often the server is killed")
+	simulatedKills     = flag.Int("kills", 4, "how often the server is killed")
 )
 
 const (

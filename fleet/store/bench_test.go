@@ -47,3 +47,18 @@ func BenchmarkPush(b *testing.B) {
 	agents.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
 }
+
+// BenchmarkUnpackVector reads vectors of 1,000 counters, of which one of five is 0.
+func BenchmarkUnpackVector(b *testing.B) {
+	v := make([]uint64, 1000)
+	for i := range v {
+		v[i] = uint64(i%5) * 77
+	}
+	packed := PackVector(v)
+	for b.Loop() {
+		if _, err := UnpackVector(packed, len(v)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mcounters/s")
+}

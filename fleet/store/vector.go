@@ -26,33 +26,32 @@ func PackVector(v []uint64) []byte {
 
 // UnpackVector reads the n numbers of a vector, which are all that b may have.
 func UnpackVector(b []byte, n int) ([]uint64, error) {
-	v := make([]uint64, 0, n)
+	v := make([]uint64, n)
 	at := 0
-	next := func() (uint64, error) {
-		x, size := binary.Uvarint(b[at:])
-		if size <= 0 {
-			return 0, fmt.Errorf("offset %d: a number was expected", at)
-		}
-		at += size
-		return x, nil
-	}
-	for len(v) < n {
-		x, err := next()
-		if err != nil {
-			return nil, err
-		}
-		v = append(v, x)
-		if x != 0 {
+	for i := 0; i < n; i++ {
+		if at < len(b) && b[at]-1 < 0x7f { // most numbers are small, and not 0
+			v[i] = uint64(b[at])
+			at++
 			continue
 		}
-		more, err := next()
-		if err != nil {
-			return nil, err
+		x, size := binary.Uvarint(b[at:])
+		if size <= 0 {
+			return nil, fmt.Errorf("offset %d: a number was expected", at)
 		}
-		if more > uint64(n-len(v)) {
-			return nil, fmt.Errorf("offset %d: %d more zeros, where %d numbers are left", at, more, n-len(v))
+		at += size
+		if x != 0 {
+			v[i] = x
+			continue
 		}
-		v = v[:len(v)+int(more)] // of the room that was made, which is zero
+		more, size := binary.Uvarint(b[at:])
+		if size <= 0 {
+			return nil, fmt.Errorf("offset %d: a number was expected", at)
+		}
+		at += size
+		if more > uint64(n-i-1) {
+			return nil, fmt.Errorf("offset %d: %d more zeros, where %d numbers are left", at, more, n-i-1)
+		}
+		i += int(more)
 	}
 	if at < len(b) {
 		return nil, fmt.Errorf("offset %d: %d bytes after %d numbers", at, len(b)-at, n)
