@@ -60,6 +60,15 @@ func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]e
 	return sites, not, nil
 }
 
+// Divided lists the functions of an image, divided into blocks.
+func Divided(i *target.Image) ([]binary.DividedFunction, error) {
+	finder, err := i.EntryFinder()
+	if err != nil {
+		return nil, err
+	}
+	return finder.Divide(), nil
+}
+
 // Moves tells whether the site's first instructions are moved.
 func (site *EntrySite) Moves() bool { return site.window != nil }
 
