@@ -6,28 +6,30 @@ import (
 	"iter"
 )
 
-// A Statement is a place in the code where one of the source begins: a row of the line table with
-// is_stmt (DWARF 5, section 6.2.2). Several may be at one address.
-type Statement struct {
-	Addr uint64
-	File string
-	Line int
+// A Row is a row of a line table (DWARF 5, section 6.2): code from Addr to before End that belongs to a
+// line of the source. With Statement (is_stmt) one begins there; else it is a part of one that has
+// been moved there, or that goes on. Several may be at one address, of which all but the last have no code.
+type Row struct {
+	Addr, End uint64
+	File      string
+	Line      int
+	Statement bool
 }
 
-// Statements yields those of all units, of a sequence of code one after another. What is damaged is
-// left out.
-func (l *Lines) Statements() iter.Seq[Statement] {
-	return func(yield func(Statement) bool) {
+// Rows yields those of all units that are statements or have code, of a sequence of code one after another. What
+// is damaged is left out.
+func (l *Lines) Rows() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
 		for _, u := range l.units {
-			if !l.statements(u, yield) {
+			if !l.rows(u, yield) {
 				return
 			}
 		}
 	}
 }
 
-// statements yields those of a unit; it returns false if no more are wanted.
-func (l *Lines) statements(u *unit, yield func(Statement) bool) bool {
+// rows yields those of a unit; it returns false if no more are wanted.
+func (l *Lines) rows(u *unit, yield func(Row) bool) bool {
 	if u.bad || !l.spend(u) {
 		return true
 	}
@@ -37,16 +39,19 @@ func (l *Lines) statements(u *unit, yield func(Statement) bool) bool {
 	}
 	begins, dropped := true, false // a sequence; the linker has thrown it away, so that it is at 0
 	var e dwarf.LineEntry
+	var row Row // the one before, whose end is not known yet
 	for r.Next(&e) == nil {
 		if begins {
-			dropped = e.Address == 0
+			dropped, row = e.Address == 0, Row{}
 		}
 		begins = e.EndSequence
-		if e.EndSequence || dropped || !e.IsStmt || e.Line <= 0 || e.File == nil {
-			continue
-		}
-		if !yield(Statement{e.Address, e.File.Name, e.Line}) {
+		row.End = max(row.Addr, e.Address)
+		if row.Line > 0 && (row.Statement || row.Addr < row.End) && !yield(row) {
 			return false
+		}
+		row = Row{}
+		if !e.EndSequence && !dropped && e.Line > 0 && e.File != nil {
+			row = Row{Addr: e.Address, File: e.File.Name, Line: e.Line, Statement: e.IsStmt}
 		}
 	}
 	return true

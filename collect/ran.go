@@ -54,7 +54,8 @@ type RanProgram struct {
 	sites      []ranSite // of the image that was looked at first
 	blocks     []*ranBlock
 	statements []ranStatement
-	files      []string // of statements
+	rests      []ranStatement // code of lines that is not where a statement begins
+	files      []string       // of statements and rests
 }
 
 // A RanFunction is a function, which ran or did not.

@@ -106,27 +106,47 @@ func (r *Ran) addStatements(p *RanProgram, i *target.Image) {
 	}
 	slices.SortFunc(p.blocks, func(a, b *ranBlock) int { return cmp.Compare(a.addr, b.addr) })
 	numbers := make(map[string]int32)
-	seen := make(map[ranStatement]bool)
-	for s := range lines.Statements() {
-		st, code := p.place(s.Addr)
-		if !code && !i.File.HasCode(s.Addr) {
+	statements, rests := make(map[ranStatement]bool), make(map[ranStatement]bool)
+	for row := range lines.Rows() {
+		st, code := p.place(row.Addr)
+		if !code && !i.File.HasCode(row.Addr) {
 			continue // the linker has thrown it away
 		}
-		if code && st == (ranStatement{}) {
-			continue // between blocks
-		}
-		n, known := numbers[s.File]
+		n, known := numbers[row.File]
 		if !known {
 			n = int32(len(p.files))
-			numbers[s.File] = n
-			p.files = append(p.files, s.File)
+			numbers[row.File] = n
+			p.files = append(p.files, row.File)
 		}
-		if st.file, st.line = n, int32(s.Line); !seen[st] {
-			seen[st] = true
-			p.statements = append(p.statements, st)
+		add := func(st ranStatement, to *[]ranStatement, seen map[ranStatement]bool) {
+			if st.file, st.line = n, int32(row.Line); !seen[st] {
+				seen[st] = true
+				*to = append(*to, st)
+			}
+		}
+		between := code && st == (ranStatement{}) // blocks
+		switch {
+		case between:
+		case row.Statement:
+			add(st, &p.statements, statements)
+		default:
+			add(st, &p.rests, rests)
+		}
+		for _, b := range p.later(row) {
+			add(ranStatement{block: b}, &p.rests, rests)
 		}
 	}
 	p.NoLines = len(p.statements) == 0
+}
+
+// later returns the blocks that begin within a row.
+func (p *RanProgram) later(row binary.Row) []*ranBlock {
+	search := func(addr uint64) int {
+		n, _ := slices.BinarySearchFunc(p.blocks, addr, func(b *ranBlock, addr uint64) int { return cmp.Compare(b.addr, addr) })
+		return n
+	}
+	from := search(row.Addr + 1)
+	return p.blocks[from:max(from, search(row.End))]
 }
 
 // place finds what is at an address: a block, or a function that is not divided; within tells
@@ -259,14 +279,7 @@ func (p *RanProgram) Blocks() (watched int) {
 
 // lines counts the lines of a program by what is known of them.
 func (p *RanProgram) lines() (ran, not, unknown int) {
-	type place struct{ file, line int32 }
-	states := make(map[place]lineState)
-	for n := range p.statements {
-		s := &p.statements[n]
-		at := place{s.file, s.line}
-		states[at] = max(states[at], s.state())
-	}
-	for _, state := range states {
+	for _, state := range p.lineStates() {
 		switch state {
 		case lineRan:
 			ran++
@@ -277,6 +290,29 @@ func (p *RanProgram) lines() (ran, not, unknown int) {
 		}
 	}
 	return ran, not, unknown
+}
+
+// A ranLine is a line; file is a number in files.
+type ranLine struct{ file, line int32 }
+
+// lineStates is what is known of the lines at which statements begin. A line has run if a block did in which
+// one of these begins. It has not if it is known of all of its code that it did not: where only another part ran, that
+// may be what the compiler has moved to before it is decided whether the line runs, or the line itself.
+func (p *RanProgram) lineStates() map[ranLine]lineState {
+	states := make(map[ranLine]lineState)
+	for n := range p.statements {
+		s := &p.statements[n]
+		at := ranLine{s.file, s.line}
+		states[at] = max(states[at], s.state())
+	}
+	for n := range p.rests {
+		s := &p.rests[n]
+		at := ranLine{s.file, s.line}
+		if before, there := states[at]; there {
+			states[at] = max(before, min(s.state(), lineUnknown))
+		}
+	}
+	return states
 }
 
 // A lineState is what is known of a line; the larger of two holds.
@@ -304,9 +340,8 @@ func (s *ranStatement) state() lineState {
 // unknownLine is the rule by which lines are excluded of which it is not known whether they ran.
 const unknownLine = "it is not known whether it ran"
 
-// addLines adds the lines of all programs to files, by their resolved names. A line has run if a
-// block did in which a statement of it begins; it has not if it is known of all of them that
-// they did not. Others are excluded.
+// addLines adds the lines of all programs to files, by their resolved names. Those of which it is not known
+// whether they ran are excluded.
 func (r *Ran) addLines(file func(name string) *coverage.File, excluded *exclude.Excluded) {
 	states := make(map[*coverage.File]map[int32]lineState)
 	for _, p := range r.programs {
@@ -319,10 +354,9 @@ func (r *Ran) addLines(file func(name string) *coverage.File, excluded *exclude.
 				into[n] = states[f]
 			}
 		}
-		for n := range p.statements {
-			s := &p.statements[n]
-			if lines := into[s.file]; lines != nil {
-				lines[s.line] = max(lines[s.line], s.state())
+		for at, state := range p.lineStates() {
+			if lines := into[at.file]; lines != nil {
+				lines[at.line] = max(lines[at.line], state)
 			}
 		}
 	}

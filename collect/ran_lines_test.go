@@ -4,6 +4,8 @@ package collect
 
 import (
 	"bytes"
+	"debug/dwarf"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +48,7 @@ func TestRanLinesCallgrind(t *testing.T) {
 			}
 			for _, p := range programs {
 				compareBlocks(t, p, executed[p.Path])
+				compareExecuted(t, p, executed[p.Path])
 			}
 		})
 	}
@@ -84,6 +87,53 @@ func compareBlocks(t *testing.T, p *RanProgram, executed map[uint64]bool) {
 		}
 	}
 	t.Logf("%d of %d functions are divided", divided, len(p.Functions))
+}
+
+// compareExecuted looks for lines that did not run, as it is said, though callgrind saw code of theirs run.
+func compareExecuted(t *testing.T, p *RanProgram, executed map[uint64]bool) {
+	f, err := elf.Open(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := f.DWARF()
+	if err != nil {
+		t.Logf("%s: %v", p.Path, err)
+		return
+	}
+	type line struct {
+		file string
+		line int
+	}
+	states := make(map[line]lineState)
+	for at, state := range p.lineStates() {
+		states[line{p.files[at.file], int(at.line)}] = state
+	}
+	compared := 0
+	for units := data.Reader(); ; units.SkipChildren() {
+		unit, err := units.Next()
+		if unit == nil || err != nil {
+			break
+		}
+		rows, err := data.LineReader(unit)
+		if rows == nil || err != nil {
+			continue
+		}
+		var row, next dwarf.LineEntry
+		for rows.Next(&next) == nil {
+			for addr := row.Address; row.File != nil && !row.EndSequence && addr < next.Address; addr++ {
+				if state := states[line{row.File.Name, row.Line}]; executed[addr] && state != 0 {
+					if compared++; state == lineNot {
+						t.Errorf("%s:%d did not run: code at %#x did", row.File.Name, row.Line, addr)
+					}
+				}
+			}
+			row = next
+		}
+	}
+	if compared == 0 {
+		t.Errorf("%s: no line was compared", p.Path)
+	}
 }
 
 // TestRanLinesGcov compares the lines that ran with those that gcov tells of the same source: what is
@@ -130,9 +180,9 @@ func TestRanLinesGcov(t *testing.T) {
 // states are those of the lines of a program of one source.
 func (p *RanProgram) states() map[int32]lineState {
 	states := make(map[int32]lineState)
-	for n := range p.statements {
-		if s := &p.statements[n]; filepath.Base(p.files[s.file]) == "lines.c" {
-			states[s.line] = max(states[s.line], s.state())
+	for at, state := range p.lineStates() {
+		if filepath.Base(p.files[at.file]) == "lines.c" {
+			states[at.line] = state
 		}
 	}
 	return states
