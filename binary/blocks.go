@@ -22,8 +22,8 @@ type Block struct {
 	Next []int
 	// Leaves: something else may follow than Next, or nothing: calls, returns, jumps through pointers.
 	Leaves bool
-	// Entered: something else may lead to it than the blocks that have it as Next: callers,
-	// exceptions, tables of addresses, other functions. Returned: so may calls that return.
+	// Entered: callers or code of other functions may lead to it. Returned: so may what the function
+	// itself has begun: calls that return, exceptions, jumps through tables.
 	Entered, Returned bool
 }
 
@@ -590,7 +590,8 @@ func (f *flow) connect(d *divider, s *sketch) error {
 	for n := range f.blocks {
 		b := &f.blocks[n]
 		last := b.last()
-		b.Entered = n == 0 || d.outside.has(b.Addr)
+		b.Entered = n == 0 || d.foreign.has(b.Addr)
+		b.Returned = b.Returned || d.outside.has(b.Addr)
 		follow := func(addr uint64) {
 			if next, ok := f.number[addr]; ok {
 				b.Next = append(b.Next, next)
@@ -664,24 +665,24 @@ func (f *flow) windows(d *divider) {
 		if !ok || f.blocks[next].Entered || f.blocks[next].Returned || d.led.has(b.End) {
 			continue
 		}
-		f.share(d, b, &f.blocks[next])
+		f.share(d, b, &f.blocks[next], n == 0)
 	}
 }
 
-// share gives a block a window that goes on in the one that follows, if that has enough room for both.
-func (f *flow) share(d *divider, b, next *cutBlock) {
+// share gives a block a window that goes on in the one that follows, if that has enough room for both;
+// that of a function's entry is wanted more.
+func (f *flow) share(d *divider, b, next *cutBlock, entry bool) {
 	both := slices.Concat(b.steps, next.steps)
 	w := d.blockWindow(both, 0, len(b.steps))
 	if w == nil {
 		return
 	}
 	if next.Window != nil && next.Window.Addr < w.Addr+uint64(max(len(w.Code), windowRoom)) {
-		from := slices.IndexFunc(next.steps, func(s step) bool { return s.addr >= w.Addr+uint64(max(len(w.Code), windowRoom)) })
-		if from < 0 {
-			return
+		var later *EntryWindow
+		if from := slices.IndexFunc(next.steps, func(s step) bool { return s.addr >= w.Addr+uint64(max(len(w.Code), windowRoom)) }); from >= 0 {
+			later = d.blockWindow(next.steps, from, len(next.steps))
 		}
-		later := d.blockWindow(next.steps, from, len(next.steps))
-		if later == nil {
+		if later == nil && !entry {
 			return
 		}
 		next.Window = later

@@ -353,9 +353,12 @@ func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
 			r.say("%v", err)
 		}
 		stood = max(stood, t.session.Stood-before)
-		if t.p.Check() == nil {
+		switch err := t.p.Check(); {
+		case err == nil:
 			alive = true
 			continue
+		case errors.Is(err, process.ErrReplaced):
+			r.say("process %d (%s) has become another program (exec): what that runs is not seen", t.p.PID, output.Printable(t.p.Name))
 		}
 		last, _ := r.end(t)
 		found = append(found, last...)

@@ -78,8 +78,11 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	slices.SortStableFunc(result.Excluded.List, func(a, b exclude.Exclusion) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.First, b.First))
 	})
-	for _, p := range result.Problems {
-		r.say("%v", p)
+	var problems strings.Builder
+	source.PrintProblems(&problems, result.Problems, r.options.Verbose)
+	if text := problems.String(); !r.said[text] {
+		r.said[text] = true
+		fmt.Fprint(r.options.Stderr, text)
 	}
 	return result, nil
 }
