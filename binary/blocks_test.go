@@ -147,7 +147,7 @@ __attribute__((noinline)) int catches(int n) {
 }
 int main(int n, char **v) { return catches(n) + threaded(v[0]); }
 `
-	for _, flags := range []string{"-O1", "-O2", "-O2 -no-pie", "-O3 -fcf-protection=full", "-Os"} {
+	for _, flags := range []string{"-O1", "-O2 -no-pie", "-O3 -fcf-protection=full"} {
 		x, _ := exitFinderOf(t, text, append([]string{"-x", "c++", "-Wl,--no-as-needed", "-lstdc++"}, strings.Fields(flags)...)...)
 		divided := 0
 		for _, d := range x.EntryFinder().Divide() {

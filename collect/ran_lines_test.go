@@ -26,8 +26,7 @@ func TestRanLinesCallgrind(t *testing.T) {
 	}
 	runs := []run{
 		{"program", "", []string{processtest.Compile(t, ranProgram, "-O2", "-g", "-lpthread"), "3"}},
-		{"fixed addresses", "", []string{processtest.Compile(t, ranProgram, "-O2", "-g", "-no-pie", "-fcf-protection=full", "-lpthread"), "3"}},
-		{"small", "", []string{processtest.Compile(t, ranProgram, "-Os", "-g", "-lpthread"), "3"}},
+		{"fixed addresses", "", []string{processtest.Compile(t, ranProgram, "-Os", "-g", "-no-pie", "-fcf-protection=full", "-lpthread"), "3"}},
 	}
 	if program := os.Getenv("FOOTFALL_RAN"); program != "" { // any other one
 		runs = []run{{"given", os.Getenv("FOOTFALL_RAN_INPUT"), strings.Fields(program)}}
@@ -150,7 +149,7 @@ func TestRanLinesGcov(t *testing.T) {
 	processtest.Run(t, dir, "gcov-12", "counted-lines.gcda")
 	text := strings.Split(ranLinesProgram, "\n")
 	want := gcovLines(t, filepath.Join(dir, "lines.c.gcov"))
-	for _, level := range []string{"-O1", "-O2", "-O3", "-Os"} {
+	for _, level := range []string{"-O1", "-O2", "-Os"} {
 		program := filepath.Join(dir, "plain"+level)
 		processtest.Run(t, dir, "gcc-12", "-w", level, "-g", "-o", program, source)
 		o := ranOptions(t)
@@ -163,8 +162,8 @@ func TestRanLinesGcov(t *testing.T) {
 			if !known || state == lineUnknown {
 				continue
 			}
-			if compared++; level == "-O1" && strings.HasSuffix(text[line-1], "\treturn 9;") {
-				continue // the value is loaded before it is known which case it is
+			if compared++; level == "-O1" && strings.TrimSpace(text[line-1]) == "break;" {
+				continue // one jump serves several cases, and is the statement of one of them
 			}
 			if (state == lineRan) != ran {
 				t.Errorf("%s: line %d ran: %v, gcov: %v", level, line, state == lineRan, ran)
