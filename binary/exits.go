@@ -74,6 +74,7 @@ type ExitFinder struct {
 	// an EntryFinder has looked.
 	entered  map[uint64]bool
 	sections map[*elf.Section][]byte
+	absolute bool // instructions may have addresses as their values
 	// sequences are restartable ones, within which the kernel must find the program counter: from, to.
 	sequences [][2]uint64
 	// all is memory for the instructions of a function and its parts, buffer what is left of
@@ -104,6 +105,8 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 		frames = nil // then no more than ret is known
 	}
 	x := &ExitFinder{f: f, code: code, names: names, frames: frames, entered: make(map[uint64]bool), sections: make(map[*elf.Section][]byte)}
+	relocated, _ := f.elf.DynValue(elf.DT_TEXTREL)
+	x.absolute = f.elf.Type == elf.ET_EXEC || len(relocated) > 0
 	x.findPointers()
 	x.findSequences()
 	for _, fn := range names {
@@ -223,18 +226,21 @@ func (i *instruction) target() (uint64, bool) {
 
 // A body is the code of a function: with the parts that the compiler has moved apart.
 type body struct {
-	x         *ExitFinder
-	parts     [][2]uint64
-	code      [][]instruction // of each part
-	targets   map[uint64]bool
-	tables    bool     // it has jumps by tables whose targets are known
-	again     bool     // such a table leads to the entry
-	computed  bool     // labels of it are values
-	labels    []uint64 // those that instructions have
-	data      []uint64 // addresses of data that instructions have
-	blind     bool     // it has a jump table that was not found
-	tolerant  bool     // what leads to where it is not expected is no error
-	protected [2]uint64
+	x        *ExitFinder
+	parts    [][2]uint64
+	code     [][]instruction // of each part
+	targets  map[uint64]bool
+	tables   bool     // it has jumps by tables whose targets are known
+	again    bool     // such a table leads to the entry
+	computed bool     // labels of it are values
+	labels   []uint64 // those that instructions have
+	data     []uint64 // addresses of data that instructions have
+	blind    bool     // it has a jump table that was not found
+	tolerant bool     // what leads to where it is not expected is no error
+	// indirect are the targets within that tables and pointers have, strays what tables have in code
+	// without a name, offsets the tables of offsets of 4 bytes; nil: not wanted.
+	indirect, strays, offsets map[uint64]bool
+	protected                 [2]uint64
 }
 
 // Exits returns all exits of a function. protected are addresses of it that are not to
@@ -350,9 +356,17 @@ func (b *body) read(fn FunctionSymbol) error {
 				break
 			}
 			b.targets[addr], b.computed = true, true
+			b.leadIndirect(addr)
 		}
 	}
 	return nil
+}
+
+// leadIndirect notes that something else than a branch may lead to an address.
+func (b *body) leadIndirect(addr uint64) {
+	if b.indirect != nil {
+		b.indirect[addr] = true
+	}
 }
 
 func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
@@ -430,15 +444,14 @@ func (b *body) follow(i *instruction) error {
 	return nil
 }
 
-// immediate returns the value of an instruction which may be an address. That of an addition
-// is one only where programs are at fixed addresses.
+// immediate returns the value of an instruction which may be an address: where programs are at
+// fixed addresses, or instructions are relocated.
 func (x *ExitFinder) immediate(i *instruction) (uint64, bool) {
+	if !x.absolute {
+		return 0, false
+	}
 	switch i.Op {
-	case x86asm.MOV, x86asm.PUSH:
-	case x86asm.ADD:
-		if x.f.elf.Type != elf.ET_EXEC {
-			return 0, false
-		}
+	case x86asm.MOV, x86asm.PUSH, x86asm.ADD:
 	default:
 		return 0, false
 	}
@@ -535,19 +548,34 @@ func (b *body) table(addr uint64, size int, base uint64) {
 			} else {
 				t = b.x.f.Order.Uint64(bytes)
 			}
-			if fn := b.x.names.At(t); !b.has(t) && fn != nil && isPart(fn) {
+			fn := b.x.names.At(t)
+			if !b.has(t) && fn != nil && isPart(fn) {
 				b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
 			}
 			if b.has(t) {
 				b.targets[t], b.tables = true, true
+				b.leadIndirect(t)
 				entry := b.parts[0][0]
 				b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && isEndbr(b.x.code.at(entry))
-			} else if n == 0 {
+			} else if !b.stray(t, fn) && n == 0 {
 				return
+			}
+			if b.offsets != nil && n == 0 && size == 4 {
+				b.offsets[addr] = true
 			}
 		}
 		return
 	}
+}
+
+// stray notes the target of a table in code that may be a part of the function: it is in none that
+// has a name.
+func (b *body) stray(addr uint64, in *FunctionSymbol) bool {
+	if b.strays == nil || in != nil || b.x.code.at(addr) == nil {
+		return false
+	}
+	b.strays[addr] = true
+	return true
 }
 
 // isPart tells whether a function is what the compiler has moved apart of another one.

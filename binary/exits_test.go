@@ -368,6 +368,7 @@ func TestEntryWindows(t *testing.T) {
 				t.Errorf("%s: at %#x: % x", name, w.Addr, w.Code)
 			}
 		}
+		checkBlocks(t, name, x, led)
 		if t.Logf("%s: %d of %d", name, found, all); all < 3000 || float64(found) < 0.993*float64(all) {
 			t.Errorf("%s: of %d functions only %d", name, all, found)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type RanOptions struct {
 	Stderr  io.Writer // for what is wrong
 	Notes   io.Writer // for what is good to know
 	Verbose bool      // also how long processes stood still
+	Lines   bool      // not only functions: code is watched block by block
 }
 
 // A Ran finds out which functions of processes run that need not be built for it, by
@@ -46,9 +48,14 @@ type Ran struct {
 type RanProgram struct {
 	Path      string
 	Functions []*RanFunction // by ascending address
+	NoLines   bool           // lines are wanted, and there is no line table
 
-	key   string
-	sites []ranSite // of the image that was looked at first
+	key        string
+	sites      []ranSite // of the image that was looked at first
+	blocks     []*ranBlock
+	statements []ranStatement
+	rests      []ranStatement // code of lines that is not where a statement begins
+	files      []string       // of statements and rests
 }
 
 // A RanFunction is a function, which ran or did not.
@@ -59,7 +66,16 @@ type RanFunction struct {
 	Size   uint64
 	File   string // where it begins in the source; "": not known
 	Line   int
-	Ran    bool
+	ranState
+
+	blocks []*ranBlock // the entry first; none: it is not divided
+	noted  bool        // that it ran
+	led    bool        // it may be led into otherwise than by its entry
+}
+
+// A ranState is what is known of a function or a block.
+type ranState struct {
+	Ran bool
 	// Unknown is why it is not known whether it ran; "" if it is.
 	Unknown string
 
@@ -69,7 +85,13 @@ type RanFunction struct {
 // ranSite is a site with what runs if it does.
 type ranSite struct {
 	site *patch.EntrySite
-	fn   *RanFunction
+	ranPlace
+}
+
+// A ranPlace is what runs if a site does: a function or a block of it.
+type ranPlace struct {
+	fn    *RanFunction
+	state *ranState // of the function or the block
 }
 
 // A ranProcess is one of the processes.
@@ -77,7 +99,7 @@ type ranProcess struct {
 	p       *process.Process
 	modules *target.Modules
 	session *patch.Ran // nil: it has ended, and all that it ran is noted
-	places  map[*patch.EntrySite]*RanFunction
+	places  map[*patch.EntrySite]ranPlace
 }
 
 // How often it is looked for what has run: again soon where that is much, then rarely.
@@ -171,7 +193,7 @@ func (r *Ran) arm(p *process.Process) error {
 		return err
 	}
 	readAs(r.options.Sources, p.PID, user, p.Root())
-	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]*RanFunction)}
+	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]ranPlace)}
 	sites, err := r.sites(t, modules.All())
 	if err == nil && len(sites) == 0 {
 		err = fmt.Errorf("process %d: it has no functions that are known", p.PID)
@@ -204,7 +226,7 @@ func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites []*patch.Entry
 		}
 		for _, s := range program.sites {
 			site := s.site.In(i)
-			t.places[site] = s.fn
+			t.places[site] = s.ranPlace
 			sites = append(sites, site)
 		}
 	}
@@ -237,23 +259,35 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	if err != nil {
 		return nil, err
 	}
+	divided, err := r.divided(i)
+	if err != nil {
+		return nil, err
+	}
 	lines := len(found) < mostSources
 	for _, s := range found {
-		if uprobe.IsCalled(s.Function.Name) {
-			p.sites = append(p.sites, ranSite{s, p.function(s, "", lines)})
+		if !uprobe.IsCalled(s.Function.Name) {
+			continue
+		}
+		fn := p.function(s, "", lines)
+		if !p.divide(i, s, fn, divided) {
+			p.sites = append(p.sites, ranSite{s, ranPlace{fn, &fn.ranState}})
 		}
 	}
 	unarmed := 0
 	for symbol, why := range not {
 		if s := patch.Unmoved(i, symbol); !patch.IsPart(why) && uprobe.IsCalled(symbol.Name) && symbol.Addr != i.File.Entry() {
-			p.function(s, why.Error(), lines)
-			unarmed++
+			if fn := p.function(s, why.Error(), lines); !p.divide(i, s, fn, divided) {
+				unarmed++
+			}
 		}
 	}
 	if all := len(p.Functions); unarmed > fewUnarmed && float64(unarmed) > maxUnarmed*float64(all) {
 		return nil, fmt.Errorf("%s: of %d of its %s it cannot be told whether they ran: that is too many for a figure of the whole", i.Path, unarmed, output.Plural(all, "function"))
 	}
 	slices.SortFunc(p.Functions, func(a, b *RanFunction) int { return cmp.Compare(a.Addr, b.Addr) })
+	if r.options.Lines {
+		r.addStatements(p, i)
+	}
 	r.programs = append(r.programs, p)
 	return p, nil
 }
@@ -263,7 +297,7 @@ const mostSources = 50_000
 
 // function adds one.
 func (p *RanProgram) function(s *patch.EntrySite, cannot string, lines bool) *RanFunction {
-	fn := &RanFunction{Name: s.Name(), Symbol: s.Function.Name, Addr: s.Function.Addr, Size: s.Function.Size, cannot: cannot}
+	fn := &RanFunction{Name: s.Name(), Symbol: s.Function.Name, Addr: s.Function.Addr, Size: s.Function.Size, ranState: ranState{cannot: cannot}}
 	if lines {
 		fn.File, fn.Line = s.Source()
 	}
@@ -319,9 +353,12 @@ func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
 			r.say("%v", err)
 		}
 		stood = max(stood, t.session.Stood-before)
-		if t.p.Check() == nil {
+		switch err := t.p.Check(); {
+		case err == nil:
 			alive = true
 			continue
+		case errors.Is(err, process.ErrReplaced):
+			r.say("process %d (%s) has become another program (exec): what that runs is not seen", t.p.PID, output.Printable(t.p.Name))
 		}
 		last, _ := r.end(t)
 		found = append(found, last...)
@@ -342,8 +379,13 @@ func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
 // note notes that functions ran, and returns those that are new.
 func (t *ranProcess) note(ran []*patch.EntrySite) (found []*RanFunction) {
 	for _, s := range ran {
-		if fn := t.places[s]; fn != nil && !fn.Ran {
-			fn.Ran = true
+		p, known := t.places[s]
+		if !known {
+			continue
+		}
+		p.state.Ran = true
+		if fn := p.fn; !fn.noted {
+			fn.noted, fn.Ran = true, true
 			found = append(found, fn)
 		}
 	}
@@ -398,13 +440,13 @@ func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
 		err = fmt.Errorf("%w; footfall trace --repair %d puts its code back", err, t.p.PID)
 	}
 	found = t.note(ran)
-	for site, fn := range t.places {
-		switch {
-		case fn.Ran:
+	for site, place := range t.places {
+		switch state := place.state; {
+		case state.Ran:
 		case t.session.Skipped[site] != "":
-			fn.cannot = t.session.Skipped[site]
+			state.cannot = t.session.Skipped[site]
 		case t.session.MayHaveBegun(site):
-			fn.cannot = cmp.Or(fn.cannot, mayHaveBegun)
+			state.cannot = cmp.Or(state.cannot, mayHaveBegun)
 		}
 	}
 	t.session = nil
@@ -416,34 +458,51 @@ const mayHaveBegun = "it may have been running already when footfall began"
 
 // Settle makes out of which functions it is not known whether they ran.
 func (r *Ran) Settle() {
-	for _, p := range r.programs {
-		for _, fn := range p.Functions {
-			fn.Unknown = ""
-		}
+	for state := range r.states() {
+		state.Unknown = ""
 	}
 	for _, t := range r.processes {
 		if t.session == nil {
 			continue
 		}
-		for site, fn := range t.places {
-			switch {
-			case fn.Ran, fn.cannot != "":
+		for site, place := range t.places {
+			switch state := place.state; {
+			case state.Ran, state.cannot != "":
 			case t.session.Skipped[site] != "":
-				fn.Unknown = t.session.Skipped[site]
+				state.Unknown = t.session.Skipped[site]
 			case !t.session.Armed(site):
-				fn.Unknown = "it could not be watched yet"
+				state.Unknown = "it could not be watched yet"
 			case t.session.MayHaveBegun(site):
-				fn.Unknown = mayHaveBegun
+				state.Unknown = mayHaveBegun
 			}
 		}
 	}
+	for state := range r.states() {
+		if state.cannot != "" {
+			state.Unknown = state.cannot
+		}
+		if state.Ran {
+			state.Unknown = ""
+		}
+	}
 	for _, p := range r.programs {
-		for _, fn := range p.Functions {
-			if fn.cannot != "" {
-				fn.Unknown = fn.cannot
+		p.settleBlocks()
+	}
+}
+
+// states yields those of all functions and blocks.
+func (r *Ran) states() iter.Seq[*ranState] {
+	return func(yield func(*ranState) bool) {
+		for _, p := range r.programs {
+			for _, fn := range p.Functions {
+				if !yield(&fn.ranState) {
+					return
+				}
 			}
-			if fn.Ran {
-				fn.Unknown = ""
+			for _, b := range p.blocks {
+				if !yield(&b.ranState) {
+					return
+				}
 			}
 		}
 	}

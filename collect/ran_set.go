@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"footfall/coverage"
+	"footfall/report/exclude"
 	"footfall/report/source"
 )
 
-// Result makes a set of what ran. A function counts 1 if it ran: how often is not known. Those
-// of which it is not known whether they ran are left out, and their number is a problem.
+// Result makes a set of what ran. A function or line counts 1 if it ran: how often is not known.
+// Functions of which it is not known whether they ran are left out, and their number is a problem;
+// lines are excluded.
 //
 // Functions are in the file where their source begins. Of a program without debug information
 // that is the program's own file, and the line of a function is its number there, by address.
@@ -23,6 +25,13 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	o.Sources.Texts = make(map[string][]byte)
 	result := &Result{Set: new(coverage.Set), Objects: new(source.Objects), options: o, made: time.Now()}
 	files := make(map[string]*coverage.File)
+	file := func(name string) *coverage.File {
+		path, keep := o.Sources.Resolve("/", name)
+		if keep && files[path] == nil {
+			files[path] = &coverage.File{Name: path}
+		}
+		return files[path]
+	}
 	for _, p := range r.programs {
 		unknown := 0
 		for n, fn := range p.Functions {
@@ -34,24 +43,21 @@ func (r *Ran) Result(o Options) (*Result, error) {
 			if name == "" {
 				name, line = p.Path, n+1
 			}
-			path, keep := o.Sources.Resolve("/", name)
-			if !keep {
+			f := file(name)
+			if f == nil {
 				continue
 			}
-			f := files[path]
-			if f == nil {
-				f = &coverage.File{Name: path}
-				files[path] = f
-			}
 			f.Functions = append(f.Functions, fn.covered(line))
-			if fn.File == "" && o.Sources.Texts[path] == nil {
-				o.Sources.Texts[path] = p.list()
+			if fn.File == "" && o.Sources.Texts[f.Name] == nil {
+				o.Sources.Texts[f.Name] = p.list()
 			}
 		}
 		if unknown > 0 {
 			result.Problems = append(result.Problems, source.NewProblem(source.Undecided, p.Path, fmt.Errorf("of %d of its %d functions it is not known whether they ran: they are left out", unknown, len(p.Functions))))
 		}
 	}
+	var unknown exclude.Excluded
+	r.addLines(file, &unknown)
 	var sum coverage.Sum
 	for _, f := range files {
 		slices.SortStableFunc(f.Functions, func(a, b *coverage.Function) int {
@@ -60,12 +66,23 @@ func (r *Ran) Result(o Options) (*Result, error) {
 		f.Functions = joinInstances(f.Functions)
 	}
 	for _, f := range files {
+		if len(f.Functions)+len(f.Lines) == 0 {
+			continue
+		}
 		sum.Take(coverage.NewSet(f))
 	}
 	result.Set = sum.Set()
 	result.Finish()
-	for _, p := range result.Problems {
-		r.say("%v", p)
+	result.Excluded.List = append(result.Excluded.List, unknown.List...)
+	result.Excluded.Totals.Add(unknown.Totals)
+	slices.SortStableFunc(result.Excluded.List, func(a, b exclude.Exclusion) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.First, b.First))
+	})
+	var problems strings.Builder
+	source.PrintProblems(&problems, result.Problems, r.options.Verbose)
+	if text := problems.String(); !r.said[text] {
+		r.said[text] = true
+		fmt.Fprint(r.options.Stderr, text)
 	}
 	return result, nil
 }

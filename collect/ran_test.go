@@ -443,6 +443,66 @@ int main(int argc, char **argv) {
 }
 `
 
+// TestRanReplaced says that a process has become another program, and what the first one ran.
+func TestRanReplaced(t *testing.T) {
+	dir := t.TempDir()
+	program := compileRan(t, dir, "becomes", ranBecomes)
+	g := processtest.Start(t, exec.Command(program, compileRan(t, dir, "family", ranFamily)))
+	g.Say("hello")
+	var said bytes.Buffer
+	o := ranOptions(t)
+	o.Stderr = &said
+	r, err := OpenRan([]string{strconv.Itoa(g.Pid())}, o)
+	if errors.Is(err, os.ErrPermission) {
+		needs.Skip(t, needs.Ptrace, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if is := strings.TrimSpace(g.Say("exec")); is != "gone" {
+		t.Fatal(is)
+	}
+	if is := strings.TrimSpace(g.Say("second")); is != "15" { // of the other program
+		t.Fatal(is)
+	}
+	if _, _, err := r.Look(); !errors.Is(err, process.ErrExited) {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(said.String(), "(becomes) has become another program (exec): what that runs is not seen") {
+		t.Errorf("it says %q", said.String())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if fn := r.function("before"); !fn.Ran {
+		t.Errorf("%+v", fn)
+	}
+	if is := strings.TrimSpace(g.Say("second")); is != "15" {
+		t.Fatal(is)
+	}
+}
+
+const ranBecomes = `
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((noinline, noclone)) void before(void) { puts("gone"); fflush(stdout); }
+int main(int argc, char **argv) {
+	char line[100];
+	setvbuf(stdin, 0, _IONBF, 0);
+	setvbuf(stdout, 0, _IOLBF, 0);
+	while (fgets(line, sizeof line, stdin)) {
+		if (!strcmp(line, "exec\n")) {
+			before();
+			execl(argv[1], argv[1], (char *)0);
+		}
+		puts("?");
+	}
+	return 0;
+}
+`
+
 // TestRanRefuses says nothing of a program of which too many functions cannot be watched.
 func TestRanRefuses(t *testing.T) {
 	text := "#include <stdio.h>\nint main(void) { puts(\"?\"); fflush(stdout); getchar(); return 0; }\n"

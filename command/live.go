@@ -76,17 +76,20 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  to zero; =NAME only those of one object, such as src/parse.o.
                  This is exact only if the counters are atomic.
 
-  --ran=functions
-                 shows which functions run from now on, of any x86-64 program: it needs
-                 no counters and no rebuild. Their first instructions are moved into
-                 code that notes that they ran, and put back as soon as that is seen.
-                 SIGINT ends it, or --duration, or the end of the programs; a COMMAND
-                 after --, and without a TARGET that is started and looked at itself.
-                 With --watch functions are told as they run. Of functions that were
-                 running already, or cannot be changed, it is not known whether they
-                 ran: they are in no total. Libraries of the system are looked at where
-                 an --include names them. If footfall is killed the programs go on;
-                 footfall trace --repair restores them. See docs/any-binary.md.
+  --ran=functions, --ran=lines
+                 shows which functions, or which lines, run from now on, of any x86-64
+                 program: it needs no counters and no rebuild. The first instructions of
+                 each function, or of each block of code, are moved into code that notes
+                 that they ran, and put back as soon as that is seen. Lines need a line
+                 table (-g), in the program or in a debug file; without one functions are
+                 told. SIGINT ends it, or --duration, or the end of the programs; a
+                 COMMAND after --, and without a TARGET that is started and looked at
+                 itself. With --watch functions are told as they run. Of functions that
+                 were running already, or cannot be changed, it is not known whether they
+                 ran, nor of some lines: they are in no total, and marked in pages.
+                 Libraries of the system are looked at where an --include names them. If
+                 footfall is killed the programs go on; footfall trace --repair restores
+                 them. See docs/any-binary.md.
 
 Counts are those since the last --reset, if there was one; --since-reset fails if
 there was none.
@@ -115,7 +118,8 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # which functions of a program that was built for nothing of the sort run, and which never?
   footfall live --ran functions nginx --duration 10m
   footfall live --ran functions nginx -- curl -s http://127.0.0.1/
-  footfall live --ran functions --output html=ran -- ./unit-tests
+  # and which lines, if it has a line table or a debug file?
+  footfall live --ran lines --output html=ran -- ./unit-tests
 
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda
@@ -139,7 +143,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.BoolVar(&o.inPlace, "in-place", false, "add to the data files that the program would write")
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
 	f.Lookup("reset").NoOptDefVal = "on"
-	f.StringVar(&o.ran, "ran", "", "show which `functions` run from now on, of programs without counters, too")
+	f.StringVar(&o.ran, "ran", "", "show which `functions` or lines run from now on, of programs without counters, too")
 	f.DurationVar(&o.duration, "duration", 0, "end --ran after that `TIME`, such as 10s")
 	f.BoolVar(&o.sinceReset, "since-reset", false, "fail if there was no --reset")
 	f.BoolVar(&o.total, "total", false, "show all counts, also those before the last --reset")

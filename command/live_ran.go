@@ -49,7 +49,7 @@ func (o *liveOptions) runRan(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	l := &ranReport{printer: p, options: o, lists: !cmd.Flags().Changed("output"), signals: make(chan os.Signal, 4)}
+	l := &ranReport{printer: p, options: o, tells: !cmd.Flags().Changed("output"), signals: make(chan os.Signal, 4)}
 	// From here on a signal ends what is done, when processes have been put back.
 	signal.Notify(l.signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(l.signals)
@@ -81,11 +81,17 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 		}
 	}
 	for _, out := range o.outputs {
+		if o.ran == ranLines {
+			break
+		}
 		if name, _, _ := strings.Cut(out, "="); slices.Contains(ofLines, name) {
 			return fmt.Errorf("--output %s is about lines: --ran functions knows none", name)
 		}
 	}
 	for _, limit := range report.CommaSeparated(o.failUnder) {
+		if o.ran == ranLines {
+			break
+		}
 		if of := limit[strings.LastIndexByte(limit, ':')+1:]; !strings.HasPrefix(of, "functions") {
 			return fmt.Errorf("--fail-under %s: --ran functions knows functions only", limit)
 		}
@@ -98,9 +104,15 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 	return nil
 }
 
+// What --ran can be.
+const (
+	ranFunctions = "functions"
+	ranLines     = "lines"
+)
+
 func checkRanKind(kind string) error {
-	if kind != "functions" {
-		return fmt.Errorf("--ran=%s: it is functions", kind)
+	if kind != ranFunctions && kind != ranLines {
+		return fmt.Errorf("--ran=%s: it is functions or lines", kind)
 	}
 	return nil
 }
@@ -117,19 +129,23 @@ type ranReport struct {
 	*printer
 	*collect.Ran
 	options *liveOptions
-	lists   bool // the functions are listed, in place of a report
+	tells   bool // no output is asked for: with --watch functions are told as they run
 	signals chan os.Signal
 }
 
 func (l *ranReport) looking() collect.RanOptions {
-	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes, Verbose: l.options.verbose}
+	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes, Verbose: l.options.verbose, Lines: l.options.ran == ranLines}
 }
 
 // armed says how much is watched.
 func (l *ranReport) armed() string {
-	all := 0
+	all, blocks := 0, 0
 	for _, p := range l.Programs() {
 		all += len(p.Functions)
+		blocks += p.Blocks()
+	}
+	if blocks > 0 {
+		return fmt.Sprintf("%s in %s watched", output.Plural(blocks, "block"), output.Plural(all, "function"))
 	}
 	return output.Plural(all, "function") + " watched"
 }
@@ -141,14 +157,14 @@ func (l *ranReport) follow() error {
 		over = time.After(l.options.duration)
 	}
 	var tick <-chan time.Time
-	if l.options.watch != "" && !l.lists {
+	if l.options.watch != "" && !l.tells {
 		ticker := time.NewTicker(l.options.interval)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
 	for {
 		found, next, err := l.Look()
-		if l.options.watch != "" && l.lists {
+		if l.options.watch != "" && l.tells {
 			l.tell(found)
 		}
 		if errors.Is(err, process.ErrExited) {
@@ -199,7 +215,7 @@ func (l *ranReport) rewrite() error {
 // end puts the processes back and shows what ran.
 func (l *ranReport) end() error {
 	err := l.Close()
-	if l.lists {
+	if l.lists() {
 		width, _ := output.Style(l.Stdout)
 		return errors.Join(err, collect.PrintRan(l.Stdout, l.Programs(), l.Sources.Shown, width))
 	}
@@ -208,6 +224,19 @@ func (l *ranReport) end() error {
 		err2 = l.print(r)
 	}
 	return errors.Join(err, err2)
+}
+
+// lists tells whether the functions are listed, in place of a report.
+func (l *ranReport) lists() bool {
+	if !l.tells || l.options.ran == ranFunctions {
+		return l.tells
+	}
+	for _, p := range l.Programs() {
+		if p.NoLines {
+			fmt.Fprintf(l.Stderr, "footfall: %s: it has no line table, nor a debug file that is found: which functions ran is all that can be told\n", output.Printable(p.Path))
+		}
+	}
+	return !slices.ContainsFunc(l.Programs(), func(p *collect.RanProgram) bool { return !p.NoLines })
 }
 
 // during shows what ran while a command did.

@@ -116,6 +116,16 @@ func (r *reader) pointer(encoding byte) uint64 {
 	return v
 }
 
+// reference is pointer for one to something, of which 0 is none.
+func (r *reader) reference(encoding byte) uint64 {
+	here := r.off
+	addr := r.pointer(encoding)
+	if encoding&0x70 == DW_EH_PE_pcrel && addr == r.t.addr+here || r.bad {
+		return 0
+	}
+	return addr
+}
+
 // sleb decodes a signed LEB128 and returns the number of its bytes, 0 if it is
 // damaged.
 func sleb(b []byte) (v int64, n int) {

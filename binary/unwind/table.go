@@ -52,6 +52,7 @@ type cie struct {
 	dataFactor   int64
 	returnColumn uint64
 	encoding     byte // of addresses of code
+	languageData byte // how its FDEs have the address of language-specific data; DW_EH_PE_omit: not
 	hasData      bool // its FDEs have augmentation data
 	signal       bool
 	instructions []byte
@@ -61,6 +62,7 @@ type cie struct {
 type fde struct {
 	low, high    uint64
 	cie          *cie
+	languageData uint64 // address; 0: none
 	instructions []byte
 }
 
@@ -174,13 +176,18 @@ func (t *Table) ciePlace(r *reader, is64 bool) (place uint64, ok bool) {
 func (t *Table) fde(r *reader, common *cie) (f fde, ok bool) {
 	low := r.pointer(common.encoding)
 	high := low + r.pointer(common.encoding&0x0f)
+	languageData := uint64(0)
 	if common.hasData {
-		r.skip(r.uleb())
+		n := r.uleb()
+		if data := *r; n > 0 {
+			languageData = data.reference(common.languageData)
+		}
+		r.skip(n)
 	}
 	if r.bad || low >= high {
 		return f, false
 	}
-	return fde{low, high, common, r.b[r.off:]}, true
+	return fde{low, high, common, languageData, r.b[r.off:]}, true
 }
 
 // cieAt returns the CIE at a place of the section, nil if there is none that is known.
@@ -208,7 +215,7 @@ func (t *Table) readCIE(at uint64) *cie {
 			return nil
 		}
 	}
-	common := &cie{codeFactor: r.uleb(), dataFactor: r.sleb()}
+	common := &cie{codeFactor: r.uleb(), dataFactor: r.sleb(), languageData: DW_EH_PE_omit}
 	if version == 1 {
 		common.returnColumn = uint64(r.u8())
 	} else {
@@ -239,8 +246,8 @@ func (r *reader) augmentation(augmentation string, common *cie) (ok bool) {
 			common.encoding = r.u8()
 		case 'P': // the personality routine
 			r.pointer(r.u8())
-		case 'L': // how addresses of language-specific data are encoded
-			r.u8()
+		case 'L':
+			common.languageData = r.u8()
 		case 'S': // a signal's frame
 			common.signal = true
 		}

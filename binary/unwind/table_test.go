@@ -124,3 +124,31 @@ func TestDebugFrame(t *testing.T) {
 		}
 	}
 }
+
+// TestLandingPads finds where exceptions lead in what g++ makes: behind calls, within the function.
+func TestLandingPads(t *testing.T) {
+	c := unwind.Read(nil, options[0])
+	// 0xff: the base is the function; 0xff: no types; uleb128; 8 bytes: two calls, one with a pad
+	data := []byte{0xff, 0xff, 0x01, 8, 0x10, 5, 0x40, 0, 0x20, 5, 0, 0}
+	pads, err := c.LandingPads(0x5000, 0x9000, data)
+	if err != nil || len(pads) != 1 || pads[0] != 0x5040 {
+		t.Errorf("%#x, %v", pads, err)
+	}
+	for n := range data {
+		if _, err := c.LandingPads(0x5000, 0x9000, data[:n]); err == nil {
+			t.Errorf("%d of %d bytes do", n, len(data))
+		}
+	}
+}
+
+func FuzzLandingPads(f *testing.F) {
+	f.Add([]byte{0xff, 0xff, 0x01, 8, 0x10, 5, 0x40, 0, 0x20, 5, 0, 0})
+	f.Add([]byte{0x1b, 0, 0, 0, 0, 0x9b, 0x20, 0x03, 13, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, o := range options {
+			if pads, err := unwind.Read(nil, o).LandingPads(0x5000, 0x9000, b); err == nil && len(pads) > len(b) {
+				t.Errorf("%d pads of %d bytes", len(pads), len(b))
+			}
+		}
+	})
+}

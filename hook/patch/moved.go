@@ -60,6 +60,15 @@ func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]e
 	return sites, not, nil
 }
 
+// Divided lists the functions of an image, divided into blocks.
+func Divided(i *target.Image) ([]binary.DividedFunction, error) {
+	finder, err := i.EntryFinder()
+	if err != nil {
+		return nil, err
+	}
+	return finder.Divide(), nil
+}
+
 // Moves tells whether the site's first instructions are moved.
 func (site *EntrySite) Moves() bool { return site.window != nil }
 
@@ -320,12 +329,25 @@ func (c *stub) at(offset int) (addr uint64, known bool) {
 
 // In is the same site in another process, where the file is the same.
 func (site *EntrySite) In(i *target.Image) *EntrySite {
-	other := &EntrySite{Entry: site.Entry, window: site.window, mode: site.mode}
+	other := &EntrySite{Entry: site.Entry, window: site.window, mode: site.mode, block: site.block}
 	other.Image, other.Addr = i, site.Site.Addr+i.Bias
 	if site.code != (span{}) {
 		other.code = span{site.code.from - site.Image.Bias + i.Bias, site.code.to - site.Image.Bias + i.Bias}
 	}
 	return other
+}
+
+// BlockSite is the site of a block. One without a window cannot be armed, but it is seen whether
+// a thread is within.
+func BlockSite(i *target.Image, fn binary.FunctionSymbol, b *binary.Block) *EntrySite {
+	site := &EntrySite{window: b.Window, block: true, code: span{b.Addr + i.Bias, b.End + i.Bias}}
+	at := b.Addr
+	if b.Window != nil { // what has begun before it meets the jump
+		at = b.Window.Addr
+		site.code.from = at + 1 + i.Bias
+	}
+	site.Entry = target.Entry{Site: binary.Site{Addr: at, Function: fn}, Addr: at + i.Bias, Image: i}
+	return site
 }
 
 // Unmoved is a function that [Moved] has left out, as a site that cannot be switched on.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -37,7 +38,8 @@ type Ran struct {
 	hits    map[*block][]byte
 	shared  [][]byte // what is mapped of it here
 	armed   []*stub
-	waiting []*stub // see putOff
+	waiting []*stub      // see putOff
+	blind   []*EntrySite // blocks that cannot be armed, by ascending address
 	sites   map[*stub]*EntrySite
 	doubts  map[*EntrySite]bool
 
@@ -102,6 +104,15 @@ func (r *Ran) Add(sites []*EntrySite) error {
 			site.code = span{from, from + site.Function.Size}
 		}
 	}
+	var blind []*EntrySite
+	sites = slices.DeleteFunc(slices.Clone(sites), func(site *EntrySite) bool {
+		if site.window == nil {
+			blind = append(blind, site)
+		}
+		return site.window == nil
+	})
+	slices.SortFunc(blind, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
+	r.blind = blind
 	sites = s.usable(sites)
 	if len(sites) == 0 {
 		return nil
@@ -270,7 +281,11 @@ func (r *Ran) addStub(site *EntrySite) (*stub, error) {
 // fillRan encodes the stub, which is the copy of the site's instructions, too. It returns false if
 // that cannot be where the stub is.
 func (st *stub) fillRan(site *EntrySite) bool {
-	code := noteRun(st.addr(), st.block.addr+hitsAt+uint64(st.index))
+	note := noteRun
+	if site.block {
+		note = noteBlock
+	}
+	code := note(st.addr(), st.block.addr+hitsAt+uint64(st.index))
 	m, ok := movedCode(site, st.addr()+uint64(len(code)))
 	if !ok || len(code)+len(m.code) > stubSize {
 		return false
@@ -301,6 +316,15 @@ func noteRun(at, hit uint64) (code []byte) {
 	return append(code, 1)
 }
 
+// noteBlock is noteRun where flags may be needed, and what is below the stack pointer:
+//
+//	c6 05 disp32 01  movb $1,hit(%rip)
+func noteBlock(at, hit uint64) (code []byte) {
+	const size = 7
+	code = encoding.LittleEndian.AppendUint32([]byte{0xc6, 0x05}, uint32(hit-at-size))
+	return append(code, 1)
+}
+
 // findStub finds the stub of a site that an earlier session has left; nil: there is none.
 func (r *Ran) findStub(site *EntrySite, there map[*block][]byte) *stub {
 	for _, b := range r.s.blocks {
@@ -326,10 +350,17 @@ func (r *Ran) findStub(site *EntrySite, there map[*block][]byte) *stub {
 
 // arm writes the jumps.
 func (r *Ran) arm(stubs []*stub) error {
-	for some := range slices.Chunk(sorted(stubs), mostAtOnce) {
+	stubs = sorted(stubs)
+	for len(stubs) > 0 {
+		some := stubs[:min(len(stubs), mostAtOnce)]
+		stubs = stubs[len(some):]
+		end := uint64(math.MaxUint64)
+		if len(stubs) > 0 {
+			end = r.sites[stubs[0]].code.from
+		}
 		if err := r.s.p.WhileHeld(func(h *process.Held) error {
 			defer r.stood(h)
-			return r.armSome(h, some)
+			return r.armSome(h, some, end)
 		}); err != nil {
 			return err
 		}
@@ -337,18 +368,29 @@ func (r *Ran) arm(stubs []*stub) error {
 	return nil
 }
 
-func (r *Ran) armSome(h *process.Held, stubs []*stub) error {
+// armSome arms the first of the stubs that are to be armed; end is where the code of the others begins.
+func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	p := r.s.p
 	there, err := present(p, stubs, func(st *stub) []byte { return st.old[:native.jumpSize] })
-	if err != nil || len(there) == 0 {
+	if err != nil {
 		return err
+	}
+	blind := r.takeBlind(end)
+	if len(there) == 0 {
+		for _, site := range blind {
+			r.doubts[site] = true
+		}
+		return nil
 	}
 	code := span{r.sites[there[0]].code.from, 0}
 	for _, st := range there {
 		c := r.sites[st].code
 		code = span{min(code.from, c.from), max(code.to, c.to+1)}
 	}
-	there, later, err := free(p, h, there, code, r.doubter(there))
+	for _, site := range blind {
+		code = span{min(code.from, site.code.from), max(code.to, site.code.to+1)}
+	}
+	there, later, err := free(p, h, there, code, r.doubter(there, blind))
 	if err != nil {
 		return err
 	}
@@ -362,26 +404,34 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub) error {
 	return err
 }
 
+// takeBlind returns the sites that cannot be armed up to an address, once.
+func (r *Ran) takeBlind(end uint64) []*EntrySite {
+	n, _ := slices.BinarySearchFunc(r.blind, end, func(s *EntrySite, end uint64) int { return cmp.Compare(s.code.from, end) })
+	some := r.blind[:n]
+	r.blind = r.blind[n:]
+	return some
+}
+
 // doubter returns what notes which code may be running already, by addresses on stacks. A call
-// returns behind it, where other code may begin.
-func (r *Ran) doubter(stubs []*stub) func(addr uint64) {
-	sites := make([]*EntrySite, len(stubs))
-	for i, st := range stubs {
-		sites[i] = r.sites[st]
+// returns behind it, where other code may begin; where a block begins it is seen.
+func (r *Ran) doubter(stubs []*stub, blind []*EntrySite) func(addr uint64) {
+	sites := slices.Clone(blind)
+	for _, st := range stubs {
+		sites = append(sites, r.sites[st])
 	}
 	slices.SortFunc(sites, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
-	doubt := func(addr uint64) {
+	doubt := func(addr uint64, returned bool) {
 		i, found := slices.BinarySearchFunc(sites, addr, func(s *EntrySite, addr uint64) int { return cmp.Compare(s.code.from, addr) })
 		if !found {
 			i--
 		}
-		if i >= 0 && sites[i].code.has(addr) {
+		if i >= 0 && sites[i].code.has(addr) && !(returned && sites[i].block) {
 			r.doubts[sites[i]] = true
 		}
 	}
 	return func(addr uint64) {
-		doubt(addr)
-		doubt(addr - 1)
+		doubt(addr, false)
+		doubt(addr-1, true)
 	}
 }
 

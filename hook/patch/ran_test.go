@@ -34,6 +34,29 @@ func (g *testProgram) moved() []*EntrySite {
 	return sites
 }
 
+// blocks returns the sites of the program's blocks.
+func (g *testProgram) blocks() (sites []*EntrySite) {
+	g.t.Helper()
+	moved := g.moved()
+	divided, err := Divided(moved[0].Image)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	called := make(map[uint64]bool) // that have been chosen
+	for _, s := range moved {
+		called[s.Function.Addr] = true
+	}
+	for _, fn := range divided {
+		if !called[fn.Function.Addr] {
+			continue
+		}
+		for n := range fn.Blocks {
+			sites = append(sites, BlockSite(moved[0].Image, fn.Function, &fn.Blocks[n]))
+		}
+	}
+	return sites
+}
+
 func (g *testProgram) openRan(sites []*EntrySite) *Ran {
 	g.t.Helper()
 	r, err := OpenRan(g.p, sites)
@@ -149,6 +172,47 @@ func testRan(t *testing.T, g *testProgram) {
 	}
 }
 
+// TestRanBlocks is TestRan for blocks: programs do the same, and all code is as before.
+func TestRanBlocks(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	want, text := g.say("go"), g.text()
+	for range 2 {
+		sites := g.blocks()
+		r := g.openRan(sites)
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		ran, err := r.Look()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"calls", "conditional", "jumps", "loads", "plain", "tail", "vectors"} {
+			if !slices.Contains(names(ran), name) {
+				t.Errorf("no block of %s ran", name)
+			}
+		}
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		again, err := r.Look()
+		_, closeErr := r.Close()
+		if err := errors.Join(err, closeErr); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range again {
+			if slices.Contains(ran, s) {
+				t.Errorf("a block of %s ran for the first time again", s.Function.Name)
+			}
+		}
+		if !bytes.Equal(text, g.text()) {
+			t.Fatal("the code is not what it was")
+		}
+	}
+}
+
 // TestRanEnds looks at a program that has ended: what it ran is not lost.
 func TestRanEnds(t *testing.T) {
 	if native != amd64 {
@@ -195,8 +259,12 @@ func TestRanKilled(t *testing.T) {
 func watcher(t *testing.T) {
 	g := targetIn(t, "PATCH_WATCHER")
 	fmt.Println("watching")
-	for {
-		r := g.openRan(g.moved())
+	for round := 0; ; round++ {
+		sites := g.moved
+		if round%2 == 1 {
+			sites = g.blocks
+		}
+		r := g.openRan(sites())
 		for range 3 {
 			if _, err := r.Look(); err != nil {
 				t.Fatal(err)

@@ -260,6 +260,12 @@ func (i *Image) Frames(addr uint64) []binary.Frame {
 	return i.lines.Frames(addr - i.Bias)
 }
 
+// Lines returns the debug information; nil if there is none.
+func (i *Image) Lines() *binary.Lines {
+	i.loadLines()
+	return i.lines
+}
+
 // loadLines opens the debug information.
 func (i *Image) loadLines() {
 	if i.linesDone {
