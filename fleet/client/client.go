@@ -63,11 +63,16 @@ func Passing(err error) bool {
 // Persist calls do again and again, until it succeeds, its error is none that passes, or ctx ends.
 func Persist(ctx context.Context, do func() error) error {
 	wait := 100 * time.Millisecond
+	var last error
 	for {
 		err := do()
 		if err == nil || !Passing(err) {
 			return err
 		}
+		if last != nil && ctx.Err() != nil {
+			return last // which says more than that there was no more time
+		}
+		last = err
 		select {
 		case <-ctx.Done():
 			return err
