@@ -89,7 +89,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 	if err := l.admit(t); err != nil {
 		return err
 	}
-	f.arrivals = process.WatchArrivals(selector, func(pid int) {
+	f.arrivals = process.WatchArrivals(selector, f.Tells, func(pid int) {
 		if !seen[pid] {
 			_ = f.add(pid) // it may have ended meanwhile
 		}

@@ -8,7 +8,24 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// processor reports how long a processor was needed for each round; what it returns is to be called at the end.
+func processor(b *testing.B) func() {
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	return func() {
+		b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op")
+	}
+}
 
 // benchmarked is the process that FOOTFALL_PID names: scripts/bench-live starts
 // a real server for these.
@@ -68,6 +85,7 @@ func BenchmarkAttachKin(b *testing.B) {
 		b.Fatal(err)
 	}
 	f.look(first, running)
+	defer processor(b)()
 	for b.Loop() {
 		m, err := newAttended(pid)
 		if err != nil {
@@ -85,5 +103,20 @@ func BenchmarkAttachKin(b *testing.B) {
 		}
 		f.drop(m, &f.ended)
 		m.proc.Close()
+	}
+}
+
+// BenchmarkAttachKnown does for one more process of a known program what is done when it is found: its counters are where they
+// were in another one.
+func BenchmarkAttachKnown(b *testing.B) {
+	pid := benchmarked(b)
+	known := NewKnown()
+	defer processor(b)()
+	for b.Loop() {
+		p, err := known.OpenPatiently(pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Close()
 	}
 }

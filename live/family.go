@@ -277,6 +277,14 @@ func (f *Family) Members() (running, ended int) {
 	return len(f.members), f.ended
 }
 
+// Tells tells whether a process is a member whose children, and what it becomes, the family notices by itself.
+func (f *Family) Tells(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[pid]
+	return m != nil && m.attended
+}
+
 // Settled tells whether the last Snapshot has all that the members had counted then: none was
 // writing its data files or ended meanwhile.
 func (f *Family) Settled() bool {
@@ -353,7 +361,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 				m.whole = false // look again
 				return true
 			}
-			return !im.inherit(f.Family, m, w)
+			return !im.inherit(f.Family, m, im.sparseOf(w), im.flagsIn(w))
 		})
 		m.publish()
 		if from != nil && m.whole { // its parent has what it has
@@ -370,17 +378,10 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 // inheritsAtOnce notes what a process inherits, in images that are known, if all of it can be read
 // at once.
 func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
-	read := make([]words, len(m.images))
-	defer func() {
-		for i, w := range read {
-			if w != nil {
-				m.images[i].release(w)
-			}
-		}
-	}()
+	read, flags := make([]*sparse, len(m.images)), make([]int, len(m.images))
 	for i, im := range m.images {
-		read[i] = im.buffer()
-		if im.readAtOnce(m.proc, im.at, read[i]) != nil {
+		var err error
+		if read[i], flags[i], err = im.sparseAtOnce(m.proc, im.at); err != nil {
 			return false
 		}
 	}
@@ -390,11 +391,9 @@ func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
 	goOn()
 	images, kept := m.images, m.images[:0:0]
 	for i, im := range images {
-		if im.inherit(f, m, read[i]) {
+		if im.inherit(f, m, read[i], flags[i]) {
 			kept = append(kept, im)
 		}
-		im.release(read[i])
-		read[i] = nil
 	}
 	m.images = kept
 	m.publish()
@@ -455,11 +454,11 @@ func (f *Family) meanwhile(p *process.Process, lost string, goOn func(), look fu
 	}()
 }
 
-// inherit notes what is in the counters, w, of an image of a process that has just been forked;
-// false: there is no room for it.
-func (im *placed) inherit(f *Family, m *member, w words) bool {
-	im.silent = im.keeps && im.flagsIn(w)&rootDumped != 0
-	return im.without(f, m, im.sparseOf(w))
+// inherit notes what is in the counters of an image, s, and the flags of libgcov in it, of a process that has just
+// been forked; false: there is no room for it.
+func (im *placed) inherit(f *Family, m *member, s *sparse, flags int) bool {
+	im.silent = im.keeps && flags&rootDumped != 0
+	return im.without(f, m, s)
 }
 
 // without has what a member, which is locked, had in the counters of an image not count; false: there is no room for

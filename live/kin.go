@@ -24,12 +24,13 @@ import (
 // of several processes are added up: word by word.
 type layout struct {
 	*image
-	file  string // process.MappedFile.File
-	named uint64 // behind this part of the image, from its start, there is no file
-	plan  *plan
-	marks []mark // what is not to be added up as if it were one number
-	sums  []mark // where counters are that are sums
-	heads []head
+	file    string // process.MappedFile.File
+	named   uint64 // behind this part of the image, from its start, there is no file
+	plan    *plan
+	marks   []mark   // what is not to be added up as if it were one number
+	sums    []mark   // where counters are that are sums
+	regions []region // of memory that have those
+	heads   []head
 	// inOrder are the indexes of the units, in the order in which their data files are written.
 	inOrder []int
 	// resetsForks tells that the program has libgcov's wrapper of fork, by which counters begin from
@@ -53,6 +54,13 @@ func (w words) bytes() []byte {
 type mark struct {
 	from, to int
 	or       bool // bits; else lists and the like, of which nothing is kept
+}
+
+// A region is memory with counters that are sums, close to each other.
+type region struct {
+	addr     uint64 // where the image was found
+	from, to int    // in words, as in the buffer
+	sums     []mark // of the layout
 }
 
 // A head is a structure whose pointers are those of the place of the image.
@@ -96,8 +104,30 @@ func newLayout(im *image, mapped *process.MappedFile) (*layout, error) {
 	}
 	l.inOrder = im.inListOrder()
 	l.sums = joinedMarks(l.sums)
+	l.regions = l.regionsOf(l.sums)
 	slices.SortFunc(l.marks, func(a, b mark) int { return a.from - b.from })
 	return l, nil
+}
+
+// regionsOf are the regions that have sums, which are in ascending order.
+func (l *layout) regionsOf(sums []mark) (regions []region) {
+	const near = 4096 / 8 // as far apart are pages
+	at := 0
+	for _, r := range l.plan.ranges {
+		at = (at + 7) &^ 7
+		first, end := at/8, (at+len(r.Bytes))/8
+		at += len(r.Bytes)
+		for len(sums) > 0 && sums[0].from < end {
+			n := 1
+			for n < len(sums) && sums[n].from < end && sums[n].from-sums[n-1].to < near {
+				n++
+			}
+			from := sums[0].from
+			regions = append(regions, region{r.Addr + uint64(from-first)*8, from, sums[n-1].to, sums[:n:n]})
+			sums = sums[n:]
+		}
+	}
+	return regions
 }
 
 // joinedMarks joins the ranges that follow each other.
@@ -213,26 +243,23 @@ func (l *layout) check(start uint64, to words) error {
 // up in memory.
 func (l *layout) unmovedAt(b []byte, delta uint64) bool {
 	var moved []byte
-	for _, h := range l.heads {
-		now, want := b[h.at:h.at+len(h.bytes)], h.bytes
-		if delta != 0 {
-			moved = append(moved[:0], h.bytes...)
-			for _, i := range h.pointers {
-				if l.pointer == 8 {
-					if x := l.order.Uint64(moved[i:]); x != 0 {
-						l.order.PutUint64(moved[i:], x+delta)
-					}
-				} else if x := l.order.Uint32(moved[i:]); x != 0 {
-					l.order.PutUint32(moved[i:], x+uint32(delta))
-				}
-			}
-			want = moved
-		}
-		if !bytes.Equal(now, want) {
+	for i := range l.heads {
+		if h := &l.heads[i]; !h.isIn(l, b[h.at:], delta, &moved) {
 			return false
 		}
 	}
 	return true
+}
+
+// isIn tells whether a structure is what begins with now. It uses moved.
+func (h *head) isIn(l *layout, now []byte, delta uint64, moved *[]byte) bool {
+	want := h.bytes
+	if delta != 0 {
+		*moved = append((*moved)[:0], h.bytes...)
+		l.move(*moved, h.pointers, delta)
+		want = *moved
+	}
+	return bytes.Equal(now[:len(want)], want)
 }
 
 // tellsDumps tells whether there are flags that tell of the writing of data files.
@@ -331,21 +358,75 @@ func (s *sparse) size() int { return len(s.at) + (len(s.at)+1)/2 }
 func (l *layout) sparseOf(w words) *sparse {
 	s := new(sparse)
 	for _, m := range l.sums {
-		part := w[m.from:m.to]
-		for i := 0; i < len(part); {
-			if i+8 <= len(part) && part[i]|part[i+1]|part[i+2]|part[i+3]|part[i+4]|part[i+5]|part[i+6]|part[i+7] == 0 {
-				i += 8 // most are zero
-				continue
-			}
-			for end := min(i+8, len(part)); i < end; i++ {
-				if x := part[i]; x != 0 {
-					s.at, s.value = append(s.at, uint32(m.from+i)), append(s.value, x)
-				}
+		s.keep(m.from, w[m.from:m.to])
+	}
+	return s.clipped()
+}
+
+// sparseAtOnce is sparseOf of what is in the memory of a process, where the image is mapped at start, as readAtOnce reads it; and
+// the flags of libgcov there. It reads the counters only that the program has touched, and of the structures the root.
+func (l *layout) sparseAtOnce(p *process.Process, start uint64) (s *sparse, flags int, err error) {
+	if l.root == 0 {
+		w := l.buffer()
+		defer l.release(w)
+		if err := l.readAtOnce(p, start, w); err != nil {
+			return nil, 0, err
+		}
+		return l.sparseOf(w), l.flagsIn(w), nil
+	}
+	delta := start - l.start
+	ranges := make([]process.AddressRange, 0, len(l.regions))
+	for _, r := range l.regions {
+		ranges = append(ranges, process.AddressRange{Addr: r.addr + delta, End: r.addr + delta + uint64(r.to-r.from)*8})
+	}
+	s = new(sparse)
+	if err := p.VisitTouched(ranges, start+l.named, func(i int, addr uint64, b []byte) {
+		r := &l.regions[i]
+		s.keepTouched(r, int(addr-delta-r.addr)/8, b)
+	}); err != nil {
+		return nil, 0, err
+	}
+	root := make([]byte, l.rootSize())
+	if err := p.ReadTouched([]process.MemoryRange{{Addr: l.root + delta, Bytes: root}}, start+l.named); err != nil {
+		return nil, 0, err
+	}
+	if !l.heads[0].isIn(l, root, delta, new([]byte)) {
+		return nil, 0, errMoved
+	}
+	return s.clipped(), l.flags(root), nil
+}
+
+// keepTouched keeps the sums of memory that begins a number of words into a region.
+func (s *sparse) keepTouched(r *region, skip int, b []byte) {
+	w := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
+	from, to := r.from+skip, r.from+skip+len(w)
+	n, _ := slices.BinarySearchFunc(r.sums, from, func(m mark, from int) int { return m.to - from - 1 })
+	for _, m := range r.sums[n:] {
+		if m.from >= to {
+			break
+		}
+		begin := max(m.from, from)
+		s.keep(begin, w[begin-from:min(m.to, to)-from])
+	}
+}
+
+// keep keeps a part of a buffer, behind what it has kept so far. Most words are zero.
+func (s *sparse) keep(at int, part words) {
+	for i := 0; i < len(part); {
+		if i+8 <= len(part) && part[i]|part[i+1]|part[i+2]|part[i+3]|part[i+4]|part[i+5]|part[i+6]|part[i+7] == 0 {
+			i += 8
+			continue
+		}
+		for end := min(i+8, len(part)); i < end; i++ {
+			if x := part[i]; x != 0 {
+				s.at, s.value = append(s.at, uint32(at+i)), append(s.value, x)
 			}
 		}
 	}
-	return &sparse{slices.Clip(s.at), slices.Clip(s.value)}
 }
+
+// clipped takes no more room than it needs.
+func (s *sparse) clipped() *sparse { return &sparse{slices.Clip(s.at), slices.Clip(s.value)} }
 
 // eachCounterOf calls do for the arrays of counters of a unit that are sums, by words.
 func (l *layout) eachCounterOf(u *unit, do func(at, n int)) {

@@ -28,10 +28,11 @@ const (
 )
 
 // WatchArrivals calls found, from a goroutine of its own, for each process that is selected, those that run already
-// included. For one that is selected for long it is called again and again.
-func WatchArrivals(s Selector, found func(pid int)) *Arrivals {
+// included. For one that is selected for long it is called again and again. Of what a process does of which told tells, and of those
+// that it makes, the caller is told otherwise: they need not be found at once.
+func WatchArrivals(s Selector, told func(pid int) bool, found func(pid int)) *Arrivals {
 	a := &Arrivals{selector: s, found: found, stop: make(chan struct{})}
-	a.events, _ = listenToProcesses()
+	a.events, _ = listenToProcesses(told)
 	a.stopped.Add(1)
 	go a.watch()
 	return a

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 		found := make(chan int, 1000)
 		a := &Arrivals{selector: selector, found: func(pid int) { found <- pid }, stop: make(chan struct{})}
 		if told {
-			if a.events, err = listenToProcesses(); err != nil {
+			if a.events, err = listenToProcesses(nil); err != nil {
 				if os.Geteuid() != 0 {
 					needs.Skip(t, needs.Root, err)
 				}
@@ -83,7 +83,7 @@ func TestProcEvents(t *testing.T) {
 			t.Errorf("%d bytes: %d", n, got)
 		}
 	}
-	e, err := listenToProcesses()
+	e, err := listenToProcesses(nil)
 	if err != nil {
 		if os.Geteuid() != 0 {
 			needs.Skip(t, needs.Root, err)

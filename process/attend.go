@@ -32,8 +32,10 @@ type Attendant struct {
 	newborn   map[int]newborn          // stopped in front of the first instruction, by whom and how it was made is not known so far
 	made      map[int]birth            // the other way round
 	early     map[int]bool             // threads that run and may have ended before their maker tells of them
-	adopting  bool                     // adopt will be called
 	tid       int
+	ticks     ticks     // while much happens
+	lately    time.Time // something happened last
+	adopted   time.Time // adopt was called last, or there was nothing for it
 
 	before     map[int]*unix.SchedAttr // of our threads, whose priority is raised
 	raisedAt   time.Time
@@ -95,6 +97,9 @@ const (
 	slowMaker = 10 * time.Second
 )
 
+// busyFor is for how long after an event others are expected soon.
+const busyFor = 100 * time.Millisecond
+
 // NewAttendant returns one that attends nobody so far.
 func NewAttendant(events Lifetimes) *Attendant {
 	a := &Attendant{
@@ -106,6 +111,8 @@ func NewAttendant(events Lifetimes) *Attendant {
 		defer close(a.done)
 		defer a.lower()
 		a.tid = unix.Gettid()
+		a.ticks = newTicks(a.tid)
+		defer a.ticks.close()
 		a.wait(a.collect)
 		return true // the kernel lets go of all, wherever they have stopped
 	})
@@ -138,8 +145,8 @@ func (a *Attendant) Close() {
 // raise has all our threads run before others, where it may, as long as processes stand still until
 // one of them is there: on a busy machine they would wait for that the longest. It is
 // all threads since the kernel tells any of them of a stop, and Go moves goroutines between them.
-func (a *Attendant) raise() {
-	if time.Since(a.raisedAt) < time.Second {
+func (a *Attendant) raise(now time.Time) {
+	if now.Sub(a.raisedAt) < time.Second {
 		return
 	}
 	if a.before == nil {
@@ -147,7 +154,7 @@ func (a *Attendant) raise() {
 		a.processors = runtime.GOMAXPROCS(0)
 		runtime.GOMAXPROCS(a.processors + 1) // one is not to wait for those who make reports
 	}
-	a.raisedAt = time.Now()
+	a.raisedAt = now
 	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: -20, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	own := ownThreads()
 	maps.DeleteFunc(a.before, func(tid int, _ *unix.SchedAttr) bool { return !slices.Contains(own, tid) })
@@ -263,12 +270,23 @@ func (a *Attendant) remove(tid int) (last *attendedProcess) {
 
 // collect waits for a stop and handles it.
 func (a *Attendant) collect() (traced bool) {
-	a.raise()
-	a.adoptLater()
+	now := time.Now()
+	a.raise(now)
+	orphans := len(a.newborn)+len(a.early)+len(a.made) > 0
+	if orphans && now.Sub(a.adopted) > orphaned {
+		a.adopt()
+		a.adopted = now
+	}
+	if !orphans {
+		a.adopted = now
+	}
+	a.ticks.run(orphans || now.Sub(a.lately) < busyFor)
 	var status unix.WaitStatus
 	tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 	switch {
 	case errors.Is(err, unix.EINTR):
+		runtime.Gosched() // for the monitor this thread has not run for long then: see ticks
+		return true
 	case err != nil || tid <= 0:
 		return false
 	case status.Stopped():
@@ -276,6 +294,7 @@ func (a *Attendant) collect() (traced bool) {
 	default:
 		a.exited(tid)
 	}
+	a.lately = now
 	return true
 }
 
@@ -436,20 +455,6 @@ func (a *Attendant) born(pid int, sig unix.Signal, b birth) {
 		return
 	}
 	a.hold(p, func(goOn func()) { a.events.Forked(pid, b.parent.pid, b.byLibrary, goOn) }, func() { a.unstop(pid, sig) })
-}
-
-// adoptLater has adopt be called, if there is something for it.
-func (a *Attendant) adoptLater() {
-	if a.adopting || len(a.newborn)+len(a.early)+len(a.made) == 0 {
-		return
-	}
-	a.adopting = true
-	time.AfterFunc(orphaned, func() {
-		a.do(func() {
-			a.adopting = false
-			a.adopt()
-		})
-	})
 }
 
 // adopt takes the processes whose makers have been killed before they could tell of them.

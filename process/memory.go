@@ -76,57 +76,131 @@ var ErrAbsent = errors.New("memory that is not there yet")
 // unnamed on, where there is no file behind it, what it has not touched is zero: it is neither waited
 // for nor made by reading it. If other memory is not there it returns ErrAbsent, in place of waiting.
 func (p *Process) ReadTouched(ranges []MemoryRange, unnamed uint64) error {
-	pagemap, err := p.open("pagemap", unix.O_RDONLY)
-	if err != nil {
-		return ErrAbsent // it is not known
-	}
-	defer pagemap.Close()
-	page := uint64(os.Getpagesize())
 	var touched []MemoryRange
-	var entries []byte
-	for _, r := range ranges {
-		if len(r.Bytes) == 0 {
-			continue
+	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i].addresses() }, unnamed, func(i int, part AddressRange, is bool) {
+		r := ranges[i]
+		b := r.Bytes[part.Addr-r.Addr : part.End-r.Addr]
+		if is {
+			touched = append(touched, MemoryRange{part.Addr, b})
+		} else {
+			clear(b)
 		}
-		first, last := r.Addr/page, (r.Addr+uint64(len(r.Bytes))-1)/page
-		entries = slices.Grow(entries[:0], int(last-first+1)*pagemapEntry)[:int(last-first+1)*pagemapEntry]
-		if _, err := pagemap.ReadAt(entries, int64(first*pagemapEntry)); err != nil {
-			return ErrAbsent
-		}
-		for from := r.Addr; from-r.Addr < uint64(len(r.Bytes)); {
-			is := isThere(entries[(from/page-first)*pagemapEntry:])
-			if !is && from < unnamed {
-				return ErrAbsent
-			}
-			to := (from/page + 1) * page
-			for to/page <= last && isThere(entries[(to/page-first)*pagemapEntry:]) == is {
-				to += page
-			}
-			to = min(to, r.Addr+uint64(len(r.Bytes)))
-			b := r.Bytes[from-r.Addr : to-r.Addr]
-			if is {
-				touched = append(touched, MemoryRange{from, b})
-			} else {
-				clear(b)
-			}
-			from = to
-		}
+	})
+	if err != nil {
+		return err
 	}
 	return p.readShared(touched)
+}
+
+// An AddressRange is memory of a process, up to its end.
+type AddressRange struct{ Addr, End uint64 }
+
+func (r MemoryRange) addresses() AddressRange {
+	return AddressRange{r.Addr, r.Addr + uint64(len(r.Bytes))}
+}
+
+// VisitTouched is [Process.ReadTouched] for who wants to see only what the program has touched: visit is called for each
+// such part of ranges[i], by ascending addresses, with its bytes, which are not to be kept.
+func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func(i int, addr uint64, b []byte)) error {
+	type part struct {
+		AddressRange
+		of int
+	}
+	var touched []part
+	size := 0
+	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i] }, unnamed, func(i int, a AddressRange, is bool) {
+		if is {
+			touched = append(touched, part{a, i})
+			size = max(size, int(a.End-a.Addr))
+		}
+	})
+	if err != nil || len(touched) == 0 {
+		return err
+	}
+	buffer := make([]byte, size)
+	return p.whileOpen("mem", func(mem int) error {
+		for _, t := range touched {
+			b := buffer[:t.End-t.Addr]
+			if err := p.readAt(mem, b, t.Addr); err != nil {
+				return err
+			}
+			visit(t.of, t.Addr, b)
+		}
+		return nil
+	})
+}
+
+// eachPart calls do for the parts of n ranges that the program has touched, and for those that it has not, which are zero.
+func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint64, do func(i int, part AddressRange, touched bool)) error {
+	page := uint64(os.Getpagesize())
+	var entries []byte
+	err := p.whileOpen("pagemap", func(pagemap int) error {
+		for i := range n {
+			r := ranges(i)
+			if r.Addr >= r.End {
+				continue
+			}
+			first, last := r.Addr/page, (r.End-1)/page
+			entries = slices.Grow(entries[:0], int(last-first+1)*pagemapEntry)[:int(last-first+1)*pagemapEntry]
+			if err := p.readAt(pagemap, entries, first*pagemapEntry); err != nil {
+				return err
+			}
+			for from := r.Addr; from < r.End; {
+				is := isThere(entries[(from/page-first)*pagemapEntry:])
+				if !is && from < unnamed {
+					return ErrAbsent
+				}
+				to := (from/page + 1) * page
+				for to/page <= last && isThere(entries[(to/page-first)*pagemapEntry:]) == is {
+					to += page
+				}
+				to = min(to, r.End)
+				do(i, AddressRange{from, to}, is)
+				from = to
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return ErrAbsent // or it is not known
+	}
+	return nil
 }
 
 // readShared is ReadRanges of memory that a child shares with who has forked it: process_vm_readv would make it pages of its own
 // (it pins them), which takes longer than to read them.
 func (p *Process) readShared(ranges []MemoryRange) error {
-	mem, err := p.open("mem", unix.O_RDONLY)
-	if err != nil {
+	if len(ranges) == 0 {
+		return nil
+	}
+	opened := false
+	err := p.whileOpen("mem", func(mem int) error {
+		opened = true
+		for _, r := range ranges {
+			if err := p.readAt(mem, r.Bytes, r.Addr); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !opened {
 		return p.ReadRanges(ranges)
 	}
-	defer mem.Close()
-	for _, r := range ranges {
-		if _, err := mem.ReadAt(r.Bytes, int64(r.Addr)); err != nil {
-			return fmt.Errorf("process %d: read %d bytes at %#x: %w", p.PID, len(r.Bytes), r.Addr, err)
+	return err
+}
+
+// readAt fills b from an offset of a file below /proc/PID.
+func (p *Process) readAt(fd int, b []byte, offset uint64) error {
+	for read := 0; read < len(b); {
+		n, err := unix.Pread(fd, b[read:], int64(offset)+int64(read))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err == nil && n <= 0:
+			return fmt.Errorf("process %d: read %d bytes at %#x: %w", p.PID, len(b), offset, io.ErrUnexpectedEOF)
+		case err != nil:
+			return fmt.Errorf("process %d: read %d bytes at %#x: %w", p.PID, len(b), offset, err)
 		}
+		read += max(n, 0)
 	}
 	return nil
 }

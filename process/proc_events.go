@@ -15,7 +15,8 @@ import (
 // its proc connector (linux/cn_proc.h, Documentation/driver-api/connector.rst).
 type procEvents struct {
 	socket *os.File
-	came   chan struct{} // there is something to take; closed when nothing comes any more
+	came   chan struct{}      // there is something to take; closed when nothing comes any more
+	told   func(pid int) bool // nothing is to be noted of such a process, and of those that it makes; nil: of all it is
 
 	mu   sync.Mutex
 	pids map[int]bool // whether it has changed since it was made
@@ -40,7 +41,7 @@ const (
 var errNoAnswer = errors.New("the kernel does not answer: only those of the first PID namespace are told")
 
 // listenToProcesses has the kernel tell of processes. It needs CAP_NET_ADMIN where the system began, not in a container.
-func listenToProcesses() (*procEvents, error) {
+func listenToProcesses(told func(pid int) bool) (*procEvents, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_CONNECTOR)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func listenToProcesses() (*procEvents, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	e := &procEvents{socket: os.NewFile(uintptr(fd), "proc connector"), came: make(chan struct{}, 1), pids: make(map[int]bool)}
+	e := &procEvents{socket: os.NewFile(uintptr(fd), "proc connector"), came: make(chan struct{}, 1), told: told, pids: make(map[int]bool)}
 	go e.listen()
 	return e, nil
 }
@@ -112,9 +113,9 @@ func (e *procEvents) listen() {
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
-		pid, changed := 0, false
+		pid, by := 0, 0
 		if err == nil {
-			if pid, changed = cameIn(b[:n]); pid == 0 {
+			if pid, by = cameIn(b[:n]); pid == 0 || e.told != nil && e.told(by) {
 				continue
 			}
 		}
@@ -122,7 +123,7 @@ func (e *procEvents) listen() {
 		if err != nil || len(e.pids) >= maxProcEvents {
 			e.lost = true
 		} else {
-			e.pids[pid] = e.pids[pid] || changed
+			e.pids[pid] = e.pids[pid] || by == pid
 		}
 		e.mu.Unlock()
 		select {
@@ -132,23 +133,23 @@ func (e *procEvents) listen() {
 	}
 }
 
-// cameIn is the process that a message tells of, 0: of none; changed tells that it has become another program, or has got another
-// name.
-func cameIn(b []byte) (pid int, changed bool) {
+// cameIn is the process that a message tells of, 0: of none; and by which process: by itself, if it has become another program,
+// or has got another name.
+func cameIn(b []byte) (pid, by int) {
 	if len(b) < procEventData+16 {
-		return 0, false
+		return 0, 0
 	}
 	word := func(at int) int { return int(int32(binary.NativeEndian.Uint32(b[procEventData+at:]))) }
 	switch binary.NativeEndian.Uint32(b[procEventAt:]) {
 	case procEventFork: // the parent's thread and process, the child's
 		if word(8) != word(12) {
-			return 0, false // a thread
+			return 0, 0 // a thread
 		}
-		return word(12), false
+		return word(12), word(4)
 	case procEventExec, procEventComm: // thread and process
-		return word(4), true
+		return word(4), word(4)
 	}
-	return 0, false
+	return 0, 0
 }
 
 // take returns the processes that came since it was called last, and whether each has changed since it was made; lost tells that

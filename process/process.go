@@ -389,27 +389,56 @@ func (p *Process) statOf(file string) (status, error) {
 }
 
 // read returns the contents of a file in Dir.
-func (p *Process) read(name string) ([]byte, error) {
-	f, err := p.open(name, unix.O_RDONLY)
-	return p.all(f, err, name)
+func (p *Process) read(name string) (b []byte, err error) {
+	err = p.whileOpen(name, func(fd int) error {
+		b, err = p.all(fd, name)
+		return err
+	})
+	return b, err
 }
 
 // readFile returns the contents of a file below /proc/PID.
 func (p *Process) readFile(name string) ([]byte, error) {
-	f, err := p.openFile(name, unix.O_RDONLY)
-	return p.all(f, err, name)
-}
-
-func (p *Process) all(f *os.File, err error, name string) ([]byte, error) {
+	fd, err := p.openAt(name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(f); err != nil {
-		return nil, p.failed("read /proc/PID/"+name, err)
+	defer unix.Close(fd)
+	return p.all(fd, name)
+}
+
+// all reads a file of the kernel's to its end: of most of them all with the first call.
+func (p *Process) all(fd int, name string) ([]byte, error) {
+	b := make([]byte, 0, 1<<12)
+	for {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, 3*len(b))
+		}
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, p.failed("read /proc/PID/"+name, err)
+		case n <= 0:
+			return b, nil
+		}
+		b = b[:len(b)+max(n, 0)]
 	}
-	return b.Bytes(), nil
+}
+
+// whileOpen opens a file in Dir for do to read it. A process that others wait for is looked at so: for each
+// [os.File] Go asks the kernel more than once what it is.
+func (p *Process) whileOpen(name string, do func(fd int) error) error {
+	from := p.thread()
+	fd, err := p.openAt(p.within()+name, unix.O_RDONLY)
+	if err != nil && p.movedOn(from) {
+		fd, err = p.openAt(p.within()+name, unix.O_RDONLY)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd)
 }
 
 // open opens a file in Dir.
@@ -430,11 +459,19 @@ func (p *Process) movedOn(from int) bool {
 }
 
 func (p *Process) openFile(name string, flags int) (*os.File, error) {
-	fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, 0)
+	fd, err := p.openAt(name, flags)
 	if err != nil {
-		return nil, p.failed("open /proc/PID/"+name, err)
+		return nil, err
 	}
 	return os.NewFile(uintptr(fd), fmt.Sprintf("/proc/%d/%s", p.PID, name)), nil
+}
+
+func (p *Process) openAt(name string, flags int) (fd int, err error) {
+	fd, err = unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, p.failed("open /proc/PID/"+name, err)
+	}
+	return fd, nil
 }
 
 // NameOf is what the kernel calls a process, "" if there is none.
