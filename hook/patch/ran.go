@@ -68,7 +68,7 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 		return nil, err
 	}
 	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
-	r = &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
+	opened := &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
@@ -80,17 +80,17 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_, closeErr := r.Close()
+			_, closeErr := opened.Close()
 			err = errors.Join(err, closeErr)
 		}
 	}()
-	if err := r.Add(sites); err != nil {
+	if err := opened.Add(sites); err != nil {
 		return nil, err
 	}
-	if len(r.armed)+len(r.waiting) == 0 {
+	if len(opened.armed)+len(opened.waiting) == 0 {
 		return nil, fmt.Errorf("process %d: none of its functions can be watched: %s", p.PID, s.firstSkipped())
 	}
-	return r, nil
+	return opened, nil
 }
 
 // Add arms more sites, of libraries that have been loaded.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"footfall/binary"
 	"footfall/process/target"
 	"footfall/trace"
@@ -222,5 +224,25 @@ func TestNoteRun(t *testing.T) {
 	}
 	if len(code) > 0 {
 		t.Errorf("% x is left", code)
+	}
+}
+
+// TestRanWithoutMemory opens a process that may map nothing more.
+func TestRanWithoutMemory(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	want, text := g.say("go"), g.text()
+	none := unix.Rlimit{Cur: 1, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &none, nil); err != nil {
+		t.Skip(err)
+	}
+	_, err := OpenRan(g.p, g.moved())
+	if skipForbidden(t, err); !errors.Is(err, unix.ENOMEM) {
+		t.Errorf("%v, want %v", err, unix.ENOMEM)
+	}
+	if !bytes.Equal(g.text(), text) || g.say("go") != want {
+		t.Error("the program is not as before")
 	}
 }
