@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,7 +82,7 @@ func (h *Held) Unmap(addr, size uint64) error {
 func (h *Held) anyIdle() (any int) {
 	for tid, t := range h.s.threads {
 		switch {
-		case !h.idle(tid):
+		case !h.idle(tid), h.diverts(tid):
 		case !t.busy:
 			return tid
 		default:
@@ -89,6 +90,19 @@ func (h *Held) anyIdle() (any int) {
 		}
 	}
 	return any
+}
+
+// diverts tells whether a system call of a stopped thread would be diverted to its handler of SIGSYS
+// (PR_SET_SYSCALL_USER_DISPATCH), as far as the kernel tells, which it does since Linux 6.4.
+func (h *Held) diverts(tid int) bool {
+	const getConfig = 0x4211                                 // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+	var config struct{ mode, selector, offset, size uint64 } // struct ptrace_sud_config of <linux/ptrace.h>
+	if ptrace(getConfig, tid, unsafe.Sizeof(config), uintptr(unsafe.Pointer(&config))) != nil || config.mode == 0 {
+		return false
+	}
+	var blocks [1]byte
+	_, err := h.p.ReadAt(blocks[:], int64(config.selector))
+	return err != nil || blocks[0] != 0
 }
 
 // LeftDescriptors returns descriptors of the process that a footfall has left which was
