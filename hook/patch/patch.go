@@ -187,6 +187,11 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	if err := supported(p, &options); err != nil {
 		return nil, err
 	}
+	release, err := p.Claim()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string)}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
@@ -323,6 +328,11 @@ func held(p *process.Process, do func(*process.Held) error) error {
 
 // switchOn writes the jumps.
 func (s *Session) switchOn(stubs []*stub) error {
+	release, err := s.p.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
 	begin := time.Now()
 	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *process.Held) error {
@@ -455,6 +465,8 @@ func writeCode(p *process.Process, changes []change) (int, error) {
 
 // Close switches everything off and lets go of the process.
 func (s *Session) Close() error {
+	release, _ := s.p.Claim() // it may have ended
+	defer release()
 	err := s.SwitchOff()
 	s.letGo()
 	if s.region != nil {
@@ -548,6 +560,11 @@ func putBackCode(p *process.Process, stubs []*stub) error {
 // Repair restores the sites of a process whose footfall was killed, and
 // returns how many there were.
 func Repair(p *process.Process) (int, error) {
+	release, err := p.Claim()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	blocks, err := findBlocks(p)
 	if err != nil {
 		return 0, err

@@ -67,6 +67,11 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 	if err := supported(p, &Options{}); err != nil {
 		return nil, err
 	}
+	release, err := p.Claim()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
 	opened := &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
 	if s.blocks, err = findBlocks(p); err != nil {
@@ -96,6 +101,11 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 // Add arms more sites, of libraries that have been loaded.
 func (r *Ran) Add(sites []*EntrySite) error {
 	s := r.s
+	release, err := s.p.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
 	for _, site := range sites {
 		site.mode = notesRun
 		if from := site.Function.Addr + site.Image.Bias; site.code == (span{}) {
@@ -469,6 +479,8 @@ func (r *Ran) Armed(site *EntrySite) bool {
 // last Look.
 func (r *Ran) Close() (ran []*EntrySite, err error) {
 	s := r.s
+	release, _ := s.p.Claim() // it may have ended
+	defer release()
 	hit, rest := r.split()
 	if alive := s.p.Check() == nil; alive && len(s.blocks) > 0 {
 		if err = r.disarm(slices.Concat(hit, rest)); err == nil {
