@@ -481,7 +481,7 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 	var needed []plannedBlock
 	put := func(site uint64, stubs int) bool {
 		for _, b := range s.blocks {
-			if reaches(b.addr, site) && used[b]+stubs <= b.room {
+			if reaches(b.addr, site) && used[b]+stubs <= b.room && !s.closed[b] {
 				used[b] += stubs
 				return true
 			}

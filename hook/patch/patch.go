@@ -120,6 +120,7 @@ type Session struct {
 	p       *process.Process
 	options Options
 	blocks  []*block
+	closed  map[*block]bool // to new stubs
 	region  *region
 	shadow  uint64
 	stacks  [2]uint64 // what it is for: the lowest address, size

@@ -148,12 +148,15 @@ func (r *Ran) inject(sites []*EntrySite) error {
 
 func (r *Ran) injectAt(sites []*EntrySite) error {
 	s := r.s
+	if err := r.closeTaken(); err != nil {
+		return err
+	}
 	needed, err := s.place(sites)
 	if err != nil {
 		return err
 	}
 	before := len(s.blocks)
-	lacking := slices.DeleteFunc(slices.Clone(s.blocks), func(b *block) bool { return r.hits[b] != nil })
+	lacking := slices.DeleteFunc(slices.Clone(s.blocks), func(b *block) bool { return r.hits[b] != nil || s.closed[b] })
 	if len(needed)+len(lacking) == 0 {
 		return nil
 	}
@@ -185,6 +188,22 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 		}
 	}
 	return s.noteBlocks()
+}
+
+// closeTaken finds blocks of earlier traces where hits would be, but the process has mapped something meanwhile.
+func (r *Ran) closeTaken() error {
+	mappings, _, err := r.s.p.Maps()
+	if err != nil {
+		return err
+	}
+	r.s.closed = make(map[*block]bool)
+	for _, b := range r.s.blocks {
+		hits := span{b.addr + hitsAt, b.addr + hitsAt + maxStubs}
+		r.s.closed[b] = r.hits[b] == nil && slices.ContainsFunc(mappings, func(m process.Mapping) bool {
+			return m.Start < hits.to && hits.from < m.End && m.Path != "/memfd:"+hitsName
+		})
+	}
+	return nil
 }
 
 // mapHits maps memory for the hits of blocks, in place of that of an earlier session.
@@ -264,7 +283,7 @@ func (st *stub) ranCode() []byte {
 func (r *Ran) addStub(site *EntrySite) (*stub, error) {
 	err := r.s.full()
 	for _, b := range r.s.blocks {
-		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room {
+		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room || r.s.closed[b] {
 			continue
 		}
 		st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode}
@@ -314,6 +333,9 @@ func noteRun(at, hit uint64) (code []byte) {
 // findStub finds the stub of a site that an earlier session has left; nil: there is none.
 func (r *Ran) findStub(site *EntrySite, there map[*block][]byte) *stub {
 	for _, b := range r.s.blocks {
+		if r.s.closed[b] {
+			continue
+		}
 		for _, st := range b.byKey[stubKey{site: site.Addr, mode: site.mode}] {
 			if st.old != site.old || r.sites[st] != nil && r.sites[st] != site {
 				continue

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/binary"
+	"footfall/process"
 	"footfall/process/target"
 	"footfall/trace"
 )
@@ -224,6 +225,41 @@ func TestNoteRun(t *testing.T) {
 	}
 	if len(code) > 0 {
 		t.Errorf("% x is left", code)
+	}
+}
+
+// TestRanBeside opens a program which has mapped something into a gap of the memory that a trace has left.
+func TestRanBeside(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	want, text := g.say("go"), g.text()
+	if err := g.open(g.moved(), Options{Mode: trace.Counts}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := findBlocks(g.p)
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("%d blocks, %v", len(blocks), err)
+	}
+	err = held(g.p, func(h *process.Held) error {
+		_, err := h.Map(blocks[0].addr+hitsAt, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, process.NoFile, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r := g.openRan(g.moved())
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		if ran, err := r.Close(); err != nil || !slices.Contains(names(ran), "plain") {
+			t.Errorf("%q ran, %v", names(ran), err)
+		}
+		if !bytes.Equal(g.text(), text) {
+			t.Error("the code is not what it was")
+		}
 	}
 }
 
