@@ -155,3 +155,25 @@ int main(void)
 	}
 	program.Expect("right")
 }
+
+// TestFillsMemory looks at programs that fill their own memory, and that do not.
+func TestFillsMemory(t *testing.T) {
+	for _, flags := range []string{"O_CLOEXEC", "-1"} {
+		program, p := talking(t, `
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void)
+{
+	puts(syscall(SYS_userfaultfd, `+flags+`) < 0 ? "none" : "some");
+	fflush(stdout);
+	alarm(600);
+	pause();
+}
+`)
+		if line := program.Line(); p.FillsMemory() != (line == "some") {
+			t.Errorf("of a program that has %s: %v", line, p.FillsMemory())
+		}
+	}
+}

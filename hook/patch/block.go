@@ -331,6 +331,7 @@ func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow,
 	s.region = r
 	s.fillRegion()
 	s.region.noteReadable(s.p)
+	s.NoticeFilters()
 	return s.writeBlocks()
 }
 

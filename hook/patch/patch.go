@@ -139,6 +139,7 @@ type Session struct {
 	tails     [maxThreads]uint64
 	idPlace   uint64    // where threads have their id
 	filtersAt time.Time // when it was looked last whether the process filters its system calls
+	faultsAt  time.Time // and whether it fills memory itself
 	// pointerless: there may be threads without a thread pointer.
 	pointerless bool
 	ownPID      int // as the process sees itself
