@@ -207,7 +207,7 @@ func (a *Attendant) seize(pid int, children bool) error {
 		}
 		for _, name := range names {
 			tid, _ := strconv.Atoi(name.Name())
-			if tid == 0 || a.threads[tid] != nil {
+			if tid == 0 || a.threads[tid] != nil || isWorker(tid) {
 				continue
 			}
 			switch err := ptrace(unix.PTRACE_SEIZE, tid, 0, uintptr(options)); {

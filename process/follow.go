@@ -217,7 +217,7 @@ func (f *Follower) seize(p *Process) error {
 			return err
 		}
 		for _, thread := range threads {
-			if f.threads[thread.ID] != nil {
+			if f.threads[thread.ID] != nil || isWorker(thread.ID) {
 				continue
 			}
 			err := ptrace(unix.PTRACE_SEIZE, thread.ID, 0, followOptions)

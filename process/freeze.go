@@ -262,7 +262,7 @@ func (s *stopper) seize() (added int, err error) {
 			return 0, err
 		}
 		for _, tid := range tids {
-			if s.threads[tid] != nil || s.waiting[tid] && waitsInVfork(tid, systemCallOf(tid)) {
+			if s.threads[tid] != nil || s.waiting[tid] && waitsInVfork(tid, systemCallOf(tid)) || isWorker(tid) {
 				continue
 			}
 			delete(s.waiting, tid)
@@ -323,6 +323,24 @@ func waitsInVfork(tid, call int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	_, state, _ := strings.Cut(string(b), "\nState:\t")
 	return err == nil && strings.HasPrefix(state, "D")
+}
+
+// isWorker tells whether a thread is one that the kernel has put into a process: it works off its requests
+// to io_uring or vhost, in its memory, and runs none of its code. It never comes to where it could make a system call
+// for us, and requests that it waits for would end with EINTR if it were stopped.
+func isWorker(tid int) bool {
+	const ioWorker, userWorker = 0x10, 0x4000 // PF_IO_WORKER and PF_USER_WORKER of Linux's <linux/sched.h>
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", tid))
+	if err != nil {
+		return false
+	}
+	// state, six ids and the like, flags: proc_pid_stat(5)
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	return err == nil && flags&(ioWorker|userWorker) != 0
 }
 
 // ended tells whether a thread will not run again. The kernel says that it is

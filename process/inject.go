@@ -39,7 +39,7 @@ func (h *Held) StackPointer(tid int) (uint64, error) {
 
 // ErrBusy is returned if no thread is in a state in which it could do
 // something for us; soon one may be.
-var ErrBusy = errors.New("all threads are about to handle signals")
+var ErrBusy = errors.New("all threads are about to handle signals, or divert their system calls")
 
 // SystemCall lets a thread make a system call. It goes over an instruction
 // that the process has anyway; no code is written.
@@ -315,7 +315,9 @@ func (h *Held) inject(tid int, kind injection, stack uint64, do func(*registers,
 	if err := h.setRegisters(tid, &regs); err != nil {
 		return err
 	}
-	all := ^uint64(0)
+	// SIGSYS is what a thread gets that diverts its system calls to a handler, by PR_SET_SYSCALL_USER_DISPATCH:
+	// if that were blocked the kernel would take the handler away. We see it first.
+	all := ^uint64(1 << (unix.SIGSYS - 1))
 	if err = sigmask(unix.PTRACE_SETSIGMASK, tid, &all); err == nil {
 		if err = run(); err == nil && r != nil {
 			err = h.park(tid)

@@ -10,7 +10,7 @@ import (
 
 // ErrBusy, ErrStuck and ErrNoRoom are of machines where threads can be made to work for us.
 var (
-	ErrBusy   = errors.New("all threads are about to handle signals")
+	ErrBusy   = errors.New("all threads are about to handle signals, or divert their system calls")
 	ErrStuck  = errors.New("the call did not return")
 	ErrNoRoom = errors.New("there is not enough room for the state of a thread")
 )

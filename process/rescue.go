@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -181,8 +182,22 @@ func (h *Held) passedOn(tid int, status unix.WaitStatus) (signal int, err error)
 		return int(unix.SIGSTOP), nil
 	case unix.SIGSEGV, unix.SIGBUS, unix.SIGILL, unix.SIGFPE:
 		return 0, fmt.Errorf("process %d: a call for footfall in thread %d ended by %v", h.p.PID, tid, signal)
+	case unix.SIGSYS:
+		return 0, h.diverted(tid)
 	}
 	return 0, nil
+}
+
+// diverted returns ErrBusy for a thread that has stopped for SIGSYS: it diverts its system calls, so that the one for us
+// was not made, and is spared the signal; if somebody has sent it, it is delivered later.
+func (h *Held) diverted(tid int) error {
+	const byUserDispatch = 2 // SYS_USER_DISPATCH of <asm-generic/siginfo.h>
+	var info unix.Siginfo
+	err := ptrace(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info)))
+	if t := h.s.threads[tid]; t != nil && (err != nil || info.Code != byUserDispatch) {
+		t.signal = int(unix.SIGSYS)
+	}
+	return fmt.Errorf("process %d: thread %d: %w", h.p.PID, tid, ErrBusy)
 }
 
 // giveBack writes what was below the stack.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,7 +82,7 @@ func (h *Held) Unmap(addr, size uint64) error {
 func (h *Held) anyIdle() (any int) {
 	for tid, t := range h.s.threads {
 		switch {
-		case !h.idle(tid):
+		case !h.idle(tid), h.diverts(tid):
 		case !t.busy:
 			return tid
 		default:
@@ -91,29 +92,59 @@ func (h *Held) anyIdle() (any int) {
 	return any
 }
 
+// diverts tells whether a system call of a stopped thread would be diverted to its handler of SIGSYS
+// (PR_SET_SYSCALL_USER_DISPATCH), as far as the kernel tells, which it does since Linux 6.4.
+func (h *Held) diverts(tid int) bool {
+	const getConfig = 0x4211                                 // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+	var config struct{ mode, selector, offset, size uint64 } // struct ptrace_sud_config of <linux/ptrace.h>
+	if ptrace(getConfig, tid, unsafe.Sizeof(config), uintptr(unsafe.Pointer(&config))) != nil || config.mode == 0 {
+		return false
+	}
+	var blocks [1]byte
+	_, err := h.p.ReadAt(blocks[:], int64(config.selector))
+	return err != nil || blocks[0] != 0
+}
+
 // LeftDescriptors returns descriptors of the process that a footfall has left which was
 // killed.
 func (p *Process) LeftDescriptors() []uint64 {
-	dir, err := p.open("fd", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
 	var left []uint64
-	b := make([]byte, 64)
-	for _, name := range names {
-		n, err := unix.Readlinkat(int(dir.Fd()), name, b)
-		if err != nil || !strings.HasPrefix(string(b[:n]), "/memfd:"+MemoryPrefix) {
-			continue
+	for fd, link := range p.descriptors() {
+		if strings.HasPrefix(link, "/memfd:"+MemoryPrefix) {
+			left = append(left, fd)
 		}
-		fd := uint64(0)
-		for _, digit := range name {
-			fd = 10*fd + uint64(digit-'0')
-		}
-		left = append(left, fd)
 	}
 	return left
+}
+
+// FillsMemory tells whether the process has a descriptor by which it fills memory that is touched first (userfaultfd).
+func (p *Process) FillsMemory() bool {
+	for _, link := range p.descriptors() {
+		if link == "anon_inode:[userfaultfd]" {
+			return true
+		}
+	}
+	return false
+}
+
+// descriptors are those of the process and what they lead to, of which 64 bytes are looked at.
+func (p *Process) descriptors() iter.Seq2[uint64, string] {
+	return func(yield func(uint64, string) bool) {
+		dir, err := p.open("fd", unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return
+		}
+		defer dir.Close()
+		names, _ := dir.Readdirnames(-1)
+		b := make([]byte, 64)
+		for _, name := range names {
+			n, err := unix.Readlinkat(int(dir.Fd()), name, b)
+			fd, numberErr := strconv.ParseUint(name, 10, 64)
+			if err == nil && numberErr == nil && !yield(fd, string(b[:n])) {
+				return
+			}
+		}
+	}
 }
 
 // CloseLeft closes them.

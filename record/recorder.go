@@ -253,6 +253,13 @@ func (r *recorder) readNew() (int, error) {
 		r.follow()
 	}
 	if r.settings.newest {
+		for _, t := range r.programs {
+			for _, b := range t.backends() {
+				if s, ok := b.(*sites); ok {
+					s.session.NoticeFilters()
+				}
+			}
+		}
 		return 0, nil
 	}
 	return r.read(false)

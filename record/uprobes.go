@@ -136,6 +136,11 @@ func (w *probes) Way() Way { return Uprobes }
 
 // Add returns, of a file that is loaded again, no functions: they are recorded already.
 func (w *probes) Add(list []TracedFunction) (n int, err error) {
+	release, err := w.p.Claim()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	before := len(w.list)
 	for _, id := range w.know(list) {
 		w.on[id] = true
@@ -154,6 +159,11 @@ func (w *probes) Add(list []TracedFunction) (n int, err error) {
 }
 
 func (w *probes) Switch(list []TracedFunction) (on, off int, err error) {
+	release, err := w.p.Claim()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer release()
 	before := w.on
 	w.on = make(map[uint32]bool)
 	for _, id := range w.know(list) {
@@ -183,7 +193,7 @@ func (w *probes) Switch(list []TracedFunction) (on, off int, err error) {
 // they have.
 func (w *probes) know(list []TracedFunction) (ids []uint32) {
 	before := len(w.list)
-	for _, f := range w.unmoved(list) {
+	for _, f := range w.unpatched(list) {
 		f, arguments := w.inRegisters(f)
 		key := siteOf(f)
 		id, known := w.ids[key]
@@ -206,15 +216,16 @@ func (w *probes) know(list []TracedFunction) (ids []uint32) {
 	return ids
 }
 
-// unmoved leaves out functions whose first instructions another footfall has moved.
-func (w *probes) unmoved(list []TracedFunction) []TracedFunction {
-	sites, footfall, err := patch.MovedBy(w.p)
-	if err != nil || len(sites) == 0 {
-		return list
+// unpatched leaves out functions whose code another footfall has changed.
+func (w *probes) unpatched(list []TracedFunction) []TracedFunction {
+	sites, footfall, err := patch.PatchedBy(w.p)
+	if err != nil {
+		fmt.Fprintf(w.stderr, "footfall: process %d: whether its code is changed: %v\n", w.p.PID, err)
+		return nil
 	}
 	rest := slices.DeleteFunc(slices.Clone(list), func(f TracedFunction) bool { return sites[f.Addr] })
 	if n := len(list) - len(rest); n > 0 {
-		fmt.Fprintf(w.stderr, "footfall: %s not traced: footfall process %d has moved the first instructions, where a breakpoint of the kernel must not be\n",
+		fmt.Fprintf(w.stderr, "footfall: %s not traced: footfall process %d has changed the first instructions, where a breakpoint of the kernel must not be\n",
 			output.Count(n, "function is", "functions are"), footfall)
 	}
 	return rest

@@ -331,6 +331,7 @@ func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow,
 	s.region = r
 	s.fillRegion()
 	s.region.noteReadable(s.p)
+	s.NoticeFilters()
 	return s.writeBlocks()
 }
 
@@ -481,7 +482,7 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 	var needed []plannedBlock
 	put := func(site uint64, stubs int) bool {
 		for _, b := range s.blocks {
-			if reaches(b.addr, site) && used[b]+stubs <= b.room {
+			if reaches(b.addr, site) && used[b]+stubs <= b.room && !s.closed[b] {
 				used[b] += stubs
 				return true
 			}

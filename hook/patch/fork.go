@@ -62,6 +62,11 @@ func (s *Session) restoreChild(pid int) bool {
 	if !s.isChild(p) {
 		return false
 	}
+	release, err := p.Claim()
+	if err != nil {
+		return false
+	}
+	defer release()
 	blocks, err := findBlocks(p)
 	if err != nil || refuseSecond(p, blocks) != nil {
 		return false

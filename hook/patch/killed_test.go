@@ -153,3 +153,57 @@ func switcher(t *testing.T) {
 		}
 	}
 }
+
+// TestRivals has two footfalls begin and end traces of one program at the same time: each of them finds that it is
+// the only one, or leaves the program alone.
+func TestRivals(t *testing.T) {
+	if os.Getenv("PATCH_RIVAL") != "" {
+		rival(t)
+		return
+	}
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	g := start(t, build(t, "g++-12", "stress.cc", "-fpatchable-function-entry=5"))
+	text := g.text()
+	for range 3 {
+		_, killFirst := g.another("PATCH_RIVAL", "ready")
+		_, killSecond := g.another("PATCH_RIVAL", "ready")
+		time.Sleep(150 * time.Millisecond)
+		killFirst()
+		killSecond()
+		if answer := g.say("status"); !strings.HasSuffix(answer, " 0 bad") {
+			t.Fatalf("the program says %q", answer)
+		}
+		if _, err := Repair(g.p); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, g.text()) {
+			t.Fatal("the code is not what it was")
+		}
+	}
+	g.In.Close()
+	if end := g.Line(); end != "end: 0 bad" {
+		t.Errorf("at its end the program says %q", end)
+	}
+}
+
+// rival is one of the two.
+func rival(t *testing.T) {
+	g := targetIn(t, "PATCH_RIVAL")
+	sites := g.sites("*")
+	for begun := false; ; {
+		s, err := Open(g.p, sites, Options{Mode: trace.Exits, RingSize: 1 << 16})
+		if skipForbidden(t, err); err != nil {
+			continue // the other one traces it
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !begun {
+			fmt.Println("ready")
+			begun = true
+		}
+		time.Sleep(2 * time.Millisecond) // for the other one
+	}
+}

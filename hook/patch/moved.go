@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 
 	"footfall/binary"
@@ -90,19 +91,25 @@ func (s *Session) usableWindow(site *EntrySite) string {
 	return ""
 }
 
-// MovedBy returns where another footfall has moved first instructions in a process, and which one:
+// PatchedBy returns where another footfall has changed the code of a process, which is to be claimed, and which footfall:
 // whoever runs the instruction that was there instead of the jump, as a breakpoint of the kernel
-// does, would go on in the middle of that.
-func MovedBy(p *process.Process) (sites map[uint64]bool, footfall int, err error) {
+// does, would go on in the middle of that. What one has left that was killed is put back.
+func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err error) {
 	blocks, err := findBlocks(p)
-	if err != nil || refuseSecond(p, blocks) == nil {
+	if err != nil {
+		return nil, 0, err
+	}
+	if refuseSecond(p, blocks) == nil {
+		if !slices.ContainsFunc(blocks, func(b *block) bool { return b.owner == uint64(os.Getpid()) }) {
+			_, err = repair(p, blocks)
+		}
 		return nil, 0, err
 	}
 	sites = make(map[uint64]bool)
 	for _, b := range blocks {
 		footfall = max(footfall, int(b.owner))
 		for _, st := range b.stubs {
-			if st.patched && b.addr+stubsAt <= st.resume && st.resume < b.addr+recordsAt {
+			if st.patched {
 				sites[st.site] = true
 			}
 		}

@@ -120,6 +120,7 @@ type Session struct {
 	p       *process.Process
 	options Options
 	blocks  []*block
+	closed  map[*block]bool // to new stubs
 	region  *region
 	shadow  uint64
 	stacks  [2]uint64 // what it is for: the lowest address, size
@@ -138,6 +139,7 @@ type Session struct {
 	tails     [maxThreads]uint64
 	idPlace   uint64    // where threads have their id
 	filtersAt time.Time // when it was looked last whether the process filters its system calls
+	faultsAt  time.Time // and whether it fills memory itself
 	// pointerless: there may be threads without a thread pointer.
 	pointerless bool
 	ownPID      int // as the process sees itself
@@ -187,6 +189,11 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	if err := supported(p, &options); err != nil {
 		return nil, err
 	}
+	release, err := p.Claim()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string)}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
@@ -323,6 +330,11 @@ func held(p *process.Process, do func(*process.Held) error) error {
 
 // switchOn writes the jumps.
 func (s *Session) switchOn(stubs []*stub) error {
+	release, err := s.p.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
 	begin := time.Now()
 	defer func() { s.Stopped = time.Since(begin) }()
 	return s.p.WhileHeld(func(h *process.Held) error {
@@ -455,6 +467,8 @@ func writeCode(p *process.Process, changes []change) (int, error) {
 
 // Close switches everything off and lets go of the process.
 func (s *Session) Close() error {
+	release, _ := s.p.Claim() // it may have ended
+	defer release()
 	err := s.SwitchOff()
 	s.letGo()
 	if s.region != nil {
@@ -548,6 +562,11 @@ func putBackCode(p *process.Process, stubs []*stub) error {
 // Repair restores the sites of a process whose footfall was killed, and
 // returns how many there were.
 func Repair(p *process.Process) (int, error) {
+	release, err := p.Claim()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	blocks, err := findBlocks(p)
 	if err != nil {
 		return 0, err

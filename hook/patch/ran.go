@@ -69,8 +69,13 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 	if err := supported(p, &Options{}); err != nil {
 		return nil, err
 	}
+	release, err := p.Claim()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
-	r = &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
+	opened := &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
@@ -82,22 +87,27 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_, closeErr := r.Close()
+			_, closeErr := opened.Close()
 			err = errors.Join(err, closeErr)
 		}
 	}()
-	if err := r.Add(sites); err != nil {
+	if err := opened.Add(sites); err != nil {
 		return nil, err
 	}
-	if len(r.armed)+len(r.waiting) == 0 {
+	if len(opened.armed)+len(opened.waiting) == 0 {
 		return nil, fmt.Errorf("process %d: none of its functions can be watched: %s", p.PID, s.firstSkipped())
 	}
-	return r, nil
+	return opened, nil
 }
 
 // Add arms more sites, of libraries that have been loaded.
 func (r *Ran) Add(sites []*EntrySite) error {
 	s := r.s
+	release, err := s.p.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
 	for _, site := range sites {
 		site.mode = notesRun
 		if from := site.Function.Addr + site.Image.Bias; site.code == (span{}) {
@@ -149,12 +159,15 @@ func (r *Ran) inject(sites []*EntrySite) error {
 
 func (r *Ran) injectAt(sites []*EntrySite) error {
 	s := r.s
+	if err := r.closeTaken(); err != nil {
+		return err
+	}
 	needed, err := s.place(sites)
 	if err != nil {
 		return err
 	}
 	before := len(s.blocks)
-	lacking := slices.DeleteFunc(slices.Clone(s.blocks), func(b *block) bool { return r.hits[b] != nil })
+	lacking := slices.DeleteFunc(slices.Clone(s.blocks), func(b *block) bool { return r.hits[b] != nil || s.closed[b] })
 	if len(needed)+len(lacking) == 0 {
 		return nil
 	}
@@ -186,6 +199,22 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 		}
 	}
 	return s.noteBlocks()
+}
+
+// closeTaken finds blocks of earlier traces where hits would be, but the process has mapped something meanwhile.
+func (r *Ran) closeTaken() error {
+	mappings, _, err := r.s.p.Maps()
+	if err != nil {
+		return err
+	}
+	r.s.closed = make(map[*block]bool)
+	for _, b := range r.s.blocks {
+		hits := span{b.addr + hitsAt, b.addr + hitsAt + maxStubs}
+		r.s.closed[b] = r.hits[b] == nil && slices.ContainsFunc(mappings, func(m process.Mapping) bool {
+			return m.Start < hits.to && hits.from < m.End && m.Path != "/memfd:"+hitsName
+		})
+	}
+	return nil
 }
 
 // mapHits maps memory for the hits of blocks, in place of that of an earlier session.
@@ -265,7 +294,7 @@ func (st *stub) ranCode() []byte {
 func (r *Ran) addStub(site *EntrySite) (*stub, error) {
 	err := r.s.full()
 	for _, b := range r.s.blocks {
-		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room {
+		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room || r.s.closed[b] {
 			continue
 		}
 		st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode}
@@ -328,6 +357,9 @@ func noteBlock(at, hit uint64) (code []byte) {
 // findStub finds the stub of a site that an earlier session has left; nil: there is none.
 func (r *Ran) findStub(site *EntrySite, there map[*block][]byte) *stub {
 	for _, b := range r.s.blocks {
+		if r.s.closed[b] {
+			continue
+		}
 		for _, st := range b.byKey[stubKey{site: site.Addr, mode: site.mode}] {
 			if st.old != site.old || r.sites[st] != nil && r.sites[st] != site {
 				continue
@@ -519,6 +551,8 @@ func (r *Ran) Armed(site *EntrySite) bool {
 // last Look.
 func (r *Ran) Close() (ran []*EntrySite, err error) {
 	s := r.s
+	release, _ := s.p.Claim() // it may have ended
+	defer release()
 	hit, rest := r.split()
 	if alive := s.p.Check() == nil; alive && len(s.blocks) > 0 {
 		if err = r.disarm(slices.Concat(hit, rest)); err == nil {

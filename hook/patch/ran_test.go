@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"footfall/binary"
+	"footfall/process"
 	"footfall/process/target"
 	"footfall/trace"
 )
@@ -290,5 +293,60 @@ func TestNoteRun(t *testing.T) {
 	}
 	if len(code) > 0 {
 		t.Errorf("% x is left", code)
+	}
+}
+
+// TestRanBeside opens a program which has mapped something into a gap of the memory that a trace has left.
+func TestRanBeside(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	want, text := g.say("go"), g.text()
+	if err := g.open(g.moved(), Options{Mode: trace.Counts}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := findBlocks(g.p)
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("%d blocks, %v", len(blocks), err)
+	}
+	err = held(g.p, func(h *process.Held) error {
+		_, err := h.Map(blocks[0].addr+hitsAt, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, process.NoFile, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r := g.openRan(g.moved())
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		if ran, err := r.Close(); err != nil || !slices.Contains(names(ran), "plain") {
+			t.Errorf("%q ran, %v", names(ran), err)
+		}
+		if !bytes.Equal(g.text(), text) {
+			t.Error("the code is not what it was")
+		}
+	}
+}
+
+// TestRanWithoutMemory opens a process that may map nothing more.
+func TestRanWithoutMemory(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	want, text := g.say("go"), g.text()
+	none := unix.Rlimit{Cur: 1, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &none, nil); err != nil {
+		t.Skip(err)
+	}
+	_, err := OpenRan(g.p, g.moved())
+	if skipForbidden(t, err); !errors.Is(err, unix.ENOMEM) {
+		t.Errorf("%v, want %v", err, unix.ENOMEM)
+	}
+	if !bytes.Equal(g.text(), text) || g.say("go") != want {
+		t.Error("the program is not as before")
 	}
 }

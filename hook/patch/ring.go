@@ -341,7 +341,7 @@ func (s *Session) Read(do func(t process.ThreadStatus, events []SiteEvent)) int 
 	if s.options.Mode < trace.Entries {
 		return 0
 	}
-	s.noticeFilters()
+	s.NoticeFilters()
 	s.mapRings()
 	total := 0
 	first := s.interrupted
