@@ -127,6 +127,9 @@ the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 	cmd.MarkFlagsOneRequired("server", "store")
 	shareFlags(cmd)
 	wantValues(cmd)
+	for _, name := range []string{"no-markers", "marker-prefix"} { // see coverage
+		_ = cmd.Flags().MarkHidden(name)
+	}
 	for _, file := range []string{"token-file", "codeowners"} {
 		_ = cmd.MarkFlagFilename(file)
 	}
@@ -414,6 +417,7 @@ func (o *fleetOptions) coverage(ctx context.Context, cmd *cobra.Command, args []
 	if o.diff != "" {
 		values.Set("tests", "all")
 	}
+	o.exclude.NoMarkers = true // who pushed has left out what they exclude; the sources here may be others
 	p, err := o.printer(cmd)
 	if err != nil {
 		return err
