@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,6 +39,8 @@ type covering struct {
 	sources    []string // those that are named, as absolute paths
 	hadSources bool     // some were
 	coverage   *llvm.Coverage
+	profiled   *llvm.Profile // what coverage was made of
+	binaries   []*llvm.Binary
 	demangled  map[string]string
 	moved      map[string]string // where sources are, by recorded names
 }
@@ -170,6 +173,7 @@ func (c *covering) load() error {
 	if err != nil {
 		return err
 	}
+	c.profiled, c.binaries = p, binaries
 	c.coverage = llvm.Load(binaries, p, llvm.Rules{Version: c.Version})
 	if n := len(c.coverage.Mismatches); n > 0 {
 		c.warn("%d functions have mismatched data", n)
@@ -346,8 +350,16 @@ func (c *covering) moveSources() {
 	}
 }
 
-// source reads a source.
+// source reads a source, and says what is wrong with it.
 func (c *covering) source(name string) ([]byte, error) {
+	b, err := c.readSource(name)
+	if err != nil {
+		c.colored(c.Stderr, red, fmt.Sprintf("error: %s: %v\n", cmp.Or(c.moved[name], name), withoutPath(err)))
+	}
+	return b, err
+}
+
+func (c *covering) readSource(name string) ([]byte, error) {
 	if at := c.moved[name]; at != "" {
 		name = at
 	}
@@ -355,11 +367,7 @@ func (c *covering) source(name string) ([]byte, error) {
 	if read == nil {
 		read = input.ReadSource
 	}
-	b, err := read(name)
-	if err != nil {
-		c.colored(c.Stderr, red, fmt.Sprintf("error: %s: %v\n", name, withoutPath(err)))
-	}
-	return b, err
+	return read(name)
 }
 
 // demangleAll gives all names to the demangler, and gets as many back.
