@@ -43,8 +43,8 @@ LLVM_COV=.../llvm-cov has cargo llvm-cov run it.
            its pages (-format=html) are those of footfall report
 
 All take -object, -instr-profile, -path-equivalence, -compilation-dir, -Xdemangler,
--ignore-filename-regex, -name, -name-regex, -line-coverage-lt and the other limits,
--debug-file-directory, -check-binary-ids, -empty-profile, -use-color.
+-ignore-filename-regex, -name, -name-regex, -name-allowlist, -line-coverage-lt and
+other limits, -debug-file-directory, -check-binary-ids, -empty-profile, -use-color.
 Footfall report reads the same, and has more outputs.`,
 		Example: `  footfall llvm-cov export -format=lcov ./prog -instr-profile=all.profdata > cov.info
   footfall llvm-cov report --llvm-version 19 ./prog -object lib.so -instr-profile=all.profdata

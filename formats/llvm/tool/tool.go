@@ -165,7 +165,11 @@ func (v *Invocation) noCommand(name string) error {
 	case v.version() < 17:
 		fmt.Fprintf(v.Stderr, "%s: Unknown command!\nUSAGE: %[1]s <merge|show|overlap> [args...]\n", base)
 	case name == "":
-		fmt.Fprintf(v.Stderr, "%s: No subcommand specified! Run %s --help for usage.\n", base, v.program)
+		program := v.program
+		if v.version() < 20 {
+			program = "llvm-profata" // so they misspell it
+		}
+		fmt.Fprintf(v.Stderr, "%s: No subcommand specified! Run %s --help for usage.\n", base, program)
 	default:
 		fmt.Fprintf(v.Stderr, "%s: Unknown subcommand '%s'.  Try: '%s --help'\n", base, name, v.called())
 	}
