@@ -110,8 +110,7 @@ func hookDir(names ...string) (string, error) {
 
 // cachedRuntime returns the runtime's object for a compiler and target.
 func cachedRuntime(compiler string, target []string) (string, error) {
-	target = slices.DeleteFunc(target, ownConvention)
-	object, err := keptFor(compiler, "runtime", append([]string{string(instrument.Runtime())}, target...))
+	object, err := keptFor(compiler, "runtime", append([]string{string(instrument.Runtime())}, runtimeFlags(target)...))
 	if err != nil {
 		return "", err
 	}
@@ -167,10 +166,7 @@ func Runtime(compiler string, flags []string, object string) error {
 	if err != nil {
 		return err
 	}
-	args := slices.DeleteFunc(append([]string{compiler}, flags...), func(flag string) bool { return ownConvention(flag) || ownProcessor(flag) })
-	args = append(args, "-O2", "-fPIC", "-fno-lto", "-w", "-std=gnu11", "-x", "c", "-c", "-", "-o", object)
-	// A compiler for amd64 need not have the kernel's headers where -m32 looks.
-	args = append(args, "-idirafter", "/usr/include/x86_64-linux-gnu")
+	args := append([]string{compiler}, append(runtimeFlags(flags), "-o", object)...)
 	status, text, err := program{path: file, args: args, env: os.Environ(), input: instrument.Runtime(), catch: []int{1, 2}}.run()
 	if err != nil {
 		return err
@@ -179,6 +175,14 @@ func Runtime(compiler string, flags []string, object string) error {
 		return fmt.Errorf("cannot compile the runtime with %s: exit status %d\n%s", compiler, status, text)
 	}
 	return nil
+}
+
+// runtimeFlags is with what the runtime is compiled. An object that is kept is known by all of it: another
+// version of footfall may have others.
+func runtimeFlags(target []string) []string {
+	flags := slices.DeleteFunc(slices.Clone(target), func(flag string) bool { return ownConvention(flag) || ownProcessor(flag) })
+	// A compiler for amd64 need not have the kernel's headers where -m32 looks.
+	return append(flags, "-O2", "-fPIC", "-fno-lto", "-w", "-std=gnu11", "-idirafter", "/usr/include/x86_64-linux-gnu", "-x", "c", "-c", "-")
 }
 
 // ownConvention tells whether a flag changes how functions are called, or the layout of

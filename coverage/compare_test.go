@@ -27,7 +27,7 @@ func randomEdits(r *rand.Rand) Edits {
 }
 
 func TestEditsMapLines(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(300) {
 		edits := randomEdits(rand.New(rand.NewPCG(seed, 4)))
 		// Where each line is, by making the new text.
 		var text []int32 // the old line of each new one, 0: inserted
@@ -61,7 +61,7 @@ func TestEditsMapLines(t *testing.T) {
 // TestCompareIsComplete checks that each thing of both versions is in one
 // category, and that lines are in the order of the new version.
 func TestCompareIsComplete(t *testing.T) {
-	for seed := range uint64(1000) {
+	for seed := range seeds(1000) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		old, new := randomFile(r, "/a.c"), randomFile(r, "/a.c")
 		edits := randomEdits(r)

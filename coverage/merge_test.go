@@ -27,6 +27,15 @@ func randomSet(r *rand.Rand) *Set {
 	return s
 }
 
+// seeds are how many random sets are tried of n; a tenth with -short, as where the race detector makes each
+// slow: it looks at what they do, not at what they are.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 func files(sets ...*Set) (list [][]*File) {
 	for _, s := range sets {
 		list = append(list, s.Files())
@@ -140,7 +149,7 @@ func addOrphans(r *rand.Rand, s *Set) {
 }
 
 func TestMergeIsCommutativeAndAssociative(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range seeds(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		a, b, c := randomSet(r), randomSet(r), randomSet(r)
 		for _, s := range []*Set{a, b, c} {
@@ -205,7 +214,7 @@ func checkSet(t *testing.T, s *Set) {
 }
 
 func TestMergeTwiceDoublesCountsAndKeepsTotals(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range seeds(500) {
 		s := randomSet(rand.New(rand.NewPCG(seed, 2)))
 		twice := Merge(s, s)
 		if got, want := twice.Totals(), s.Totals(); got != want {
@@ -222,7 +231,7 @@ func TestMergeTwiceDoublesCountsAndKeepsTotals(t *testing.T) {
 }
 
 func TestMergeNeverCoversLess(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range seeds(500) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		a, b := randomSet(r), randomSet(r)
 		both := Merge(a, b).Totals()

@@ -135,7 +135,7 @@ func TestReconcileFunctions(t *testing.T) {
 }
 
 func TestReconcileIsIdempotentAndKeepsOrder(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range seeds(500) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		s := Merge(randomSet(r), randomSet(r))
 		s.Reconcile(same)
@@ -163,7 +163,7 @@ func TestMergeGoesOnAfterReconcile(t *testing.T) {
 		s.Reconcile(plain)
 		return s
 	}
-	for seed := range uint64(1500) {
+	for seed := range seeds(1500) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		a, b, c := randomSet(r), randomSet(r), randomSet(r)
 		want := merge(a, b, c)
@@ -185,7 +185,7 @@ func TestMergeGoesOnAfterReconcile(t *testing.T) {
 }
 
 func TestIntersectAndSubtract(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		a, b := randomSet(r), randomSet(r)
 		points := func(s *Set) map[string]int64 {

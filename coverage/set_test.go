@@ -44,7 +44,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 
 // TestPack packs files all fields of which are set.
 func TestPack(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		want := new(File)
 		fill(r, reflect.ValueOf(want).Elem())
@@ -60,7 +60,7 @@ func TestPack(t *testing.T) {
 // TestLargeSet does all that can be done with a set to small ones and to the same as large ones.
 func TestLargeSet(t *testing.T) {
 	plain := func(s string) string { return s }
-	for seed := range uint64(200) {
+	for seed := range seeds(200) {
 		var results [2]*Set
 		for large := range results {
 			r := rand.New(rand.NewPCG(seed, 2))

@@ -58,6 +58,9 @@ func mountAt(t *testing.T, dir string, targets ...string) *Mount {
 		if !over.Load() {
 			t.Logf("notice: %s", text)
 		}
+		if len(targets) == 0 && strings.Contains(text, "thread of the kernel") {
+			t.Errorf("of all processes none was named: %s", text)
+		}
 	}})
 	if err != nil && strings.Contains(err.Error(), "cannot mount") {
 		needs.Skip(t, needs.FUSE, err)

@@ -353,6 +353,7 @@ func (m *Mount) look(pid int) {
 	case err == nil:
 		delete(m.table.looked, pid)
 	case errors.Is(err, live.ErrNoCounters), errors.Is(err, process.ErrExited), errors.Is(err, process.ErrReplaced):
+	case m.targets.all && errors.As(err, new(*process.KernelThreadError)):
 	default:
 		var access *process.AccessError
 		var stuck *live.StuckError

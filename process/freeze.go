@@ -25,7 +25,8 @@ const (
 	// holdPatience is how long those that have stopped wait for one that does not,
 	// before they run on and all are tried again. It begins anew with each that stops.
 	holdPatience = 50 * time.Millisecond
-	// firstLimit is for how long the first try stops threads, for each limitedThreads of them.
+	// firstLimit is for how long the first try stops threads, where there are more than
+	// limitedThreads in proportion.
 	firstLimit     = 3 * time.Millisecond
 	limitedThreads = 64
 )
@@ -398,7 +399,8 @@ func (s *stopper) tooLong() bool {
 	if s.try >= len(stopLimits) {
 		return false
 	}
-	return time.Since(s.begun) > stopLimits[s.try]*firstLimit*time.Duration(1+len(s.threads)/limitedThreads)
+	limit := firstLimit * time.Duration(max(limitedThreads, len(s.threads))) / limitedThreads
+	return time.Since(s.begun) > stopLimits[s.try]*limit
 }
 
 // look tells whether a thread has stopped, or ended, which removes it.
