@@ -82,8 +82,8 @@ func Main(argv []string) int {
 			return program(argv[0], argv[1:], stdout, stderr)
 		}
 	}
-	if exportsLLVM(argv[0], argv[1:]) {
-		return runLLVM(tool.Cov, argv[0], argv[1:], stdout, stderr)
+	if calledAsLLVMCov(argv[0], argv[1:]) {
+		return runLLVM("llvm-cov", tool.Cov, argv[0], argv[1:], stdout, stderr)
 	}
 	if calledAsGcov(argv[0]) {
 		return runGcov(argv[0], argv[1:], stdout, stderr)

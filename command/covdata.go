@@ -11,7 +11,7 @@ import (
 
 func newCovdataCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "covdata percent|func|textfmt|pkglist|merge|subtract|intersect -i DIR[,DIR]... [-o OUT] [-pkg PATTERN,...]",
+		Use:   "covdata percent|func|textfmt|pkglist|merge|subtract|intersect|debugdump -i DIR[,DIR]... [-o OUT] [-pkg PATTERN,...]",
 		Short: "Work on data of go build -cover, as go tool covdata does",
 		Long: `Covdata does what go tool covdata does with the directories of GOCOVERDIR, and
 writes the same to the byte: no Go is needed. It is also called by the name covdata.
@@ -23,6 +23,7 @@ writes the same to the byte: no Go is needed. It is also called by the name covd
   merge, subtract, intersect -o DIR
                    the data of all directories; the first without what ran in the
                    second; what ran in all
+  debugdump        all that the files say; -live: of functions that ran
   -i DIR,DIR       directories with covmeta and covcounters files
   -pkg PATTERN,... only packages of these import paths; ... is any text
   -pcombine        merge: make one program of several

@@ -102,10 +102,7 @@ type personality struct {
 // environment, and returns the arguments that are left.
 func gcovPersonality(prog string, args []string) (personality, []string, error) {
 	base := prog[strings.LastIndexByte(prog, '/')+1:]
-	if _, version, ok := strings.Cut(base, "llvm-cov"); ok {
-		if len(args) == 0 || args[0] != "gcov" {
-			return personality{}, nil, fmt.Errorf("%s: only its gcov is known: %s gcov", base, base)
-		}
+	if _, version, ok := strings.Cut(base, "llvm-cov"); ok && len(args) > 0 {
 		p, err := parsePersonality("clang" + version)
 		return p, args[1:], err
 	}

@@ -35,14 +35,15 @@ func TestMain(m *testing.M) {
 		asFootfall() // called by a compiler that footfall cc runs; no script may find it
 	}
 	testscript.Main(m, map[string]func(){
-		"footfall":         asFootfall,
-		"footfall-gcov":    asFootfall,
-		"footfall-gcov-11": asFootfall,
-		"footfall-gcov-12": asFootfall,
-		"footfall-gcc-12":  asFootfall,
-		"browse":           browse,
-		"stored":           stored,
-		"served":           served,
+		"footfall":             asFootfall,
+		"footfall-gcov":        asFootfall,
+		"footfall-gcov-11":     asFootfall,
+		"footfall-gcov-12":     asFootfall,
+		"footfall-llvm-cov-19": asFootfall,
+		"footfall-gcc-12":      asFootfall,
+		"browse":               browse,
+		"stored":               stored,
+		"served":               served,
 	})
 }
 

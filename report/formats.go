@@ -67,6 +67,20 @@ func writePages(r *Report, target string) ([]source.Problem, error) {
 // Contents are those of pages, for who serves them.
 func (r *Report) Contents() html.Contents { return r.contents() }
 
+// WritePages writes pages with a title into a directory, or if that is "" all in one page to w.
+func (r *Report) WritePages(title, dir string, w io.Writer) ([]source.Problem, error) {
+	c := r.contents()
+	c.Title = title
+	if dir != "" {
+		return html.Write(c, dir+"/") // a directory, whatever it is called
+	}
+	page, problems, err := html.SinglePage(c)
+	if err == nil {
+		_, err = w.Write(page)
+	}
+	return problems, err
+}
+
 // contents are those of pages.
 func (r *Report) contents() html.Contents {
 	var ran RanOf

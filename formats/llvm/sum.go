@@ -78,14 +78,20 @@ func (p *Profile) hasBitmaps() bool {
 	return false
 }
 
-func (c *Counted) add(o *Counted) {
+// add tells whether a sum is larger than counts can be.
+func (c *Counted) add(o *Counted) (overflow bool) {
 	to := c.Counts[:len(o.Counts)]
 	for i, n := range o.Counts {
-		to[i] = add(to[i], n)
+		sum := to[i] + n
+		if sum < n || sum > mostCount {
+			overflow, sum = true, mostCount
+		}
+		to[i] = sum
 	}
 	for i, b := range o.Bitmap {
 		c.Bitmap[i] |= b
 	}
+	return overflow
 }
 
 func kindOf(flags uint64) string {

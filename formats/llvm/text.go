@@ -126,7 +126,11 @@ func readText(b []byte) (*Profile, error) {
 	for t.next() {
 		c := Counted{Name: t.line, NameHash: HashOf(t.line)}
 		c.Hash = t.uint("the hash of a function")
-		for range t.count("a number of counters") {
+		n := t.count("a number of counters")
+		if n == 0 {
+			t.fail("a number of counters above 0")
+		}
+		for range n {
 			if t.err != nil {
 				break
 			}
@@ -154,8 +158,12 @@ func readText(b []byte) (*Profile, error) {
 
 func (t *textReader) textBitmap(c *Counted) {
 	t.next()
-	n, err := strconv.ParseUint(strings.TrimPrefix(t.line, "$"), 0, 64)
-	if err != nil || n > uint64(len(t.rest)) {
+	n, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(t.line, "$")), 0, 64)
+	if err != nil {
+		t.fail("a number of bytes of a bitmap")
+		return
+	}
+	if n > uint64(len(t.rest)) {
 		t.fail("a number of bytes that fits the file")
 		return
 	}
@@ -216,6 +224,8 @@ func (t *textReader) value(kind int) (v ValueCount) {
 		if v.Value, err = strconv.ParseUint(name, 10, 64); err != nil {
 			t.fail("VALUE:COUNT")
 		}
+	case name == "":
+		t.fail("the name of a function")
 	case name != externalSymbol:
 		v.Value = HashOf(name)
 		if t.targets == nil {

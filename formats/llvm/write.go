@@ -77,11 +77,28 @@ var (
 	ErrOldBitmaps  = errors.New("its bitmaps (MC/DC) are numbered as LLVM 18 did, and others are not")
 )
 
+// A NotAdded is a function that could not be added to what was there of it.
+type NotAdded struct {
+	Name string
+	Difference
+}
+
+// A Difference is why.
+type Difference int
+
+// Differences.
+const (
+	added         Difference = iota
+	OtherCounters            // another number of counters
+	OtherBitmap              // bitmaps of another size
+	Overflow                 // a sum is larger than counts can be, and is now the largest that there is
+)
+
 // Add adds a profile, which is the Indexer's from then on. The names are of functions that cannot be added.
-func (x *Indexer) Add(p *Profile) (others []string, err error) { return x.AddWeighted(p, 1) }
+func (x *Indexer) Add(p *Profile) (others []NotAdded, err error) { return x.AddWeighted(p, 1) }
 
 // AddWeighted is Add of a profile whose counts count so many times.
-func (x *Indexer) AddWeighted(p *Profile, weight uint64) (others []string, err error) {
+func (x *Indexer) AddWeighted(p *Profile, weight uint64) (others []NotAdded, err error) {
 	if x.byName == nil {
 		x.byName, x.hasID = make(map[string]*indexedFunction), make(map[string]bool)
 	}
@@ -119,8 +136,8 @@ func (x *Indexer) AddWeighted(p *Profile, weight uint64) (others []string, err e
 			}
 			*last = lastAdded{c.NameHash, f}
 		}
-		if !last.function.add(c, weight) {
-			others = append(others, c.Name)
+		if d := last.function.add(c, weight); d != added {
+			others = append(others, NotAdded{c.Name, d})
 		}
 	}
 	return others, nil
@@ -164,25 +181,30 @@ func (c *Counted) scale(weight uint64) {
 	}
 }
 
-func (f *indexedFunction) add(c *Counted, weight uint64) bool {
+func (f *indexedFunction) add(c *Counted, weight uint64) Difference {
 	have := f.of(c.Hash)
-	if have == nil {
+	switch {
+	case have == nil:
 		c.scale(weight)
 		c.Values.byCount()
 		f.with(c)
-		return true
-	}
-	if len(have.Counts) != len(c.Counts) || len(have.Bitmap) != len(c.Bitmap) {
-		return false
+		return added
+	case len(have.Counts) != len(c.Counts):
+		return OtherCounters
+	case len(have.Bitmap) != len(c.Bitmap):
+		return OtherBitmap
 	}
 	values := c.Values
 	c.Values = nil
 	c.scale(weight)
-	have.add(c)
+	overflow := have.add(c)
 	if values != nil {
 		have.Values = have.Values.merge(values, weight)
 	}
-	return true
+	if overflow {
+		return Overflow
+	}
+	return added
 }
 
 // merge adds values of the same sites.

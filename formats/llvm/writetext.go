@@ -27,7 +27,7 @@ func (x *Indexer) Text(version int, sparse bool) []byte {
 		{FlagSingleBytes, "# Instrument block coverage\n:single_byte_coverage\n"},
 		{FlagLoopEntries, "# Always instrument the loop entry blocks\n:instrument_loop_entries\n"},
 	} {
-		if x.flags&word.flag != 0 {
+		if x.flags&word.flag != 0 && (word.flag != FlagIR || x.flags&FlagContext == 0) {
 			b.WriteString(word.text)
 		}
 	}

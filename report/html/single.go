@@ -27,6 +27,15 @@ type singleData struct {
 
 // writeSinglePage writes all into one page that needs no other file.
 func writeSinglePage(c Contents, target string) ([]source.Problem, error) {
+	b, problems, err := SinglePage(c)
+	if err == nil {
+		err = output.WriteBytes(target, b)
+	}
+	return problems, err
+}
+
+// SinglePage is the page that has everything and needs no other file. The problems are those of Write.
+func SinglePage(c Contents) ([]byte, []source.Problem, error) {
 	s := newSite(c)
 	s.single = true
 	frames := make([]sourceData, len(s.pages))
@@ -37,7 +46,7 @@ func writeSinglePage(c Contents, target string) ([]source.Problem, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	size := 0
 	for i := range frames {
@@ -55,16 +64,13 @@ func writeSinglePage(c Contents, target string) ([]source.Problem, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	style, _ := assets.ReadFile(styleFile)
 	script, _ := assets.ReadFile(scriptFile)
 	d.Style, d.Script, d.Policy = template.CSS(style), template.JS(script), output.PagePolicy(withinLines(script), withinLines(style))
 	b, err := pageOf("single.html", d)
-	if err == nil {
-		err = output.WriteBytes(target, b)
-	}
-	return s.problems(), err
+	return b, s.problems(), err
 }
 
 // pack returns an element with compressed content, which the script of the

@@ -44,7 +44,7 @@ type unit struct {
 	gocover.Unit
 }
 
-func (r *run) newDump() (operation, error) {
+func (r *run) newDump() (*dump, error) {
 	if r.dirs == "" {
 		return nil, &usageError{"select input directories with '-i' option"}
 	}
@@ -75,7 +75,7 @@ func (d *dump) pod(p *pod) error {
 	return nil
 }
 
-func (d *dump) file(int, map[string]string) {}
+func (d *dump) file(string, int, map[string]string) {}
 
 func (d *dump) counters(f *gocover.FunctionCounters) error {
 	n := 0
@@ -99,10 +99,14 @@ func (d *dump) pkg(_ int, p *gocover.Package) error {
 	return nil
 }
 
+func tooFewCounts(counts []uint32, f *gocover.Function) error {
+	return fmt.Errorf("%d counters for the %d blocks of %s in %s", len(counts), len(f.Units), f.Name, f.File)
+}
+
 func (d *dump) function(pkg, index int, f *gocover.Function) error {
 	counts := d.counts[functionKey{uint32(pkg), uint32(index)}]
 	if counts != nil && len(counts) < len(f.Units) {
-		return fmt.Errorf("%d counters for the %d blocks of %s in %s", len(counts), len(f.Units), f.Name, f.File)
+		return tooFewCounts(counts, f)
 	}
 	p := d.current
 	name := functionName{f.File, f.Name, f.Literal}

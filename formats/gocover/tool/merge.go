@@ -63,7 +63,7 @@ func (m *merge) pod(p *pod) error {
 	return m.program(p.metaFile, p.meta)
 }
 
-func (m *merge) file(directory int, args map[string]string) {
+func (m *merge) file(_ string, directory int, args map[string]string) {
 	if m.command == "merge" {
 		m.arguments.add(args)
 		return
@@ -81,13 +81,18 @@ func (m *merge) file(directory int, args map[string]string) {
 	m.directory = directory
 }
 
-func (a *arguments) add(args map[string]string) {
-	var list []string
+// argumentsOf are those of the program that counted.
+func argumentsOf(args map[string]string) (list []string) {
 	if n, err := strconv.Atoi(args["argc"]); err == nil && n >= 0 && n <= len(args) {
 		for i := range n {
 			list = append(list, args["argv"+strconv.Itoa(i)])
 		}
 	}
+	return list
+}
+
+func (a *arguments) add(args map[string]string) {
+	list := argumentsOf(args)
 	if !a.known {
 		*a = arguments{true, list, args["GOOS"], args["GOARCH"]}
 		return

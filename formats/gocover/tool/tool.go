@@ -1,5 +1,5 @@
-// Package tool stands in for go tool covdata: it takes its arguments and writes what it writes, but for debugdump and what
-// -v tells.
+// Package tool stands in for go tool covdata: it takes its arguments and writes what it writes, but for what -v
+// tells.
 package tool
 
 import (
@@ -35,6 +35,7 @@ type run struct {
 	flags          *flag.FlagSet
 	dirs, out, pkg string
 	combine        bool
+	live           bool                  // debugdump: functions that ran only
 	wanted         func(pkg string) bool // nil: all
 	general        bool                  // a wrong use is told with the help of all commands
 	operation      operation
@@ -44,7 +45,7 @@ type run struct {
 // function in each file, the end of these, and each function of each package that is wanted.
 type operation interface {
 	pod(p *pod) error
-	file(directory int, arguments map[string]string)
+	file(name string, directory int, arguments map[string]string)
 	counters(f *gocover.FunctionCounters) error
 	endCounters()
 	pkg(index int, p *gocover.Package) error
@@ -95,6 +96,8 @@ func (r *run) run() error {
 	switch r.command {
 	case "merge", "subtract", "intersect":
 		r.operation, err = r.newMerge()
+	case "debugdump":
+		r.operation, err = r.newDebugDump()
 	default:
 		r.operation, err = r.newDump()
 	}
@@ -118,7 +121,7 @@ func (r *run) run() error {
 
 func isCommand(name string) bool {
 	switch name {
-	case "textfmt", "percent", "pkglist", "func", "merge", "subtract", "intersect":
+	case "textfmt", "percent", "pkglist", "func", "merge", "subtract", "intersect", "debugdump":
 		return true
 	}
 	return false
@@ -139,6 +142,8 @@ func (r *run) define() {
 	switch r.command {
 	case "textfmt", "percent":
 		f.StringVar(&r.out, "o", "", "Output text format to file")
+	case "debugdump":
+		f.BoolVar(&r.live, "live", false, "Select only live (executed) functions for dump output.")
 	case "merge":
 		f.BoolVar(&r.combine, "pcombine", false, "Combine profiles derived from distinct program executables")
 		fallthrough
@@ -215,7 +220,7 @@ func (r *run) visit(p *pod) error {
 			return broken("reading counter data file %s: %s", name, err)
 		}
 		run := &c.Segments[0] // others Go's does not read
-		o.file(p.origins[i], run.Arguments)
+		o.file(name, p.origins[i], run.Arguments)
 		for k := range run.Functions {
 			if err := o.counters(&run.Functions[k]); err != nil {
 				return err

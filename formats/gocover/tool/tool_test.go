@@ -55,6 +55,8 @@ func TestCovdataExact(t *testing.T) {
 		{"merge", "-i=count2,count", "-o=OUT/", "-pkg=example.com/shop/calc"}, {"merge", "-i=count"}, {"merge", "-i=count", "-o=gone/gone"},
 		{"subtract", "-i=count,count2", "-o=OUT/"}, {"subtract", "-i=count,set", "-o=OUT/"}, {"subtract", "-i=count", "-o=OUT/"},
 		{"intersect", "-i=count,count2", "-o=OUT/"}, {"intersect", "-i=count,count2,count", "-o=OUT/"}, {"intersect", "-i=count,set", "-o=OUT/"},
+		{"debugdump", "-i=count"}, {"debugdump", "-i=set,count2,count", "-live"}, {"debugdump", "-i=count,set", "-pkg=example.com/shop/calc"},
+		{"debugdump", "-i=none"}, {"debugdump"}, {"debugdump", "-help"},
 		{"nonsense"}, {}, {"merge", "-help"}, {"textfmt", "-help"}, {"percent", "-nonsense"}, {"pkglist", "-help"}, {"func", "-help"}, {"subtract", "-help"}, {"intersect", "-help"},
 		{"percent", "-i=count", "more"},
 	} {
@@ -122,5 +124,6 @@ func runIn(t *testing.T, work string, args []string, which int, real string) str
 		}
 		return nil
 	})
+	all = strings.ReplaceAll(all, " *\t"+real+" debugdump", " *\tcovdata debugdump")
 	return strings.ReplaceAll(all, out, "OUT")
 }

@@ -60,6 +60,12 @@ go tool covdata <cmd> -help
   	and writes out coverage profile data for
   	each function.
 `,
+		"debugdump": `  go tool covdata debugdump [flags] -i=dir1,dir2
+
+  	reads coverage data from dir1+dir2 and dumps
+  	contents in human-readable form to stdout, for
+  	debugging purposes.
+`,
 		"merge": `  go tool covdata merge -i=dir1,dir2,dir3 -o=outdir
 
   	merges all files in dir1/dir2/dir3

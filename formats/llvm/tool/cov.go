@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,8 @@ type covering struct {
 	demangler       []string
 	names           []string
 	nameRegexps     []*regexp.Regexp
+	allowlists      []string
+	allowed         []*regexp.Regexp // by the allowlists
 	limits          []limit
 	checkIDs        bool
 	empty           bool // no profile: nothing ran
@@ -38,6 +41,8 @@ type covering struct {
 	sources    []string // those that are named, as absolute paths
 	hadSources bool     // some were
 	coverage   *llvm.Coverage
+	profiled   *llvm.Profile // what coverage was made of
+	binaries   []*llvm.Binary
 	demangled  map[string]string
 	moved      map[string]string // where sources are, by recorded names
 }
@@ -61,10 +66,11 @@ func (c *covering) options(own map[string]option) map[string]option {
 		}}
 	}
 	all := map[string]option{
-		"object": list(&c.objects), "instr-profile": text(&c.profile), "format": text(&c.format), "arch": ignored(),
+		"object": list(&c.objects), "instr-profile": text(&c.profile), "format": text(&c.format), "arch": ignored(), "dump": notHere("prints what helps to debug llvm-cov"),
+		"dump-collected-paths": notHere("prints what helps to debug llvm-cov"), "dump-collected-objects": notHere("prints what helps to debug llvm-cov"),
 		"debug-file-directory": list(&c.dirs), "debuginfod": {}, "check-binary-ids": {flag: &c.checkIDs}, "empty-profile": {flag: &c.empty},
 		"path-equivalence": {value: c.remap}, "compilation-dir": text(&c.dir), "ignore-filename-regex": regexps(&c.ignore),
-		"name": list(&c.names), "name-regex": regexps(&c.nameRegexps), "Xdemangler": list(&c.demangler),
+		"name": list(&c.names), "name-regex": regexps(&c.nameRegexps), "name-allowlist": list(&c.allowlists), "Xdemangler": list(&c.demangler),
 		"region-coverage-lt": limited("region-coverage-lt", false, true), "region-coverage-gt": limited("region-coverage-gt", false, false),
 		"line-coverage-lt": limited("line-coverage-lt", true, true), "line-coverage-gt": limited("line-coverage-gt", true, false),
 		"use-color": {flag: &c.colors}, "num-threads": ignored(), "j": ignored(), "summary-only": {flag: &c.summaryOnly},
@@ -100,6 +106,13 @@ func (c *covering) start(args []string, own map[string]option) error {
 	}
 	for _, name := range rest {
 		c.collect(name)
+	}
+	for _, name := range c.allowlists {
+		found, err := c.readAllowlist(name)
+		if err != nil {
+			return err
+		}
+		c.allowed = append(c.allowed, found...)
 	}
 	return nil
 }
@@ -170,6 +183,7 @@ func (c *covering) load() error {
 	if err != nil {
 		return err
 	}
+	c.profiled, c.binaries = p, binaries
 	c.coverage = llvm.Load(binaries, p, llvm.Rules{Version: c.Version})
 	if n := len(c.coverage.Mismatches); n > 0 {
 		c.warn("%d functions have mismatched data", n)
@@ -224,7 +238,7 @@ func (c *covering) readProfile() (*llvm.Profile, error) {
 	}
 	list, err := llvm.Read(b)
 	if err != nil {
-		return nil, c.failed(c.profile, c.profileError(err))
+		return nil, c.failed(c.profile, c.profileError(b, err))
 	}
 	var x llvm.Indexer
 	for _, p := range list {
@@ -327,7 +341,12 @@ func (c *covering) moveSources() {
 	if len(c.remaps) == 0 {
 		return
 	}
-	dir := func(name string) string { return strings.TrimSuffix(filepath.Clean(name), "/") + "/" }
+	dir := func(name string) string {
+		if name = filepath.Clean(name); name == "." {
+			return "" // what is relative
+		}
+		return strings.TrimSuffix(name, "/") + "/"
+	}
 	c.moved = make(map[string]string)
 	recorded := make(map[string]string)
 	for _, r := range c.remaps {
@@ -346,8 +365,16 @@ func (c *covering) moveSources() {
 	}
 }
 
-// source reads a source.
+// source reads a source, and says what is wrong with it.
 func (c *covering) source(name string) ([]byte, error) {
+	b, err := c.readSource(name)
+	if err != nil {
+		c.colored(c.Stderr, red, fmt.Sprintf("error: %s: %v\n", cmp.Or(c.moved[name], name), withoutPath(err)))
+	}
+	return b, err
+}
+
+func (c *covering) readSource(name string) ([]byte, error) {
 	if at := c.moved[name]; at != "" {
 		name = at
 	}
@@ -355,11 +382,7 @@ func (c *covering) source(name string) ([]byte, error) {
 	if read == nil {
 		read = input.ReadSource
 	}
-	b, err := read(name)
-	if err != nil {
-		c.colored(c.Stderr, red, fmt.Sprintf("error: %s: %v\n", name, withoutPath(err)))
-	}
-	return b, err
+	return read(name)
 }
 
 // demangleAll gives all names to the demangler, and gets as many back.
@@ -403,13 +426,15 @@ func (c *covering) files() []string {
 }
 
 // filtered tells whether functions are chosen.
-func (c *covering) filtered() bool { return len(c.names)+len(c.nameRegexps)+len(c.limits) > 0 }
+func (c *covering) filtered() bool {
+	return len(c.names)+len(c.nameRegexps)+len(c.allowlists)+len(c.limits) > 0
+}
 
 // chosen tells whether a function is: by its name, and by how much of it is covered.
 func (c *covering) chosen(f *llvm.Function) bool {
-	named := len(c.names)+len(c.nameRegexps) == 0
+	named := len(c.names)+len(c.nameRegexps)+len(c.allowlists) == 0
 	named = named || slices.ContainsFunc(c.names, func(s string) bool { return strings.Contains(f.Name, s) })
-	named = named || slices.ContainsFunc(c.nameRegexps, func(re *regexp.Regexp) bool { return re.MatchString(f.Name) })
+	named = named || slices.ContainsFunc(slices.Concat(c.nameRegexps, c.allowed), func(re *regexp.Regexp) bool { return re.MatchString(f.Name) })
 	if !named || len(c.limits) == 0 {
 		return named
 	}

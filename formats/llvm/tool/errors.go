@@ -23,12 +23,15 @@ type fileError struct {
 
 func (e *fileError) Error() string { return e.text }
 
-// profileError puts an error of reading a profile into LLVM's words, and adds where, if that is known here.
-func (v *Invocation) profileError(err error) error {
+// profileError puts an error of reading a profile b into LLVM's words, and adds where, if that is known here.
+func (v *Invocation) profileError(b []byte, err error) error {
 	var line *llvm.TextError
 	var at *llvm.FormatError
 	switch {
 	case errors.As(err, &line):
+		if line.Found == "" { // at the end
+			return v.capital(&fileError{text: "truncated profile data"})
+		}
 		e := &fileError{text: "malformed instrumentation profile data"}
 		if said := textErrors[line.Expected]; said != "" && v.version() >= 14 {
 			e.text += ": " + said
@@ -43,6 +46,9 @@ func (v *Invocation) profileError(err error) error {
 		}
 		return v.capital(e)
 	case errors.Is(err, llvm.ErrCut):
+		if f, ok := llvm.Kind(b); ok && f == llvm.Raw {
+			return v.capital(&fileError{text: "invalid instrumentation profile data (file header is corrupt)"})
+		}
 		return v.capital(&fileError{text: "truncated profile data"})
 	case errors.As(err, &at):
 		return v.capital(&fileError{text: "malformed instrumentation profile data: " + err.Error()})
@@ -63,6 +69,10 @@ var textErrors = map[string]string{
 	"the hash of a function": "function hash is not a valid integer",
 	"a number of counters":   "number of counters is not a valid integer",
 	"a count":                "count is invalid",
+
+	"a number of counters above 0":  "number of counters is zero",
+	"a number of bytes of a bitmap": "number of bitmap bytes is not a valid integer",
+	"a byte of a bitmap":            "bitmap byte is not a valid integer",
 }
 
 // withoutPath is an error of a file, in the words of the system.

@@ -20,13 +20,21 @@ type weighted struct {
 	weight uint64
 }
 
+const (
+	sampling  = "is about sample profiles"
+	memory    = "is about profiles of memory"
+	remapping = "gives functions other names"
+)
+
 type merging struct {
 	*Invocation
 	inputs    []weighted
 	out, mode string
 	sparse    bool
 	text      bool
-	newest    int // that wrote an input
+	gcc       bool
+	listed    bool // inputs are printed, and that is all
+	newest    int  // that wrote an input
 	reader    llvm.Reader
 	owners    input.Owners
 	buf       []byte
@@ -41,7 +49,10 @@ func (v *Invocation) merge(args []string) error {
 	rest, err := v.parse(args, map[string]option{
 		"sparse": {flag: &m.sparse}, "o": text(&m.out), "output": text(&m.out), "f": list(&lists), "input-files": list(&lists),
 		"weighted-input": list(&weights), "failure-mode": text(&m.mode), "num-threads": ignored(), "j": ignored(),
-		"instr": {}, "binary": {}, "text": {flag: &m.text},
+		"instr": {}, "binary": {}, "text": {flag: &m.text}, "gcc": {flag: &m.gcc}, "dump-input-file-list": {flag: &m.listed},
+		"sample": notHere(sampling), "memory": notHere(memory), "remapping-file": notHere(remapping), "r": notHere(remapping),
+		"keep-vtable-symbols": notHere("keeps names of tables of virtual functions"), "write-prev-version": notHere("writes the version before"),
+		"supplement-instr-with-sample": notHere(sampling),
 	})
 	if err != nil {
 		return err
@@ -66,6 +77,15 @@ func (v *Invocation) merge(args []string) error {
 	}
 	if len(m.inputs) == 0 {
 		return fmt.Errorf("no input files specified. See %s -help", v.name())
+	}
+	if m.listed {
+		for _, in := range m.inputs {
+			fmt.Fprintf(m.Stdout, "%d,%s\n", in.weight, in.name)
+		}
+		return nil
+	}
+	if m.gcc {
+		return errors.New("unknown format is specified")
 	}
 	for _, in := range m.inputs {
 		if err := m.file(in); err != nil {
@@ -166,7 +186,7 @@ func (m *merging) file(in weighted) error {
 	m.buf = b[:0] // nothing that is read from it leads into it
 	list, err := m.reader.Read(b)
 	if err != nil {
-		return m.profileError(err)
+		return m.profileError(b, err)
 	}
 	for _, p := range list {
 		m.newest = max(m.newest, newest(p))
@@ -177,17 +197,22 @@ func (m *merging) file(in weighted) error {
 			}
 			return err
 		}
-		for _, name := range others {
-			m.mismatch(in.name, name)
+		for _, o := range others {
+			m.notAdded(in.name, o)
 		}
 	}
 	return nil
 }
 
-// mismatch tells of a function that has another number of counters than before, and goes on without.
-func (m *merging) mismatch(file, function string) {
-	fmt.Fprintf(m.Stderr, "%s: %s: function basic block count change detected (counter mismatch)\n", file, function)
-	if !m.hinted {
+// notAdded tells of a function that could not be added to what was before, and goes on without.
+func (m *merging) notAdded(file string, o llvm.NotAdded) {
+	said := map[llvm.Difference]string{
+		llvm.OtherCounters: "function basic block count change detected (counter mismatch)",
+		llvm.OtherBitmap:   "function bitmap size change detected (bitmap size mismatch)",
+		llvm.Overflow:      "counter overflow",
+	}
+	fmt.Fprintf(m.Stderr, "%s: %s: %s\n", file, o.Name, said[o.Difference])
+	if !m.hinted && o.Difference == llvm.OtherCounters {
 		fmt.Fprintln(m.Stderr, "Make sure that all profile data to be merged is generated from the same binary.")
 		m.hinted = true
 	}

@@ -18,6 +18,8 @@ func (e usageError) Error() string { return string(e) }
 type option struct {
 	value func(string) error // nil: there is none
 	flag  *bool
+	// refused says what an option of LLVM's does that footfall does not have.
+	refused string
 }
 
 // parse takes options with one or two dashes, values after = or as the next argument, and returns what is left.
@@ -38,6 +40,8 @@ func (v *Invocation) parse(args []string, options map[string]option) (rest []str
 		switch {
 		case !known:
 			return nil, usageError(fmt.Sprintf("Unknown command line argument '%s'.  Try: '%s --help'", arg, v.helpName()))
+		case o.refused != "":
+			return nil, fmt.Errorf("%s: footfall does not know this option, which %s, see docs/llvm.md", arg, o.refused)
 		case o.value == nil:
 			if err := o.set(name, value, joined); err != nil {
 				return nil, err
@@ -85,6 +89,11 @@ func text(to *string) option {
 
 func list(to *[]string) option {
 	return option{value: func(s string) error { *to = append(*to, s); return nil }}
+}
+
+// notHere is an option of LLVM's that footfall does not have; what says what it does.
+func notHere(what string) option {
+	return option{refused: what}
 }
 
 func ignored() option { return option{value: func(string) error { return nil }} }

@@ -40,7 +40,7 @@ var oldCutoffs = []uint64{800_000, 900_000, 950_000, 990_000, 999_000, 999_900, 
 func (v *Invocation) showProfile(args []string) error {
 	s := &profileShow{Invocation: v, out: "-", format: "text"}
 	options := map[string]option{
-		"counts": {flag: &s.counts}, "text": {flag: &s.text}, "ic-targets": {flag: &s.targets}, "memop-sizes": {flag: &s.sizes},
+		"sample": notHere(sampling), "memory": notHere(memory), "counts": {flag: &s.counts}, "text": {flag: &s.text}, "ic-targets": {flag: &s.targets}, "memop-sizes": {flag: &s.sizes},
 		"detailed-summary": {flag: &s.detailed}, "all-functions": {flag: &s.all}, "showcs": {flag: &s.context}, "instr": {},
 		"list-below-cutoff": {flag: &s.below}, "binary-ids": {flag: &s.ids}, "covered": {flag: &s.covered},
 		"profile-version": {flag: &s.showVersion}, "temporal-profile-traces": {flag: &s.temporal},
@@ -104,7 +104,7 @@ func (s *profileShow) read(name string) error {
 		return fmt.Errorf("%s: %w", name, withoutPath(err))
 	}
 	if s.profiles, err = llvm.Read(b); err != nil {
-		return fmt.Errorf("%s: %w", name, s.profileError(err))
+		return fmt.Errorf("%s: %w", name, s.profileError(b, err))
 	}
 	if len(s.profiles) == 0 {
 		return fmt.Errorf("%s: %w", name, s.capital(&fileError{text: "empty raw profile file"}))

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"footfall/coverage"
 	"footfall/formats/llvm"
 )
 
@@ -25,10 +29,24 @@ type Invocation struct {
 	Dir string
 	// Source reads a source file; nil: of this machine.
 	Source func(name string) ([]byte, error)
+	// Pages writes what show -format=html asks for; nil: that is refused.
+	Pages func(Pages) error
+	// Help writes what --help asks for.
+	Help func() error
 
 	program, command string // for messages: llvm-cov, and " report"
 	given            bool   // the version is
 	colors           bool
+}
+
+// Pages are what llvm-cov show -format=html makes pages of.
+type Pages struct {
+	Set   *coverage.Set
+	Dir   string    // where they go; "": all in one, to standard output
+	Title string    // "": there is none
+	Time  time.Time // of the profile; zero: it is not shown
+	// Source reads a source by its name in the Set; nothing is said.
+	Source func(name string) ([]byte, error)
 }
 
 // version is the one that is imitated.
@@ -95,26 +113,90 @@ func (v *Invocation) dispatch(program string, commands map[string]func([]string)
 		}
 		v.given = v.given || v.Version != 0
 		if len(args) == 0 {
-			return fmt.Errorf("%s: no command is given, see docs/llvm.md", program)
+			return v.noCommand("")
+		}
+		if done, err := v.asked(args); done {
+			return err
 		}
 		do := commands[args[0]]
-		if do == nil {
+		switch {
+		case do == nil && slices.Contains(unknown, args[0]):
 			return fmt.Errorf("footfall knows no %s %s, see docs/llvm.md", program, args[0])
+		case do == nil:
+			return v.noCommand(args[0])
 		}
 		v.command = " " + args[0]
 		return do(args[1:])
 	})
 }
 
+// unknown are commands of LLVM's programs that are not known here.
+var unknown = []string{"order", "overlap"}
+
+// asked answers --version and --help, of the program or of a command.
+func (v *Invocation) asked(args []string) (done bool, err error) {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false, nil
+		case "-version", "--version":
+			_, err := fmt.Fprintf(v.Stdout, "footfall LLVM version %s\n  Optimized build.\n", release(v.version()))
+			return true, err
+		case "-help", "--help", "-h":
+			if v.Help != nil {
+				return true, v.Help()
+			}
+		}
+	}
+	return false, nil
+}
+
+// noCommand says that there is no command, or none of that name.
+func (v *Invocation) noCommand(name string) error {
+	base := filepath.Base(v.called())
+	switch {
+	case v.program == "llvm-cov":
+		if name != "" {
+			fmt.Fprintf(v.Stderr, "Unrecognized command: %s.\n\n", name)
+		}
+		fmt.Fprint(v.Stderr, covUsage)
+	case v.version() < 17 && name == "":
+		fmt.Fprintf(v.Stderr, "%s: No command specified!\nUSAGE: %[1]s <merge|show|overlap> [args...]\n", base)
+	case v.version() < 17:
+		fmt.Fprintf(v.Stderr, "%s: Unknown command!\nUSAGE: %[1]s <merge|show|overlap> [args...]\n", base)
+	case name == "":
+		program := v.program
+		if v.version() < 20 {
+			program = "llvm-profata" // so they misspell it
+		}
+		fmt.Fprintf(v.Stderr, "%s: No subcommand specified! Run %s --help for usage.\n", base, program)
+	default:
+		fmt.Fprintf(v.Stderr, "%s: Unknown subcommand '%s'.  Try: '%s --help'\n", base, name, v.called())
+	}
+	return saidError{}
+}
+
+const covUsage = `Usage: llvm-cov {export|gcov|report|show} [OPTION]...
+
+Shows code coverage information.
+
+Subcommands:
+  export: Export instrprof file to structured format.
+  gcov:   Work with the gcov format.
+  report: Summarize instrprof style coverage information.
+  show:   Annotate source files using instrprof style coverage.
+`
+
 // versionBefore takes --llvm-version before the command.
 func (v *Invocation) versionBefore(args []string) ([]string, error) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], "-") {
 		return args, nil
 	}
+	all := args
 	name, value, joined := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 	args = args[1:]
 	if name != versionOption {
-		return nil, fmt.Errorf("%s: a command is expected before options, see docs/llvm.md", v.program)
+		return all, nil
 	}
 	if !joined && len(args) > 0 {
 		value, args = args[0], args[1:]
