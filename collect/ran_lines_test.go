@@ -3,11 +3,9 @@
 package collect
 
 import (
-	"bytes"
 	"debug/dwarf"
 	"debug/elf"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,41 +14,15 @@ import (
 	"footfall/process/processtest"
 )
 
-// TestRanLinesCallgrind runs programs and compares the blocks that ran, address by address, with the
-// instructions that callgrind saw run.
+// TestRanLinesCallgrind compares the blocks that ran, address by address, with the instructions that callgrind saw run.
 func TestRanLinesCallgrind(t *testing.T) {
-	type run struct {
-		name  string
-		input string
-		args  []string
-	}
-	runs := []run{
+	besideCallgrind(t, true, []callgrindRun{
 		{"program", "", []string{processtest.Compile(t, ranProgram, "-O2", "-g", "-lpthread"), "3"}},
 		{"fixed addresses", "", []string{processtest.Compile(t, ranProgram, "-Os", "-g", "-no-pie", "-fcf-protection=full", "-lpthread"), "3"}},
-	}
-	if program := os.Getenv("FOOTFALL_RAN"); program != "" { // any other one
-		runs = []run{{"given", os.Getenv("FOOTFALL_RAN_INPUT"), strings.Fields(program)}}
-	}
-	for _, run := range runs {
-		t.Run(run.name, func(t *testing.T) {
-			program, err := exec.LookPath(run.args[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			args := append([]string{program}, run.args[1:]...)
-			executed, want := callgrind(t, []byte(run.input), args...)
-			o := ranOptions(t)
-			o.Lines = true
-			out, programs := runWatched(t, o, []byte(run.input), args...)
-			if !bytes.Equal(out, want) {
-				t.Errorf("it writes %q, without being watched %q", out, want)
-			}
-			for _, p := range programs {
-				compareBlocks(t, p, executed[p.Path])
-				compareExecuted(t, p, executed[p.Path])
-			}
-		})
-	}
+	}, func(t *testing.T, p *RanProgram, executed map[uint64]bool) {
+		compareBlocks(t, p, executed)
+		compareExecuted(t, p, executed)
+	})
 }
 
 func compareBlocks(t *testing.T, p *RanProgram, executed map[uint64]bool) {

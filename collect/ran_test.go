@@ -150,21 +150,19 @@ func addExecuted(t *testing.T, text string, ran map[string]map[uint64]bool) {
 	}
 }
 
-// TestRanCallgrind runs programs and compares the functions that ran with those of which callgrind
-// saw the first instruction run, and the output with what they write otherwise.
-func TestRanCallgrind(t *testing.T) {
-	const landing = 4 // endbr64, which a jump leaves in front of it
-	type run struct {
-		name  string
-		input string
-		args  []string
-	}
-	runs := []run{{"program", "", []string{processtest.Compile(t, ranProgram, "-O2", "-g", "-lpthread"), "3"}},
-		{"stripped", "", []string{processtest.Compile(t, ranProgram, "-O2", "-s", "-lpthread"), "3"}},
-		{"fixed addresses", "", []string{processtest.Compile(t, ranProgram, "-O2", "-no-pie", "-fcf-protection=full", "-lpthread"), "3"}},
-	}
-	if program := os.Getenv("FOOTFALL_RAN"); program != "" { // any other one
-		runs = append(runs, run{"given", os.Getenv("FOOTFALL_RAN_INPUT"), strings.Fields(program)})
+// A callgrindRun is a program that runs, and what it reads.
+type callgrindRun struct {
+	name  string
+	input string
+	args  []string
+}
+
+// besideCallgrind runs programs watched, each as a subtest, and compares the output with what they write
+// otherwise; compare gets each program, and the addresses in it at which callgrind saw an instruction run. If
+// FOOTFALL_RAN names a program, it is that alone, with the input FOOTFALL_RAN_INPUT.
+func besideCallgrind(t *testing.T, lines bool, runs []callgrindRun, compare func(t *testing.T, p *RanProgram, executed map[uint64]bool)) {
+	if program := os.Getenv("FOOTFALL_RAN"); program != "" {
+		runs = []callgrindRun{{"given", os.Getenv("FOOTFALL_RAN_INPUT"), strings.Fields(program)}}
 	}
 	for _, run := range runs {
 		t.Run(run.name, func(t *testing.T) {
@@ -174,32 +172,45 @@ func TestRanCallgrind(t *testing.T) {
 			}
 			args := append([]string{program}, run.args[1:]...)
 			executed, want := callgrind(t, []byte(run.input), args...)
-			out, programs := runWatched(t, ranOptions(t), []byte(run.input), args...)
+			o := ranOptions(t)
+			o.Lines = lines
+			out, programs := runWatched(t, o, []byte(run.input), args...)
 			if !bytes.Equal(out, want) {
 				t.Errorf("it writes %q, without being watched %q", out, want)
 			}
 			for _, p := range programs {
-				ran, unknown := 0, 0
-				for _, fn := range p.Functions {
-					its := executed[p.Path]
-					did := its[fn.Addr] || its[fn.Addr+landing] && fn.Size > landing
-					switch {
-					case fn.Unknown != "":
-						unknown++
-						t.Logf("%s: %s", fn.Name, fn.Unknown)
-					case fn.Ran != did:
-						t.Errorf("%s: %s at %#x ran: %v, callgrind: %v", p.ShortName(), fn.Name, fn.Addr, fn.Ran, did)
-					case did:
-						ran++
-					}
-				}
-				if ran == 0 || unknown > 2 {
-					t.Errorf("%s: %d of %d functions ran, %d unknown", p.ShortName(), ran, len(p.Functions), unknown)
-				}
-				t.Logf("%s: %d of %d functions ran, %d unknown", p.ShortName(), ran, len(p.Functions), unknown)
+				compare(t, p, executed[p.Path])
 			}
 		})
 	}
+}
+
+// TestRanCallgrind compares the functions that ran with those of which callgrind saw the first instruction run.
+func TestRanCallgrind(t *testing.T) {
+	const landing = 4 // endbr64, which a jump leaves in front of it
+	besideCallgrind(t, false, []callgrindRun{
+		{"program", "", []string{processtest.Compile(t, ranProgram, "-O2", "-g", "-lpthread"), "3"}},
+		{"stripped", "", []string{processtest.Compile(t, ranProgram, "-O2", "-s", "-lpthread"), "3"}},
+		{"fixed addresses", "", []string{processtest.Compile(t, ranProgram, "-O2", "-no-pie", "-fcf-protection=full", "-lpthread"), "3"}},
+	}, func(t *testing.T, p *RanProgram, executed map[uint64]bool) {
+		ran, unknown := 0, 0
+		for _, fn := range p.Functions {
+			did := executed[fn.Addr] || executed[fn.Addr+landing] && fn.Size > landing
+			switch {
+			case fn.Unknown != "":
+				unknown++
+				t.Logf("%s: %s", fn.Name, fn.Unknown)
+			case fn.Ran != did:
+				t.Errorf("%s: %s at %#x ran: %v, callgrind: %v", p.ShortName(), fn.Name, fn.Addr, fn.Ran, did)
+			case did:
+				ran++
+			}
+		}
+		if ran == 0 || unknown > 2 {
+			t.Errorf("%s: %d of %d functions ran, %d unknown", p.ShortName(), ran, len(p.Functions), unknown)
+		}
+		t.Logf("%s: %d of %d functions ran, %d unknown", p.ShortName(), ran, len(p.Functions), unknown)
+	})
 }
 
 // ranProgram calls some of its functions: directly, through pointers, recursively, in handlers of

@@ -31,16 +31,7 @@ func TestConditions(t *testing.T) {
 		if len(want) == 0 {
 			continue
 		}
-		l := parseLcovRun(run.Cmd, f.Version)
-		sum := NewSum()
-		if _, err := sum.Add(readFixture(t, f, l.profiles[0])); err != nil {
-			t.Fatal(err)
-		}
-		var images []Image
-		for _, b := range binariesOf(t, f, l.objects) {
-			images = append(images, Image{Binary: b})
-		}
-		set, _ := Collect(images, CollectOptions{Source: anySource, Shared: []Shared{{Sum: sum}}})
+		set, _ := collected(t, f, parseLcovRun(run.Cmd, f.Version))
 		got := conditionsOf(set)
 		var restWant, restGot []string
 		for at, c := range want {

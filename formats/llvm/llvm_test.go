@@ -105,6 +105,20 @@ var setDiffers = map[string]string{
 	"clang-19/fmt-args /src/llvm/data/clang-19/fmt-args/src/test/args-test.cc BRDA:184":   "see BRDA:185",
 }
 
+// collected is the Set of a run of llvm-cov's.
+func collected(t *testing.T, f *fixtures.Fixture, l lcovRun) (*coverage.Set, Stats) {
+	t.Helper()
+	sum := NewSum()
+	if _, err := sum.Add(readFixture(t, f, l.profiles[0])); err != nil {
+		t.Fatal(err)
+	}
+	var images []Image
+	for _, b := range binariesOf(t, f, l.objects) {
+		images = append(images, Image{Binary: b})
+	}
+	return Collect(images, CollectOptions{Source: anySource, Shared: []Shared{{Sum: sum}}})
+}
+
 // TestSet compares the lines, functions and branches of a Set with the tracefile of llvm-cov, from indexed profiles, as
 // llvm-cov reads them.
 func TestSet(t *testing.T) {
@@ -116,15 +130,7 @@ func TestSet(t *testing.T) {
 		}
 		n++
 		l := parseLcovRun(run.Cmd, f.Version)
-		sum := NewSum()
-		if _, err := sum.Add(readFixture(t, f, l.profiles[0])); err != nil {
-			t.Fatal(err)
-		}
-		var images []Image
-		for _, b := range binariesOf(t, f, l.objects) {
-			images = append(images, Image{Binary: b})
-		}
-		set, stats := Collect(images, CollectOptions{Source: anySource, Shared: []Shared{{Sum: sum}}})
+		set, stats := collected(t, f, l)
 		if len(stats.Mismatches)+len(stats.Damaged)+stats.Impossible > 0 {
 			t.Errorf("%s: %+v", f.Name(), stats)
 		}
