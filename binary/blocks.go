@@ -741,18 +741,5 @@ func (d *divider) windowAt(steps []step) (*EntryWindow, bool) {
 
 // unneeded returns how many bytes from an address on are padding to which nothing leads.
 func (d *divider) unneeded(addr uint64, most int) int {
-	n := 0
-	for n < most {
-		at := addr + uint64(n)
-		code := d.code.at(at)
-		if d.led.has(at) || d.begins(at) || isEndbr(code) {
-			return n
-		}
-		i, err := x86asm.Decode(code, 64)
-		if err != nil || i.Op != x86asm.NOP && code[0] != int3 && !isNop66(code) {
-			return n
-		}
-		n += i.Len
-	}
-	return n
+	return d.padding(addr, most, func(at uint64) bool { return d.led.has(at) || d.begins(at) })
 }

@@ -797,14 +797,19 @@ func movable(i *instruction) bool {
 
 // padding returns how many bytes from an address on nobody needs, at most about most.
 func (b *body) padding(addr uint64, most int) int {
+	return b.x.padding(addr, most, func(at uint64) bool {
+		_, begins := slices.BinarySearch(b.x.starts, at)
+		return begins || b.targets[at]
+	})
+}
+
+// padding returns how many bytes from an address on are padding, at most about most, up to the first that is needed.
+func (x *ExitFinder) padding(addr uint64, most int, needed func(addr uint64) bool) int {
 	n := 0
 	for n < most {
 		at := addr + uint64(n)
-		if _, begins := slices.BinarySearch(b.x.starts, at); begins || b.targets[at] {
-			return n
-		}
-		code := b.x.code.at(at)
-		if isEndbr(code) {
+		code := x.code.at(at)
+		if needed(at) || isEndbr(code) {
 			return n
 		}
 		i, err := x86asm.Decode(code, 64)

@@ -102,6 +102,16 @@ func (a *Ask) setOf(list []store.Total, change func(int, *coverage.File)) (*cove
 	return set, nil
 }
 
+// programs returns units with their programs.
+func (a *Ask) programs(ctx context.Context, hashes []store.Hash) (map[store.Hash]store.Unit, error) {
+	known := make(map[store.Hash]store.Unit, len(hashes))
+	err := a.Store.Programs(ctx, hashes, func(hash store.Hash, u store.Unit) error {
+		known[hash] = u
+		return nil
+	})
+	return known, err
+}
+
 // tested returns what a selection ran, test by test, of the units whose names are wanted.
 func (a *Ask) tested(ctx context.Context, q *store.Query, wanted func(name string) bool) (*coverage.Set, error) {
 	var hashes []store.Hash
@@ -117,11 +127,8 @@ func (a *Ask) tested(ctx context.Context, q *store.Query, wanted func(name strin
 	if len(hashes) == 0 {
 		return new(coverage.Set), nil
 	}
-	known := make(map[store.Hash]store.Unit, len(hashes))
-	if err := a.Store.Programs(ctx, hashes, func(hash store.Hash, u store.Unit) error {
-		known[hash] = u
-		return nil
-	}); err != nil {
+	known, err := a.programs(ctx, hashes)
+	if err != nil {
 		return nil, err
 	}
 	type key struct {

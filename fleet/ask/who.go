@@ -138,11 +138,8 @@ func (a *Ask) who(ctx context.Context, p *parameters) (Answer, error) {
 	if len(hashes) == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoData, of)
 	}
-	known := make(map[store.Hash]store.Unit, len(hashes))
-	if err := a.Store.Programs(ctx, hashes, func(hash store.Hash, u store.Unit) error {
-		known[hash] = u
-		return nil
-	}); err != nil {
+	known, err := a.programs(ctx, hashes)
+	if err != nil {
 		return nil, err
 	}
 	hosts := make(map[string]uint64)
