@@ -64,6 +64,7 @@ func TestScript(t *testing.T) {
 			}
 			testdata, err := filepath.Abs("../testdata")
 			env.Setenv("TESTDATA", testdata)
+			endStuck(env)
 			return err
 		},
 		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
