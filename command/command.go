@@ -166,7 +166,8 @@ none.
 
 Results go to standard output, everything said to a person to standard error.
 The exit status is 0 on success, 1 if the work failed, 2 if the command line was
-wrong, and 3 if a threshold was missed.`,
+wrong, and 3 if a threshold was missed. Pages that help texts name, docs/..., are
+below /usr/share/doc/footfall where a package has installed footfall.`,
 		Example: `  # what of prog.c does a run of the program reach?
   gcc --coverage -o prog prog.c
   ./prog

@@ -11,7 +11,7 @@ import (
 func newJSONCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                   "json",
-		Short:                 "Describe the JSON that report, live, diff, callers, profile and trace write",
+		Short:                 "Describe the JSON that report, live, diff, callers, profile, fleet and trace write",
 		Long:                  jsonText,
 		Example:               "  footfall json | less\n\n  # with jq: the functions of a program that were never called\n  footfall report --output json | jq -r '.files[].functions[]? | select(.count == 0).name'",
 		DisableFlagsInUseLine: true,
@@ -152,6 +152,30 @@ from 0.
     "arcs": [ { "caller", "callee", "time", "calls" } ],
     "stacks"?: [ { "functions", "thread"?, "self" } ] }
                                      the outermost first; only of sampled time
+
+Fleet answers with one object for each question, and so does a server at
+/api/v1/QUESTION. Times are of RFC 3339, in UTC; those that are not known are left out.
+
+  releases    releases: release, hosts, first, last, builds: evidence
+  never-ran   days, since, as_of, in, builds (evidence), hosts, builds_without_data,
+              functions_without_data, functions (how many were looked at),
+              never_ran: functions, files: file, functions, never_ran, lines,
+              lines_never_ran
+  changed     since, until, in, before and after (evidence), began, stopped, added,
+              removed: functions
+  who         of, places: file, line, last_line, function; hosts: host, runs;
+              labels: name, value, hosts, runs; hosts_reported, hosts_without,
+              runs_pushed
+  tests       of, tests: test, lines, runs (of the line that ran most)
+  trend       by, in, points: release or from and to, builds, hosts, and lines,
+              functions, branches: covered, total
+  sizes       bytes, builds, units, instances, windows, days, first_window,
+              last_window, first_day, last_day, closed, program_bytes, window_bytes,
+              day_bytes, seen_bytes
+  evidence    build, release, hosts, instances (processes on them), results (that
+              were pushed), first, last
+  function    file, line, function, lines, first and last (when it ran, in any
+              build), tested, builds, hosts
 
 Trace writes one object. Times are nanoseconds, "start" of a call is since the
 recording began.
