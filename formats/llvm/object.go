@@ -29,14 +29,17 @@ type Binary struct {
 
 // A Record is a function of a binary.
 type Record struct {
-	Name     string // "": the binary does not tell
 	NameHash uint64
 	Hash     uint64 // of its control flow, 0: also a function that this unit does not use
 
 	mapping []byte
 	unit    *unit
+	binary  *Binary
 	dummy   bool
 }
+
+// Name is that of the function, "": the binary does not tell.
+func (r *Record) Name() string { return r.binary.name(r.NameHash) }
 
 // A unit is the files of an object file.
 type unit struct {
@@ -69,11 +72,11 @@ func ReadBinaries(name string, r io.ReaderAt, size int64, dir string) ([]*Binary
 	return NewBinaryReader().Read(name, r, size, dir)
 }
 
-// A BinaryReader reads many binaries, of several goroutines too. Names that they have in common are read once.
-type BinaryReader struct{ blocks blocks }
+// A BinaryReader reads many binaries, of several goroutines too. Names and units that they have in common are read once.
+type BinaryReader struct{ common *common }
 
 // NewBinaryReader returns one that has read nothing.
-func NewBinaryReader() *BinaryReader { return &BinaryReader{blocks{read: make(map[string]Names)}} }
+func NewBinaryReader() *BinaryReader { return &BinaryReader{newCommon()} }
 
 // Read is [ReadBinaries].
 func (s *BinaryReader) Read(name string, r io.ReaderAt, size int64, dir string) ([]*Binary, error) {
@@ -188,11 +191,14 @@ func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Bina
 
 func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order binary.ByteOrder, dir string) error {
 	for _, section := range names {
-		if err := s.blocks.add(b, section); err != nil {
+		if err := s.common.addNames(b, section); err != nil {
 			return fmt.Errorf("section %s: %w", namesSection, err)
 		}
 	}
-	all := records{binary: b, order: order, dir: dir, units: make(map[uint64]*unit), index: make(map[uint64]int)}
+	all := records{common: s.common, binary: b, order: order, dir: dir, units: make(map[uint64]*unit)}
+	for _, section := range functions {
+		all.count += all.countFunctions(section)
+	}
 	for _, section := range units {
 		if err := all.readUnits(section); err != nil {
 			return fmt.Errorf("section %s: %w", unitsSection, err)
@@ -208,11 +214,14 @@ func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order b
 
 // records are what is known while a binary is read.
 type records struct {
+	common *common
 	binary *Binary
 	order  binary.ByteOrder
 	dir    string           // from which names of sources are seen, "": from the unit's
 	units  map[uint64]*unit // by hash
-	index  map[uint64]int   // of Records by hash of the name
+	count  int              // of functions that come
+	room   []Record         // for some of these
+	index  map[uint64]int32 // of Records by hash of the name
 }
 
 // readUnits reads heads of units, each at a multiple of 8:
@@ -245,13 +254,15 @@ func (s *records) readUnits(section []byte) error {
 		if r.Err != nil {
 			return r.Err
 		}
-		u, err := readUnit(text, version, s.dir, &room)
+		hash := hashBytes(text)
+		u, err := s.common.unit(unitKey{hash, len(text), version, s.dir}, text, &room)
 		if err != nil {
 			return fmt.Errorf("names of files at %#x: %w", at, err)
 		}
 		if version > 3 {
-			s.units[hashBytes(text)] = u
+			s.units[hash] = u
 		}
+		s.count += int(len(heads) / recordBytes)
 		for ; len(heads) > 0; heads = heads[recordBytes:] {
 			size := s.order.Uint32(heads[8:])
 			if uint64(size) > uint64(len(data)) {
@@ -266,7 +277,32 @@ func (s *records) readUnits(section []byte) error {
 	return r.Err
 }
 
-func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
+// A unitKey is what makes a unit: names of its files, as they are stored, of a mapping of that version, seen from dir.
+// Mappings, too, know them by that hash.
+type unitKey struct {
+	hash    uint64
+	size    int
+	version int
+	dir     string
+}
+
+// unit reads the names of the files of a unit, unless they were read before.
+func (c *common) unit(key unitKey, text []byte, room *uint64) (*unit, error) {
+	c.mu.Lock()
+	u := c.units[key]
+	c.mu.Unlock()
+	if u != nil {
+		return u, nil
+	}
+	u, err := readUnit(text, key.version, key.dir, room)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.units[key] = u
+	c.mu.Unlock()
+	return u, nil
+}
 
 // readUnit reads the names of the files of a unit.
 func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error) {
@@ -274,7 +310,9 @@ func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error)
 	r := &reader{cursor.Reader{B: text}}
 	n := r.Uleb()
 	if version >= 4 {
-		block, err := r.block(room)
+		unpacker := unpackers.Get().(*unpacker)
+		defer unpackers.Put(unpacker)
+		block, err := r.block(room, unpacker)
 		if err != nil {
 			return nil, err
 		}
@@ -336,7 +374,7 @@ func joined(dir, name string) string {
 //	name u64, bytes of its mapping u32, hash u64, hash of the unit's names u64, mapping
 func (s *records) readFunctions(section []byte) error {
 	r := &reader{cursor.Reader{B: section, Order: s.order}}
-	for r.Left() >= 28 {
+	for r.Left() >= functionBytes {
 		at := r.At
 		name, size, hash, of := r.U64(), r.U32(), r.U64(), r.U64()
 		mapping := r.Bytes(uint64(size))
@@ -353,19 +391,44 @@ func (s *records) readFunctions(section []byte) error {
 	return r.Err
 }
 
+const functionBytes = 28
+
+// countFunctions is how many functions there are in a section, or more if it is damaged.
+func (s *records) countFunctions(section []byte) (n int) {
+	for at := 0; len(section)-at >= functionBytes; n++ {
+		at += int(min(functionBytes+uint64(s.order.Uint32(section[at+8:])), uint64(len(section)-at)))
+		at = align(at, 8)
+	}
+	return n
+}
+
 // add adds a function. The first of a name stays, but for one that its unit did not use.
 func (s *records) add(name, hash uint64, mapping []byte, u *unit) {
 	b := s.binary
-	r := &Record{Name: b.name(name), NameHash: name, Hash: hash, mapping: mapping, unit: u, dummy: hash == 0 && isDummy(mapping)}
-	i, again := s.index[name]
-	switch {
-	case !again:
-		s.index[name] = len(b.Records)
-		b.Records = append(b.Records, r)
-	case b.Records[i].dummy && !r.dummy:
-		b.Records[i] = r
+	if s.index == nil {
+		s.index, b.Records = make(map[uint64]int32, s.count), make([]*Record, 0, s.count)
 	}
+	i, again := s.index[name]
+	dummy := hash == 0 && isDummy(mapping)
+	if again && (dummy || !b.Records[i].dummy) {
+		return
+	}
+	if len(s.room) == 0 {
+		s.room = make([]Record, min(max(s.count-len(b.Records), 1), mostTogether))
+	}
+	r := &s.room[0]
+	s.room = s.room[1:]
+	*r = Record{NameHash: name, Hash: hash, mapping: mapping, unit: u, binary: b, dummy: dummy}
+	if again {
+		b.Records[i] = r
+		return
+	}
+	s.index[name] = int32(len(b.Records))
+	b.Records = append(b.Records, r)
 }
+
+// mostTogether is how many records are made at a time: one that is in use keeps them all.
+const mostTogether = 512
 
 // isDummy tells whether a mapping is that of a function which its unit does not use: one file, no expressions, one
 // region that never ran.
