@@ -53,6 +53,7 @@ type Coverage struct {
 
 	segmenter segmenter // for what is counted and forgotten: its room, and that of the regions
 	room      []*Region
+	gathered  []Region
 }
 
 // A Damage is what is wrong with a function.

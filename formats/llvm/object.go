@@ -73,42 +73,67 @@ func ReadBinaries(name string, r io.ReaderAt, size int64, dir string) ([]*Binary
 }
 
 // A BinaryReader reads many binaries, of several goroutines too. Names and units that they have in common are read once.
-type BinaryReader struct{ common *common }
+type BinaryReader struct {
+	common *common
+	room   *binaryRoom // of Each
+}
+
+// A binaryRoom is where a binary is while it is looked at, and the next one then; nil: where it may stay.
+type binaryRoom struct {
+	sections []byte
+	list     []*Record
+	records  []Record
+	index    map[uint64]int32
+}
 
 // NewBinaryReader returns one that has read nothing.
-func NewBinaryReader() *BinaryReader { return &BinaryReader{newCommon()} }
+func NewBinaryReader() *BinaryReader { return &BinaryReader{common: newCommon()} }
 
 // Read is [ReadBinaries].
-func (s *BinaryReader) Read(name string, r io.ReaderAt, size int64, dir string) ([]*Binary, error) {
+func (s *BinaryReader) Read(name string, r io.ReaderAt, size int64, dir string) (list []*Binary, err error) {
+	err = s.each(name, r, size, dir, nil, func(b *Binary) { list = append(list, b) })
+	return list, err
+}
+
+// Each is Read, of one goroutine at a time, of binaries that are gone when do returns.
+func (s *BinaryReader) Each(name string, r io.ReaderAt, size int64, dir string, do func(*Binary)) error {
+	if s.room == nil {
+		s.room = &binaryRoom{index: make(map[uint64]int32)}
+	}
+	return s.each(name, r, size, dir, s.room, do)
+}
+
+func (s *BinaryReader) each(name string, r io.ReaderAt, size int64, dir string, room *binaryRoom, do func(*Binary)) error {
 	var head [8]byte
 	if _, err := r.ReadAt(head[:], 0); err != nil && err != io.EOF {
-		return nil, err
+		return err
 	}
 	if string(head[:]) != archiveMagic {
-		b, err := s.readBinary(name, r, dir)
-		if b == nil {
-			return nil, err
+		b, err := s.readBinary(name, r, dir, room)
+		if b != nil {
+			do(b)
 		}
-		return []*Binary{b}, err
+		return err
 	}
-	var list []*Binary
 	var failed []error
+	none := true
 	err := eachMember(r, size, func(member string, r io.ReaderAt) {
 		if n, _ := r.ReadAt(head[:4], 0); n < 4 || string(head[:4]) != "\x7fELF" {
 			return // metadata of Rust
 		}
-		b, err := s.readBinary(name+"("+member+")", r, dir)
+		b, err := s.readBinary(name+"("+member+")", r, dir, room)
 		if b != nil {
-			list = append(list, b)
+			none = false
+			do(b)
 		}
 		if err != nil && !errors.Is(err, ErrNoMapping) {
 			failed = append(failed, fmt.Errorf("%s: %w", member, err))
 		}
 	})
-	if err = errors.Join(append(failed, err)...); err == nil && len(list) == 0 {
+	if err = errors.Join(append(failed, err)...); err == nil && none {
 		err = ErrNoMapping
 	}
-	return list, err
+	return err
 }
 
 const archiveMagic = "!<arch>\n"
@@ -163,7 +188,7 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 	return nil
 }
 
-func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
+func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string, room *binaryRoom) (*Binary, error) {
 	f, err := elf.Open(r)
 	if err != nil {
 		var magic [4]byte
@@ -177,8 +202,12 @@ func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Bina
 	}
 	b := &Binary{Name: name, BuildID: f.BuildID()}
 	var contents [4][][]byte
+	var left []byte
+	if room != nil {
+		left = room.sections
+	}
 	for i, section := range []string{unitsSection, functionsSection, namesSection, otherNames} {
-		if contents[i], err = f.EachContents(section); err != nil {
+		if contents[i], left, err = f.EachContents(section, left); err != nil {
 			return nil, fmt.Errorf("section %s: %w", section, err)
 		}
 	}
@@ -186,10 +215,27 @@ func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Bina
 	if f.Order == binary.ByteOrder(binary.BigEndian) {
 		order = binary.BigEndian
 	}
-	return b, s.read(b, contents[0], contents[1], append(contents[2], contents[3]...), order, dir)
+	err = s.read(b, contents[0], contents[1], append(contents[2], contents[3]...), order, dir, room)
+	if room != nil {
+		room.keep(contents[:])
+	}
+	return b, err
 }
 
-func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order binary.ByteOrder, dir string) error {
+// keep has room for as many bytes as this binary has.
+func (m *binaryRoom) keep(contents [][][]byte) {
+	n := 0
+	for _, sections := range contents {
+		for _, b := range sections {
+			n += len(b)
+		}
+	}
+	if n > len(m.sections) {
+		m.sections = make([]byte, n+n/4)
+	}
+}
+
+func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order binary.ByteOrder, dir string, room *binaryRoom) error {
 	for _, section := range names {
 		if err := s.common.addNames(b, section); err != nil {
 			return fmt.Errorf("section %s: %w", namesSection, err)
@@ -199,6 +245,7 @@ func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order b
 	for _, section := range functions {
 		all.count += all.countFunctions(section)
 	}
+	all.begin(room)
 	for _, section := range units {
 		if err := all.readUnits(section); err != nil {
 			return fmt.Errorf("section %s: %w", unitsSection, err)
@@ -219,9 +266,22 @@ type records struct {
 	order  binary.ByteOrder
 	dir    string           // from which names of sources are seen, "": from the unit's
 	units  map[uint64]*unit // by hash
-	count  int              // of functions that come
-	room   []Record         // for some of these
+	count  int              // of functions in a section of their own
+	left   []Record         // room for some
 	index  map[uint64]int32 // of Records by hash of the name
+}
+
+// begin makes room for the functions.
+func (s *records) begin(room *binaryRoom) {
+	if room == nil {
+		s.binary.Records, s.index = make([]*Record, 0, s.count), make(map[uint64]int32, s.count)
+		return
+	}
+	if s.count > len(room.records) {
+		room.list, room.records = make([]*Record, s.count+s.count/4), make([]Record, s.count+s.count/4)
+	}
+	clear(room.index)
+	s.binary.Records, s.left, s.index = room.list[:0], room.records, room.index
 }
 
 // readUnits reads heads of units, each at a multiple of 8:
@@ -262,7 +322,6 @@ func (s *records) readUnits(section []byte) error {
 		if version > 3 {
 			s.units[hash] = u
 		}
-		s.count += int(len(heads) / recordBytes)
 		for ; len(heads) > 0; heads = heads[recordBytes:] {
 			size := s.order.Uint32(heads[8:])
 			if uint64(size) > uint64(len(data)) {
@@ -405,19 +464,16 @@ func (s *records) countFunctions(section []byte) (n int) {
 // add adds a function. The first of a name stays, but for one that its unit did not use.
 func (s *records) add(name, hash uint64, mapping []byte, u *unit) {
 	b := s.binary
-	if s.index == nil {
-		s.index, b.Records = make(map[uint64]int32, s.count), make([]*Record, 0, s.count)
-	}
 	i, again := s.index[name]
 	dummy := hash == 0 && isDummy(mapping)
 	if again && (dummy || !b.Records[i].dummy) {
 		return
 	}
-	if len(s.room) == 0 {
-		s.room = make([]Record, min(max(s.count-len(b.Records), 1), mostTogether))
+	if len(s.left) == 0 {
+		s.left = make([]Record, min(max(s.count-len(b.Records), 1), mostTogether))
 	}
-	r := &s.room[0]
-	s.room = s.room[1:]
+	r := &s.left[0]
+	s.left = s.left[1:]
 	*r = Record{NameHash: name, Hash: hash, mapping: mapping, unit: u, binary: b, dummy: dummy}
 	if again {
 		b.Records[i] = r
