@@ -464,7 +464,7 @@ func (im *placed) inherit(f *Family, m *member, s *sparse, flags int) bool {
 // without has what a member, which is locked, had in the counters of an image not count; false: there is no room for
 // that.
 func (im *placed) without(f *Family, m *member, s *sparse) bool {
-	if len(s.at) == 0 {
+	if len(s.parts) == 0 {
 		return true
 	}
 	if !f.hasRoomFor(m, s.size()) {
