@@ -394,24 +394,26 @@ func (l *layout) sparseAtOnce(p *process.Process, start uint64) (s *sparse, flag
 		return l.sparseOf(w), l.flagsIn(w), nil
 	}
 	delta := start - l.start
-	ranges := make([]process.AddressRange, 0, len(l.regions))
+	ranges := make([]process.AddressRange, 0, len(l.regions)+1)
 	for _, r := range l.regions {
 		ranges = append(ranges, process.AddressRange{Addr: r.addr + delta, End: r.addr + delta + uint64(r.to-r.from)*8})
 	}
+	root, rootAt := make([]byte, l.rootSize()), l.root+delta
+	ranges = append(ranges, process.AddressRange{Addr: rootAt, End: rootAt + uint64(len(root))})
 	s = new(sparse)
 	l.lately.Lock()
 	defer l.lately.Unlock()
 	if err := p.VisitTouched(ranges, start+l.named, func(i int, addr uint64, b []byte) {
+		if i == len(l.regions) {
+			copy(root[addr-rootAt:], b)
+			return
+		}
 		for len(b) > 0 {
 			page := b[:min(len(b), pageSize-int(addr%pageSize))]
 			s.add(l.partOf(&l.regions[i], addr-delta, page))
 			addr, b = addr+uint64(len(page)), b[len(page):]
 		}
 	}); err != nil {
-		return nil, 0, err
-	}
-	root := make([]byte, l.rootSize())
-	if err := p.ReadTouched([]process.MemoryRange{{Addr: l.root + delta, Bytes: root}}, start+l.named); err != nil {
 		return nil, 0, err
 	}
 	if !l.heads[0].isIn(l, root, delta, new([]byte)) {
