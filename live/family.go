@@ -345,7 +345,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, im := range known.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, keeps: !im.resetsForks || !byLibrary})
 		}
-		if text, err := m.proc.MapText(); err == nil && bytes.Equal(mappedFiles(text), m.files) && f.inheritsAtOnce(m, goOn) {
+		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && f.inheritsAtOnce(m, goOn) {
 			return
 		}
 	}
@@ -464,7 +464,7 @@ func (im *placed) inherit(f *Family, m *member, s *sparse, flags int) bool {
 // without has what a member, which is locked, had in the counters of an image not count; false: there is no room for
 // that.
 func (im *placed) without(f *Family, m *member, s *sparse) bool {
-	if len(s.at) == 0 {
+	if len(s.parts) == 0 {
 		return true
 	}
 	if !f.hasRoomFor(m, s.size()) {
@@ -601,7 +601,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 	}
 	defer m.mu.Unlock()
 	text, err := m.proc.MapText()
-	if err != nil || !m.whole || !bytes.Equal(mappedFiles(text), m.files) {
+	if err != nil || !m.whole || !mapsFiles(text, m.files) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -802,6 +802,20 @@ func mappedFiles(text []byte) []byte {
 		}
 	}
 	return files
+}
+
+// mapsFiles tells whether the mappedFiles of a memory map are these.
+func mapsFiles(text, files []byte) bool {
+	for line := range bytes.Lines(text) {
+		if bytes.IndexByte(line, '/') < 0 {
+			continue
+		}
+		if !bytes.HasPrefix(files, line) {
+			return false
+		}
+		files = files[len(line):]
+	}
+	return len(files) == 0
 }
 
 // look looks for images with counters in a member, if other files are mapped.
