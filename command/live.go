@@ -90,6 +90,12 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  Libraries of the system are looked at where an --include names them. If
                  footfall is killed the programs go on; footfall trace --repair restores
                  them. See docs/any-binary.md.
+  --keep         with --ran: leaves the programs watched when footfall ends. The next
+                 one shows what ran meanwhile, too, and adds it to what earlier
+                 processes of the same build ran: what a release never runs. That is
+                 kept below $XDG_STATE_HOME, or ~/.local/state. Without --keep the next
+                 one shows that, and ends it; footfall trace --repair just ends it.
+                 With --reset it begins anew after what ran has been shown.
 
 Counts are those since the last --reset, if there was one; --since-reset fails if
 there was none.
@@ -121,6 +127,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # and which lines, if it has a line table or a debug file?
   footfall live --ran lines --output html=ran -- ./unit-tests
 
+  # which functions has this release never run, in all its processes since the first time?
+  footfall live --ran functions --keep nginx --duration 1s
+
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda
   footfall live 4711 --output lcov=now.info
@@ -144,6 +153,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
 	f.Lookup("reset").NoOptDefVal = "on"
 	f.StringVar(&o.ran, "ran", "", "show which `functions` or lines run from now on, of programs without counters, too")
+	f.BoolVar(&o.keep, "keep", false, "with --ran: programs stay watched when footfall ends, and what ran is kept over all their processes")
 	f.DurationVar(&o.duration, "duration", 0, "end --ran after that `TIME`, such as 10s")
 	f.BoolVar(&o.sinceReset, "since-reset", false, "fail if there was no --reset")
 	f.BoolVar(&o.total, "total", false, "show all counts, also those before the last --reset")
@@ -174,6 +184,7 @@ type liveOptions struct {
 	each                             bool
 	watch, dump, reset, hardReset    string
 	ran                              string // "": counters are read
+	keep                             bool
 	duration                         time.Duration
 	serve                            string   // "": no pages
 	command                          []string // after --
@@ -184,8 +195,10 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	if o.ran != "" {
 		return o.runRan(cmd, args)
 	}
-	if cmd.Flags().Changed("duration") {
-		return usageError(errors.New("--duration goes with --ran"))
+	for _, of := range []string{"duration", "keep"} {
+		if cmd.Flags().Changed(of) {
+			return usageError(fmt.Errorf("--%s goes with --ran", of))
+		}
 	}
 	args, err := o.cutCommand(cmd, args)
 	if err != nil {

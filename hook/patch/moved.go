@@ -91,7 +91,8 @@ func (s *Session) usableWindow(site *EntrySite) string {
 	return ""
 }
 
-// PatchedBy returns where another footfall has changed the code of a process, which is to be claimed, and which footfall:
+// PatchedBy returns where another footfall has changed the code of a process, which is to be claimed, and which footfall,
+// 0 if that has ended and means the changes to stay ([Ran.Leave]):
 // whoever runs the instruction that was there instead of the jump, as a breakpoint of the kernel
 // does, would go on in the middle of that. What one has left that was killed is put back.
 func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err error) {
@@ -99,7 +100,7 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 	if err != nil {
 		return nil, 0, err
 	}
-	if refuseSecond(p, blocks) == nil {
+	if errors.Join(refuseSecond(p, blocks), refuseKept(p, blocks)) == nil {
 		if !slices.ContainsFunc(blocks, func(b *block) bool { return b.owner == uint64(os.Getpid()) }) {
 			_, err = repair(p, blocks)
 		}
@@ -107,7 +108,9 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 	}
 	sites = make(map[uint64]bool)
 	for _, b := range blocks {
-		footfall = max(footfall, int(b.owner))
+		if process.Runs(int(b.owner), b.ownerTicks) {
+			footfall = int(b.owner)
+		}
 		for _, st := range b.stubs {
 			if st.patched {
 				sites[st.site] = true
