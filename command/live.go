@@ -20,7 +20,8 @@ func newLiveCommand() *cobra.Command {
 or clang --coverage, with source-based counters (Clang, Rust) or with go build
 -cover. It reads from outside: the program is not stopped or changed, and needs no
 signal handler and no exit. Several programs are added up. --list shows which
-processes have counters. A TARGET is one of
+processes have counters; --list TARGET what these offer: counters, and whether --ran
+can tell lines or functions. A TARGET is one of
 
   4711           a process
   4711+          it and its descendants
@@ -142,7 +143,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	}
 	o.define(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.list, "list", false, "list the processes that have counters; of many of one program the first, with -v each (--output text, json)")
+	f.BoolVar(&o.list, "list", false, "list the processes that have counters, or those of TARGETs and what they offer; of many of one program the first, with -v each (--output text, json)")
 	f.StringVar(&o.watch, "watch", "", "look again at each `INTERVAL` (1s)")
 	f.Lookup("watch").NoOptDefVal = "1s"
 	f.StringVar(&o.serve, "serve", "", "show pages in browsers that connect to `ADDRESS:PORT` ("+servedAt+")")
@@ -212,10 +213,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.list {
-		if len(args) > 0 {
-			return usageError(errors.New("--list lists all processes: it takes no TARGET"))
-		}
-		return listLive(p.Stdout, p.Stderr, o.outputs, o.verbose)
+		return listLive(p.Stdout, p.Stderr, args, o.outputs, o.verbose)
 	}
 	if err := errors.Join(o.check(args), o.checkServe(cmd)); err != nil {
 		return usageError(err)

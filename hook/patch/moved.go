@@ -39,11 +39,8 @@ import (
 // Moved lists the functions of an image whose first instructions can be moved, as sites, and
 // why others' cannot. Some have no name.
 func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]error, err error) {
-	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
-		return nil, nil, fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
-	}
-	if _, _, isGo := i.GoCode(); isGo {
-		return nil, nil, fmt.Errorf("%s: Go moves stacks and looks up program counters: its instructions are not moved: %w", i.Path, ErrNotSupported)
+	if err := movable(i); err != nil {
+		return nil, nil, err
 	}
 	finder, err := i.EntryFinder()
 	if err != nil {
@@ -59,6 +56,26 @@ func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]e
 		sites = append(sites, &EntrySite{Entry: target.Entry{Site: binary.Site{Addr: w.Addr, Function: fn}, Addr: w.Addr + i.Bias, Image: i}, window: &w})
 	}
 	return sites, not, nil
+}
+
+// movable tells why instructions of an image are not moved at all.
+func movable(i *target.Image) error {
+	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
+		return fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
+	}
+	if _, _, isGo := i.GoCode(); isGo {
+		return fmt.Errorf("%s: Go moves stacks and looks up program counters: its instructions are not moved: %w", i.Path, ErrNotSupported)
+	}
+	return nil
+}
+
+// CheckRan tells why [OpenRan] cannot watch the functions of an image in a process, as far as that is seen
+// without looking at its code; nil if it may.
+func CheckRan(p *process.Process, i *target.Image) error {
+	if err := movable(i); err != nil {
+		return err
+	}
+	return supported(p, &Options{})
 }
 
 // Divided lists the functions of an image, divided into blocks.
