@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -58,8 +59,12 @@ type Options struct {
 // share is how much of the time of one processor the agent takes at most for reading: a hundredth.
 const share = 100
 
+// garbage is how much more memory may be in use than is needed, in percent: the machine is that of others.
+const garbage = 30
+
 // Run reads and sends until ctx ends; then it reads once more, and tries once more to send.
 func Run(ctx context.Context, o Options) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	a, err := start(o)
 	if err != nil {
 		return err
@@ -72,6 +77,7 @@ func Run(ctx context.Context, o Options) error {
 		defer close(sent)
 		a.spool.sendAll(sending)
 	}()
+	debug.FreeOSMemory() // of finding what there is much is left
 	for wait := o.Every; ; {
 		select {
 		case <-ctx.Done():

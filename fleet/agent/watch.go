@@ -30,10 +30,12 @@ type watching struct {
 	roots   map[string]bool     // of processes with counters: where their files are
 }
 
-// A refusal is that a process has no counters, or cannot be read.
+// A refusal is that a process is none that is wanted, has no counters, or cannot be read.
 type refusal struct {
-	id   process.Identity
-	next time.Time // when it may have become another one
+	id      process.Identity
+	last    time.Time // when somebody asked
+	next    time.Time // when it may have become another one, of which nobody has told
+	changes bool      // it may become one that is wanted without that
 }
 
 // An executable is a file that processes run.
@@ -47,6 +49,8 @@ const (
 	young = time.Second
 	// A process that became another one, of which nobody told, is found within this time.
 	becomes = 10 * time.Second
+	// Each process is asked about once in a second; what is asked about again before has been made, or become another.
+	periodic = 900 * time.Millisecond
 	// mostExecutables is how many are kept in mind.
 	mostExecutables = 1 << 14
 )
@@ -104,19 +108,19 @@ func (w *watching) found(pid int) {
 		return
 	}
 	if !w.selects(pid) {
-		w.refuse(pid, process.Identity{}) // so far: its name and cgroup may change
+		w.refuse(pid, id, true) // so far: its name and cgroup may change
 		return
 	}
 	exe, err := executableOf(pid)
 	if err != nil { // a thread of the kernel, or somebody else's
-		w.refuse(pid, id)
+		w.refuse(pid, id, false)
 		return
 	}
 	w.mu.Lock()
 	has, known := w.has[exe]
 	w.mu.Unlock()
 	if known && !has {
-		w.refuse(pid, id)
+		w.refuse(pid, id, false)
 		return
 	}
 	p, err := w.known.OpenPatiently(pid)
@@ -127,14 +131,14 @@ func (w *watching) found(pid int) {
 		if errors.Is(err, live.ErrNoCounters) {
 			w.note(exe, false)
 		}
-		w.refuse(pid, id)
+		w.refuse(pid, id, false)
 		return
 	}
 	root, onlyProfiles := p.Root(), p.HasProfiles()
 	p.Close()
 	if onlyProfiles {
 		w.note(exe, false)
-		w.refuse(pid, id)
+		w.refuse(pid, id, false)
 		w.log.Warn("source-based counters (Clang, Rust, Go) are not sent by agents", "process", pid, "program", p.Name)
 		return
 	}
@@ -144,7 +148,7 @@ func (w *watching) found(pid int) {
 	w.note(exe, true)
 	if err := w.family.Add(pid); err != nil && !errors.Is(err, process.ErrExited) {
 		w.log.Warn("it cannot be followed", "process", pid, "program", p.Name, "error", err)
-		w.refuse(pid, id)
+		w.refuse(pid, id, false)
 	}
 }
 
@@ -158,20 +162,17 @@ func (w *watching) note(exe executable, has bool) {
 	w.has[exe] = has
 }
 
-func (w *watching) refuse(pid int, id process.Identity) {
+func (w *watching) refuse(pid int, id process.Identity, changes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.refused) > mostExecutables {
 		clear(w.refused)
 	}
-	wait := becomes
-	if id != (process.Identity{}) {
-		wait = min(becomes, max(young/4, time.Since(id.Began())))
-	}
-	w.refused[pid] = refusal{id, time.Now().Add(wait)}
+	now := time.Now()
+	w.refused[pid] = refusal{id, now, now.Add(becomes), changes}
 }
 
-// isRefused tells it of the process that has the pid now; of one that has become another program a while later.
+// isRefused tells it of the process that has the pid now.
 func (w *watching) isRefused(pid int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,16 +181,19 @@ func (w *watching) isRefused(pid int) bool {
 		return false
 	}
 	now := time.Now()
-	if now.Before(r.next) {
-		return true
+	told := now.Sub(r.last) < periodic
+	r.last = now
+	if told || now.After(r.next) {
+		if id, err := process.Identify(pid); err != nil || id != r.id || r.changes && !told {
+			delete(w.refused, pid)
+			return false
+		}
+		if !told {
+			r.next = now.Add(becomes)
+		}
 	}
-	if id, err := process.Identify(pid); err == nil && id == r.id {
-		r.next = now.Add(becomes)
-		w.refused[pid] = r
-		return true
-	}
-	delete(w.refused, pid)
-	return false
+	w.refused[pid] = r
+	return true
 }
 
 // rootsOf are the places where files of processes with counters may be, ours first.
