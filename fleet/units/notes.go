@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -15,7 +16,8 @@ import (
 
 // Notes is the kind of units that are object files of GCC, or of Clang's --coverage. The program of one is its notes,
 // before which stands which of the sources that they name count, and what these are called: that is decided where the
-// program runs. Its counters are those of the arcs that the compiler counts, of all functions of the notes in their order.
+// program runs. Its counters are, function by function, those of the arcs that the compiler counts, and for each term of a
+// condition, where these are noted, whether it was shown to be true, and to be false.
 // What of the lines ran is found out from sums of these: counters only grow and may be added, whereas what
 // is found out of a moment, at which a function had been entered and had not got further, need not be so a moment later.
 const Notes = "gcno"
@@ -124,13 +126,14 @@ type Layout struct {
 	Stamp    uint32
 	Counters int // of the unit
 
-	functions []arcs
+	functions []function
 }
 
-// Arcs are those of a function that have counters.
-type arcs struct {
+// A function is where the counters of one are: those of arcs, and then those of terms.
+type function struct {
 	ident, lineChecksum, cfgChecksum uint32
-	first, counters                  int
+	first, arcs                      int
+	terms                            []uint8 // of each condition
 }
 
 // LayoutOf returns the layout of notes.
@@ -145,11 +148,16 @@ func layoutOf(notes []byte) (*Layout, *gcov.Notes, error) {
 		return nil, nil, err
 	}
 	// What is wrong later on ends the notes there for everybody who reads them.
-	l := &Layout{Version: n.Version, Stamp: n.Stamp, functions: make([]arcs, 0, len(n.Functions))}
+	l := &Layout{Version: n.Version, Stamp: n.Stamp, functions: make([]function, 0, len(n.Functions))}
 	for _, f := range n.Functions {
-		of := arcs{f.Ident, f.LineChecksum, f.CfgChecksum, l.Counters, f.Counters()}
+		of := function{ident: f.Ident, lineChecksum: f.LineChecksum, cfgChecksum: f.CfgChecksum, first: l.Counters, arcs: f.Counters()}
+		l.Counters += of.arcs
+		for _, d := range f.Conditions {
+			terms := uint8(min(d.Terms, 64)) // a bit each of a mask
+			of.terms = append(of.terms, terms)
+			l.Counters += 2 * int(terms)
+		}
 		l.functions = append(l.functions, of)
-		l.Counters += of.counters
 	}
 	return l, n, nil
 }
@@ -178,14 +186,32 @@ func (l *Layout) Vector(c *gcov.Counts) ([]uint64, error) {
 			return nil, errOther
 		}
 		of := &l.functions[at]
-		if of.lineChecksum != f.LineChecksum || of.cfgChecksum != f.CfgChecksum || of.counters != arcs.Len() {
+		if of.lineChecksum != f.LineChecksum || of.cfgChecksum != f.CfgChecksum || of.arcs != arcs.Len() {
 			return nil, errOther
 		}
-		for k := range of.counters {
+		for k := range of.arcs {
 			hits[of.first+k] = uint64(max(arcs.At(k), 0))
+		}
+		if masks := f.Of(gcov.KindConditions); masks != nil && masks.Len() == 2*len(of.terms) {
+			of.eachTerm(func(mask, bit, counter int) {
+				hits[counter] = uint64(masks.At(mask)) >> bit & 1
+			})
 		}
 	}
 	return hits, nil
+}
+
+// eachTerm calls use for each counter of a term: which bit of which mask it is.
+func (f *function) eachTerm(use func(mask, bit, counter int)) {
+	at := f.first + f.arcs
+	for i, terms := range f.terms {
+		for mask := 2 * i; mask < 2*i+2; mask++ {
+			for bit := range int(terms) {
+				use(mask, bit, at)
+				at++
+			}
+		}
+	}
 }
 
 // counts are the counters of a vector, as they are in the memory of a program.
@@ -193,14 +219,21 @@ func (l *Layout) counts(bigEndian bool, hits []uint64) *gcov.Counts {
 	c := &gcov.Counts{BigEndian: bigEndian, Version: l.Version, Stamp: l.Stamp}
 	for i := range l.functions {
 		of := &l.functions[i]
-		values := make([]int64, of.counters)
+		values := make([]int64, of.arcs)
 		for k := range values {
 			values[k] = toCount(hits[of.first+k])
 		}
-		c.Functions = append(c.Functions, gcov.FunctionCounts{
-			Ident: of.ident, LineChecksum: of.lineChecksum, CfgChecksum: of.cfgChecksum,
-			Counters: []gcov.Counters{{Kind: gcov.KindArcs, Values: values}},
-		})
+		counters := []gcov.Counters{{Kind: gcov.KindArcs, Values: values}}
+		if len(of.terms) > 0 {
+			masks := make([]int64, 2*len(of.terms))
+			of.eachTerm(func(mask, bit, counter int) {
+				if hits[counter] > 0 {
+					masks[mask] |= 1 << bit
+				}
+			})
+			counters = append(counters, gcov.Counters{Kind: gcov.KindConditions, Values: masks})
+		}
+		c.Functions = append(c.Functions, gcov.FunctionCounts{Ident: of.ident, LineChecksum: of.lineChecksum, CfgChecksum: of.cfgChecksum, Counters: counters})
 	}
 	return c
 }
@@ -234,8 +267,15 @@ func objectOf(u *store.Unit, hits []uint64) (object, error) {
 	return o, nil
 }
 
-// A recording is the name of a source, in the directory where it was recorded.
+// A recording is the name of a source, in the directory where it was recorded; absolute ones are the same in all.
 type recording struct{ cwd, name string }
+
+func recordingOf(cwd, name string) recording {
+	if path.IsAbs(name) {
+		cwd = ""
+	}
+	return recording{cwd, name}
+}
 
 // ofNotes returns what units of notes have run, all together as gcov has it of their data files.
 func ofNotes(objects []object) *coverage.Set {
@@ -249,12 +289,12 @@ func ofNotes(objects []object) *coverage.Set {
 				continue
 			}
 			for recorded, n := range objects[i].names {
-				names[recording{objects[i].cwd, recorded}] = n
+				names[recordingOf(objects[i].cwd, recorded)] = n
 			}
 			group = append(group, objects[i].Object)
 		}
 		set, _, _ := gcov.Collect(group, gcov.CollectOptions{Source: func(cwd, recorded string) (string, bool) {
-			n := names[recording{cwd, recorded}]
+			n := names[recordingOf(cwd, recorded)]
 			return n.shown, n.keep
 		}})
 		sum.Take(set)
@@ -265,7 +305,7 @@ func ofNotes(objects []object) *coverage.Set {
 
 func (o *object) agrees(names map[recording]name) bool {
 	for recorded, n := range o.names {
-		if known, is := names[recording{o.cwd, recorded}]; is && known != n {
+		if known, is := names[recordingOf(o.cwd, recorded)]; is && known != n {
 			return false
 		}
 	}
@@ -302,7 +342,7 @@ func functionsOfNotes(u *store.Unit) ([]Function, error) {
 			continue
 		}
 		at, of := place{source.shown, int32(f.StartLine), f.Name}, &layout.functions[i]
-		for k := range of.counters {
+		for k := range of.arcs {
 			counters[at] = append(counters[at], int32(of.first+k))
 		}
 	}
