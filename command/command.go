@@ -39,6 +39,7 @@ func commands() []entry {
 		{coverage, "llvm-cov", newLLVMCovCommand},
 		{fleet, "fleet", newFleetCommand},
 		{fleet, "serve", newServeCommand},
+		{fleet, "agent", newAgentCommand},
 		{fleet, "push", newPushCommand},
 		{calls, "trace", newTraceCommand},
 		{calls, "callers", newCallersCommand},

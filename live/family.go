@@ -43,6 +43,8 @@ type Family struct {
 	// Baselines are the resets that were made of members before they were added; nil: none counts. To be
 	// set before the first is added.
 	Baselines *Baselines
+	// KeepRunning has Snapshot keep what [Family.Running] returns. To be set before the first.
+	KeepRunning bool
 	// Since is told of each of them, and returns what is to be told, or nil.
 	Since func(name string, pid int, b *Baseline) error
 
@@ -69,6 +71,7 @@ type Family struct {
 	aside      int               // processes that have been let go, whose counts are about to be added or whose members about to be known
 	settled    *sync.Cond
 	looking    chan struct{} // one for each of those who look into a process that stands still
+	ran        map[*layout]*runningSum
 }
 
 // A member is a process of a family.
@@ -131,6 +134,44 @@ type sum struct {
 	id    int
 	ended words // by processes that have ended, but for what is in files
 	total words // at the last look
+}
+
+// A runningSum is what the members that run have counted in an image, at the last look.
+type runningSum struct {
+	words   words
+	members []RunningMember
+}
+
+// A RunningMember is a process of a family that runs.
+type RunningMember struct {
+	Key   string    // which tells it from all others that this system has run since it was started
+	Began time.Time // to a hundredth of a second
+}
+
+// Running is the part of what was counted in an image that those members had counted which ran at the last Snapshot.
+type Running struct {
+	Units   []Unit
+	Members []RunningMember
+}
+
+// Running returns it for each load of the last Snapshot, by its ID, if KeepRunning is set: what a family of later on will
+// read in the same processes. Without it that is nil.
+func (f *Family) Running() map[int]Running {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[int]Running)
+	for l, r := range f.ran {
+		s := f.sums[l]
+		all[s.id] = Running{s.units(r.words), r.members}
+	}
+	return all
+}
+
+// Has tells whether a process is a member.
+func (f *Family) Has(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.members[pid] != nil
 }
 
 // NewFamily returns a family without members. selects tells which processes are to be
@@ -1029,6 +1070,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		s.addSince(now[s.layout], s.now, s.before)
 		s.mu.Unlock()
 	}
+	ran := make(map[*layout]*runningSum)
 	for _, m := range members {
 		own, err := patiently(m.pid, func() (map[*layout]words, error) {
 			own := make(map[*layout]words) // nobody else's, should it take long
@@ -1037,6 +1079,9 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		}, func(map[*layout]words) {})
 		f.problem(err)
 		for l, w := range own {
+			if f.KeepRunning {
+				ran[l] = ran[l].with(l, m, w)
+			}
 			if now[l] == nil {
 				now[l] = w
 				continue
@@ -1046,6 +1091,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		}
 	}
 	f.mu.Lock()
+	f.ran = ran
 	order = slices.Clone(f.order)
 	f.moving = f.moving || left != f.ended+f.replaced
 	f.mu.Unlock()
@@ -1057,9 +1103,19 @@ func (f *Family) Snapshot() ([]Unit, error) {
 			copy(s.total, w)
 			s.release(w)
 		}
-		units = append(units, f.unitsOf(s)...)
+		units = append(units, s.units(s.total)...)
 	}
 	return units, nil
+}
+
+// with is r, which may be nil, with what one more member has counted.
+func (r *runningSum) with(l *layout, m *member, w words) *runningSum {
+	if r == nil {
+		r = &runningSum{words: make(words, l.size())}
+	}
+	l.add(r.words, w)
+	r.members = append(r.members, RunningMember{baselineKey(m.pid, m.proc.Start), m.proc.Began()})
+	return r
 }
 
 // waitForAside waits until no process is aside, of a family that is locked.
@@ -1088,12 +1144,12 @@ func reachesOf(members []*member) map[*reach]bool {
 	return used
 }
 
-// unitsOf makes units of a sum.
-func (f *Family) unitsOf(s *sum) []Unit {
+// units makes units of counters.
+func (s *sum) units(w words) []Unit {
 	load := &Load{ID: s.id, Path: s.path, At: s.start, Program: true, Group: s.id}
-	counts, _ := s.counts(s.total.bytes(), nil)
+	counts, _ := s.counts(w.bytes(), nil)
 	var units []Unit
-	for i, u := range s.units {
+	for i, u := range s.image.units {
 		units = append(units, Unit{Name: u.name, Image: s.path, Counts: counts[i], Load: load})
 	}
 	return units
