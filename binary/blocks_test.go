@@ -1,7 +1,10 @@
 package binary
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -162,6 +165,88 @@ int main(int n, char **v) { return catches(n) + threaded(v[0]); }
 		}
 		if divided != 3 {
 			t.Errorf("%s: %d functions", flags, divided)
+		}
+	}
+}
+
+// FuzzDivide divides functions of which some bytes are others: what a jump leads to that is
+// found by decoding one instruction after another is never in the middle of a window, and windows have their code.
+func FuzzDivide(f *testing.F) {
+	_, name := exitFinderOf(f, undividedSource, "-O2")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint16(0), []byte{0xc3})
+	f.Add(uint16(0x40), []byte{0xff, 0x24, 0xc5, 0, 0, 0, 0})
+	f.Add(uint16(0x95), []byte{0x74, 3, 0x90, 0xeb, 0xfe})
+	f.Add(uint16(0xa0), []byte{0xe8, 2, 0, 0, 0, 0x0f, 0x84, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, at uint16, b []byte) {
+		changed := slices.Clone(whole)
+		file, err := Open(bytes.NewReader(changed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, size, _ := file.Section(".text")
+		offset := file.FileOffset(text)
+		copy(changed[offset : offset+size][uint64(at)%size:], b)
+		names, err := file.Functions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := file.ExitFinder(names, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := x.EntryFinder().Divide()
+		targets := make(map[uint64]uint64) // of jumps and calls, and from where
+		for n := range all {
+			fn := &all[n].Function
+			for at := fn.Addr; at < fn.Addr+fn.Size; {
+				from := at - text + offset
+				i, err := DecodeAMD64(changed[from : offset+size])
+				if err != nil {
+					break
+				}
+				in := instruction{i, at}
+				if to, ok := in.target(); ok {
+					targets[to] = at
+				}
+				at = in.end()
+			}
+		}
+		checkWindows(t, all, targets, func(addr uint64, size int) []byte { return changed[addr-text+offset:][:size] })
+	})
+}
+
+func checkWindows(t *testing.T, all []DividedFunction, targets map[uint64]uint64, code func(addr uint64, size int) []byte) {
+	taken := make(map[uint64]bool)
+	for _, fn := range all {
+		if fn.Err != nil && fn.Blocks != nil {
+			t.Errorf("%s: it has blocks, and %v", fn.Function.Name, fn.Err)
+		}
+		for n, b := range fn.Blocks {
+			if b.End <= b.Addr || n > 0 && fn.Blocks[n-1].Addr == b.Addr {
+				t.Errorf("%s: block %d is from %#x to %#x", fn.Function.Name, n, b.Addr, b.End)
+			}
+			w := b.Window
+			if w == nil {
+				continue
+			}
+			if !bytes.Equal(code(w.Addr, len(w.Code)), w.Code) {
+				t.Errorf("%s: the window at %#x has % x", fn.Function.Name, w.Addr, w.Code)
+			}
+			for at := w.Addr; at < w.Addr+uint64(max(len(w.Code), windowRoom)); at++ {
+				if taken[at] {
+					t.Errorf("%s: %#x is in two windows", fn.Function.Name, at)
+				}
+				if taken[at] = true; at == w.Addr || at >= w.Addr+windowRoom {
+					continue
+				}
+				if from, ok := targets[at]; ok {
+					t.Errorf("%s: into the window at %#x: %#x leads to %#x", fn.Function.Name, w.Addr, from, at)
+				}
+			}
 		}
 	}
 }

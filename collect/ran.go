@@ -48,6 +48,9 @@ type Ran struct {
 	saved     time.Time // when what is kept was saved
 	news      bool      // something has run since then
 	stay      []int     // see Stay
+
+	follower *process.Follower // nil: programs are not followed over exec
+	due      time.Time         // when it is looked next, with a follower
 }
 
 // A RanProgram is a program or library, in however many processes.
@@ -289,7 +292,12 @@ func (r *Ran) wanted(i *target.Image) bool {
 	if i.IsProgram() {
 		return true
 	}
-	return r.options.Sources.Includes(i.Path) || !slices.ContainsFunc(systemLibraries, func(dir string) bool { return strings.HasPrefix(i.Path, dir) })
+	return r.options.Sources.Includes(i.Path) || !below(i.Path, systemLibraries)
+}
+
+// below tells whether a file is in one of the directories.
+func below(path string, directories []string) bool {
+	return slices.ContainsFunc(directories, func(dir string) bool { return strings.HasPrefix(path, dir) })
 }
 
 // program returns what is known of an image's file, which is looked through once.
@@ -380,12 +388,20 @@ func (r *Ran) Names() string {
 // processes of a selector. next is how long to wait until it is called again; ErrExited, that
 // no process is left. New are the functions of which it was not known that they ran.
 func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
+	if r.follower != nil {
+		return r.lookFollowing()
+	}
+	return r.lookAtAll()
+}
+
+func (r *Ran) lookAtAll() (found []*RanFunction, next time.Duration, err error) {
 	maps := time.Since(r.mapped) >= mapsEvery
 	if maps {
 		r.mapped = time.Now()
 	}
 	stood := time.Duration(0)
 	alive := false
+	var replaced []*ranProcess
 	for _, t := range r.processes {
 		if t.session == nil {
 			continue
@@ -404,11 +420,19 @@ func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
 		case err == nil:
 			alive = true
 			continue
-		case errors.Is(err, process.ErrReplaced):
-			r.say("process %d (%s) has become another program (exec): what that runs is not seen", t.p.PID, output.Printable(t.p.Name))
+		case errors.Is(err, process.ErrReplaced) && r.follower == nil:
+			replaced = append(replaced, t)
 		}
 		last, _ := r.end(t)
 		found = append(found, last...)
+	}
+	for _, t := range replaced {
+		before := len(r.processes)
+		if err := r.open(t.p.PID); err != nil && !errors.Is(err, process.ErrExited) {
+			r.say("%v", err)
+		}
+		r.say("process %d (%s) has become another program (exec): what that has run until now is not seen", t.p.PID, output.Printable(t.p.Name))
+		alive = alive || len(r.processes) > before
 	}
 	if maps {
 		alive = r.follow() || alive
@@ -507,7 +531,8 @@ func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
 			state.cannot = cmp.Or(state.cannot, mayHaveBegun)
 		}
 	}
-	t.session = nil
+	t.session, t.places = nil, nil
+	t.modules.Close()
 	return found, err
 }
 
@@ -588,7 +613,9 @@ func (r *Ran) Close() error {
 }
 
 func (t *ranProcess) close() {
-	t.modules.Close()
+	if t.session != nil {
+		t.modules.Close()
+	}
 	_ = t.p.Close()
 }
 

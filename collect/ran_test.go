@@ -454,7 +454,7 @@ int main(int argc, char **argv) {
 }
 `
 
-// TestRanReplaced says that a process has become another program, and what the first one ran.
+// TestRanReplaced says that a process has become another program, what the first one ran, and the other since then.
 func TestRanReplaced(t *testing.T) {
 	dir := t.TempDir()
 	program := compileRan(t, dir, "becomes", ranBecomes)
@@ -477,17 +477,20 @@ func TestRanReplaced(t *testing.T) {
 	if is := strings.TrimSpace(g.Say("second")); is != "15" { // of the other program
 		t.Fatal(is)
 	}
-	if _, _, err := r.Look(); !errors.Is(err, process.ErrExited) {
+	if _, _, err := r.Look(); err != nil {
 		t.Errorf("%v", err)
 	}
-	if !strings.Contains(said.String(), "(becomes) has become another program (exec): what that runs is not seen") {
+	if !strings.Contains(said.String(), "(becomes) has become another program (exec): what that has run until now is not seen") {
 		t.Errorf("it says %q", said.String())
 	}
+	g.Say("fork")
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if fn := r.function("before"); !fn.Ran {
-		t.Errorf("%+v", fn)
+	for name, ran := range map[string]bool{"before": true, "in_child": true, "in_none": false, "in_second": false} {
+		if fn := r.function(name); fn.Ran != ran || fn.Unknown != "" {
+			t.Errorf("%+v", fn)
+		}
 	}
 	if is := strings.TrimSpace(g.Say("second")); is != "15" {
 		t.Fatal(is)

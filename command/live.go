@@ -91,6 +91,10 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  Libraries of the system are looked at where an --include names them. If
                  footfall is killed the programs go on; footfall trace --repair restores
                  them. See docs/any-binary.md.
+  --follow-exec  with --ran and a program after --: what that and its children become by
+                 exec is watched, too, from its beginning, unless it is of the system
+                 (/bin, /usr/bin, ...) and no --include names it. Of a test suite
+                 that is what its programs run.
   --keep         with --ran: leaves the programs watched when footfall ends. The next
                  one shows what ran meanwhile, too, and adds it to what earlier
                  processes of the same build ran: what a release never runs. That is
@@ -128,6 +132,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # and which lines, if it has a line table or a debug file?
   footfall live --ran lines --output html=ran -- ./unit-tests
 
+  # and which lines does a test suite run, whatever it starts?
+  footfall live --ran lines --follow-exec --output html=ran -- make check
+
   # which functions has this release never run, in all its processes since the first time?
   footfall live --ran functions --keep nginx --duration 1s
 
@@ -154,6 +161,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
 	f.Lookup("reset").NoOptDefVal = "on"
 	f.StringVar(&o.ran, "ran", "", "show which `functions` or lines run from now on, of programs without counters, too")
+	f.BoolVar(&o.followExec, "follow-exec", false, "with --ran -- PROGRAM: watch the programs, too, that it or its children become by exec")
 	f.BoolVar(&o.keep, "keep", false, "with --ran: programs stay watched when footfall ends, and what ran is kept over all their processes")
 	f.DurationVar(&o.duration, "duration", 0, "end --ran after that `TIME`, such as 10s")
 	f.BoolVar(&o.sinceReset, "since-reset", false, "fail if there was no --reset")
@@ -185,7 +193,7 @@ type liveOptions struct {
 	each                             bool
 	watch, dump, reset, hardReset    string
 	ran                              string // "": counters are read
-	keep                             bool
+	keep, followExec                 bool
 	duration                         time.Duration
 	serve                            string   // "": no pages
 	command                          []string // after --
@@ -196,7 +204,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	if o.ran != "" {
 		return o.runRan(cmd, args)
 	}
-	for _, of := range []string{"duration", "keep"} {
+	for _, of := range []string{"duration", "keep", "follow-exec"} {
 		if cmd.Flags().Changed(of) {
 			return usageError(fmt.Errorf("--%s goes with --ran", of))
 		}

@@ -39,6 +39,9 @@ func (o *liveOptions) runRan(cmd *cobra.Command, args []string) error {
 	if len(targets)+len(o.command) == 0 {
 		return usageError(errors.New("live --ran needs a TARGET: a pid, PID+, a name, a path, cgroup:NAME or unit:NAME; or, after --, a program"))
 	}
+	if o.followExec && (len(targets) > 0 || o.command == nil) {
+		return usageError(errors.New("--follow-exec needs a program after --, and no TARGET: of a TARGET by name or path programs are seen that it becomes"))
+	}
 	if o.command != nil && o.watch != "" {
 		return usageError(errors.New("--watch does not go with a COMMAND, at whose end it is shown what ran"))
 	}
@@ -290,6 +293,9 @@ func (l *ranReport) during() error {
 func (l *ranReport) launch() error {
 	program := exec.Command(l.options.command[0], l.options.command[1:]...)
 	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if l.options.followExec {
+		return l.launchFollowing(program)
+	}
 	p, release, err := process.StartAtEntry(program)
 	if err != nil {
 		return record.NotStarted(l.options.command[0], err)
@@ -307,6 +313,42 @@ func (l *ranReport) launch() error {
 		return kill(errors.Join(err, l.Close()))
 	}
 	return l.ended(status)
+}
+
+// launchFollowing is launch for a program that becomes others by exec, as its children do.
+func (l *ranReport) launchFollowing(program *exec.Cmd) error {
+	follower, err := process.FollowCommand(program)
+	if err != nil {
+		return record.NotStarted(l.options.command[0], err)
+	}
+	l.Ran = collect.OpenRanFollowing(follower, l.looking())
+	for err == nil {
+		select {
+		case s := <-l.signals:
+			passOn(program, s)
+		default:
+			var next time.Duration
+			if _, next, err = l.Look(); err == nil {
+				time.Sleep(next)
+			}
+		}
+	}
+	if errors.Is(err, process.ErrExited) {
+		err = nil
+	}
+	shown := l.end()
+	follower.Close()
+	status, waitErr := statusOf(l.Stderr, l.options.command[0], program.Wait())
+	if len(l.Programs()) == 0 && shown == nil {
+		fmt.Fprintf(l.Stderr, "footfall: no program was watched: those of the system are if an --include names them, as in --include /usr/bin/make\n")
+	}
+	if err := errors.Join(err, shown, waitErr); err != nil {
+		return err
+	}
+	if status != 0 {
+		return &exitError{status: status}
+	}
+	return nil
 }
 
 // ended shows what ran, and has the exit status be that of the command.

@@ -23,6 +23,16 @@ var errCPU = fmt.Errorf("registers of other processes: only on x86-64 and arm64:
 // PC is known on x86-64 and arm64 only, as are the following.
 func (h *Held) PC(int) (uint64, error) { return 0, errCPU }
 
+// registers are of x86-64 and arm64.
+type registers struct{}
+
+func (r *registers) pc() *uint64         { return new(uint64) }
+func (r registers) elsewhere() registers { return r }
+
+func (h *Held) registers(int) (registers, error) { return registers{}, errCPU }
+
+func (h *Held) setRegisters(int, *registers) error { return errCPU }
+
 // SetPC is for x86-64 and arm64.
 func (h *Held) SetPC(int, uint64) error { return errCPU }
 
