@@ -243,11 +243,29 @@ func (i *Image) Contains(addr uint64) bool {
 // Function returns the function that has the address of the process, and how
 // far into it that is; nil if none is known.
 func (i *Image) Function(addr uint64) (*binary.FunctionSymbol, uint64) {
-	fn := i.Names().At(addr - i.Bias)
+	at := i.fileAddress(addr)
+	fn := i.Names().At(at)
 	if fn == nil {
-		return nil, addr - i.Bias
+		return nil, at
 	}
-	return fn, addr - i.Bias - fn.Addr
+	return fn, at - fn.Addr
+}
+
+// fileAddress returns the address that the file has for one of the process. Programs map parts of their code
+// again elsewhere, as V8 does with its built-in functions.
+func (i *Image) fileAddress(addr uint64) uint64 {
+	at := addr - i.Bias
+	if i.Mapped == nil || i.File.IsExecutable(at) {
+		return at
+	}
+	for _, part := range i.Mapped.Parts {
+		if part.Exec && part.Start <= addr && addr < part.End {
+			if again, ok := i.File.CodeAddress(part.Offset + addr - part.Start); ok {
+				return again
+			}
+		}
+	}
+	return at
 }
 
 // Frames returns where in the source an address of the process is, as
@@ -257,7 +275,7 @@ func (i *Image) Frames(addr uint64) []binary.Frame {
 	if i.lines == nil {
 		return nil
 	}
-	return i.lines.Frames(addr - i.Bias)
+	return i.lines.Frames(i.fileAddress(addr))
 }
 
 // Lines returns the debug information; nil if there is none.
