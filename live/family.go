@@ -61,11 +61,17 @@ type Family struct {
 	problems []error // to be told
 	said     map[string]bool
 	moving   bool // counts were on their way from memory to files at the last look
-	room     int  // words that are kept of counters
-	ran      map[*layout]*runningSum
-	aside    int // processes that have been let go, whose counts are about to be added or whose members about to be known
-	settled  *sync.Cond
-	looking  chan struct{} // one for each of those who look into a process that stands still
+	// Of source-based counters: what those have counted that have ended, files into which they are merged, or in which they are
+	// all the time, by name, and images without any.
+	profiles   []*RawProfile
+	merged     map[string]*mergedFile
+	shared     map[string]*RawProfile
+	unprofiled map[string]string // when they were changed last
+	ran        map[*layout]*runningSum
+	room       int // words that are kept of counters
+	aside      int // processes that have been let go, whose counts are about to be added or whose members about to be known
+	settled    *sync.Cond
+	looking    chan struct{} // one for each of those who look into a process that stands still
 }
 
 // A member is a process of a family.
@@ -76,25 +82,30 @@ type member struct {
 	attended bool
 	// fromStart: it was told of when it had run nothing so far.
 	fromStart bool
-	base      *Baseline // what was counted before a reset; nil: there was none
+	base      *Baseline         // what was counted before a reset; nil: there was none
+	since     []BaselineProfile // the same of source-based counters, of an ancestor's, too
+	own       []*RawProfile     // source-based counters at the last look; the family's lock
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
-	mu     sync.Mutex // of what follows
-	files  []byte     // the files of the memory map, when images were looked for
-	whole  bool       // all were found then
-	images []*placed
-	room   int    // words that are kept of it
-	guest  *guest // that it emulates, nil: none, or it was not looked for
-	gone   bool
-	last   map[*layout]words // what it had counted at the last look, where its end tells nothing
+	mu          sync.Mutex // of what follows
+	files       []byte     // the files of the memory map, when images were looked for
+	whole       bool       // all were found then
+	images      []*placed
+	counted     []*countedImage
+	room        int    // words that are kept of it
+	profileRoom int    // of those: what is in own
+	guest       *guest // that it emulates, nil: none, or it was not looked for
+	gone        bool
+	last        map[*layout]words // what it had counted at the last look, where its end tells nothing
 }
 
 // Findings are what was found in a member.
 type findings struct {
-	mapped []byte // as in member
-	whole  bool
-	images []*placed // layout, at and files do not change
+	mapped  []byte // as in member
+	whole   bool
+	images  []*placed       // layout, at and files do not change
+	counted []*countedImage // their image, and what they are merged into
 }
 
 // A placed is an image with counters in a member.
@@ -170,6 +181,7 @@ func NewFamily(selects func(pid int) bool) *Family {
 	f := &Family{
 		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
 		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), reaches: make(map[string]*reach), left: make(map[int]uint64), said: make(map[string]bool),
+		merged: make(map[string]*mergedFile), shared: make(map[string]*RawProfile), unprofiled: make(map[string]string),
 	}
 	f.settled, f.looking = sync.NewCond(&f.mu), make(chan struct{}, maxSlow)
 	f.attendant = process.NewAttendant(lifetimes{f})
@@ -218,6 +230,9 @@ func (f *Family) Add(pid int) error {
 			f.problem(err)
 		} else if m.base != nil && f.Since != nil {
 			f.problem(f.Since(m.proc.Name, pid, m.base))
+		}
+		if err := m.sinceReset(f.Baselines); err != nil {
+			f.problem(err)
 		}
 	}
 	joined := false
@@ -387,7 +402,10 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, im := range known.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, keeps: !im.resetsForks || !byLibrary})
 		}
-		if text, err := m.proc.MapText(); err == nil && bytes.Equal(mappedFiles(text), m.files) && f.inheritsAtOnce(m, goOn) {
+		for _, c := range known.counted {
+			m.counted = append(m.counted, c.copyFor())
+		}
+		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
 			return
 		}
 	}
@@ -405,6 +423,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 			}
 			return !im.inherit(f.Family, m, im.sparseOf(w), im.flagsIn(w))
 		})
+		f.inheritProfiles(m)
 		m.publish()
 		if from != nil && m.whole { // its parent has what it has
 			from.found.CompareAndSwap(known, m.found.Load())
@@ -506,7 +525,7 @@ func (im *placed) inherit(f *Family, m *member, s *sparse, flags int) bool {
 // without has what a member, which is locked, had in the counters of an image not count; false: there is no room for
 // that.
 func (im *placed) without(f *Family, m *member, s *sparse) bool {
-	if len(s.at) == 0 {
+	if len(s.parts) == 0 {
 		return true
 	}
 	if !f.hasRoomFor(m, s.size()) {
@@ -625,6 +644,8 @@ func (f lifetimes) Ending(pid int, goOn func()) {
 			add, _ := f.last(m, im, false)
 			counted = append(counted, add)
 		}
+		own := f.ownProfiles(m, ending)
+		counted = append(counted, func() { m.own = own })
 		m.leaves()
 		return func() {
 			m.mu.Lock() // before the family's, as everywhere
@@ -643,7 +664,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 	}
 	defer m.mu.Unlock()
 	text, err := m.proc.MapText()
-	if err != nil || !m.whole || !bytes.Equal(mappedFiles(text), m.files) {
+	if err != nil || !m.whole || len(m.counted) > 0 || !mapsFiles(text, m.files) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -718,6 +739,9 @@ func (f *Family) dropped(m *member, counted *int, last ...func()) bool {
 	}
 	for _, add := range last {
 		add()
+	}
+	for _, r := range m.own {
+		f.profiles = addProfile(f.profiles, r)
 	}
 	return true
 }
@@ -846,6 +870,20 @@ func mappedFiles(text []byte) []byte {
 	return files
 }
 
+// mapsFiles tells whether the mappedFiles of a memory map are these.
+func mapsFiles(text, files []byte) bool {
+	for line := range bytes.Lines(text) {
+		if bytes.IndexByte(line, '/') < 0 {
+			continue
+		}
+		if !bytes.HasPrefix(files, line) {
+			return false
+		}
+		files = files[len(line):]
+	}
+	return len(files) == 0
+}
+
 // look looks for images with counters in a member, if other files are mapped.
 func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
@@ -898,6 +936,7 @@ func (f *Family) look(m *member, when stage) {
 			m.images = append(m.images, im)
 		}
 	}
+	complete = f.lookForProfiles(m, maps, when) && complete
 	m.files, m.whole = text, complete
 	m.publish()
 }
@@ -910,7 +949,7 @@ func (im *placed) owes() bool {
 // publish has those that the member forks know what was found in it, which is locked.
 func (m *member) publish() {
 	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
-	m.found.Store(&findings{m.files, m.whole, images})
+	m.found.Store(&findings{m.files, m.whole, images, slices.Clone(m.counted)})
 }
 
 // begin notes what an image of a process has written already that is seen for the first

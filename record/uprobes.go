@@ -225,8 +225,12 @@ func (w *probes) unpatched(list []TracedFunction) []TracedFunction {
 	}
 	rest := slices.DeleteFunc(slices.Clone(list), func(f TracedFunction) bool { return sites[f.Addr] })
 	if n := len(list) - len(rest); n > 0 {
-		fmt.Fprintf(w.stderr, "footfall: %s not traced: footfall process %d has changed the first instructions, where a breakpoint of the kernel must not be\n",
-			output.Count(n, "function is", "functions are"), footfall)
+		by := fmt.Sprintf("footfall process %d", footfall)
+		if footfall == 0 {
+			by = "footfall live --ran --keep"
+		}
+		fmt.Fprintf(w.stderr, "footfall: %s not traced: %s has changed the first instructions, where a breakpoint of the kernel must not be\n",
+			output.Count(n, "function is", "functions are"), by)
 	}
 	return rest
 }

@@ -135,7 +135,11 @@ func (w *watching) found(pid int) {
 		w.refuse(pid, id, false)
 		return
 	}
-	root, onlyProfiles, forked := p.Root(), p.HasProfiles(), p.Forked()
+	root, onlyProfiles, forked := p.Root(), false, p.Forked()
+	if p.HasProfiles() {
+		_, err := p.SnapshotPatiently()
+		onlyProfiles = errors.Is(err, live.ErrOnlyProfiles)
+	}
 	p.Close()
 	if onlyProfiles {
 		w.note(exe, false)

@@ -198,7 +198,7 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
-	if err := refuseSecond(p, s.blocks); err != nil {
+	if err := errors.Join(refuseSecond(p, s.blocks), refuseKept(p, s.blocks)); err != nil {
 		return nil, err
 	}
 	if _, err := repair(p, s.blocks); err != nil {
@@ -520,6 +520,7 @@ func restore(p *process.Process, blocks []*block, stubs []*stub) error {
 			if err := b.setTable(p, 0); err != nil {
 				return err
 			}
+			b.kept = 0
 			if err := b.setOwner(p, 0, 0); err != nil {
 				return err
 			}
@@ -592,7 +593,7 @@ func repair(p *process.Process, blocks []*block) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		records = records || on || b.owner != 0
+		records = records || on || b.owner != 0 || b.kept != 0
 	}
 	sites := 0
 	for _, st := range stubs {
