@@ -67,11 +67,11 @@ type Family struct {
 	merged     map[string]*mergedFile
 	shared     map[string]*RawProfile
 	unprofiled map[string]string // when they were changed last
-	ran        map[*layout]*runningSum
-	room       int // words that are kept of counters
-	aside      int // processes that have been let go, whose counts are about to be added or whose members about to be known
+	room       int               // words that are kept of counters
+	aside      int               // processes that have been let go, whose counts are about to be added or whose members about to be known
 	settled    *sync.Cond
 	looking    chan struct{} // one for each of those who look into a process that stands still
+	ran        map[*layout]*runningSum
 }
 
 // A member is a process of a family.

@@ -137,6 +137,15 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 	return sites, footfall, nil
 }
 
+// Patches tells whether a footfall has changed the code of a process, as far as it is known: one that is
+// there, or one that was killed.
+func Patches(p *process.Process) bool {
+	blocks, err := findBlocks(p)
+	return err != nil && p.Check() == nil || slices.ContainsFunc(blocks, func(b *block) bool {
+		return slices.ContainsFunc(b.stubs, func(st *stub) bool { return st.patched })
+	})
+}
+
 // errFar is why first instructions are not moved that could be moved elsewhere.
 var errFar = errors.New("its first instructions refer to what is too far from where they are moved")
 
