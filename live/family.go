@@ -144,6 +144,7 @@ type runningSum struct {
 
 // A RunningMember is a process of a family that runs.
 type RunningMember struct {
+	PID   int
 	Key   string    // which tells it from all others that this system has run since it was started
 	Began time.Time // to a hundredth of a second
 }
@@ -1114,7 +1115,7 @@ func (r *runningSum) with(l *layout, m *member, w words) *runningSum {
 		r = &runningSum{words: make(words, l.size())}
 	}
 	l.add(r.words, w)
-	r.members = append(r.members, RunningMember{baselineKey(m.pid, m.proc.Start), m.proc.Began()})
+	r.members = append(r.members, RunningMember{m.pid, baselineKey(m.pid, m.proc.Start), m.proc.Began()})
 	return r
 }
 

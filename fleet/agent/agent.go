@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		case <-ctx.Done():
 			stop()
 			<-sent
-			err := a.look()
+			err := a.look(context.Background())
 			last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			a.spool.sendOnce(last)
@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 		case <-time.After(wait):
 		}
 		before := processorTime()
-		if err := a.look(); err != nil {
+		if err := a.look(ctx); err != nil {
 			a.o.Log.Error("nothing is sent of this window until it can be kept", "error", err)
 		}
 		wait = max(o.Every, share*(processorTime()-before))
@@ -147,7 +147,7 @@ func start(o Options) (_ *agent, err error) {
 		return nil, err
 	}
 	a.watching = watch(o.Targets, o.Log)
-	if err = a.look(); err != nil {
+	if err = a.look(context.Background()); err != nil {
 		a.watching.close()
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func bootID() string {
 }
 
 // look reads all counters, and ends the window.
-func (a *agent) look() error {
+func (a *agent) look(ctx context.Context) error {
 	now := time.Now()
 	if full, err := a.spool.full(); err != nil {
 		return err
@@ -188,8 +188,11 @@ func (a *agent) look() error {
 	if err != nil {
 		return err
 	}
-	if err := a.spool.keep(next); err != nil {
+	if err := a.spool.keep(ctx, next); err != nil {
 		return err
+	}
+	if a.first {
+		a.spool.tidy(next)
 	}
 	a.state, a.first = next, false
 	a.spool.wake()

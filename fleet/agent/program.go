@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"footfall/fleet/store"
 	"footfall/fleet/units"
@@ -187,12 +186,12 @@ func (p *program) vectors(images []image, of func(*image) []live.Unit) (map[stri
 func ofAll(im *image) []live.Unit     { return im.units }
 func ofRunning(im *image) []live.Unit { return im.running.Units }
 
-// members are the processes that run the images, each once.
-func members(images []image) map[string]time.Time {
-	all := make(map[string]time.Time)
+// members are the processes that run the images, each once, by what tells it from all others.
+func members(images []image) map[string]live.RunningMember {
+	all := make(map[string]live.RunningMember)
 	for i := range images {
 		for _, m := range images[i].running.Members {
-			all[m.Key] = m.Began
+			all[m.Key] = m
 		}
 	}
 	return all

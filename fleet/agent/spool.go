@@ -41,7 +41,11 @@ type spool struct {
 	lock   *os.File
 	woken  chan struct{}
 	told   map[string]bool // builds that the server knows
+	said   time.Time       // when it was said that the server does not take what there is
 }
+
+// saidAgain is after how long that is said again.
+const saidAgain = 10 * time.Minute
 
 func openSpool(o Options) (*spool, error) {
 	s := &spool{dir: o.Dir, most: o.Most, server: o.Server, log: o.Log, woken: make(chan struct{}, 1), told: make(map[string]bool)}
@@ -108,7 +112,7 @@ func (s *spool) readState() (*state, error) {
 }
 
 // keep makes a state the one from which the next agent goes on, if this one ends now.
-func (s *spool) keep(n *state) error {
+func (s *spool) keep(ctx context.Context, n *state) error {
 	b, err := json.Marshal(n)
 	if err == nil {
 		err = s.write("state", b)
@@ -116,10 +120,14 @@ func (s *spool) keep(n *state) error {
 	if err != nil {
 		return err
 	}
-	// The state has the batches as well: what is not put into files now is put there later.
+	// The state has the batches as well: what is not put into files now is put there later, but before the next state.
 	for err = s.put(n); err != nil; err = s.put(n) {
 		s.log.Error("what is to be sent cannot be kept", "error", err)
-		time.Sleep(time.Second)
+		select {
+		case <-ctx.Done():
+			return err // the next agent does it
+		case <-time.After(time.Second):
+		}
 	}
 	return nil
 }
@@ -164,10 +172,71 @@ func nameOf(build string) string {
 	return hex.EncodeToString([]byte(build))
 }
 
-// full tells whether there is no room for more batches.
+// tidy removes builds that are not of the state nor of what is to be sent, and units of no build.
+func (s *spool) tidy(n *state) {
+	used := make(map[string]bool)
+	for build := range n.Builds {
+		used[nameOf(build)] = true
+	}
+	batches, err := s.batches()
+	for _, name := range batches {
+		batch, failed := unpack(name, wire.DecodeBatch)
+		if err = errors.Join(err, failed); err == nil {
+			used[nameOf(batch.Build)] = true
+		}
+	}
+	if err == nil {
+		err = s.removeOthers("builds", used)
+	}
+	builds, failed := os.ReadDir(filepath.Join(s.dir, "builds"))
+	err = errors.Join(err, failed)
+	used = make(map[string]bool)
+	for _, build := range builds {
+		a, failed := unpack(filepath.Join(s.dir, "builds", build.Name()), wire.DecodeAnnouncement)
+		if err = errors.Join(err, failed); err != nil {
+			break
+		}
+		for _, hash := range a.Units {
+			used[hex.EncodeToString(hash[:])] = true
+		}
+	}
+	if err == nil {
+		err = s.removeOthers("units", used)
+	}
+	if err != nil {
+		s.log.Warn("the spool is not tidied up", "error", err)
+	}
+}
+
+func (s *spool) removeOthers(dir string, used map[string]bool) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, dir))
+	for _, entry := range entries {
+		if !used[entry.Name()] {
+			err = errors.Join(err, os.Remove(filepath.Join(s.dir, dir, entry.Name())))
+		}
+	}
+	return err
+}
+
+// batches are the files of what is to be sent, the oldest first.
+func (s *spool) batches() (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "batches"))
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".new") {
+			names = append(names, filepath.Join(s.dir, "batches", entry.Name()))
+		}
+	}
+	return names, err
+}
+
+// full tells whether there is no room for more batches. There is for one.
 func (s *spool) full() (bool, error) {
+	waiting, err := s.batches()
+	if err != nil || len(waiting) == 0 {
+		return false, err
+	}
 	size := int64(0)
-	err := filepath.WalkDir(s.dir, func(_ string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(s.dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return ignoreGone(err)
 		}
@@ -211,25 +280,22 @@ func (s *spool) sendAll(ctx context.Context) {
 
 // sendOnce sends what there is, the oldest first. What the server does not take is told; it stays, unless it never will.
 func (s *spool) sendOnce(ctx context.Context) error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "batches"))
+	names, err := s.batches()
 	if err != nil {
 		s.log.Error("send", "error", err)
 		return nil
 	}
-	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ".new") {
-			continue
-		}
-		name := filepath.Join(s.dir, "batches", entry.Name())
+	for _, name := range names {
 		err := s.send(ctx, name)
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("what was counted is kept until the server takes it", "error", err)
-		}
 		if err != nil && !isRefused(err) {
+			if ctx.Err() == nil && (time.Since(s.said) > saidAgain) {
+				s.said = time.Now()
+				s.log.Warn("what was counted is kept until the server takes it", "error", err)
+			}
 			return err
 		}
 		if err != nil {
-			s.log.Error("the server refuses it for good: it is removed", "file", name, "error", err)
+			s.log.Error("it can never be sent: it is removed", "file", name, "error", err)
 		}
 		if err := os.Remove(name); err != nil {
 			s.log.Error("send", "error", err)
@@ -239,17 +305,20 @@ func (s *spool) sendOnce(ctx context.Context) error {
 	return nil
 }
 
+// damaged is the error of a file that is no batch: what is written whole is only that when the disk has failed.
+type damaged struct{ error }
+
 // isRefused tells errors of what can never be taken from others, such as that of a token.
 func isRefused(err error) bool {
 	answer := (*client.Error)(nil)
-	return errors.As(err, &answer) && slices.Contains([]int{http.StatusGone, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge}, answer.Status)
+	return errors.As(err, new(damaged)) || errors.As(err, &answer) && slices.Contains([]int{http.StatusGone, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge}, answer.Status)
 }
 
 // send sends a batch, after its build if the server does not know that.
 func (s *spool) send(ctx context.Context, name string) error {
 	batch, err := unpack(name, wire.DecodeBatch)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return damaged{err}
 	}
 	for {
 		fresh := !s.told[batch.Build]

@@ -102,9 +102,9 @@ func (a *agent) next(now time.Time, builds map[string][]image) (*state, error) {
 // resume returns where a build stands that this agent reads for the first time, b being where it stood when another one read it last.
 func (a *agent) resume(n *state, b *buildState, p *program, images []image, total map[string][]uint64) *buildState {
 	anew := &buildState{Epoch: n.Epoch, Start: n.Read, Window: max(a.state.Window, n.Window-1)}
-	old := make(map[string]bool) // those that the agent before has seen, if they had counters
-	for key, began := range members(images) {
-		if a.state.Fresh || !began.After(a.state.Read) {
+	old := make(map[string]bool) // those that the agent before has seen, or that may have inherited what others had counted
+	for key, m := range members(images) {
+		if a.state.Fresh || !m.Began.After(a.state.Read) || a.watching.isFork(m.PID) {
 			old[key] = true
 		}
 	}

@@ -27,6 +27,7 @@ type watching struct {
 	mu      sync.Mutex
 	refused map[int]refusal
 	has     map[executable]bool // whether what is run has counters
+	forked  map[int]bool        // processes with counters that are forks of others which run the same
 	roots   map[string]bool     // of processes with counters: where their files are
 }
 
@@ -56,7 +57,7 @@ const (
 )
 
 func watch(targets []process.Selector, log *slog.Logger) *watching {
-	w := &watching{known: live.NewKnown(), targets: targets, log: log, refused: make(map[int]refusal), has: make(map[executable]bool), roots: make(map[string]bool)}
+	w := &watching{known: live.NewKnown(), targets: targets, log: log, refused: make(map[int]refusal), has: make(map[executable]bool), forked: make(map[int]bool), roots: make(map[string]bool)}
 	w.family = live.NewFamily(w.runsCounted)
 	w.family.KeepRunning = true
 	if pids, err := process.List(); err == nil {
@@ -134,7 +135,11 @@ func (w *watching) found(pid int) {
 		w.refuse(pid, id, false)
 		return
 	}
-	root, onlyProfiles := p.Root(), p.HasProfiles()
+	root, onlyProfiles, forked := p.Root(), false, p.Forked()
+	if p.HasProfiles() {
+		_, err := p.SnapshotPatiently()
+		onlyProfiles = errors.Is(err, live.ErrOnlyProfiles)
+	}
 	p.Close()
 	if onlyProfiles {
 		w.note(exe, false)
@@ -144,6 +149,9 @@ func (w *watching) found(pid int) {
 	}
 	w.mu.Lock()
 	w.roots[root] = true
+	if forked {
+		w.forked[pid] = true
+	}
 	w.mu.Unlock()
 	w.note(exe, true)
 	if err := w.family.Add(pid); err != nil && !errors.Is(err, process.ErrExited) {
@@ -194,6 +202,13 @@ func (w *watching) isRefused(pid int) bool {
 	}
 	w.refused[pid] = r
 	return true
+}
+
+// isFork tells it of a process that was found, and not told of when it was forked: what it has inherited is not known.
+func (w *watching) isFork(pid int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.forked[pid]
 }
 
 // rootsOf are the places where files of processes with counters may be, ours first.
