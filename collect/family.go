@@ -22,6 +22,7 @@ type family struct {
 	name     string
 	arrivals *process.Arrivals
 	first    *live.CountedProcess
+	places   []string    // of the first one, which may end
 	over     bool        // none ran at the last look
 	reset    atomic.Bool // of some counts are those since a reset
 
@@ -45,8 +46,7 @@ func (f *family) title() string {
 }
 
 // openFamily opens the processes of an argument, of those that none before it has named, and
-// follows them. One of them must have counters. Of source-based counters (Clang, Rust) each
-// process is looked at by itself: they are not followed, which is said.
+// follows them. One of them must have counters.
 func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int]bool) error {
 	f := &family{refused: make(map[int]process.Identity)}
 	var refused []error
@@ -67,11 +67,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 			l.leaveOut(err)
 		}
 	}
-	if f.first.HasProfiles() {
-		f.first.Close()
-		l.say("%s: its counters are source-based (Clang, Rust, Go): processes that come later are not read", f.name)
-		return l.openEach(slices.DeleteFunc(pids, f.isRefused), seen)
-	}
+	f.places = f.first.Places()
 	own := func(pid int) bool { return !seen[pid] && (selector.Descends() || selector.Selects(pid)) }
 	f.Family = live.NewFamily(own)
 	if !l.options.Total {
@@ -177,6 +173,7 @@ func (l *Targets) takeFamily(t *Target) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	profiles := f.Profiles()
 	for _, err := range f.Problems() {
 		l.say("%v", err)
 	}
@@ -187,6 +184,6 @@ func (l *Targets) takeFamily(t *Target) (*Snapshot, error) {
 		}
 	}
 	t.history.Take(units)
-	t.last = &Snapshot{Target: t, all: units, units: t.history.Units()}
+	t.last = &Snapshot{Target: t, all: units, units: t.history.Units(), profiles: profiles}
 	return t.last, nil
 }

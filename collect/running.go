@@ -70,7 +70,9 @@ func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
 	for _, s := range snapshots {
 		for _, p := range s.profiles {
 			r := Reading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
-			if p.Meta != nil {
+			if p.Meta != nil && s.family != nil {
+				r.Places = s.family.places
+			} else if p.Meta != nil {
 				r.Places = s.process.Places()
 			}
 			AddProfile(objects, r)

@@ -257,7 +257,7 @@ func (l *Targets) loadBaselines() (err error) {
 		if t.base, err = l.baselines.Load(t.source.Key()); err != nil {
 			return err
 		}
-		if t.base == nil && t.process != nil && t.process.HasProfiles() {
+		if t.base == nil && t.process != nil && t.family == nil && t.process.HasProfiles() {
 			if t.base, err = l.inherited(t.process); err != nil {
 				return err
 			}

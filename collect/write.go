@@ -27,7 +27,13 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 		if t.process == nil {
 			continue
 		}
-		profiles, err := t.process.Profiles()
+		var profiles []live.RawProfile
+		var err error
+		if t.family != nil && t.last != nil {
+			profiles = slices.Clone(t.last.profiles)
+		} else if t.family == nil {
+			profiles, err = t.process.Profiles()
+		}
 		if err != nil && !errors.Is(err, live.ErrNoCounters) {
 			l.problem(t.Title, err)
 		}

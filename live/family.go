@@ -43,6 +43,8 @@ type Family struct {
 	// Baselines are the resets that were made of members before they were added; nil: none counts. To be
 	// set before the first is added.
 	Baselines *Baselines
+	// KeepRunning has Snapshot keep what [Family.Running] returns. To be set before the first.
+	KeepRunning bool
 	// Since is told of each of them, and returns what is to be told, or nil.
 	Since func(name string, pid int, b *Baseline) error
 
@@ -59,10 +61,17 @@ type Family struct {
 	problems []error // to be told
 	said     map[string]bool
 	moving   bool // counts were on their way from memory to files at the last look
-	room     int  // words that are kept of counters
-	aside    int  // processes that have been let go, whose counts are about to be added or whose members about to be known
-	settled  *sync.Cond
-	looking  chan struct{} // one for each of those who look into a process that stands still
+	// Of source-based counters: what those have counted that have ended, files into which they are merged, or in which they are
+	// all the time, by name, and images without any.
+	profiles   []*RawProfile
+	merged     map[string]*mergedFile
+	shared     map[string]*RawProfile
+	unprofiled map[string]string // when they were changed last
+	room       int               // words that are kept of counters
+	aside      int               // processes that have been let go, whose counts are about to be added or whose members about to be known
+	settled    *sync.Cond
+	looking    chan struct{} // one for each of those who look into a process that stands still
+	ran        map[*layout]*runningSum
 }
 
 // A member is a process of a family.
@@ -73,25 +82,30 @@ type member struct {
 	attended bool
 	// fromStart: it was told of when it had run nothing so far.
 	fromStart bool
-	base      *Baseline // what was counted before a reset; nil: there was none
+	base      *Baseline         // what was counted before a reset; nil: there was none
+	since     []BaselineProfile // the same of source-based counters, of an ancestor's, too
+	own       []*RawProfile     // source-based counters at the last look; the family's lock
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
-	mu     sync.Mutex // of what follows
-	files  []byte     // the files of the memory map, when images were looked for
-	whole  bool       // all were found then
-	images []*placed
-	room   int    // words that are kept of it
-	guest  *guest // that it emulates, nil: none, or it was not looked for
-	gone   bool
-	last   map[*layout]words // what it had counted at the last look, where its end tells nothing
+	mu          sync.Mutex // of what follows
+	files       []byte     // the files of the memory map, when images were looked for
+	whole       bool       // all were found then
+	images      []*placed
+	counted     []*countedImage
+	room        int    // words that are kept of it
+	profileRoom int    // of those: what is in own
+	guest       *guest // that it emulates, nil: none, or it was not looked for
+	gone        bool
+	last        map[*layout]words // what it had counted at the last look, where its end tells nothing
 }
 
 // Findings are what was found in a member.
 type findings struct {
-	mapped []byte // as in member
-	whole  bool
-	images []*placed // layout, at and files do not change
+	mapped  []byte // as in member
+	whole   bool
+	images  []*placed       // layout, at and files do not change
+	counted []*countedImage // their image, and what they are merged into
 }
 
 // A placed is an image with counters in a member.
@@ -122,12 +136,51 @@ type sum struct {
 	total words // at the last look
 }
 
+// A runningSum is what the members that run have counted in an image, at the last look.
+type runningSum struct {
+	words   words
+	members []RunningMember
+}
+
+// A RunningMember is a process of a family that runs.
+type RunningMember struct {
+	Key   string    // which tells it from all others that this system has run since it was started
+	Began time.Time // to a hundredth of a second
+}
+
+// Running is the part of what was counted in an image that those members had counted which ran at the last Snapshot.
+type Running struct {
+	Units   []Unit
+	Members []RunningMember
+}
+
+// Running returns it for each load of the last Snapshot, by its ID, if KeepRunning is set: what a family of later on will
+// read in the same processes. Without it that is nil.
+func (f *Family) Running() map[int]Running {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[int]Running)
+	for l, r := range f.ran {
+		s := f.sums[l]
+		all[s.id] = Running{s.units(r.words), r.members}
+	}
+	return all
+}
+
+// Has tells whether a process is a member.
+func (f *Family) Has(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.members[pid] != nil
+}
+
 // NewFamily returns a family without members. selects tells which processes are to be
 // members, of those that members start or become. It is to be closed.
 func NewFamily(selects func(pid int) bool) *Family {
 	f := &Family{
 		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
 		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), reaches: make(map[string]*reach), left: make(map[int]uint64), said: make(map[string]bool),
+		merged: make(map[string]*mergedFile), shared: make(map[string]*RawProfile), unprofiled: make(map[string]string),
 	}
 	f.settled, f.looking = sync.NewCond(&f.mu), make(chan struct{}, maxSlow)
 	f.attendant = process.NewAttendant(lifetimes{f})
@@ -176,6 +229,9 @@ func (f *Family) Add(pid int) error {
 			f.problem(err)
 		} else if m.base != nil && f.Since != nil {
 			f.problem(f.Since(m.proc.Name, pid, m.base))
+		}
+		if err := m.sinceReset(f.Baselines); err != nil {
+			f.problem(err)
 		}
 	}
 	joined := false
@@ -345,7 +401,10 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, im := range known.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, keeps: !im.resetsForks || !byLibrary})
 		}
-		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && f.inheritsAtOnce(m, goOn) {
+		for _, c := range known.counted {
+			m.counted = append(m.counted, c.copyFor())
+		}
+		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
 			return
 		}
 	}
@@ -363,6 +422,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 			}
 			return !im.inherit(f.Family, m, im.sparseOf(w), im.flagsIn(w))
 		})
+		f.inheritProfiles(m)
 		m.publish()
 		if from != nil && m.whole { // its parent has what it has
 			from.found.CompareAndSwap(known, m.found.Load())
@@ -583,6 +643,8 @@ func (f lifetimes) Ending(pid int, goOn func()) {
 			add, _ := f.last(m, im, false)
 			counted = append(counted, add)
 		}
+		own := f.ownProfiles(m, ending)
+		counted = append(counted, func() { m.own = own })
 		m.leaves()
 		return func() {
 			m.mu.Lock() // before the family's, as everywhere
@@ -601,7 +663,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 	}
 	defer m.mu.Unlock()
 	text, err := m.proc.MapText()
-	if err != nil || !m.whole || !mapsFiles(text, m.files) {
+	if err != nil || !m.whole || len(m.counted) > 0 || !mapsFiles(text, m.files) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -676,6 +738,9 @@ func (f *Family) dropped(m *member, counted *int, last ...func()) bool {
 	}
 	for _, add := range last {
 		add()
+	}
+	for _, r := range m.own {
+		f.profiles = addProfile(f.profiles, r)
 	}
 	return true
 }
@@ -870,6 +935,7 @@ func (f *Family) look(m *member, when stage) {
 			m.images = append(m.images, im)
 		}
 	}
+	complete = f.lookForProfiles(m, maps, when) && complete
 	m.files, m.whole = text, complete
 	m.publish()
 }
@@ -882,7 +948,7 @@ func (im *placed) owes() bool {
 // publish has those that the member forks know what was found in it, which is locked.
 func (m *member) publish() {
 	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
-	m.found.Store(&findings{m.files, m.whole, images})
+	m.found.Store(&findings{m.files, m.whole, images, slices.Clone(m.counted)})
 }
 
 // begin notes what an image of a process has written already that is seen for the first
@@ -1004,6 +1070,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		s.addSince(now[s.layout], s.now, s.before)
 		s.mu.Unlock()
 	}
+	ran := make(map[*layout]*runningSum)
 	for _, m := range members {
 		own, err := patiently(m.pid, func() (map[*layout]words, error) {
 			own := make(map[*layout]words) // nobody else's, should it take long
@@ -1012,6 +1079,9 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		}, func(map[*layout]words) {})
 		f.problem(err)
 		for l, w := range own {
+			if f.KeepRunning {
+				ran[l] = ran[l].with(l, m, w)
+			}
 			if now[l] == nil {
 				now[l] = w
 				continue
@@ -1021,6 +1091,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		}
 	}
 	f.mu.Lock()
+	f.ran = ran
 	order = slices.Clone(f.order)
 	f.moving = f.moving || left != f.ended+f.replaced
 	f.mu.Unlock()
@@ -1032,9 +1103,19 @@ func (f *Family) Snapshot() ([]Unit, error) {
 			copy(s.total, w)
 			s.release(w)
 		}
-		units = append(units, f.unitsOf(s)...)
+		units = append(units, s.units(s.total)...)
 	}
 	return units, nil
+}
+
+// with is r, which may be nil, with what one more member has counted.
+func (r *runningSum) with(l *layout, m *member, w words) *runningSum {
+	if r == nil {
+		r = &runningSum{words: make(words, l.size())}
+	}
+	l.add(r.words, w)
+	r.members = append(r.members, RunningMember{baselineKey(m.pid, m.proc.Start), m.proc.Began()})
+	return r
 }
 
 // waitForAside waits until no process is aside, of a family that is locked.
@@ -1063,12 +1144,12 @@ func reachesOf(members []*member) map[*reach]bool {
 	return used
 }
 
-// unitsOf makes units of a sum.
-func (f *Family) unitsOf(s *sum) []Unit {
+// units makes units of counters.
+func (s *sum) units(w words) []Unit {
 	load := &Load{ID: s.id, Path: s.path, At: s.start, Program: true, Group: s.id}
-	counts, _ := s.counts(s.total.bytes(), nil)
+	counts, _ := s.counts(w.bytes(), nil)
 	var units []Unit
-	for i, u := range s.units {
+	for i, u := range s.image.units {
 		units = append(units, Unit{Name: u.name, Image: s.path, Counts: counts[i], Load: load})
 	}
 	return units

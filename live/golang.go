@@ -347,22 +347,3 @@ func (p *CountedProcess) Places() (dirs []string) {
 	}
 	return dirs
 }
-
-// subtractGo is [RawProfile.Subtract] for counters of Go.
-func (p *RawProfile) subtractGo(before []byte) error {
-	was, err := gocover.ReadCounters(before)
-	if err != nil {
-		return err
-	}
-	c, err := gocover.ReadCounters(p.Bytes)
-	if err != nil || c.Hash != was.Hash {
-		return err
-	}
-	mode := gocover.Count
-	if p.Sets {
-		mode = gocover.Set
-	}
-	c.Subtract(mode, was)
-	p.Bytes = c.Segments[0].Encode(c.Hash)
-	return nil
-}

@@ -190,8 +190,15 @@ const mostAncestors = 64
 
 // Ancestors are those that still run, the parent first. Source-based counters begin with those of the parent: what it was
 // reset from before the fork is in them too.
-func (p *CountedProcess) Ancestors() (list []Ancestor) {
+func (p *CountedProcess) Ancestors() []Ancestor {
+	list, _ := p.ancestors()
+	return list
+}
+
+// ancestors also tells the process that became the program by exec, if it still runs.
+func (p *CountedProcess) ancestors() (list []Ancestor, first int) {
 	child := p.proc.Start
+	first = p.PID
 	parent, err := p.proc.Parent()
 	for err == nil && child.Stack != 0 && len(list) < mostAncestors {
 		id, failed := process.Identify(parent)
@@ -199,14 +206,14 @@ func (p *CountedProcess) Ancestors() (list []Ancestor) {
 			break
 		}
 		list = append(list, Ancestor{baselineKey(parent, id), child.Began().Add(10 * time.Millisecond)})
-		child = id
+		child, first = id, parent
 		var above *process.Process
 		if above, err = process.Open(parent); err == nil {
 			parent, err = above.Parent()
 			above.Close()
 		}
 	}
-	return list
+	return list, first
 }
 
 // empty returns an error if there are no counters.
@@ -374,13 +381,28 @@ func (p *CountedProcess) find(mapped *process.MappedFile, maps process.Maps, g *
 	if errors.Is(im.problem, unix.EFAULT) {
 		im.broken, im.gone, im.problem = true, true, &ComesAndGoesError{im.path}
 	}
+	p.prepareProfiles(im, w, mapped)
+	return im
+}
+
+// prepareProfiles finds the source-based counters of an image by what its file tells.
+func (p *CountedProcess) prepareProfiles(im *image, w *walker, mapped *process.MappedFile) {
 	if im.profile != nil {
 		im.profErr = im.profile.prepare(w)
 	}
-	if im.golang != nil && !im.golang.prepare(p.proc, maps, mapped.Parts) {
+	if im.golang != nil && !im.golang.prepare(p.proc, w.maps, mapped.Parts) {
 		im.golang = nil
 	}
-	return im
+}
+
+// findProfiles is find for source-based counters alone; mayHave tells whether the file is of a program that may have some.
+func (p *CountedProcess) findProfiles(mapped *process.MappedFile, maps process.Maps) (im *image, mayHave bool) {
+	im = &image{key: mapped.Key(), path: mapped.Path, start: mapped.Start}
+	_, _ = p.roots(mapped, im)
+	if mayHave = im.order != nil && (im.profile != nil || im.golang != nil); mayHave {
+		p.prepareProfiles(im, &walker{pages: newPages(p.proc), image: im, order: im.order, pointer: im.pointer, maps: maps, budget: newBudget()}, mapped)
+	}
+	return im, mayHave
 }
 
 // roots returns the addresses of __gcov_root, or binary.ErrNoSymbols where only a

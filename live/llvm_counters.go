@@ -37,6 +37,7 @@ type rawParts struct {
 	records, counters, bits, rest int // where they begin, and what follows them
 	countersSize, namesSize       int
 	single                        bool // each is a byte: 0 once it ran
+	addresses                     [2]int
 }
 
 // Key tells the profiles of a process apart, in all of its snapshots.
@@ -145,7 +146,17 @@ func (p *profile) ownFile(data []byte) ownFile {
 // parts are those of a raw profile of the image.
 func (p *profile) parts() rawParts {
 	counters, bits, names := p.inFile(0)
-	return rawParts{p.order, int(counters - p.data.size), int(counters), int(bits), int(names), int(p.counters.size), len(p.text), p.raw&llvm.FlagSingleBytes != 0}
+	at := rawParts{
+		order: p.order, records: int(counters - p.data.size), counters: int(counters), bits: int(bits), rest: int(names),
+		countersSize: int(p.counters.size), namesSize: len(p.text), single: p.raw&llvm.FlagSingleBytes != 0,
+	}
+	// See encode.
+	last := at.records - len(p.ids) - 16
+	if p.raw.Number() >= 10 {
+		last -= 16
+	}
+	at.addresses = [2]int{last - 8, last} // of counters or bitmaps, where there are none their distance, and of names
+	return at
 }
 
 // Subtract takes away what was counted when before, Bytes of an earlier time, was read: of bytes and bitmaps, which only
@@ -155,30 +166,10 @@ func (p *RawProfile) Subtract(before []byte) error {
 	if p.Meta != nil {
 		return p.subtractGo(before)
 	}
-	at := p.parts
-	if len(before) < at.rest || !bytes.Equal(before[:at.records], p.Bytes[:at.records]) {
-		return errors.New("they are of another build")
+	if !p.isOf(before) {
+		return errOtherBuild
 	}
-	b := slices.Clone(p.Bytes)
-	for i := at.counters; i < at.counters+at.countersSize; {
-		if at.single {
-			if before[i] == 0 {
-				b[i] = 0xff
-			}
-			i++
-			continue
-		}
-		now, was := at.order.Uint64(b[i:]), at.order.Uint64(before[i:])
-		if now < was {
-			return nil
-		}
-		at.order.PutUint64(b[i:], now-was)
-		i += 8
-	}
-	for i := at.bits; i < at.rest; i++ {
-		b[i] &^= before[i]
-	}
-	p.Bytes = b
+	p.Bytes = p.less(before[p.parts.counters:p.parts.rest]).Bytes
 	return nil
 }
 

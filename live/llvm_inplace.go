@@ -3,7 +3,6 @@
 package live
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +96,8 @@ type ownFile struct {
 	ids       []byte
 }
 
-// fileName returns the name of the file, and whether it is to be merged into. In names are
+// fileName returns the name of the file, and whether it is to be merged into. It is an error, beside both, if the counters are
+// in it all the time. In names are
 //
 //	%p process  %h host  %t $TMPDIR  %m signature of the image, _0  %Nm the same with _ and the process modulo N
 //	%c counters are in the file all the time  %b build ID
@@ -113,6 +113,7 @@ func (o *ownFile) fileName(place *placer) (name string, merges bool, err error) 
 		pattern = "default.profraw"
 	}
 	var b strings.Builder
+	continuous := error(nil)
 	for rest := pattern; rest != ""; {
 		before, after, found := strings.Cut(rest, "%")
 		b.WriteString(before)
@@ -134,7 +135,7 @@ func (o *ownFile) fileName(place *placer) (name string, merges bool, err error) 
 		case c == 'b':
 			fmt.Fprintf(&b, "%x", o.ids)
 		case c == 'c':
-			return "", false, errors.New("its counters are in its file all the time (%c)")
+			continuous = errors.New("its counters are in its file all the time (%c)")
 		case c == 'm':
 			merges = true
 			pool, _ := strconv.Atoi(digits)
@@ -144,7 +145,7 @@ func (o *ownFile) fileName(place *placer) (name string, merges bool, err error) 
 		}
 		rest = after[1:]
 	}
-	return b.String(), merges, nil
+	return b.String(), merges, continuous
 }
 
 // signatureOf is what a program calls the file of one of its images by: as cheap as a sum can be, see
@@ -188,27 +189,16 @@ func (p *RawProfile) mergeInto(root *input.Root, name string) error {
 
 // sum adds up two profiles of an image.
 func (p *RawProfile) sum(old []byte) ([]byte, error) {
-	at := p.parts
-	if len(old) < at.rest || !bytes.Equal(old[:at.records], p.Bytes[:at.records]) {
+	before, err := p.countedIn(old)
+	if err != nil {
 		return nil, errors.New("nothing is added to what is no profile of this build")
 	}
-	if names := at.rest + (at.namesSize+7)&^7; len(old) != names || len(p.Bytes) != names {
+	if names := p.parts.rest + (p.parts.namesSize+7)&^7; len(old) != names || len(p.Bytes) != names {
 		return nil, errors.New("values that were counted (-fprofile-generate) are not added: --dump=DIR writes them")
 	}
-	b := bytes.Clone(p.Bytes)
-	for i := at.counters; i < at.counters+at.countersSize; {
-		if at.single {
-			b[i] &= old[i] // 0 once it ran
-			i++
-			continue
-		}
-		at.order.PutUint64(b[i:], at.order.Uint64(b[i:])+at.order.Uint64(old[i:]))
-		i += 8
-	}
-	for i := at.bits; i < at.rest; i++ {
-		b[i] |= old[i]
-	}
-	return b, nil
+	all := p.counted()
+	p.parts.combine(all, before, plusCount, plusSet)
+	return p.with(all).Bytes, nil
 }
 
 // replaceData writes a file of Go, of which no other has the name.

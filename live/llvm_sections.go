@@ -29,7 +29,9 @@ type profile struct {
 	compilers                   []int    // major versions of Clang, where the file tells
 	// Addresses of variables, 0: there are none, or the file is stripped.
 	versionAt, counterBias, bitBias, patternAt uint64
-	nodes                                      uint64 // that are there for values before any are needed
+	// Pointers that the runtime sets before it begins to write a profile, and when it has read what it adds to (%m).
+	writingAt, writtenAt uint64
+	nodes                uint64 // that are there for values before any are needed
 
 	// What never changes, read by prepare.
 	raw     llvm.RawVersion
@@ -77,6 +79,7 @@ func profileOf(f *binary.File, bias uint64, symbols func(name string) ([]uint64,
 	for name, to := range map[string]*uint64{
 		"__llvm_profile_raw_version": &p.versionAt, "__llvm_profile_counter_bias": &p.counterBias, "__llvm_profile_bitmap_bias": &p.bitBias,
 		"__llvm_profile_filename": &p.patternAt,
+		"VPMergeHook":             &p.writingAt, "FreeHook": &p.writtenAt,
 	} {
 		if found, err := symbols(name); err == nil && len(found) == 1 {
 			*to = found[0] + bias

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -137,4 +138,33 @@ func (c *Counters) Subtract(mode Mode, earlier *Counters) {
 			}
 		}
 	}
+}
+
+// Sum is what c and more, of the same program, have counted together, as if it were one run: that of c.
+func (c *Counters) Sum(mode Mode, more *Counters) *Segment {
+	type key struct{ pkg, function uint32 }
+	sum := new(Segment)
+	at := make(map[key]int)
+	for _, all := range [][]Segment{c.Segments, more.Segments} {
+		for i := range all {
+			if sum.Arguments == nil {
+				sum.Arguments = all[i].Arguments
+			}
+			for _, f := range all[i].Functions {
+				k := key{f.Package, f.Function}
+				n, known := at[k]
+				if !known || len(sum.Functions[n].Counts) != len(f.Counts) {
+					at[k] = len(sum.Functions)
+					f.Counts = slices.Clone(f.Counts)
+					sum.Functions = append(sum.Functions, f)
+					continue
+				}
+				for j, count := range f.Counts {
+					to := &sum.Functions[n].Counts[j]
+					*to, _ = addCounts(mode, *to, count)
+				}
+			}
+		}
+	}
+	return sum
 }
