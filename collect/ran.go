@@ -211,7 +211,7 @@ func (r *Ran) arm(p *process.Process) error {
 	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]ranPlace), kept: keptOf(p)}
 	sites, err := r.sites(t, modules.All())
 	if err == nil && len(sites) == 0 {
-		err = fmt.Errorf("process %d: it has no functions that are known", p.PID)
+		err = fmt.Errorf("process %d: it has no function that can be watched: each is too short, or begins with what cannot be moved", p.PID)
 	}
 	if err == nil {
 		t.session, err = patch.OpenRan(p, sites, r.what(), r.options.Keep)

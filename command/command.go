@@ -195,7 +195,7 @@ below /usr/share/doc/footfall where a package has installed footfall.`,
 			}
 			// Cobra checks these later, when it has no more to say about usage.
 			if err := cmd.ValidateRequiredFlags(); err != nil {
-				return err
+				return plainly(err)
 			}
 			if err := cmd.ValidateFlagGroups(); err != nil {
 				return plainly(err)

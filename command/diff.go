@@ -60,7 +60,7 @@ conditions (lost-branches=0, new-functions=0).`,
 
   # fail if any unchanged code lost its coverage
   footfall diff old.json new.json --source-diff changes.patch --fail-over lost=0`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.MatchAll(atLeast("OLD", "NEW"), cobra.MaximumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	f := cmd.Flags()

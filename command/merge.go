@@ -57,7 +57,7 @@ the more detailed report wins. Thousands of files take the memory of a few.
   footfall merge -o all host1 host2 host3
   footfall report all --object-directory build
 
-  # one tracefile of many, in the place of lcov -a ... -a ...
+  # one tracefile of many, in place of lcov -a ... -a ...
   footfall merge -o all.info shards/*.info
 
   # C++, Python and Go in one

@@ -89,7 +89,7 @@ Debian's package fuse3).`,
 
   # done
   fusermount3 -u /tmp/live`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeast("a DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd, args[0], args[1:])
 		},

@@ -61,7 +61,7 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
   # in a CI, of each of thousands of jobs
   footfall push --server https://coverage.example.org --release "$CI_COMMIT_SHA" \
       --job "$CI_JOB_ID" --test "$CI_JOB_NAME" --label branch=main coverage.info`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeast("a PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.push(cmd, args) },
 	}
 	f := cmd.Flags()

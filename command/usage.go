@@ -63,8 +63,26 @@ func checkValues(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// plainly says what cobra says of flags that exclude each other.
+// atLeast checks that there are the arguments of these names; others may follow.
+func atLeast(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s needs %s", cmd.Name(), strings.Join(names, " and "))
+		}
+		return nil
+	}
+}
+
+// plainly says what cobra says of flags that exclude each other, or are missing.
 func plainly(err error) error {
+	if missing, ok := strings.CutPrefix(err.Error(), "required flag(s) "); ok {
+		names := strings.Split(strings.Trim(strings.TrimSuffix(missing, " not set"), `"`), `", "`)
+		return fmt.Errorf("--%s is needed", strings.Join(names, " and --"))
+	}
+	if _, group, ok := strings.Cut(err.Error(), "at least one of the flags in the group ["); ok {
+		names, _, _ := strings.Cut(group, "]")
+		return fmt.Errorf("--%s is needed", strings.Join(strings.Fields(names), " or --"))
+	}
 	if _, set, ok := strings.Cut(err.Error(), "; ["); ok {
 		if names, ok := strings.CutSuffix(set, "] were all set"); ok {
 			return fmt.Errorf("--%s do not go together", strings.Join(strings.Fields(names), " and --"))

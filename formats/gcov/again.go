@@ -208,8 +208,7 @@ func (l *looks) sharing(c *collector) []ref {
 			refs = append(refs, newRef(l.ranks[d.home], e.id, d))
 		}
 	}
-	slices.SortFunc(refs, compareRefs)
-	return refs
+	return sortRefs(refs)
 }
 
 // patched is a copy of a file with the stale lines of part, and its functions that begin

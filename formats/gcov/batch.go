@@ -20,17 +20,40 @@ type batch struct {
 // A ref is a function in the pool.
 type ref struct {
 	order         uint64 // by the rank of its source, then by its checksum
+	shape         uint32
 	shard, number int32
 	size          int32
 }
 
 func newRef(rank int32, id distinctID, d *distinct) ref {
-	return ref{uint64(rank)<<32 | uint64(d.sum), int32(id.shard()), int32(id.number()), d.size}
+	return ref{uint64(rank)<<32 | uint64(d.sum), d.shape, int32(id.shard()), int32(id.number()), d.size}
 }
 
 func (r ref) rank() int32 { return int32(r.order >> 32) }
 
-func compareRefs(a, b ref) int { return cmp.Compare(a.order, b.order) }
+// sortRefs orders functions by source. Those of the same shape follow each other, where the
+// first of them by checksum would be: so the order is the same in every run, though shapes are
+// not.
+func sortRefs(refs []ref) []ref {
+	slices.SortFunc(refs, func(a, b ref) int {
+		switch {
+		case a.rank() != b.rank():
+			return cmp.Compare(a.rank(), b.rank())
+		case a.shape != b.shape:
+			return cmp.Compare(a.shape, b.shape)
+		}
+		return cmp.Compare(a.order, b.order)
+	})
+	var shapes [][]ref
+	for from, i := 0, 1; i <= len(refs); i++ {
+		if i == len(refs) || refs[i].shape != refs[from].shape || refs[i].rank() != refs[from].rank() {
+			shapes = append(shapes, refs[from:i])
+			from = i
+		}
+	}
+	slices.SortFunc(shapes, func(a, b []ref) int { return cmp.Compare(a[0].order, b[0].order) })
+	return slices.Concat(shapes...)
+}
 
 // Batches smaller than leastBatch cost more than they save, larger ones than mostBatch save
 // no memory.
@@ -60,7 +83,7 @@ func (c *collector) batches(wanted []bool, workers int) []batch {
 			total += int(d.size)
 		}
 	}
-	slices.SortFunc(refs, compareRefs)
+	refs = sortRefs(refs)
 	enough := min(max(total/(64*workers), leastBatch), mostBatch)
 	var list []batch
 	var open batch

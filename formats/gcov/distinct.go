@@ -27,8 +27,9 @@ type skimmer struct {
 
 	ident, lineChecksum, cfgChecksum uint32
 	artificial                       bool
-	keep                             bool // some source of it is kept
-	relative                         bool // some source of it depends on the directory
+	text                             []byte // the name of a source that it named last
+	keep                             bool   // some source of it is kept
+	relative                         bool   // some source of it depends on the directory
 }
 
 // next goes on to the next function; ok is false at the end of the notes, and
@@ -36,7 +37,7 @@ type skimmer struct {
 func (s *skimmer) next() (ok bool) {
 	b, start := s.r.b, s.r.pos
 	pos := start
-	s.keep, s.relative, s.artificial = false, false, false
+	s.keep, s.relative, s.artificial, s.text = false, false, false, nil
 	for len(b)-pos >= 8 {
 		tag := s.wordAt(b[pos:])
 		n := s.r.size(s.wordAt(b[pos+4:]))
@@ -93,7 +94,7 @@ func (s *skimmer) source(name []byte) {
 // lines looks at the sources that a record of lines names.
 func (s *skimmer) lines(b []byte) {
 	for pos := 4; len(b)-pos >= 8; {
-		if s.wordAt(b[pos:]) != 0 {
+		if binary.LittleEndian.Uint32(b[pos:]) != 0 { // in either order
 			pos += 4
 			continue
 		}
@@ -102,12 +103,17 @@ func (s *skimmer) lines(b []byte) {
 		if n == 0 || n > len(b)-pos {
 			return
 		}
-		name := bytes.TrimRight(b[pos:pos+n], "\x00")
+		text := b[pos : pos+n]
+		pos += n
+		if bytes.Equal(text, s.text) { // mostly
+			continue
+		}
+		s.text = text
+		name := bytes.TrimRight(text, "\x00")
 		if len(name) == 0 {
 			name = []byte(EmptyName)
 		}
 		s.source(name)
-		pos += n
 	}
 }
 
@@ -259,6 +265,7 @@ type distinct struct {
 	file       int32  // number of its source, or dropped
 	home       int32  // that of the first one that it names, and is not dropped
 	sum        uint32 // checksum of its bytes, the same in every run
+	shape      uint32 // hash of all of the packed function but its name, another one in every run
 	block      int32  // of pool.packed
 	at, size   int32  // in the block
 	counters   int32  // index in shard.counters of those of arcs, those of conditions follow
@@ -386,8 +393,10 @@ func (p *pool) keep(sh *shard, s *skimmer, pk *packer) (distinct, *FormatError) 
 	}
 	at := pk.taken
 	pk.taken += copy(pk.room[at:], b)
+	_, shape := cutName(b)
 	f := distinct{
-		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli), block: pk.block, at: int32(at), size: int32(len(b)),
+		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli),
+		shape: uint32(maphash.Bytes(p.seeds[0], shape)), block: pk.block, at: int32(at), size: int32(len(b)),
 		counters: int32(len(sh.counters)), arcs: int32(pk.counters), conditions: int32(2 * pk.decisionCount), runs: -1, line: pk.startLine,
 	}
 	n := len(sh.counters) + int(f.arcs+f.conditions)

@@ -10,10 +10,13 @@ import (
 // the many of the notes, most of which are the names of sources, block after
 // block. All numbers are varints; lines are differences to the line before.
 //
-//	version (twice, plus 1 for Clang) file name start-line start-column end-line end-column blocks
+//	name
+//	version (twice, plus 1 for Clang) file start-line start-column end-line end-column blocks
 //	locations:  n, then n times block (difference), file, m, m lines
 //	arcs:       n, then until there were n: source (difference), m, m times target, flags
 //	conditions: n, then n times block, terms
+//
+// All but the name is the shape of the function: many instances of a template have the same.
 
 // A packer packs functions, in one goroutine. It reads the records of notes as decoder
 // does, but keeps nothing that is not packed; what it does not understand decoder
@@ -63,9 +66,8 @@ func (p *packer) pack(s *skimmer) ([]byte, *FormatError) {
 	if s.clang {
 		compiler++
 	}
-	b := pushed(p.buf[:0], compiler)
-	b = binary.AppendVarint(b, int64(p.file))
-	b = append(pushed(b, uint64(len(p.name))), p.name...)
+	b := append(pushed(p.buf[:0], uint64(len(p.name))), p.name...)
+	b = binary.AppendVarint(pushed(b, compiler), int64(p.file))
 	for _, n := range [...]uint32{p.startLine, p.startColumn, p.endLine, p.endColumn, p.blocks} {
 		b = pushed(b, uint64(n))
 	}
@@ -311,10 +313,10 @@ func zigzag(x int64) uint64 { return uint64(x)<<1 ^ uint64(x>>63) }
 
 // An unpacked is a function out of the pool.
 type unpacked struct {
+	shape   []byte // packed, if its graph was laid out; else nil
 	version Version
 	clang   bool
 	file    int32
-	name    []byte
 	fn      FunctionGraph // Locations are in places
 	places  []place
 	lines   []uint32 // of all places
@@ -351,11 +353,19 @@ func (u *unpacker) signed() int64 {
 	return int64(x>>1) ^ -int64(x&1)
 }
 
-// unpack sets f from packed bytes, its slices being used again, and lays out its graph.
-func (f *unpacked) unpack(b []byte, g *Flow) {
+// unpack sets f from packed bytes, its slices being used again, and lays out its graph,
+// which has no counts. again tells that the function before had the same shape, so that only
+// the name had to be set.
+func (f *unpacked) unpack(b []byte, g *Flow) (again bool) {
+	name, shape := cutName(b)
+	if again = len(f.shape) > 0 && bytes.Equal(shape, f.shape); again {
+		f.fn.Name = string(name)
+		g.unsolve()
+		return true
+	}
 	u := f.unpackLines(b)
 	fn := &f.fn
-	fn.Name = string(f.name)
+	fn.Name, f.shape = string(name), shape
 	g.begin(fn, f.version, int(u.next()))
 	for i, src := 0, uint32(0); i < len(g.Arcs); {
 		src += uint32(u.next())
@@ -375,18 +385,25 @@ func (f *unpacked) unpack(b []byte, g *Flow) {
 	for range u.next() {
 		fn.Conditions = append(fn.Conditions, Decision{uint32(u.next()), uint32(u.next())})
 	}
+	return false
+}
+
+// cutName divides packed bytes into the name and the shape.
+func cutName(b []byte) (name []byte, shape unpacker) {
+	u := unpacker(b)
+	n := u.next()
+	return u[:n], u[n:]
 }
 
 // unpackLines sets all of f but the name, the arcs and the conditions, and returns the
 // bytes behind.
 func (f *unpacked) unpackLines(b []byte) unpacker {
-	u := unpacker(b)
+	_, u := cutName(b)
 	fn := &f.fn
+	f.shape = nil
 	compiler := u.next()
 	f.version, f.clang = Version(compiler>>1), compiler&1 != 0
 	f.file = int32(u.signed())
-	n := u.next()
-	f.name, u = u[:n], u[n:]
 	fn.StartLine, fn.StartColumn = uint32(u.next()), uint32(u.next())
 	fn.EndLine, fn.EndColumn = uint32(u.next()), uint32(u.next())
 	fn.Blocks = int(u.next())

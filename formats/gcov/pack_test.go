@@ -55,6 +55,20 @@ func comparePacked(t *testing.T, notes []byte) {
 		if len(u.places) != len(fn.Locations) {
 			t.Fatalf("%q has %d locations when it was packed, expected %d", fn.Name, len(u.places), len(fn.Locations))
 		}
+		// The next function of the same shape is solved in the same graph.
+		one, two := make([]int64, p.counters), make([]int64, p.counters)
+		for i := range one {
+			one[i], two[i] = 1, 2
+		}
+		graph.Solve(one)
+		g.Solve(two)
+		if len(b) > 0 && !u.unpack(b, &g) {
+			t.Fatalf("%q is not of the same shape as itself", fn.Name)
+		}
+		g.Solve(one)
+		if !slices.Equal(g.Arcs, graph.Arcs) || !slices.Equal(g.Blocks, graph.Blocks) {
+			t.Fatalf("%q has other counts when it is solved again: %v, expected %v", fn.Name, g.Arcs, graph.Arcs)
+		}
 		for i, place := range u.places {
 			l := &fn.Locations[i]
 			file, _ := names.id([]byte(cmp.Or(l.Source, fn.Source)))

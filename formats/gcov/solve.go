@@ -18,6 +18,7 @@ type Flow struct {
 	lists  []int32   // indices of arcs: the successors of block 0, of block 1, ..., then, once it is solved, the predecessors
 	Exit   int       // the exit block
 	throws bool      // some arc leads to a catch handler
+	solved bool      // there are counts, and lists of predecessors
 
 	known, open []int32 // work lists of blocks, last in first out
 }
@@ -91,7 +92,7 @@ func (g *Flow) Build(fn *FunctionGraph, v Version) {
 
 // begin makes room for the blocks of fn and so many arcs.
 func (g *Flow) begin(fn *FunctionGraph, v Version, arcs int) {
-	g.Fn, g.throws = fn, false
+	g.Fn, g.throws, g.solved = fn, false, false
 	g.Exit = fn.Blocks - 1
 	if v.exitIsSecond() {
 		g.Exit = 1
@@ -152,6 +153,21 @@ func (g *Flow) linkBack() {
 		dst := &g.Blocks[g.Arcs[i].Dst]
 		g.lists[dst.PredEnd] = int32(i)
 		dst.PredEnd++
+	}
+}
+
+// unsolve takes back the counts of a flow, which can be solved with others then.
+func (g *Flow) unsolve() {
+	if !g.solved {
+		return
+	}
+	for i := range g.Arcs {
+		g.Arcs[i].Count, g.Arcs[i].valid = 0, false
+	}
+	for i := range g.Blocks {
+		b := &g.Blocks[i]
+		b.Count, b.valid, b.onKnown, b.onOpen = 0, false, false, false
+		b.OpenSucc, b.OpenPred = b.SuccEnd-b.Succ, b.PredEnd-b.Pred
 	}
 }
 
@@ -236,7 +252,10 @@ const outside = math.MaxInt32
 // off the tree, in file order; nil stands for zeros. Sums wrap in 64 bits. It
 // reports whether the counts are possible: none is negative.
 func (g *Flow) Solve(counters []int64) bool {
-	g.linkBack()
+	if !g.solved {
+		g.linkBack()
+		g.solved = true
+	}
 	if len(g.Blocks) >= 2 {
 		if g.Blocks[0].OpenPred == 0 {
 			g.Blocks[0].OpenPred = outside

@@ -103,9 +103,13 @@ type tally struct {
 	current      int32 // number of the function under way, from 1
 	torn         bool  // its counters contradict each other
 	evidence     evidence
-	own          []uint32 // lines, see ownLines
-	hitRoom      []byte   // of lines of instances, with room for more
-	ends         []int32  // of its blocks: the last line, 0 if that is in another file
+	own          []uint32 // its lines, see ownLines
+	listed       bool     // own has them
+	declared     *functionTally
+	first, last  uint32        // see extent
+	idle         coverage.Hits // its lines if it never ran; nil: not made yet
+	hitRoom      []byte        // of lines of instances, with room for more
+	ends         []int32       // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
 
 	// Results, many in one piece of memory.
@@ -131,7 +135,7 @@ func (t *tally) reset() {
 	t.used = t.used[:0]
 	clear(t.functions)
 	clear(t.conditions)
-	t.current = 0
+	t.current, t.declared, t.shape = 0, nil, nil
 	t.tallies.reset()
 	t.pages.reset()
 	t.groups.reset()
@@ -295,7 +299,7 @@ func (t *tally) function(p *pool, id distinctID) {
 	d := p.at(id)
 	counters := p.shards[id.shard()].counters[d.counters:][:d.arcs+d.conditions]
 	g := &t.flow
-	t.unpack(p.bytes(id), g)
+	again := t.unpack(p.bytes(id), g)
 	t.torn = false
 	if d.executed() {
 		if t.torn = !g.Solve(counters[:d.arcs]); t.torn {
@@ -315,8 +319,26 @@ func (t *tally) function(p *pool, id distinctID) {
 	if t.file != dropped && t.fn.StartLine > 0 { // Clang's initializers of globals stand nowhere
 		declared = t.declare()
 	}
-	d.first, d.last = t.extent()
-	t.lastLines(len(g.Blocks))
+	if !again {
+		t.first, t.last = t.extent()
+		t.lastLines(len(g.Blocks))
+		t.listed, t.idle = false, nil
+	}
+	d.first, d.last = t.first, t.last
+	// An instance that never ran adds nothing to the lines of one that is built alike.
+	adds := !again || declared != t.declared || d.executed() || d.conditions > 0
+	t.declared = declared
+	if adds {
+		t.addLines(declared, counters[d.arcs:])
+	}
+	if declared != nil && strings.HasPrefix(t.fn.Name, "_Z") {
+		declared.instances[len(declared.instances)-1].Lines = t.ownLines(d.executed())
+	}
+}
+
+// addLines adds the current function to its lines, with the masks of its conditions.
+func (t *tally) addLines(declared *functionTally, masks []int64) {
+	g := &t.flow
 	mentions := t.mentions()
 	for i := 0; i < len(t.places); {
 		block := t.places[i].block
@@ -348,17 +370,13 @@ func (t *tally) function(p *pool, id distinctID) {
 			at.function = declared
 		}
 		t.branches(line, at.function, int(block))
-		t.terms(at, block, counters[d.arcs:])
-	}
-	if declared != nil && strings.HasPrefix(t.fn.Name, "_Z") {
-		declared.instances[len(declared.instances)-1].Lines = t.ownLines()
+		t.terms(at, block, masks)
 	}
 }
 
-// ownLines are the lines within the current function, all blocks of which were added, and
-// what it added to their counts.
-func (t *tally) ownLines() coverage.Hits {
-	t.own = t.own[:0]
+// listOwn lists the lines within the current function.
+func (t *tally) listOwn() {
+	t.own, t.listed = t.own[:0], true
 	for i := range t.places {
 		p := &t.places[i]
 		for _, n := range t.lines[p.line:p.last] {
@@ -368,13 +386,36 @@ func (t *tally) ownLines() coverage.Hits {
 		}
 	}
 	slices.Sort(t.own)
-	lines := t.source(t.file)
+	t.own = slices.Compact(t.own)
+}
+
+// ownLines are the lines within the current function, which were added, and what it
+// added to their counts.
+func (t *tally) ownLines(ran bool) coverage.Hits {
+	if !ran && t.idle != nil {
+		return t.idle
+	}
+	if !t.listed {
+		t.listOwn()
+	}
+	var lines *fileTally
+	if ran {
+		lines = t.source(t.file)
+	}
 	last := int32(0)
 	hits := coverage.Hits(t.hitRoom[len(t.hitRoom):])
-	for _, n := range slices.Compact(t.own) {
-		hits = hits.Add(&last, int32(n), lines.at(n).most)
+	for _, n := range t.own {
+		most := int64(0)
+		if ran {
+			most = lines.at(n).most
+		}
+		hits = hits.Add(&last, int32(n), most)
 	}
-	return t.keepHits(hits)
+	hits = t.keepHits(hits)
+	if !ran {
+		t.idle = hits
+	}
+	return hits
 }
 
 // keepHits keeps hits that were appended to t.hitRoom: most are short, and there are

@@ -99,6 +99,9 @@ type Loader struct {
 	several map[string]int32
 	lists   [][]string
 
+	unit      *unit // that was asked for last
+	unitFiles []int32
+
 	mapping    mapping
 	evaluation evaluation
 	key        []byte
@@ -183,6 +186,9 @@ func (l *Loader) find(f *namedFunction, r *Record) (c *Counted, known bool) {
 
 // unitNumbers are those of a unit's files.
 func (l *Loader) unitNumbers(u *unit) []int32 {
+	if u == l.unit {
+		return l.unitFiles
+	}
 	list := l.units[u]
 	if list == nil && len(u.files) > 0 {
 		for i, name := range u.files {
@@ -196,6 +202,7 @@ func (l *Loader) unitNumbers(u *unit) []int32 {
 		}
 		l.units[u] = list
 	}
+	l.unit, l.unitFiles = u, list
 	return list
 }
 
@@ -462,7 +469,11 @@ func mostExpanded(regions int) int { return 1<<12 + 64*regions }
 
 // expandedBranches are the branches of what is expanded in the file of a function, innermost first.
 func (f *Function) expandedBranches(file int) []expandedBranch {
-	if !slices.ContainsFunc(f.Regions, func(g Region) bool { return g.Kind == Expansion }) {
+	elsewhere := false
+	for i := range f.Branches {
+		elsewhere = elsewhere || f.Branches[i].File != file
+	}
+	if !elsewhere {
 		return nil
 	}
 	e := expander{expansions: make([][]*Region, len(f.Files)), branches: make([][]*Region, len(f.Files)), left: mostExpanded(len(f.Regions) + len(f.Branches))}

@@ -37,6 +37,9 @@ type lcovWriter struct {
 	name     string // of the file
 	w        io.Writer
 	buf      []byte
+	list     []lcovBranch
+	expanded []lcovBranch
+	places   []place // of branches, which keep theirs when there is no more room
 	err      error
 }
 
@@ -123,7 +126,8 @@ type lcovBranch struct {
 // branches writes branches by lines, those of expansions on the line of the outermost one.
 func (t *lcovWriter) branches() {
 	rules := &t.coverage.rules
-	var list, expanded []lcovBranch
+	t.places = t.places[:0]
+	list, expanded := t.list[:0], t.expanded[:0]
 	add := func(to []lcovBranch, b expandedBranch) []lcovBranch {
 		if rules.Version >= 21 && b.FoldTrue && b.FoldFalse {
 			return to
@@ -135,7 +139,8 @@ func (t *lcovWriter) branches() {
 		for i := range f.Branches {
 			// Since LLVM 21 also those in bodies of macros.
 			if b := &f.Branches[i]; main && b.File == f.Main || rules.Version >= 21 && f.Files[b.File] == t.name {
-				list = add(list, expandedBranch{b, []place{b.start()}})
+				t.places = append(t.places, b.start())
+				list = add(list, expandedBranch{b, t.places[len(t.places)-1:]})
 			}
 		}
 		if !main {
@@ -146,6 +151,7 @@ func (t *lcovWriter) branches() {
 		}
 	}
 	list = append(list, expanded...)
+	t.list, t.expanded = list, expanded
 	if rules.Version >= 21 {
 		slices.SortStableFunc(list, func(a, b lcovBranch) int { return slices.CompareFunc(a.path, b.path, comparePlaces) })
 		if t.options.UnifyInstances {
@@ -187,10 +193,10 @@ func (t *lcovWriter) writeBranches(list []lcovBranch) {
 			continue
 		}
 		// llvm-cov keeps 32 bits of a count here.
-		counts := []uint32{uint32(b.count), uint32(b.other)}
+		counts := [2]uint32{uint32(b.count), uint32(b.other)}
 		for _, count := range counts {
 			t.buf = append(t.buf, "BRDA:"...)
-			for _, n := range []uint64{uint64(line), pair, index} {
+			for _, n := range [3]uint64{uint64(line), pair, index} {
 				t.buf = append(strconv.AppendUint(t.buf, n, 10), ',')
 			}
 			if counts[0] == 0 && counts[1] == 0 {

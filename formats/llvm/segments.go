@@ -41,11 +41,45 @@ func (s *segmenter) ofFunction(regions []Region, rules *Rules) []Segment {
 	if inOrder(regions) {
 		return s.walk(regions)
 	}
+	return s.segmentsOf(regions, rules)
+}
+
+func (s *segmenter) segmentsOf(regions []Region, rules *Rules) []Segment {
 	keys := slices.Grow(s.keys[:0], len(regions))
 	for i := range regions {
 		keys = append(keys, regions[i].key())
 	}
 	return s.ordered(keys, rules)
+}
+
+// ofFile is segments of regions of functions that are ordered by where they begin. Each of those parts that begin when
+// all before have ended is put in order by itself, if it is not.
+func (s *segmenter) ofFile(regions []Region, rules *Rules) []Segment {
+	s.room = slices.Grow(s.room[:0], len(regions))
+	for len(regions) > 0 {
+		n := 1
+		for first := regions[0].key(); n < len(regions); n++ {
+			next := regions[n].key()
+			if next.start >= first.end && next.start > first.start {
+				break
+			}
+			first.start, first.end = max(first.start, next.start), max(first.end, next.end)
+		}
+		part := regions[:n]
+		if regions = regions[n:]; inOrder(part) {
+			s.room = append(s.room, part...)
+			continue
+		}
+		s.keys = s.keys[:0]
+		for i := range part {
+			s.keys = append(s.keys, part[i].key())
+		}
+		s.order(s.keys, rules)
+	}
+	if inOrder(s.room) {
+		return s.walk(s.room)
+	}
+	return s.segmentsOf(slices.Clone(s.room), rules)
 }
 
 // inOrder tells whether regions are in the order of regionKeys, and no two cover the same.
@@ -60,6 +94,14 @@ func inOrder(regions []Region) bool {
 }
 
 func (s *segmenter) ordered(keys []regionKey, rules *Rules) []Segment {
+	s.room = s.room[:0]
+	s.order(keys, rules)
+	s.keys = keys
+	return s.walk(s.room)
+}
+
+// order appends regions in order, those that cover the same as one.
+func (s *segmenter) order(keys []regionKey, rules *Rules) {
 	slices.SortFunc(keys, func(a, b regionKey) int {
 		if a.start != b.start {
 			return cmp.Compare(a.start, b.start)
@@ -69,8 +111,7 @@ func (s *segmenter) ordered(keys []regionKey, rules *Rules) []Segment {
 		}
 		return cmp.Compare(a.region.Kind, b.region.Kind)
 	})
-	s.keys, s.room = keys, combined(s.room[:0], keys, rules)
-	return s.walk(s.room)
+	s.room = combined(s.room, keys, rules)
 }
 
 // A regionKey is by what regions are ordered: where they begin, the one that ends later first, and their kind.

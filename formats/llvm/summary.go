@@ -62,14 +62,7 @@ func (c *Coverage) Summary(f *Function) Summary {
 	if f.Main < 0 {
 		return s
 	}
-	var list []Segment
-	if len(f.Files) == 1 {
-		list = c.segmenter.ofFunction(f.Regions, &c.rules)
-	} else {
-		c.room = f.appendRegionsIn(c.room[:0], f.Main)
-		list = c.segmenter.segments(c.room, &c.rules)
-	}
-	lineCounts(list, &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
+	s.Lines = c.linesOf(f)
 	c.branchesIn(f, f.Main, &s.Branches)
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
@@ -83,6 +76,24 @@ func (c *Coverage) Summary(f *Function) Summary {
 		}
 	}
 	return s
+}
+
+// linesOf counts the lines of a function in its main file.
+func (c *Coverage) linesOf(f *Function) (r Ratio) {
+	if len(f.Files) > 1 {
+		c.room = f.appendRegionsIn(c.room[:0], f.Main)
+		lineCounts(c.segmenter.segments(c.room, &c.rules), &c.rules, func(l LineCount) { r.count(l.Count > 0) })
+		return r
+	}
+	if len(f.Regions) == 1 && f.Regions[0].Kind == Code && f.Regions[0].start() != f.Regions[0].end() {
+		g := &f.Regions[0] // as of most functions: all of its lines
+		if r.Total = int(g.EndLine-g.Line) + 1; g.Count > 0 {
+			r.Covered = r.Total
+		}
+		return r
+	}
+	lineCounts(c.segmenter.ofFunction(f.Regions, &c.rules), &c.rules, func(l LineCount) { r.count(l.Count > 0) })
+	return r
 }
 
 func (f *Function) regionsIn(file int) []*Region {
@@ -193,7 +204,7 @@ func (c *Coverage) segments(file string) []Segment {
 	s := &c.segmenter
 	regions := c.gather(c.gathered[:0], file)
 	c.gathered = regions
-	return s.ofFunction(regions, &c.rules)
+	return s.ofFile(regions, &c.rules)
 }
 
 // gather returns the regions in a file of all functions. Instances of a template have the same: theirs are added up, so

@@ -797,7 +797,7 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 		}
 	}
 	for _, b := range s.blocks {
-		if b.unwinder != 0 || b.described {
+		if native.describesAll && (b.unwinder != 0 || b.described) {
 			if err := b.describeStubs(s.p, described); err != nil {
 				return nil, err
 			}

@@ -53,7 +53,7 @@ func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
 	}
 	for _, d := range objectDirs {
 		if err := s.add(d, notesKind); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("directory of objects: %w", err)
 		}
 	}
 	s.running.Wait()
