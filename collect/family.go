@@ -63,7 +63,7 @@ func (l *Targets) openFamily(selector process.Selector, pids []int, seen map[int
 		return errors.Join(refused...)
 	}
 	for _, err := range refused {
-		if !errors.Is(err, live.ErrNoCounters) {
+		if !errors.Is(err, live.ErrNoCounters) && !errors.Is(err, process.ErrExited) {
 			l.leaveOut(err)
 		}
 	}

@@ -174,7 +174,9 @@ func (l *Targets) openEach(pids []int, seen map[int]bool) error {
 		return errors.Join(refused...)
 	}
 	for _, err := range refused {
-		l.leaveOut(err)
+		if !errors.Is(err, process.ErrExited) { // since it was found
+			l.leaveOut(err)
+		}
 	}
 	return nil
 }

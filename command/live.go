@@ -226,7 +226,11 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(o.check(args), o.checkServe(cmd)); err != nil {
 		return usageError(err)
 	}
-	defer collectLate(400, lateUpTo)()
+	late := lateUpTo
+	if o.interval > 0 {
+		late = lateUpToWatch
+	}
+	defer collectLate(400, late)()
 	l := &liveReport{printer: p, options: o, flush: func() {}}
 	if l.Targets, err = collect.OpenTargets(args, l.looking()); err != nil {
 		l.flush()

@@ -101,11 +101,11 @@ func suggest(cmd *cobra.Command, err error) error {
 	if hasOutput(cmd, word) {
 		return fmt.Errorf("%w: did you mean --output %s?", err, word)
 	}
-	near, least := "", max(1, (len(word)+1)/3) // letters, exchanged ones are two
+	near, least := "", max(1, (len(word)+1)/3) // letters
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		// --fail-under-line, --object
 		begins := strings.HasPrefix(word, f.Name) || strings.HasPrefix(f.Name, word)
-		switch d := levenshtein.ComputeDistance(word, f.Name); {
+		switch d := lettersBetween(word, f.Name); {
 		case f.Hidden:
 		case d <= least:
 			near, least = f.Name, d-1
@@ -117,6 +117,17 @@ func suggest(cmd *cobra.Command, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: did you mean --%s?", err, near)
+}
+
+// lettersBetween is how many letters are to be changed for a word to become another one, one for two that are exchanged.
+func lettersBetween(word, name string) int {
+	d := levenshtein.ComputeDistance(word, name)
+	for i := 1; i < len(word); i++ {
+		if word[i] != word[i-1] {
+			d = min(d, 1+levenshtein.ComputeDistance(word[:i-1]+word[i:i+1]+word[i-1:i]+word[i+1:], name))
+		}
+	}
+	return d
 }
 
 // hasOutput tells whether a word is one of the outputs of a command: other tools have a flag for each.

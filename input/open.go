@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -145,4 +146,19 @@ func Stat(name string) (os.FileInfo, error) {
 		return statOf(process, inside, name)
 	}
 	return guarded(name, func() (os.FileInfo, error) { return os.Stat(name) })
+}
+
+// Made returns when a file was made, which a change does not change but where it is replaced; zero if its file system does not tell.
+func Made(name string) time.Time {
+	if _, _, ok := inProcess(name); ok {
+		return time.Time{}
+	}
+	st, err := guarded(name, func() (st unix.Statx_t, err error) {
+		err = unix.Statx(unix.AT_FDCWD, name, 0, unix.STATX_BTIME, &st)
+		return st, err
+	})
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return time.Time{}
+	}
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 }

@@ -443,10 +443,11 @@ func (l *layout) partOf(r *region, addr uint64, page []byte) *sparsePart {
 	}
 	p := new(sparsePart)
 	p.keepTouched(r, int(addr-r.addr)/8, page)
+	p = p.clipped()
 	if l.lately.pages == nil {
 		l.lately.pages = make(map[uint64]inheritedPage)
 	}
-	l.lately.pages[addr] = inheritedPage{append(was.bytes[:0], page...), p.clipped()}
+	l.lately.pages[addr] = inheritedPage{append(was.bytes[:0], page...), p}
 	return p
 }
 

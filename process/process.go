@@ -96,11 +96,18 @@ func (id Identity) Began() time.Time {
 	return time.Now().Add(time.Duration(id.Ticks)*tick - time.Duration(up.Nano()))
 }
 
+// A noProcessError tells that there is no process of that pid: of one that was found, none any more. It is one of ErrExited.
+type noProcessError int
+
+func (e noProcessError) Error() string { return fmt.Sprintf("no process %d", int(e)) }
+
+func (e noProcessError) Is(target error) bool { return target == ErrExited }
+
 // Open opens the process.
 func Open(pid int) (*Process, error) {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("no process %d", pid)
+		return nil, noProcessError(pid)
 	}
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func Stale(set *coverage.Set, sources *source.Sources) []string {
 var noTime = time.Date(1981, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // newer returns the sources that were changed after what is known of them was compiled, as
-// far as their times tell.
+// far as their times tell. A file that was there before, and is another one now, is no copy and of no fresh checkout.
 func newer(set *coverage.Set, sources *source.Sources) []string {
 	var newer []string
 	for _, name := range set.Names() {
@@ -53,7 +53,11 @@ func newer(set *coverage.Set, sources *source.Sources) []string {
 	if 2*len(newer) <= set.Len() {
 		return newer
 	}
-	return slices.DeleteFunc(newer, func(name string) bool { return !keptSince(set, sources.Built(name), name) })
+	return slices.DeleteFunc(newer, func(name string) bool {
+		built := sources.Built(name)
+		made := input.Made(name)
+		return (made.IsZero() || !made.Before(built)) && !keptSince(set, built, name)
+	})
 }
 
 // keptSince tells whether the working tree around a source was there at a time:
