@@ -40,6 +40,7 @@ type countedImage struct {
 	atBirth   []byte      // inherited until then,
 	settled   *RawProfile // and what of it was its own; nil: own then
 	own       *RawProfile // at the last look; nil: there was none
+	closed    bool        // it is not in memory any more: what it had counted then stays
 }
 
 // A mergedFile is a file with %m in its name.
@@ -89,7 +90,7 @@ func (f *Family) lookForProfiles(m *member, maps process.Maps, when stage) (comp
 	for _, mapped := range m.proc.Images(maps) {
 		known := false
 		for _, c := range before {
-			if c.key == mapped.Key() {
+			if c.key == mapped.Key() && !c.closed {
 				m.counted, known = append(m.counted, c), true
 			}
 		}
@@ -103,11 +104,10 @@ func (f *Family) lookForProfiles(m *member, maps process.Maps, when stage) (comp
 			m.counted = append(m.counted, c)
 		}
 	}
-	for _, c := range before { // of libraries that are closed
-		if c.own != nil && !slices.Contains(m.counted, c) {
-			f.mu.Lock()
-			f.profiles = addProfile(f.profiles, c.own)
-			f.mu.Unlock()
+	for _, c := range before {
+		if !slices.Contains(m.counted, c) {
+			c.closed = true
+			m.counted = append(m.counted, c)
 		}
 	}
 	return complete
@@ -349,6 +349,12 @@ func (f *Family) inheritProfiles(m *member) {
 // ownProfiles reads what a member, which is locked, has counted itself.
 func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
 	for _, c := range m.counted {
+		if c.closed {
+			if c.own != nil {
+				own = append(own, c.own)
+			}
+			continue
+		}
 		r, err := m.readProfile(c)
 		if err != nil || r == nil {
 			if when == ending && err != nil {
