@@ -197,7 +197,7 @@ func (o *reportOptions) defineShown(cmd *cobra.Command) {
 	f.BoolVar(&o.exceptionBranches, "exception-branches", false, "count and show branches that only an exception decides")
 	f.BoolVar(&o.onlyRan, "only-ran", false, "leave out files, functions and lines that did not run, in every output")
 	f.StringVar(&o.order, "sort", "", "show files in the `ORDER` missed, ran, lines (the most first) or name (default: the worst part covered first)")
-	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `[GLOB:]METRIC=PERCENT,...` of lines, functions, branches, conditions or calls is covered, of all or of the sources that GLOB fits")
+	f.StringArrayVar(&o.failUnder, "fail-under", nil, "exit with status 3 if less than `[GLOB:]METRIC=PERCENT,...` of lines, functions, branches, conditions, calls or regions is covered, of all or of the sources that GLOB fits")
 	f.StringVar(&o.diffBase, "diff-base", "", "show the coverage of what changed since `REV|FILE`, a revision of git or a unified diff; - is one on standard input")
 	f.BoolVar(&o.allowStale, "allow-stale", false, "do not fail because changed sources were not built since")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "list every problem, and say what is so in every report")

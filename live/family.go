@@ -949,7 +949,8 @@ func (im *placed) owes() bool {
 // publish has those that the member forks know what was found in it, which is locked.
 func (m *member) publish() {
 	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
-	m.found.Store(&findings{m.files, m.whole, images, slices.Clone(m.counted)})
+	counted := slices.DeleteFunc(slices.Clone(m.counted), func(c *countedImage) bool { return c.closed })
+	m.found.Store(&findings{m.files, m.whole, images, counted})
 }
 
 // begin notes what an image of a process has written already that is seen for the first

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,6 +40,7 @@ type countedImage struct {
 	atBirth   []byte      // inherited until then,
 	settled   *RawProfile // and what of it was its own; nil: own then
 	own       *RawProfile // at the last look; nil: there was none
+	closed    bool        // it is not in memory any more: what it had counted then stays
 }
 
 // A mergedFile is a file with %m in its name.
@@ -88,7 +90,7 @@ func (f *Family) lookForProfiles(m *member, maps process.Maps, when stage) (comp
 	for _, mapped := range m.proc.Images(maps) {
 		known := false
 		for _, c := range before {
-			if c.key == mapped.Key() {
+			if c.key == mapped.Key() && !c.closed {
 				m.counted, known = append(m.counted, c), true
 			}
 		}
@@ -102,11 +104,10 @@ func (f *Family) lookForProfiles(m *member, maps process.Maps, when stage) (comp
 			m.counted = append(m.counted, c)
 		}
 	}
-	for _, c := range before { // of libraries that are closed
-		if c.own != nil && !slices.Contains(m.counted, c) {
-			f.mu.Lock()
-			f.profiles = addProfile(f.profiles, c.own)
-			f.mu.Unlock()
+	for _, c := range before {
+		if !slices.Contains(m.counted, c) {
+			c.closed = true
+			m.counted = append(m.counted, c)
 		}
 	}
 	return complete
@@ -254,7 +255,7 @@ func (f *Family) followMerged(m *member, c *countedImage, r *RawProfile, when st
 	if err != nil {
 		return
 	}
-	_, place.pid = m.program(c).ancestors() // the name was made by the one that had become the program by exec
+	_, place.named = m.program(c).ancestors()
 	name, merges, err := r.own.fileName(place)
 	if err != nil || !merges {
 		return // where it is not known the file is a new one, as it is by default
@@ -293,6 +294,9 @@ func (m *member) contents(name string) (b []byte, born bool) {
 	if b, err = input.ReadAll(file, name, maxDataFile); err != nil {
 		return nil, false
 	}
+	if b == nil {
+		b = []byte{} // it is just being written
+	}
 	return b, bornSince(int(file.Fd()), m.proc)
 }
 
@@ -330,6 +334,9 @@ func (f *Family) inheritProfiles(m *member) {
 			continue
 		}
 		c.inherited = r.counted()
+		if c.merges != nil { // which of several it is depends on the process
+			f.followMerged(m, c, r, forked)
+		}
 		if written, _ := c.hasWritten(m); written {
 			c.wrote = true
 		}
@@ -342,6 +349,12 @@ func (f *Family) inheritProfiles(m *member) {
 // ownProfiles reads what a member, which is locked, has counted itself.
 func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
 	for _, c := range m.counted {
+		if c.closed {
+			if c.own != nil {
+				own = append(own, c.own)
+			}
+			continue
+		}
 		r, err := m.readProfile(c)
 		if err != nil || r == nil {
 			if when == ending && err != nil {
@@ -413,9 +426,6 @@ func (f *Family) lastOwn(m *member, c *countedImage, r *RawProfile) *RawProfile 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch file := c.merges; {
-	case c.profile.writtenAt == 0 && inFile && file.shared.Load():
-		f.note(fmt.Errorf("%s: it is stripped, and does not tell whether a process has merged its profile into the file of several (%%m): of those that end, counts are those of the last look", c.path))
-		return c.own
 	case tells && writing && !written:
 		f.note(fmt.Errorf("%s: a process was killed while it wrote its profile: what it counted since the last look is not known", c.path))
 		return c.own
@@ -425,16 +435,34 @@ func (f *Family) lastOwn(m *member, c *countedImage, r *RawProfile) *RawProfile 
 		file.known, file.before = true, r.counted()
 		f.note(fmt.Errorf("%s: what was in %s before process %d (%s) added its counts is not known: these are left out", c.path, output.Printable(file.name), m.pid, output.Printable(m.proc.Name)))
 		return c.own
+	case !tells && file.shared.Load():
+		f.note(fmt.Errorf("%s: it does not tell whether a process has merged its profile into the file of several (%%m): it is stripped, or did so before its end: counts of those that end may be too low", c.path))
+		return c.andSettled(file.added(c, r, false))
 	default:
 		return c.andSettled(file.added(c, r, tells))
 	}
 }
 
-// mayHaveAdded tells whether a member may have written its profile, by what is in the file.
+// mayHaveAdded tells whether a member may have written its profile, by what is in the file: which another one may just be
+// writing.
 func (c *countedImage) mayHaveAdded(m *member, r *RawProfile) bool {
-	b, _ := m.contents(c.merges.name)
-	now, err := r.countedIn(b)
-	return err == nil && r.parts.covers(now, r.counted())
+	var before []byte
+	for range 5 {
+		b, _ := m.contents(c.merges.name)
+		if b == nil {
+			return false
+		}
+		now, err := r.countedIn(b)
+		if err == nil && r.parts.covers(now, r.counted()) {
+			return true
+		}
+		if err == nil && bytes.Equal(b, before) {
+			return false
+		}
+		before = b
+		time.Sleep(2 * time.Millisecond)
+	}
+	return true
 }
 
 // added is what a member has counted itself that has added what was in the file to its counters, r: certainly, or perhaps.
@@ -456,14 +484,11 @@ func (file *mergedFile) added(c *countedImage, r *RawProfile, certain bool) *Raw
 			r.parts.combine(all, c.own.counted(), func(a, _ uint64) uint64 { return a }, plusSet)
 		}
 		return r.with(all)
-	case !r.parts.covers(before, all):
-		// The file was begun anew, or this one has added nothing.
-		if certain {
-			file.before = all
-		}
-		return r.less(c.inherited)
-	case !certain:
+	case !certain: // it has added nothing perhaps, or the end of another one was seen before
 		return c.own
+	case !r.parts.covers(before, all): // the file was begun anew
+		file.before = all
+		return r.less(c.inherited)
 	}
 	// Another one has added what this one had written, and its end was seen before. So its own is counted already, and what
 	// it had inherited, too.

@@ -64,6 +64,7 @@ func (p *CountedProcess) WriteInPlace(units []Unit) (n, skipped int, err error) 
 // A placer knows where a program writes data files.
 type placer struct {
 	pid       int
+	named     int // the process that it was forked from when the names of profiles were made; 0: none
 	env       map[string]string
 	root, dir string // how to reach its root and working directory
 }

@@ -3,6 +3,7 @@
 package live
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ func (p *CountedProcess) WriteProfilesInPlace(list []RawProfile) (n int, err err
 	if err != nil {
 		return 0, err
 	}
+	_, place.named = p.ancestors()
 	user, err := p.proc.User()
 	if err != nil {
 		return 0, err
@@ -99,7 +101,7 @@ type ownFile struct {
 // fileName returns the name of the file, and whether it is to be merged into. It is an error, beside both, if the counters are
 // in it all the time. In names are
 //
-//	%p process  %h host  %t $TMPDIR  %m signature of the image, _0  %Nm the same with _ and the process modulo N
+//	%p process, before it was forked  %h host  %t $TMPDIR  %m signature of the image, _0  %Nm the same with _ and the process modulo N
 //	%c counters are in the file all the time  %b build ID
 func (o *ownFile) fileName(place *placer) (name string, merges bool, err error) {
 	pattern := place.env["LLVM_PROFILE_FILE"]
@@ -126,7 +128,7 @@ func (o *ownFile) fileName(place *placer) (name string, merges bool, err error) 
 		}
 		switch c := after[0]; {
 		case c == 'p':
-			b.WriteString(strconv.Itoa(place.pid))
+			b.WriteString(strconv.Itoa(cmp.Or(place.named, place.pid)))
 		case c == 'h':
 			host, _ := os.Hostname()
 			b.WriteString(host)
