@@ -30,9 +30,9 @@ func (f *File) Contents(name string) ([]byte, error) {
 	return data(s)
 }
 
-// EachContents returns what the file has in each section of that name: objects may have one a function.
-func (f *File) EachContents(name string) ([][]byte, error) {
-	var all [][]byte
+// EachContents returns what the file has in each section of that name: objects may have one a function. They are in room,
+// as far as it is large enough; left is what is left of it.
+func (f *File) EachContents(name string, room []byte) (all [][]byte, left []byte, err error) {
 	var found []*elf.Section
 	for _, s := range f.elf.Sections {
 		if s.Name == name {
@@ -44,17 +44,31 @@ func (f *File) EachContents(name string) ([][]byte, error) {
 	slices.SortFunc(byPlace, func(a, b *elf.Section) int { return cmp.Compare(a.Offset, b.Offset) })
 	for i := 1; i < len(byPlace); i++ {
 		if a, b := byPlace[i-1], byPlace[i]; a.Type != elf.SHT_NOBITS && b.Type != elf.SHT_NOBITS && a.FileSize > b.Offset-a.Offset && b.FileSize > 0 {
-			return nil, fmt.Errorf("sections %s overlap", name)
+			return nil, room, fmt.Errorf("sections %s overlap", name)
 		}
 	}
 	for _, s := range found {
-		b, err := data(s)
-		if err != nil {
-			return all, err
+		var b []byte
+		if b, room, err = dataIn(s, room); err != nil {
+			return all, room, err
 		}
 		all = append(all, b)
 	}
-	return all, nil
+	return all, room, nil
+}
+
+// dataIn is data, in room if that is large enough.
+func dataIn(s *elf.Section, room []byte) (b, left []byte, err error) {
+	if s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_COMPRESSED != 0 || s.Size > uint64(len(room)) {
+		b, err = data(s)
+		return b, room, err
+	}
+	b, left = room[:s.Size:s.Size], room[s.Size:]
+	_, err = io.ReadFull(s.Open(), b)
+	if err == io.EOF && len(b) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, left, err
 }
 
 // Notes returns the addresses, as the file has them, and the sizes of all

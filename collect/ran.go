@@ -29,6 +29,9 @@ type RanOptions struct {
 	Notes   io.Writer // for what is good to know
 	Verbose bool      // also how long processes stood still
 	Lines   bool      // not only functions: code is watched block by block
+	// Keep has processes stay watched at the end: the next Ran of the same process has what ran meanwhile. What is
+	// known of programs is kept over all their processes.
+	Keep bool
 }
 
 // A Ran finds out which functions of processes run that need not be built for it, by
@@ -42,6 +45,9 @@ type Ran struct {
 	wait      time.Duration            // until the next look
 	mapped    time.Time                // when it was looked last for new libraries and processes
 	said      map[string]bool
+	saved     time.Time // when what is kept was saved
+	news      bool      // something has run since then
+	stay      []int     // see Stay
 }
 
 // A RanProgram is a program or library, in however many processes.
@@ -51,6 +57,8 @@ type RanProgram struct {
 	NoLines   bool           // lines are wanted, and there is no line table
 
 	key        string
+	buildID    string
+	kept       *kept     // nil: it is not
 	sites      []ranSite // of the image that was looked at first
 	blocks     []*ranBlock
 	statements []ranStatement
@@ -80,6 +88,7 @@ type ranState struct {
 	Unknown string
 
 	cannot string // why it is not armed, in any process
+	never  string // why it can be in none
 }
 
 // ranSite is a site with what runs if it does.
@@ -90,8 +99,9 @@ type ranSite struct {
 
 // A ranPlace is what runs if a site does: a function or a block of it.
 type ranPlace struct {
-	fn    *RanFunction
-	state *ranState // of the function or the block
+	fn      *RanFunction
+	state   *ranState // of the function or the block
+	program *RanProgram
 }
 
 // A ranProcess is one of the processes.
@@ -100,6 +110,11 @@ type ranProcess struct {
 	modules *target.Modules
 	session *patch.Ran // nil: it has ended, and all that it ran is noted
 	places  map[*patch.EntrySite]ranPlace
+
+	programs  []*RanProgram
+	kept      keptProcess
+	takenOver bool // it was watched already
+	stays     bool // it is watched when we end, or if we are killed
 }
 
 // How often it is looked for what has run: again soon where that is much, then rarely.
@@ -193,19 +208,38 @@ func (r *Ran) arm(p *process.Process) error {
 		return err
 	}
 	readAs(r.options.Sources, p.PID, user, p.Root())
-	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]ranPlace)}
+	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]ranPlace), kept: keptOf(p)}
 	sites, err := r.sites(t, modules.All())
 	if err == nil && len(sites) == 0 {
 		err = fmt.Errorf("process %d: it has no functions that are known", p.PID)
 	}
 	if err == nil {
-		t.session, err = patch.OpenRan(p, sites)
+		t.session, err = patch.OpenRan(p, sites, r.what(), r.options.Keep)
 	}
 	if err != nil {
 		modules.Close()
 		return err
 	}
 	r.processes = append(r.processes, t)
+	if t.takenOver = t.session.TakenOver != 0; t.takenOver && !r.options.Keep {
+		for _, program := range t.programs {
+			if err := r.keep(program); err != nil {
+				r.say("%v", err)
+			}
+		}
+	}
+	t.stays = slices.ContainsFunc(t.programs, func(p *RanProgram) bool { return p.kept != nil })
+	if t.stays {
+		r.takeGaps(t)
+		if err := r.saveAll(); err != nil {
+			r.say("%v", err)
+		}
+	}
+	for _, pid := range t.session.Sharing() {
+		if err := r.open(pid); err != nil && !errors.Is(err, process.ErrExited) {
+			r.say("%v", err)
+		}
+	}
 	return nil
 }
 
@@ -223,6 +257,16 @@ func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites []*patch.Entry
 		case err != nil:
 			r.say("%v", err)
 			continue
+		}
+		if r.options.Keep {
+			if err := r.keep(program); err != nil && i.IsProgram() {
+				return nil, err
+			} else if err != nil {
+				r.say("%v; it is not kept", err)
+			}
+		}
+		if !slices.Contains(t.programs, program) {
+			t.programs = append(t.programs, program)
 		}
 		for _, s := range program.sites {
 			site := s.site.In(i)
@@ -254,7 +298,7 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	if at := slices.IndexFunc(r.programs, func(p *RanProgram) bool { return p.key == key }); at >= 0 {
 		return r.programs[at], nil
 	}
-	p := &RanProgram{Path: i.Path, key: key}
+	p := &RanProgram{Path: i.Path, key: key, buildID: i.File.BuildID()}
 	found, not, err := patch.Moved(i)
 	if err != nil {
 		return nil, err
@@ -270,7 +314,7 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 		}
 		fn := p.function(s, "", lines)
 		if !p.divide(i, s, fn, divided) {
-			p.sites = append(p.sites, ranSite{s, ranPlace{fn, &fn.ranState}})
+			p.sites = append(p.sites, ranSite{s, ranPlace{fn, &fn.ranState, p}})
 		}
 	}
 	unarmed := 0
@@ -297,7 +341,7 @@ const mostSources = 50_000
 
 // function adds one.
 func (p *RanProgram) function(s *patch.EntrySite, cannot string, lines bool) *RanFunction {
-	fn := &RanFunction{Name: s.Name(), Symbol: s.Function.Name, Addr: s.Function.Addr, Size: s.Function.Size, ranState: ranState{cannot: cannot}}
+	fn := &RanFunction{Name: s.Name(), Symbol: s.Function.Name, Addr: s.Function.Addr, Size: s.Function.Size, ranState: ranState{cannot: cannot, never: cannot}}
 	if lines {
 		fn.File, fn.Line = s.Source()
 	}
@@ -316,6 +360,9 @@ func (r *Ran) say(format string, args ...any) {
 
 // Programs are what the processes consist of, with what has run as of the last Look.
 func (r *Ran) Programs() []*RanProgram { return r.programs }
+
+// Stay are the processes that stay watched after Close.
+func (r *Ran) Stay() []int { return r.stay }
 
 // Names are those of the processes, with their pids.
 func (r *Ran) Names() string {
@@ -369,6 +416,8 @@ func (r *Ran) Look() (found []*RanFunction, next time.Duration, err error) {
 	if !alive {
 		return found, 0, process.ErrExited
 	}
+	r.news = r.news || len(found) > 0
+	r.saveSometimes()
 	r.wait = min(2*r.wait, mostWait)
 	if len(found) > 0 && r.wait > 64*firstWait {
 		r.wait /= 4
@@ -431,7 +480,16 @@ func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
 	if t.session == nil {
 		return nil, nil
 	}
-	ran, err := t.session.Close()
+	close := t.session.Close
+	if t.stays = t.stays && r.options.Keep && t.p.Check() == nil; t.stays {
+		close = t.session.Leave
+		for site, place := range t.places {
+			if !t.session.Armed(site) {
+				place.state.cannot = cmp.Or(place.state.cannot, "it could not be watched")
+			}
+		}
+	}
+	ran, err := close()
 	if r.options.Verbose {
 		s := t.session
 		fmt.Fprintf(r.options.Notes, "footfall: process %d: it stood still %d times, %v together, %v at most\n", t.p.PID, s.Stops, s.Stood.Round(time.Microsecond), s.Longest.Round(time.Microsecond))
@@ -508,18 +566,30 @@ func (r *Ran) states() iter.Seq[*ranState] {
 	}
 }
 
-// Close puts everything back. What has run up to then is noted.
+// Close puts everything back, unless it is to stay. What has run up to then is noted.
 func (r *Ran) Close() error {
 	var failed []error
 	for _, t := range r.processes {
 		_, err := r.end(t)
 		failed = append(failed, err)
-		t.modules.Close()
-		_ = t.p.Close()
+	}
+	r.Settle()
+	if r.keeping() {
+		failed = append(failed, r.saveAll())
+	}
+	for _, t := range r.processes {
+		if t.stays {
+			r.stay = append(r.stay, t.p.PID)
+		}
+		t.close()
 	}
 	r.processes = nil
-	r.Settle()
 	return errors.Join(failed...)
+}
+
+func (t *ranProcess) close() {
+	t.modules.Close()
+	_ = t.p.Close()
 }
 
 // ShortName is that of the file, without its directory.

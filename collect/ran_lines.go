@@ -72,7 +72,7 @@ func (p *RanProgram) divide(i *target.Image, s *patch.EntrySite, fn *RanFunction
 	if fn.led = d.Led; d.Err != nil {
 		return false
 	}
-	fn.cannot = ""
+	fn.ranState = ranState{}
 	blocks := make([]*ranBlock, len(d.Blocks))
 	for n := range blocks {
 		b := &d.Blocks[n]
@@ -86,7 +86,7 @@ func (p *RanProgram) divide(i *target.Image, s *patch.EntrySite, fn *RanFunction
 			next.leads++
 			next.single = b
 		}
-		p.sites = append(p.sites, ranSite{patch.BlockSite(i, s.Function, &d.Blocks[n]), ranPlace{fn, &b.ranState}})
+		p.sites = append(p.sites, ranSite{patch.BlockSite(i, s.Function, &d.Blocks[n]), ranPlace{fn, &b.ranState, p}})
 	}
 	for _, b := range blocks {
 		if b.leads != 1 || b.entered || b.returned {

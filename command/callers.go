@@ -27,14 +27,14 @@ is a PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
 FUNCTION should begin with room for a jump, as for footfall trace (compile its file
 with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
 root and costs a hundred times as much; --way sites does without them. The callers
-need nothing. They are found by
-the tables that exist for exceptions (.eh_frame), so that programs without frame
-pointers work, and by frame pointers where code has no such table. Functions that
-have neither, but room for a jump, are traced meanwhile, as all that may be callers:
-each of their calls costs some nanoseconds then, and those that had begun before end
-their chains. The result says which way it was. A chain ends early where there is
-none, at a signal handler and where the thread began. A function that jumped to
-FUNCTION as its last act (a tail call) is not on the stack any more.
+need nothing. They are found by the tables that exist for exceptions (.eh_frame), so
+that programs without frame pointers work, and by frame pointers where code has no
+such table. Functions that have neither, but room for a jump, are traced meanwhile,
+as all that may be callers: each of their calls costs some nanoseconds then, and
+those that had begun before end their chains. The result says which way it was. A
+chain ends early where there is none, at a signal handler and where the thread began.
+A function that jumped to FUNCTION as its last act (a tail call) is not on the stack
+any more.
 
 A program that counts by itself is only read: if it was compiled by footfall cc, which
 knows the place of each call but no longer chains, and FUNCTION has no room; or if

@@ -39,6 +39,7 @@ func commands() []entry {
 		{coverage, "llvm-cov", newLLVMCovCommand},
 		{fleet, "fleet", newFleetCommand},
 		{fleet, "serve", newServeCommand},
+		{fleet, "agent", newAgentCommand},
 		{fleet, "push", newPushCommand},
 		{calls, "trace", newTraceCommand},
 		{calls, "callers", newCallersCommand},
@@ -52,6 +53,7 @@ func commands() []entry {
 		{files, "llvm-profdata", newLLVMProfdataCommand},
 		{files, "covdata", newCovdataCommand},
 		{itself, "config", newConfigCommand},
+		{itself, "json", newJSONCommand},
 		{itself, "completion", newCompletionCommand},
 		{itself, "docs", newDocsCommand},
 		{itself, "version", newVersionCommand},
@@ -159,20 +161,26 @@ func newRootCommand(known []entry) (root *cobra.Command, started *bool) {
 		Use:   "footfall",
 		Short: "Show what native programs run: lines, branches and calls",
 		Long: `Footfall shows what a native program runs, while it runs: which lines, branches
-and calls, how often, from where and for how long. It reads what GCC and Clang put
-into programs.
+and calls, how often, from where and for how long. It reads the counters that GCC,
+Clang, Rust and Go put into programs; trace, callers, profile and live --ran need
+none.
 
 Results go to standard output, everything said to a person to standard error.
 The exit status is 0 on success, 1 if the work failed, 2 if the command line was
-wrong, and 3 if a threshold was missed.`,
+wrong, and 3 if a threshold was missed. Pages that help texts name, docs/..., are
+below /usr/share/doc/footfall where a package has installed footfall.`,
 		Example: `  # what of prog.c does a run of the program reach?
   gcc --coverage -o prog prog.c
   ./prog
   footfall report
 
-  # what has a server that was built so reached up to now? and as it goes on?
+  # what has a server that was built so reached up to now? what does one request run?
   footfall live redis-server
-  footfall live redis-server --watch`,
+  footfall live redis-server -- redis-cli lpush list 1 2 3
+
+  # which functions of any program run, and where does its time go?
+  footfall live --ran functions nginx --duration 10s
+  footfall profile --pid 4711 --duration 10s`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

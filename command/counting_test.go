@@ -407,7 +407,7 @@ func (p *countedProgram) note(t *testing.T, tool, kind, name string, what string
 	}
 }
 
-// print writes the table of docs/counting.md.
+// print writes a column of the table of docs/benchmarks.md, Line by line, beside lcov and gcovr.
 func (p *countedProgram) print(w io.Writer) {
 	for _, d := range slices.Sorted(maps.Keys(p.found)) {
 		fmt.Fprintf(w, "%7d  %-32s %s\n", p.found[d], d, p.first[d])

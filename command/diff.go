@@ -45,9 +45,8 @@ A function whose body was changed is new code, unless it is lost. Sources that
 lay below another directory when OLD was made are found by the rest of the path.
 
 Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output):
-text, json (all that is not as it was, see docs/diff.md), html (one page, with both
-versions side by side), markdown (a summary for
-a comment on a pull request).
+text, json (all that is not as it was, see footfall json), html (one page, with both
+versions side by side), markdown (a summary for a comment on a pull request).
 
 --fail-over makes the exit status 3 if there is more than a number of lost lines
 (lost=0), of new lines that do not run (new=5), or of functions, branches or

@@ -392,3 +392,90 @@ func anchorOf(heading string) string {
 		return -1
 	}, heading)
 }
+
+var (
+	docsCode    = regexp.MustCompile("(?ms)^```.*?^```|`[^`\n]+`|^    [^\n]*")
+	docsCommand = regexp.MustCompile("(?m)(?:^ *(?:[$#] )?|`|&& |=\\$\\()footfall ([a-z-]+)((?: [^|;&)#$>\n`]*)?)")
+	docsOption  = regexp.MustCompile(`(?:^|[ [])--([a-z][a-z-]*)`)
+)
+
+// TestDocsOptions finds commands and options in the pages that footfall has not.
+func TestDocsOptions(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, _ := newRootCommand(commands())
+	root.InitDefaultHelpCmd()
+	found := 0
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range docsCode.FindAllString(string(text), -1) {
+			for _, m := range docsCommand.FindAllStringSubmatch(code, -1) {
+				cmd, _, err := root.Find(m[1:2])
+				if err != nil || cmd == root {
+					t.Errorf("%s: there is no %q", page, m[0])
+					continue
+				}
+				if cmd.DisableFlagParsing || m[1] == "config" { // the options are another program's, or command's
+					continue
+				}
+				own, _, _ := strings.Cut(m[2], " -- ")
+				cmd.InitDefaultHelpFlag()
+				for _, option := range docsOption.FindAllStringSubmatch(own, -1) {
+					found++
+					if cmd.Flags().Lookup(option[1]) == nil && cmd.InheritedFlags().Lookup(option[1]) == nil {
+						t.Errorf("%s: %s has no option --%s: %s", page, cmd.CommandPath(), option[1], m[0])
+					}
+				}
+			}
+		}
+	}
+	if found < 150 {
+		t.Errorf("only %d options were found in the pages", found)
+	}
+}
+
+var (
+	docsLink     = regexp.MustCompile(`\]\(([^):#]*)(#[^)]*)?\)`)
+	docsHeading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocsLinks finds links of the pages that lead nowhere.
+func TestDocsLinks(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := func(page string) (found []string) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range docsHeading.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, "#"+strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+		}
+		return found
+	}
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range docsLink.FindAllStringSubmatch(string(text), -1) {
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: %s: %v", page, m[0], err)
+			} else if m[2] != "" && !slices.Contains(anchors(to), m[2]) {
+				t.Errorf("%s: there is no %s", page, m[1]+m[2])
+			}
+		}
+	}
+}

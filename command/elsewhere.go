@@ -11,6 +11,7 @@ import (
 // These commands look into running programs, or change how ELF programs are made.
 var (
 	newLiveCommand    = needsLinux("live TARGET...", "Show what running programs have covered so far, without stopping them", "it reads the memory of running programs")
+	newAgentCommand   = needsLinux("agent --server URL [TARGET...]", "Send what the programs of this machine run to footfall serve", "it reads the memory of running programs")
 	newMountCommand   = needsLinux("mount DIR [TARGET...]", "Show the live counters of running programs as a tree of .gcda files", "it reads the memory of running programs")
 	newTraceCommand   = needsLinux("trace TARGET | -- PROGRAM [ARGUMENT...]", "Show the calls of functions in a running program, as they happen", "it changes running programs")
 	newCallersCommand = needsLinux("callers TARGET FUNCTION", "Count the chains of callers that reach a function of a running program", "it changes running programs")

@@ -86,7 +86,7 @@ That a function never ran is only said of builds that somebody has reported of: 
 answer has on how many hosts, and since when. Functions are the same in several
 builds if source and name are. Owners are those of a CODEOWNERS file, as on GitHub.
 
---output json has the answers for programs, see docs/fleet-questions.md. The token for
+--output json has the answers for programs, see footfall json. The token for
 the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 		Example: `  # which code of ours does nobody use?
   footfall fleet never-ran --server http://127.0.0.1:7117 --days 90 --by owner

@@ -20,7 +20,8 @@ func newLiveCommand() *cobra.Command {
 or clang --coverage, with source-based counters (Clang, Rust) or with go build
 -cover. It reads from outside: the program is not stopped or changed, and needs no
 signal handler and no exit. Several programs are added up. --list shows which
-processes have counters. A TARGET is one of
+processes have counters; --list TARGET what these offer: counters, and whether --ran
+can tell lines or functions. A TARGET is one of
 
   4711           a process
   4711+          it and its descendants
@@ -90,6 +91,12 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
                  Libraries of the system are looked at where an --include names them. If
                  footfall is killed the programs go on; footfall trace --repair restores
                  them. See docs/any-binary.md.
+  --keep         with --ran: leaves the programs watched when footfall ends. The next
+                 one shows what ran meanwhile, too, and adds it to what earlier
+                 processes of the same build ran: what a release never runs. That is
+                 kept below $XDG_STATE_HOME, or ~/.local/state. Without --keep the next
+                 one shows that, and ends it; footfall trace --repair just ends it.
+                 With --reset it begins anew after what ran has been shown.
 
 Counts are those since the last --reset, if there was one; --since-reset fails if
 there was none.
@@ -121,6 +128,9 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
   # and which lines, if it has a line table or a debug file?
   footfall live --ran lines --output html=ran -- ./unit-tests
 
+  # which functions has this release never run, in all its processes since the first time?
+  footfall live --ran functions --keep nginx --duration 1s
+
   # for programs that want files
   footfall live 4711 --dump cov && footfall gcov cov/src/server.gcda
   footfall live 4711 --output lcov=now.info
@@ -133,7 +143,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	}
 	o.define(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.list, "list", false, "list the processes that have counters; of many of one program the first, with -v each (--output text, json)")
+	f.BoolVar(&o.list, "list", false, "list the processes that have counters, or those of TARGETs and what they offer; of many of one program the first, with -v each (--output text, json)")
 	f.StringVar(&o.watch, "watch", "", "look again at each `INTERVAL` (1s)")
 	f.Lookup("watch").NoOptDefVal = "1s"
 	f.StringVar(&o.serve, "serve", "", "show pages in browsers that connect to `ADDRESS:PORT` ("+servedAt+")")
@@ -144,6 +154,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 	f.StringVar(&o.reset, "reset", "", "start from zero; `off`: forget that")
 	f.Lookup("reset").NoOptDefVal = "on"
 	f.StringVar(&o.ran, "ran", "", "show which `functions` or lines run from now on, of programs without counters, too")
+	f.BoolVar(&o.keep, "keep", false, "with --ran: programs stay watched when footfall ends, and what ran is kept over all their processes")
 	f.DurationVar(&o.duration, "duration", 0, "end --ran after that `TIME`, such as 10s")
 	f.BoolVar(&o.sinceReset, "since-reset", false, "fail if there was no --reset")
 	f.BoolVar(&o.total, "total", false, "show all counts, also those before the last --reset")
@@ -174,6 +185,7 @@ type liveOptions struct {
 	each                             bool
 	watch, dump, reset, hardReset    string
 	ran                              string // "": counters are read
+	keep                             bool
 	duration                         time.Duration
 	serve                            string   // "": no pages
 	command                          []string // after --
@@ -184,8 +196,10 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 	if o.ran != "" {
 		return o.runRan(cmd, args)
 	}
-	if cmd.Flags().Changed("duration") {
-		return usageError(errors.New("--duration goes with --ran"))
+	for _, of := range []string{"duration", "keep"} {
+		if cmd.Flags().Changed(of) {
+			return usageError(fmt.Errorf("--%s goes with --ran", of))
+		}
 	}
 	args, err := o.cutCommand(cmd, args)
 	if err != nil {
@@ -199,10 +213,7 @@ func (o *liveOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.list {
-		if len(args) > 0 {
-			return usageError(errors.New("--list lists all processes: it takes no TARGET"))
-		}
-		return listLive(p.Stdout, p.Stderr, o.outputs, o.verbose)
+		return listLive(p.Stdout, p.Stderr, args, o.outputs, o.verbose)
 	}
 	if err := errors.Join(o.check(args), o.checkServe(cmd)); err != nil {
 		return usageError(err)

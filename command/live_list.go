@@ -16,6 +16,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"footfall/collect"
 	"footfall/live"
 	"footfall/output"
 	"footfall/process"
@@ -27,18 +28,27 @@ type listed struct {
 	name string
 	process.About
 	live.Inventory
+	offer *collect.RanOffer // nil: it is not asked for
 }
 
 // listFormats are the outputs of --list.
 var listFormats = []output.Format{{Name: "text"}, {Name: "json"}}
 
-// listLive lists the processes that have counters.
-func listLive(stdout, stderr io.Writer, outputs []string, verbose bool) error {
+// listLive lists the processes that have counters; with targets theirs, and what they offer besides.
+func listLive(stdout, stderr io.Writer, targets, outputs []string, verbose bool) error {
 	requests, err := output.Parse(outputs, listFormats, output.Stdout{W: stdout})
 	if err != nil {
 		return err
 	}
-	list, err := findCounted(stderr, verbose)
+	find := process.List
+	if len(targets) > 0 {
+		find = func() ([]int, error) { return findAll(targets) }
+	}
+	pids, err := find()
+	if err != nil {
+		return err
+	}
+	list, err := findCounted(stderr, pids, len(targets) > 0, verbose)
 	if err != nil {
 		return err
 	}
@@ -60,12 +70,25 @@ func listLive(stdout, stderr io.Writer, outputs []string, verbose bool) error {
 	return nil
 }
 
-// findCounted returns the processes that have counters.
-func findCounted(stderr io.Writer, verbose bool) (list []listed, err error) {
-	pids, err := process.List()
-	if err != nil {
-		return nil, err
+// findAll returns the processes of targets.
+func findAll(targets []string) (pids []int, err error) {
+	for _, t := range targets {
+		s, err := process.ParseSelector(t)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.Find()
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, found...)
 	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+// findCounted returns those of processes that have counters; with offers all, and what they offer besides.
+func findCounted(stderr io.Writer, pids []int, offers, verbose bool) (list []listed, err error) {
 	var denied []error
 	for _, pid := range pids {
 		name, inventory, err := live.InventoryPatiently(pid)
@@ -75,11 +98,21 @@ func findCounted(stderr io.Writer, verbose bool) (list []listed, err error) {
 			fmt.Fprintf(stderr, "footfall: %s\n", output.Printable(stuck.Error()))
 		case errors.Is(err, fs.ErrPermission):
 			denied = append(denied, err)
-		case err == nil && len(inventory.Kinds)+len(inventory.Problems) > 0:
-			if about, err := process.Describe(pid); err == nil {
-				list = append(list, listed{pid, name, about, inventory})
+		case offers, err == nil && len(inventory.Kinds)+len(inventory.Problems) > 0:
+			about, err := process.Describe(pid)
+			if err != nil {
+				continue
 			}
+			l := listed{pid: pid, name: cmp.Or(name, process.NameOf(pid)), About: about, Inventory: inventory}
+			if offers {
+				o := collect.OfferOf(pid)
+				l.offer = &o
+			}
+			list = append(list, l)
 		}
+	}
+	if offers {
+		return list, errors.Join(denied...)
 	}
 	if k, err := live.OpenKernel(""); err == nil {
 		if units, _ := k.Snapshot(); len(units) > 0 {
@@ -87,7 +120,7 @@ func findCounted(stderr io.Writer, verbose bool) (list []listed, err error) {
 		}
 	}
 	if len(list) == 0 {
-		fmt.Fprintf(stderr, "footfall: none of %d processes has counters: build with --coverage\n", len(pids)-len(denied))
+		fmt.Fprintf(stderr, "footfall: none of %d processes has counters: build with --coverage; footfall live --ran needs none\n", len(pids)-len(denied))
 	}
 	if n := len(denied); n > 0 {
 		fmt.Fprintf(stderr, "footfall: %d of %d processes could not be read, the first: %v\n", n, len(pids), denied[0])
@@ -101,6 +134,9 @@ func findCounted(stderr io.Writer, verbose bool) (list []listed, err error) {
 // sayListed tells what of the counters cannot be read.
 func sayListed(stderr io.Writer, list []listed) {
 	for _, l := range list {
+		if o := l.offer; o != nil && o.Why != nil {
+			fmt.Fprintf(stderr, "footfall: %s (pid %d): --ran can tell nothing: %s\n", output.Printable(l.name), l.pid, output.Printable(o.Why.Error()))
+		}
 		for _, err := range l.Problems {
 			fmt.Fprintf(stderr, "footfall: %s (pid %d): not read: %s\n", output.Printable(l.name), l.pid, output.Printable(err.Error()))
 		}
@@ -112,12 +148,12 @@ func sayListed(stderr io.Writer, list []listed) {
 type family []listed
 
 func families(list []listed) (all []family) {
-	type key struct{ name, exe, user, container, compilers string }
+	type key struct{ name, exe, user, container, compilers, ran string }
 	index := make(map[key]int)
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b listed) int { return a.Started.Round(time.Second).Compare(b.Started.Round(time.Second)) })
 	for _, l := range list {
-		k := key{l.name, l.Exe, l.User, l.Container, l.compilers()}
+		k := key{l.name, l.Exe, l.User, l.Container, l.compilers(), l.ran()}
 		i, known := index[k]
 		if !known {
 			i = len(all)
@@ -138,6 +174,20 @@ func (l *listed) compilers() string {
 	return strings.Join(names, ", ")
 }
 
+// ran says what --ran can tell of the process.
+func (l *listed) ran() string {
+	switch o := l.offer; {
+	case o == nil:
+		return ""
+	case o.Why != nil:
+		return "nothing"
+	case o.Lines != "":
+		return "lines (" + o.Lines + ")"
+	default:
+		return "functions (" + o.Functions + ")"
+	}
+}
+
 // A listColumn is a column of the table.
 type listColumn struct {
 	title string
@@ -155,6 +205,7 @@ var listColumns = []listColumn{
 	{"OBJECTS", true, func(f family) string { n, _ := f[0].Total(); return strconv.Itoa(n) }},
 	{"COUNTERS", true, func(f family) string { _, n := f[0].Total(); return size(n) }},
 	{"COMPILER", false, func(f family) string { return f[0].compilers() }},
+	{"RAN", false, func(f family) string { return f[0].ran() }},
 	{"NAME", false, func(f family) string { return output.Printable(f[0].name) }},
 	{"TITLE", false, func(f family) string { return output.Printable(f[0].Title) }},
 }
@@ -175,7 +226,7 @@ func printList(w io.Writer, list []listed, each bool) error {
 		switch c.title { // that say nothing of any row
 		case "PROCS":
 			return len(rows) == len(list)
-		case "CONTAINER":
+		case "CONTAINER", "RAN", "COMPILER":
 			return !slices.ContainsFunc(rows, func(f family) bool { return c.cell(f) != "" })
 		}
 		return false
@@ -246,6 +297,11 @@ func listJSON(w io.Writer, list []listed) error {
 		Objects  int    `json:"objects"`
 		Bytes    int64  `json:"bytes"`
 	}
+	type ran struct {
+		Functions string `json:"functions,omitempty"`
+		Lines     string `json:"lines,omitempty"`
+		Not       string `json:"not,omitempty"`
+	}
 	type row struct {
 		PID       int        `json:"pid"`
 		Name      string     `json:"name"`
@@ -257,6 +313,7 @@ func listJSON(w io.Writer, list []listed) error {
 		Container string     `json:"container,omitempty"`
 		Started   *time.Time `json:"started,omitempty"`
 		Counters  []counters `json:"counters"`
+		Ran       *ran       `json:"ran,omitempty"`
 		Problems  []string   `json:"problems,omitempty"`
 	}
 	rows := []row{}
@@ -268,6 +325,11 @@ func listJSON(w io.Writer, list []listed) error {
 		}
 		for _, k := range l.Kinds {
 			r.Counters = append(r.Counters, counters{k.Compiler, k.Objects, k.Bytes})
+		}
+		if o := l.offer; o != nil {
+			if r.Ran = (&ran{Functions: o.Functions, Lines: o.Lines}); o.Why != nil {
+				r.Ran.Not = o.Why.Error()
+			}
 		}
 		for _, err := range l.Problems {
 			r.Problems = append(r.Problems, err.Error())

@@ -74,6 +74,12 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 	if err := errors.Join(checkRanKind(o.ran), checkRanDuration(o.duration)); err != nil {
 		return err
 	}
+	switch {
+	case o.reset != "" && o.reset != "on":
+		return fmt.Errorf("--reset=%s does not go with --ran", o.reset)
+	case o.reset != "" && !o.keep:
+		return errors.New("--reset goes with --ran if --keep does: without that, what ran is always what ran since footfall began")
+	}
 	if o.watch != "" {
 		var err error
 		if o.interval, err = time.ParseDuration(o.watch); err != nil || o.interval <= 0 {
@@ -96,7 +102,7 @@ func (o *liveOptions) checkRan(cmd *cobra.Command) error {
 			return fmt.Errorf("--fail-under %s: --ran functions knows functions only", limit)
 		}
 	}
-	for _, other := range []string{"only-ran", "list", "serve", "each", "dump", "in-place", "reset", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
+	for _, other := range []string{"only-ran", "list", "serve", "each", "dump", "in-place", "since-reset", "total", "hard-reset", "object-directory", "object", "test", "by-test", "tests-for", "tests-for-diff", "diff-base"} {
 		if f := cmd.Flags().Lookup(other); f != nil && f.Changed {
 			return fmt.Errorf("--%s does not go with --ran", other)
 		}
@@ -134,7 +140,7 @@ type ranReport struct {
 }
 
 func (l *ranReport) looking() collect.RanOptions {
-	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes, Verbose: l.options.verbose, Lines: l.options.ran == ranLines}
+	return collect.RanOptions{Sources: l.Sources, Stderr: l.Stderr, Notes: l.notes, Verbose: l.options.verbose, Lines: l.options.ran == ranLines, Keep: l.options.keep}
 }
 
 // armed says how much is watched.
@@ -212,18 +218,48 @@ func (l *ranReport) rewrite() error {
 	return err
 }
 
-// end puts the processes back and shows what ran.
+// end puts the processes back, unless they are kept, and shows what ran. What could not be shown is not
+// reset.
 func (l *ranReport) end() error {
-	err := l.Close()
+	if l.options.reset == "" {
+		err := l.Close()
+		return errors.Join(err, l.show(), l.sayKept())
+	}
+	if _, _, err := l.Look(); err != nil && !errors.Is(err, process.ErrExited) {
+		return errors.Join(err, l.Close())
+	}
+	l.Settle()
+	err := l.show()
+	if err == nil || errors.Is(err, report.ErrMissed) {
+		err = errors.Join(err, l.Reset())
+	}
+	return errors.Join(err, l.Close(), l.sayKept())
+}
+
+// show shows what ran.
+func (l *ranReport) show() error {
 	if l.lists() {
 		width, _ := output.Style(l.Stdout)
-		return errors.Join(err, collect.PrintRan(l.Stdout, l.Programs(), l.Sources.Shown, width))
+		return collect.PrintRan(l.Stdout, l.Programs(), l.Sources.Shown, width)
 	}
-	r, err2 := l.Result(l.collecting())
-	if err2 == nil {
-		err2 = l.print(r)
+	r, err := l.Result(l.collecting())
+	if err == nil {
+		err = l.print(r)
 	}
-	return errors.Join(err, err2)
+	return err
+}
+
+// sayKept says over what it is kept what ran, and how that ends.
+func (l *ranReport) sayKept() error {
+	for _, p := range l.Programs() {
+		if text := p.Watched(); text != "" {
+			fmt.Fprintf(l.notes, "footfall: %s: %s\n", output.Printable(p.ShortName()), text)
+		}
+	}
+	if stay := l.Stay(); len(stay) > 0 {
+		fmt.Fprintf(l.notes, "footfall: %s still watched: the next footfall live --ran %s --keep shows what ran meanwhile, too; footfall trace --repair %d ends it\n", output.Count(len(stay), "process is", "processes are"), l.options.ran, stay[0])
+	}
+	return nil
 }
 
 // lists tells whether the functions are listed, in place of a report.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -165,6 +166,13 @@ func TestCommandsDocumented(t *testing.T) {
 	const dir = "../docs/commands"
 	fresh := t.TempDir()
 	root, _ := newRootCommand(commands())
+	for _, cmd := range append(root.Commands(), root) {
+		for line := range strings.Lines(cmd.Long) {
+			if utf8.RuneCountInString(line) > 93 {
+				t.Errorf("%s: the help has a line that is too long: %s", cmd.CommandPath(), line)
+			}
+		}
+	}
 	if err := writePages(root, fresh, "_", ".md", markdownPage); err != nil {
 		t.Fatal(err)
 	}

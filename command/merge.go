@@ -33,9 +33,9 @@ are left out with a message.
 
 If a PATH or the output is a file, merge merges reports: lcov tracefiles, JSON of
 gcov, gcovr and footfall, Cobertura, Go profiles, profiles of LLVM (.profraw,
-.profdata), and directories of data with their notes or binaries, in any mix. Functions are matched by place and name, decisions by kind; tests
-are kept apart, and the more detailed report wins: see docs/report.md. Thousands of
-files take the memory of a few.
+.profdata), and directories of data with their notes or binaries, in any mix.
+Functions are matched by place and name, decisions by kind; tests are kept apart, and
+the more detailed report wins. Thousands of files take the memory of a few.
 
   -o, --output FILE      write FILE, whose name tells the format (.info, .json,
                          .xml, .html, .md, .csv), or FORMAT=FILE as with footfall

@@ -34,9 +34,10 @@ covmeta and covcounters.
 
 A TARGET is one of footfall live: a process id, PID+ (with its descendants), a
 name, a path, cgroup:NAME, unit:NAME, all also for processes that start later, or
-kernel; without one, every process with counters that this user may look into. New processes and libraries appear by themselves, also
-where the first counters of a process come with a library. Each process is a
-directory, with the paths that the compiler recorded:
+kernel; without one, every process with counters that this user may look into. New
+processes and libraries appear by themselves, also where the first counters of a
+process come with a library. Each process is a directory, with the paths that the
+compiler recorded:
 
   DIR/1234-redis-server/src/redis/server.gcda   the counters of server.o
   DIR/1234-redis-server/src/redis/server.gcno   a link to the notes

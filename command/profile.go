@@ -66,7 +66,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   source         the sources with the cost of each line
   gprof          the flat profile and the call graph, as gprof prints them
   html=FILE      one page for any browser: flame graph, table, callers and callees, sources
-  json=FILE      everything, see docs/profile.md
+  json=FILE      everything, see footfall json
   pprof=FILE     for go tool pprof
   callgrind=FILE for KCachegrind and callgrind_annotate
   collapsed=FILE a line for each call stack, for flamegraph.pl

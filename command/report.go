@@ -77,7 +77,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   ran        what ran, and nothing else: functions and their lines, most first
   lcov       a tracefile for lcov and genhtml 2.2 and later; lcov2 is for every
              lcov 2, lcov1 for lcov 1 and for services
-  json       everything, see docs/report.md
+  json       everything, see footfall json
   html=DIR   pages for a browser, index.html first; html=FILE.html is all in one page
   gcov=DIR   a listing of each source in DIR, as gcov writes them
   excluded   what is left out, and by which rule

@@ -20,7 +20,8 @@ const scriptLimit = 10 * time.Minute
 
 // endStuck ends the processes of a script that takes longer than scriptLimit, so that it fails and the others go
 // on: scripts wait for what a program says, or for footfall to write something. It prints what they were doing;
-// footfall prints its goroutines at SIGQUIT.
+// footfall prints its goroutines at SIGQUIT. Also what a script leaves running that has failed ends: its end waits for
+// whoever has its output open.
 func endStuck(env *testscript.Env) {
 	timer := time.AfterFunc(scriptLimit, func() {
 		pids := processesIn(env.WorkDir)
@@ -40,7 +41,22 @@ func endStuck(env *testscript.Env) {
 			time.Sleep(2 * time.Second)
 		}
 	})
-	env.Defer(func() { timer.Stop() })
+	env.Defer(func() {
+		timer.Stop()
+		for end := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			signal := syscall.SIGTERM // footfall puts back what it has changed
+			if time.Now().After(end) {
+				signal = syscall.SIGKILL
+			}
+			left := processesIn(env.WorkDir)
+			for _, pid := range left {
+				syscall.Kill(pid, signal)
+			}
+			if len(left) == 0 || signal == syscall.SIGKILL {
+				return
+			}
+		}
+	})
 }
 
 // processesIn returns the processes that were started by the script in dir, or work there.

@@ -30,8 +30,8 @@ Named functions without that room are traced by the kernel's uprobes, in the sam
 trace: as root, and a hundred times slower. --way sites and --way uprobes permit
 only one of the two. With --way moved functions of any x86-64 program are traced at
 the cost of those with room, also without names: their first instructions are run
-elsewhere, and a jump takes their place. The kernel itself is traced by its own tracers: as root, with
--f GLOB or MODULE:GLOB.
+elsewhere, and a jump takes their place. The kernel itself is traced by its own
+tracers: as root, with -f GLOB or MODULE:GLOB.
 
 Entries are recorded; with --exits also exits, and so durations. --function chooses
 functions (default: all), --notrace leaves some out. A PATTERN is
@@ -51,7 +51,7 @@ Outputs, any number of them, each FORMAT or FORMAT=FILE ("-" is standard output)
   pprof       a profile with calls and wall time, for go tool pprof
   html        a page with a flame graph and a table, for any browser
   collapsed   call stacks and their time, for flame graphs
-  json        all calls, see docs/tracing.md
+  json        all calls, see footfall json
   raw         the events; --read makes any other output of them, or of some of
               them: --function, --notrace, --graph-from, --depth, --min-duration
 

@@ -257,6 +257,9 @@ func (s *fileSet) wasWritten(m *member) bool {
 	if stamps[0].mode&0o002 != 0 {
 		return true
 	}
+	if uid, err := m.proc.Owner(); err == nil && uid == stamps[0].uid && stamps[0].mode&0o200 != 0 {
+		return true
+	}
 	user, err := m.proc.User()
 	return err != nil || stamps[0].mayWrite(user)
 }

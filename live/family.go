@@ -43,6 +43,8 @@ type Family struct {
 	// Baselines are the resets that were made of members before they were added; nil: none counts. To be
 	// set before the first is added.
 	Baselines *Baselines
+	// KeepRunning has Snapshot keep what [Family.Running] returns. To be set before the first.
+	KeepRunning bool
 	// Since is told of each of them, and returns what is to be told, or nil.
 	Since func(name string, pid int, b *Baseline) error
 
@@ -69,6 +71,7 @@ type Family struct {
 	aside      int               // processes that have been let go, whose counts are about to be added or whose members about to be known
 	settled    *sync.Cond
 	looking    chan struct{} // one for each of those who look into a process that stands still
+	ran        map[*layout]*runningSum
 }
 
 // A member is a process of a family.
@@ -131,6 +134,44 @@ type sum struct {
 	id    int
 	ended words // by processes that have ended, but for what is in files
 	total words // at the last look
+}
+
+// A runningSum is what the members that run have counted in an image, at the last look.
+type runningSum struct {
+	words   words
+	members []RunningMember
+}
+
+// A RunningMember is a process of a family that runs.
+type RunningMember struct {
+	Key   string    // which tells it from all others that this system has run since it was started
+	Began time.Time // to a hundredth of a second
+}
+
+// Running is the part of what was counted in an image that those members had counted which ran at the last Snapshot.
+type Running struct {
+	Units   []Unit
+	Members []RunningMember
+}
+
+// Running returns it for each load of the last Snapshot, by its ID, if KeepRunning is set: what a family of later on will
+// read in the same processes. Without it that is nil.
+func (f *Family) Running() map[int]Running {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[int]Running)
+	for l, r := range f.ran {
+		s := f.sums[l]
+		all[s.id] = Running{s.units(r.words), r.members}
+	}
+	return all
+}
+
+// Has tells whether a process is a member.
+func (f *Family) Has(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.members[pid] != nil
 }
 
 // NewFamily returns a family without members. selects tells which processes are to be
@@ -363,7 +404,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if text, err := m.proc.MapText(); err == nil && bytes.Equal(mappedFiles(text), m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
+		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
 			return
 		}
 	}
@@ -483,7 +524,7 @@ func (im *placed) inherit(f *Family, m *member, s *sparse, flags int) bool {
 // without has what a member, which is locked, had in the counters of an image not count; false: there is no room for
 // that.
 func (im *placed) without(f *Family, m *member, s *sparse) bool {
-	if len(s.at) == 0 {
+	if len(s.parts) == 0 {
 		return true
 	}
 	if !f.hasRoomFor(m, s.size()) {
@@ -622,7 +663,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 	}
 	defer m.mu.Unlock()
 	text, err := m.proc.MapText()
-	if err != nil || !m.whole || len(m.counted) > 0 || !bytes.Equal(mappedFiles(text), m.files) {
+	if err != nil || !m.whole || len(m.counted) > 0 || !mapsFiles(text, m.files) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -828,6 +869,20 @@ func mappedFiles(text []byte) []byte {
 	return files
 }
 
+// mapsFiles tells whether the mappedFiles of a memory map are these.
+func mapsFiles(text, files []byte) bool {
+	for line := range bytes.Lines(text) {
+		if bytes.IndexByte(line, '/') < 0 {
+			continue
+		}
+		if !bytes.HasPrefix(files, line) {
+			return false
+		}
+		files = files[len(line):]
+	}
+	return len(files) == 0
+}
+
 // look looks for images with counters in a member, if other files are mapped.
 func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
@@ -1016,6 +1071,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		s.addSince(now[s.layout], s.now, s.before)
 		s.mu.Unlock()
 	}
+	ran := make(map[*layout]*runningSum)
 	for _, m := range members {
 		own, err := patiently(m.pid, func() (map[*layout]words, error) {
 			own := make(map[*layout]words) // nobody else's, should it take long
@@ -1024,6 +1080,9 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		}, func(map[*layout]words) {})
 		f.problem(err)
 		for l, w := range own {
+			if f.KeepRunning {
+				ran[l] = ran[l].with(l, m, w)
+			}
 			if now[l] == nil {
 				now[l] = w
 				continue
@@ -1033,6 +1092,7 @@ func (f *Family) Snapshot() ([]Unit, error) {
 		}
 	}
 	f.mu.Lock()
+	f.ran = ran
 	order = slices.Clone(f.order)
 	f.moving = f.moving || left != f.ended+f.replaced
 	f.mu.Unlock()
@@ -1044,9 +1104,19 @@ func (f *Family) Snapshot() ([]Unit, error) {
 			copy(s.total, w)
 			s.release(w)
 		}
-		units = append(units, f.unitsOf(s)...)
+		units = append(units, s.units(s.total)...)
 	}
 	return units, nil
+}
+
+// with is r, which may be nil, with what one more member has counted.
+func (r *runningSum) with(l *layout, m *member, w words) *runningSum {
+	if r == nil {
+		r = &runningSum{words: make(words, l.size())}
+	}
+	l.add(r.words, w)
+	r.members = append(r.members, RunningMember{baselineKey(m.pid, m.proc.Start), m.proc.Began()})
+	return r
 }
 
 // waitForAside waits until no process is aside, of a family that is locked.
@@ -1075,12 +1145,12 @@ func reachesOf(members []*member) map[*reach]bool {
 	return used
 }
 
-// unitsOf makes units of a sum.
-func (f *Family) unitsOf(s *sum) []Unit {
+// units makes units of counters.
+func (s *sum) units(w words) []Unit {
 	load := &Load{ID: s.id, Path: s.path, At: s.start, Program: true, Group: s.id}
-	counts, _ := s.counts(s.total.bytes(), nil)
+	counts, _ := s.counts(w.bytes(), nil)
 	var units []Unit
-	for i, u := range s.units {
+	for i, u := range s.image.units {
 		units = append(units, Unit{Name: u.name, Image: s.path, Counts: counts[i], Load: load})
 	}
 	return units

@@ -98,6 +98,9 @@ func (a *Arrivals) watch() {
 		case <-a.stop:
 			return
 		case _, open := <-came:
+			if a.selector.kind == byNothing {
+				time.Sleep(arrivalsEach / 2) // many come on a busy machine: several are looked at together
+			}
 			if !open {
 				came = nil // ask, then
 				continue

@@ -34,6 +34,7 @@ type Attendant struct {
 	early     map[int]bool             // threads that run and may have ended before their maker tells of them
 	tid       int
 	ticks     ticks     // while much happens
+	calm      bool      // Go's monitor needs no ticks
 	lately    time.Time // something happened last
 	adopted   time.Time // adopt was called last, or there was nothing for it
 
@@ -113,6 +114,10 @@ func NewAttendant(events Lifetimes) *Attendant {
 		a.tid = unix.Gettid()
 		a.ticks = newTicks(a.tid)
 		defer a.ticks.close()
+		if slowed, calm := calmMonitor(); calm {
+			a.calm = true
+			defer slowed()
+		}
 		a.wait(a.collect)
 		return true // the kernel lets go of all, wherever they have stopped
 	})
@@ -280,7 +285,7 @@ func (a *Attendant) collect() (traced bool) {
 	if !orphans {
 		a.adopted = now
 	}
-	a.ticks.run(orphans || now.Sub(a.lately) < busyFor)
+	a.ticks.run(orphans || !a.calm && now.Sub(a.lately) < busyFor)
 	var status unix.WaitStatus
 	tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 	switch {

@@ -31,24 +31,34 @@ type claim struct {
 // there would not be so any more when it writes. It is to be given back by release, which is never nil; this footfall
 // may claim the same again meanwhile. Others are known that see the process in the same /proc.
 func (p *Process) Claim() (release func(), err error) {
-	release = func() {
-		claims.Lock()
-		defer claims.Unlock()
-		if c := claims.all[p.PID]; c != nil {
-			if c.n--; c.n == 0 {
-				c.file.Close()
-				delete(claims.all, p.PID)
-			}
-		}
-	}
 	for end := time.Now().Add(claimPatience); ; time.Sleep(time.Millisecond) {
 		switch taken, err := p.claim(); {
 		case err != nil:
 			return func() {}, err
 		case taken:
-			return release, nil
+			return p.release, nil
 		case time.Now().After(end):
 			return func() {}, fmt.Errorf("process %d: another footfall is about to change its code, and does not get done", p.PID)
+		}
+	}
+}
+
+// ClaimNow is Claim for who does not wait: taken is false if another footfall has the claim.
+func (p *Process) ClaimNow() (release func(), taken bool, err error) {
+	if taken, err = p.claim(); !taken {
+		return func() {}, false, err
+	}
+	return p.release, true, nil
+}
+
+// release gives a claim back.
+func (p *Process) release() {
+	claims.Lock()
+	defer claims.Unlock()
+	if c := claims.all[p.PID]; c != nil {
+		if c.n--; c.n == 0 {
+			c.file.Close()
+			delete(claims.all, p.PID)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -99,32 +100,39 @@ func (r MemoryRange) addresses() AddressRange {
 	return AddressRange{r.Addr, r.Addr + uint64(len(r.Bytes))}
 }
 
-// VisitTouched is [Process.ReadTouched] for who wants to see only what the program has touched: visit is called for each
-// such part of ranges[i], by ascending addresses, with its bytes, which are not to be kept.
+// scratch are buffers for what is read in passing.
+var scratch = sync.Pool{New: func() any { return new([scratchSize]byte) }}
+
+const scratchSize = 1 << 16
+
+// VisitTouched is [Process.ReadTouched] for who wants to see only what the program has touched: visit is called for such
+// parts of ranges[i], by ascending addresses, with their bytes, which are not to be kept. Each ends with a page, or the range.
 func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func(i int, addr uint64, b []byte)) error {
 	type part struct {
 		AddressRange
 		of int
 	}
 	var touched []part
-	size := 0
 	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i] }, unnamed, func(i int, a AddressRange, is bool) {
 		if is {
 			touched = append(touched, part{a, i})
-			size = max(size, int(a.End-a.Addr))
 		}
 	})
 	if err != nil || len(touched) == 0 {
 		return err
 	}
-	buffer := make([]byte, size)
+	buffer := scratch.Get().(*[scratchSize]byte)
+	defer scratch.Put(buffer)
 	return p.whileOpen("mem", func(mem int) error {
 		for _, t := range touched {
-			b := buffer[:t.End-t.Addr]
-			if err := p.readAt(mem, b, t.Addr); err != nil {
-				return err
+			for addr := t.Addr; addr < t.End; {
+				b := buffer[:min(t.End-addr, scratchSize-addr%scratchSize)]
+				if err := p.readAt(mem, b, addr); err != nil {
+					return err
+				}
+				visit(t.of, addr, b)
+				addr += uint64(len(b))
 			}
-			visit(t.of, t.Addr, b)
 		}
 		return nil
 	})
@@ -133,17 +141,31 @@ func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func
 // eachPart calls do for the parts of n ranges that the program has touched, and for those that it has not, which are zero.
 func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint64, do func(i int, part AddressRange, touched bool)) error {
 	page := uint64(os.Getpagesize())
-	var entries []byte
+	buffer := scratch.Get().(*[scratchSize]byte)
+	defer scratch.Put(buffer)
+	entries := buffer[:]
+	first, end := uint64(0), uint64(0) // the pages of which there are entries
 	err := p.whileOpen("pagemap", func(pagemap int) error {
 		for i := range n {
 			r := ranges(i)
 			if r.Addr >= r.End {
 				continue
 			}
-			first, last := r.Addr/page, (r.End-1)/page
-			entries = slices.Grow(entries[:0], int(last-first+1)*pagemapEntry)[:int(last-first+1)*pagemapEntry]
-			if err := p.readAt(pagemap, entries, first*pagemapEntry); err != nil {
-				return err
+			last := (r.End - 1) / page
+			if r.Addr/page < first || last >= end {
+				first, end = r.Addr/page, last+1
+				for j := i + 1; j < n; j++ {
+					next := ranges(j)
+					if next.Addr < r.Addr || next.Addr/page > end+nearPages || (next.End-1)/page-first >= scratchSize/pagemapEntry {
+						break
+					}
+					end = max(end, (next.End-1)/page+1)
+				}
+				size := int(end-first) * pagemapEntry
+				entries = slices.Grow(entries[:0], size)[:size]
+				if err := p.readAt(pagemap, entries, first*pagemapEntry); err != nil {
+					return err
+				}
 			}
 			for from := r.Addr; from < r.End; {
 				is := isThere(entries[(from/page-first)*pagemapEntry:])
@@ -166,6 +188,10 @@ func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint6
 	}
 	return nil
 }
+
+// nearPages is how far apart ranges are at most of which it is asked at once what is there: to be told of a page
+// costs less than to ask once more.
+const nearPages = 64
 
 // readShared is ReadRanges of memory that a child shares with who has forked it: process_vm_readv would make it pages of its own
 // (it pins them), which takes longer than to read them.

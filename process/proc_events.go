@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -104,21 +105,57 @@ func answered(fd int) error {
 	}
 }
 
+// eventsEach is how long nobody listens after an event: a server may make hundreds of processes a second, and to be woken for each
+// takes longer than to look at it. The kernel keeps what comes meanwhile.
+const eventsEach = 20 * time.Millisecond
+
 // listen notes what comes, until the socket is closed.
 func (e *procEvents) listen() {
 	defer close(e.came)
+	conn, err := e.socket.SyscallConn()
+	if err != nil {
+		return
+	}
 	b := make([]byte, 1<<12)
 	for {
-		n, err := e.socket.Read(b)
-		if err != nil && !errors.Is(err, unix.ENOBUFS) {
+		var received error
+		if conn.Read(func(fd uintptr) (is bool) {
+			is, received = e.takeAll(int(fd), b)
+			return is || received != nil
+		}) != nil || received != nil {
 			return
 		}
+		time.Sleep(eventsEach)
+	}
+}
+
+// takeAll notes what has come to a socket, with room for a message; false: nothing has.
+func (e *procEvents) takeAll(fd int, b []byte) (some bool, err error) {
+	news := false
+	for {
+		n, _, err := unix.Recvfrom(fd, b, 0)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			if news {
+				select {
+				case e.came <- struct{}{}:
+				default:
+				}
+			}
+			return some, nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil && !errors.Is(err, unix.ENOBUFS):
+			return some, err
+		}
+		some = true
 		pid, by := 0, 0
 		if err == nil {
 			if pid, by = cameIn(b[:n]); pid == 0 || e.told != nil && e.told(by) {
 				continue
 			}
 		}
+		news = true
 		e.mu.Lock()
 		if err != nil || len(e.pids) >= maxProcEvents {
 			e.lost = true
@@ -126,10 +163,6 @@ func (e *procEvents) listen() {
 			e.pids[pid] = e.pids[pid] || by == pid
 		}
 		e.mu.Unlock()
-		select {
-		case e.came <- struct{}{}:
-		default:
-		}
 	}
 }
 

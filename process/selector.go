@@ -39,7 +39,11 @@ const (
 	byName
 	byPath
 	byCgroup
+	byNothing
 )
+
+// Everybody selects all processes.
+func Everybody() Selector { return Selector{text: "*", kind: byNothing} }
 
 // TargetKinds says in a few words what a TARGET may be, for messages.
 const TargetKinds = "a pid, PID+ with its descendants, a name, a path, cgroup:NAME or unit:NAME"
@@ -150,6 +154,8 @@ func (s Selector) among() func(pid int) bool {
 		return newAncestry(s.pid).has
 	case byPath:
 		return s.runs
+	case byNothing:
+		return func(int) bool { return true }
 	case byCgroup:
 		return func(pid int) bool {
 			b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")

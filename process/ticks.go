@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ticks interrupt a thread that waits in the kernel, by wakeSignal. They are for one that waits again and again: Go's monitor
+// Ticks interrupt a thread that waits in the kernel, by wakeSignal. They are for one that waits again and again where [calmMonitor]
+// may not help: Go's monitor
 // takes away the right to run Go code from a thread that is in the kernel and whose goroutine was not scheduled for 10 ms,
 // and then looks every 20 µs whether there is more to take. With each look it interrupts whoever runs, and all looks together
 // took as long as what the thread did.

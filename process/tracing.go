@@ -53,6 +53,7 @@ func (l *tracing) loop(stops <-chan os.Signal, collect func() bool) {
 // interrupted; it returns false if there is nobody to wait for.
 func (l *tracing) wait(collect func() (traced bool)) {
 	wakeable()
+	defer withoutStops()()
 	l.waits.Store(int32(unix.Gettid()))
 	for !l.closing {
 		select {
@@ -98,11 +99,40 @@ const wakeSignal = unix.Signal(60)
 // wakeable has the signal end system calls, which Go has begin again.
 var wakeable = sync.OnceFunc(func() {
 	const restart = 0x10000000 // SA_RESTART
-	var action [8]uintptr      // handler, flags, ...: asm-generic/signal.h
+	changeAction(wakeSignal, func(flags uintptr) uintptr { return flags &^ restart })
+})
+
+// quiet are those who trace and wait in the kernel: it need not send SIGCHLD for each stop, for which Go has a handler.
+var quiet struct {
+	sync.Mutex
+	users int
+}
+
+// withoutStops has no signal sent for stops until the function that it returns is called. Who uses [onTracer] meanwhile sees them a
+// little later.
+func withoutStops() (ended func()) {
+	const noStops = 1 // SA_NOCLDSTOP
+	quiet.Lock()
+	defer quiet.Unlock()
+	if quiet.users++; quiet.users == 1 {
+		changeAction(unix.SIGCHLD, func(flags uintptr) uintptr { return flags | noStops })
+	}
+	return func() {
+		quiet.Lock()
+		defer quiet.Unlock()
+		if quiet.users--; quiet.users == 0 {
+			changeAction(unix.SIGCHLD, func(flags uintptr) uintptr { return flags &^ noStops })
+		}
+	}
+}
+
+// changeAction changes the flags of what is done with a signal.
+func changeAction(sig unix.Signal, change func(flags uintptr) uintptr) {
+	var action [8]uintptr // handler, flags, ...: asm-generic/signal.h
 	at, maskSize := uintptr(unsafe.Pointer(&action)), uintptr(8)
-	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(wakeSignal), 0, at, maskSize, 0, 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, at, maskSize, 0, 0); errno != 0 {
 		return
 	}
-	action[1] &^= restart
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(wakeSignal), at, 0, maskSize, 0, 0)
-})
+	action[1] = change(action[1])
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), at, 0, maskSize, 0, 0)
+}

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Document is the JSON of a profile; docs/profile.md tells what it means.
+// Document is the JSON of a profile; footfall json tells what it means.
 // Times are nanoseconds of CPU time, unless there is a measure.
 type document struct {
 	Format    string         `json:"format"` // "footfall profile"

@@ -303,7 +303,7 @@ func (t *program) stop() error {
 		}
 	}
 	if t.sites != nil {
-		t.sites.sayUnanswered(t.stderr)
+		t.sites.sayMissing(t.stderr)
 	}
 	return nil
 }
@@ -343,7 +343,7 @@ func (t *program) closeEnded() error {
 	var failed []error
 	if t.sites != nil {
 		failed = append(failed, t.sites.session.CloseEnded())
-		t.sites.sayUnanswered(t.stderr)
+		t.sites.sayMissing(t.stderr)
 	}
 	if t.probes != nil {
 		failed = append(failed, t.probes.Close())

@@ -5,10 +5,12 @@ package record
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"footfall/hook/patch"
 	"footfall/hook/uprobe"
 	"footfall/output"
 	"footfall/process"
@@ -22,7 +24,6 @@ import (
 // sharing tells which of the files of a process others run, too.
 type sharing struct {
 	files    map[string]int // by device and inode: other processes that have it, not counting descendants
-	of       map[string]string
 	exits    bool
 	children bool            // children are to be recorded
 	ownOnly  map[string]bool // names of files that are watched in the one process only
@@ -30,46 +31,31 @@ type sharing struct {
 
 // newSharing looks at all processes.
 func newSharing(p *process.Process, children, exits bool) *sharing {
-	s := &sharing{files: make(map[string]int), of: make(map[string]string), exits: exits, children: children, ownOnly: make(map[string]bool)}
+	s := &sharing{files: make(map[string]int), exits: exits, children: children, ownOnly: make(map[string]bool)}
 	if !children {
 		return s
-	}
-	own, _, err := p.Maps()
-	if err != nil {
-		return s
-	}
-	for _, m := range own {
-		if m.Exec && m.Inode != 0 {
-			s.of[m.Path] = fileKey(&m)
-		}
 	}
 	pids, _ := process.List()
 	for _, pid := range pids {
 		if pid == p.PID || descends(pid, p.PID) {
 			continue
 		}
-		for key := range executableFiles(pid) {
-			s.files[key]++
+		if other, err := process.Open(pid); err == nil {
+			for key := range executableFiles(other) {
+				s.files[key]++
+			}
+			other.Close()
 		}
 	}
 	return s
 }
 
-func fileKey(m *process.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
-
-// executableFiles are those that a process runs, as far as that is permitted to know.
-func executableFiles(pid int) map[string]bool {
+// executableFiles are those that a process runs, by device and inode, as far as that is permitted to know.
+func executableFiles(p *process.Process) map[string]bool {
 	files := make(map[string]bool)
-	p, err := process.Open(pid)
-	if err != nil {
-		return files
-	}
-	defer p.Close()
 	maps, _, _ := p.Maps()
-	for i := range maps {
-		if maps[i].Exec && maps[i].Inode != 0 {
-			files[fileKey(&maps[i])] = true
-		}
+	for _, i := range p.Images(maps) {
+		files[i.File()] = true
 	}
 	return files
 }
@@ -94,7 +80,7 @@ func descends(pid, from int) bool {
 }
 
 // others returns how many other processes have the file of an image.
-func (s *sharing) others(i *target.Image) int { return s.files[s.of[i.Path]] }
+func (s *sharing) others(i *target.Image) int { return s.files[i.Mapped.File()] }
 
 // onlyProcess tells whether functions of an image are to be watched in the one process
 // only. Exits are not watched in others: what is in these may not bear it.
@@ -106,10 +92,50 @@ func (s *sharing) onlyProcess(i *target.Image) bool {
 	return only
 }
 
+// guard finds the files, by device and inode, whose code a footfall has changed in another process, or is about to
+// change: a breakpoint of the kernel in the first byte of a jump ends the program. Nobody begins that with these
+// files before release.
+func guard(p *process.Process, files map[string]bool) (changed map[string]bool, release func()) {
+	changed = make(map[string]bool)
+	looked := map[int]bool{p.PID: true}
+	var releases []func()
+	for fresh := true; fresh; { // one of them may have made another one meanwhile
+		fresh = false
+		pids, _ := process.List()
+		for _, pid := range pids {
+			if looked[pid] {
+				continue
+			}
+			looked[pid] = true
+			other, err := process.Open(pid)
+			if err != nil {
+				continue
+			}
+			releases = append(releases, func() { other.Close() })
+			has := executableFiles(other)
+			maps.DeleteFunc(has, func(file string, _ bool) bool { return !files[file] })
+			if len(has) == 0 {
+				continue
+			}
+			fresh = true
+			letGo, taken, err := other.ClaimNow()
+			releases = append(releases, letGo)
+			if err == nil && (!taken || patch.Patches(other)) {
+				maps.Copy(changed, has)
+			}
+		}
+	}
+	return changed, func() {
+		for _, release := range slices.Backward(releases) {
+			release()
+		}
+	}
+}
+
 // say says, at the beginning, what the watching costs others.
 func (s *sharing) say(images []*target.Image, stderr io.Writer) {
 	for _, i := range images {
-		if n := s.others(i); i.IsProgram() && s.children && n > 0 && !s.onlyProcess(i) {
+		if n := s.others(i); i.IsProgram() && s.children && n > 0 && !s.onlyProcess(i) && !s.ownOnly[filepath.Base(i.Path)] {
 			fmt.Fprintf(stderr, "footfall: %s %s, too: slower now, but not recorded; with --follow=false they are left alone, and children not recorded\n",
 				output.Count(n, "other process runs", "other processes run"), filepath.Base(i.Path))
 		}

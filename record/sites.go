@@ -217,9 +217,17 @@ func (s *sites) moved() (n int) {
 	return n
 }
 
-// sayUnanswered says, at the end, what may be missing.
-func (s *sites) sayUnanswered(stderr io.Writer) {
+// sayMissing says, at the end, what may be missing.
+func (s *sites) sayMissing(stderr io.Writer) {
 	if n := s.session.Unanswered; n > 0 {
 		fmt.Fprintf(stderr, "footfall: %s loaded or unloaded while footfall was busy: the first calls may be missing\n", output.Count(n, "time libraries were", "times libraries were"))
+	}
+	n := 0
+	for site, after := range s.session.Late {
+		if n++; n > 3 {
+			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(s.session.Late)-3)
+			break
+		}
+		fmt.Fprintf(stderr, "footfall: %s is traced since %v after the beginning only: earlier calls are missing\n", site.Name(), after.Round(time.Millisecond))
 	}
 }

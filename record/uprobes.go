@@ -225,8 +225,12 @@ func (w *probes) unpatched(list []TracedFunction) []TracedFunction {
 	}
 	rest := slices.DeleteFunc(slices.Clone(list), func(f TracedFunction) bool { return sites[f.Addr] })
 	if n := len(list) - len(rest); n > 0 {
-		fmt.Fprintf(w.stderr, "footfall: %s not traced: footfall process %d has changed the first instructions, where a breakpoint of the kernel must not be\n",
-			output.Count(n, "function is", "functions are"), footfall)
+		by := fmt.Sprintf("footfall process %d", footfall)
+		if footfall == 0 {
+			by = "footfall live --ran --keep"
+		}
+		fmt.Fprintf(w.stderr, "footfall: %s not traced: %s has changed the first instructions, where a breakpoint of the kernel must not be\n",
+			output.Count(n, "function is", "functions are"), by)
 	}
 	return rest
 }
@@ -252,6 +256,7 @@ func (w *probes) inRegisters(f TracedFunction) (TracedFunction, []trace.Capture)
 
 // attach watches probes, and says which it cannot.
 func (w *probes) attach(list []uprobe.Probe) error {
+	defer w.guard(list)()
 	skipped, err := w.session.Attach(list)
 	n := 0
 	for id, why := range skipped {
@@ -263,6 +268,27 @@ func (w *probes) attach(list []uprobe.Probe) error {
 		}
 	}
 	return err
+}
+
+// guard keeps probes in the one process whose files a footfall has changed in another one; until release nobody does that.
+func (w *probes) guard(list []uprobe.Probe) (release func()) {
+	files := make(map[string]bool)
+	for _, p := range list {
+		if w.sharing.children && !p.OnlyProcess {
+			files[w.sites[p.ID].Image.Mapped.File()] = true
+		}
+	}
+	if len(files) == 0 {
+		return func() {}
+	}
+	changed, release := guard(w.p, files)
+	for i, p := range list {
+		if image := w.sites[p.ID].Image; changed[image.Mapped.File()] {
+			w.sharing.ownOnly[filepath.Base(image.Path)] = true
+			list[i].OnlyProcess, w.list[p.ID].OnlyProcess = true, true
+		}
+	}
+	return release
 }
 
 // switchOn has those recorded that are on.

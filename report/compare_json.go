@@ -7,7 +7,7 @@ import (
 	"footfall/coverage"
 )
 
-// The JSON of a comparison, see docs/diff.md.
+// The JSON of a comparison, see footfall json.
 type (
 	comparisonJSON struct {
 		Format  string               `json:"format"`

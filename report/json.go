@@ -12,7 +12,7 @@ import (
 	"footfall/report/exclude"
 )
 
-// printJSON writes the schema of docs/report.md: one object, with each file on
+// printJSON writes the schema of footfall json: one object, with each file on
 // a line of its own, so that a reader need not hold it whole. Members that are
 // zero, false or empty are left out where the schema says so.
 func printJSON(w io.Writer, r *Report) error {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// jsonOutput is JSON that docs/tracing.md describes: the header, the calls in
+// jsonOutput is JSON that footfall json describes: the header, the calls in
 // the order in which they ended, a line each, functions that were added since the
 // first, the threads and the summary.
 type jsonOutput struct {

@@ -2,7 +2,6 @@ package ask
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -13,17 +12,15 @@ import (
 )
 
 // A unitFunctions is what functions a unit has.
-type unitFunctions struct {
-	name      string // of the unit: its source as it was recorded
-	functions []unitFunction
-}
+type unitFunctions struct{ functions []unitFunction }
 
 // A unitFunction is a function of a unit.
 type unitFunction struct {
+	file  string // its source as it was recorded
 	name  string // that is the same in all builds
 	line  int32
 	lines int32
-	// counters are its own and those of its lines: what counted once in any of them ran.
+	// counters are its own, and those of its lines if these have some: what counted once in any of them ran.
 	counters []int32
 }
 
@@ -106,40 +103,15 @@ func (c *catalogue) keep(hash store.Hash, u *unitFunctions) {
 	}
 }
 
-// functionsOf finds the counters of each function by having the first counter be 1, the next 2, and so on.
 func functionsOf(u *store.Unit) (*unitFunctions, error) {
-	numbers := make([]uint64, u.Counters)
-	for i := range numbers {
-		numbers[i] = uint64(i) + 1
-	}
-	f, err := units.File(u, numbers)
+	list, err := units.Functions(u)
 	if err != nil {
 		return nil, err
 	}
-	found := &unitFunctions{name: u.Name}
-	for i, fn := range f.Functions {
-		if fn.StartLine == 0 {
-			continue // calls of what starts elsewhere
-		}
-		lines := f.LinesOf(i)
-		one := unitFunction{name: NameOf(fn), line: fn.StartLine, lines: int32(len(lines)), counters: make([]int32, 0, len(lines)+1)}
-		counts := func(n int64) bool {
-			if n >= 1 && n <= int64(u.Counters) {
-				one.counters = append(one.counters, int32(n-1))
-				return true
-			}
-			return false
-		}
-		ok := counts(fn.Count)
-		for k := range lines {
-			if !lines[k].Uncounted {
-				ok = counts(lines[k].Count) && ok
-			}
-		}
-		if !ok {
-			return nil, fmt.Errorf("unit %s: function %q is twice at the same place", u.Name, fn.Name)
-		}
-		found.functions = append(found.functions, one)
+	found := &unitFunctions{functions: make([]unitFunction, 0, len(list))}
+	for i := range list {
+		fn := &list[i]
+		found.functions = append(found.functions, unitFunction{file: fn.File, name: NameOf(fn.Function), line: fn.StartLine, lines: int32(fn.Lines), counters: fn.Counters})
 	}
 	return found, nil
 }

@@ -71,31 +71,46 @@ func (a *Ask) set(ctx context.Context, q *store.Query) (*coverage.Set, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return a.setOf(list, func(int, *coverage.File) {})
+	return a.setOf(list, func(string) bool { return true }, func(int, *coverage.File) {})
 }
 
-// setOf makes a set of units and their counters, after change has seen each file by the number of its unit.
-func (a *Ask) setOf(list []store.Total, change func(int, *coverage.File)) (*coverage.Set, error) {
+// setOf makes a set of units and their counters, of the sources that are wanted, after change has seen each file that is a unit by
+// the number of that.
+func (a *Ask) setOf(list []store.Total, wanted func(name string) bool, change func(int, *coverage.File)) (*coverage.Set, error) {
 	files, failed := make([]*coverage.File, len(list)), make([]error, len(list))
 	coverage.Parallel(len(list), func(i int) {
-		files[i], failed[i] = units.File(&list[i].Unit, list[i].Hits)
-		if failed[i] == nil {
+		if list[i].Unit.Kind == units.Notes {
+			return // what all of them ran is found out together
+		}
+		var of []*coverage.File
+		if of, failed[i] = units.Files(&list[i].Unit, list[i].Hits); failed[i] == nil {
+			files[i] = of[0]
 			change(i, files[i])
 		}
 		list[i].Unit.Program = nil
 	})
 	var sum coverage.Sum
+	add := func(f *coverage.File) {
+		if path, keep := a.resolve(f.Name); keep && wanted(f.Name) {
+			f.Name = path
+			sum.Add(f)
+		}
+	}
+	var objects units.Sum
 	for i, f := range files {
+		if failed[i] == nil && list[i].Unit.Kind == units.Notes {
+			failed[i] = objects.Add(list[i])
+			list[i] = store.Total{}
+		} else if failed[i] == nil {
+			add(f)
+		}
 		if failed[i] != nil {
 			return nil, failed[i]
 		}
-		path, keep := a.resolve(f.Name)
-		if !keep {
-			continue
-		}
-		f.Name = path
-		sum.Add(f)
 		files[i] = nil
+	}
+	for _, f := range objects.Take().All() {
+		add(f)
 	}
 	set := sum.Set()
 	report.Reconcile(set) // what is left out of it was left out where it was made, too
@@ -116,7 +131,7 @@ func (a *Ask) programs(ctx context.Context, hashes []store.Hash) (map[store.Hash
 func (a *Ask) tested(ctx context.Context, q *store.Query, wanted func(name string) bool) (*coverage.Set, error) {
 	var hashes []store.Hash
 	err := a.Store.Units(ctx, q, func(hash store.Hash, u store.Unit) error {
-		if wanted(u.Name) {
+		if u.Kind == units.Notes || wanted(u.Name) {
 			hashes = append(hashes, hash)
 		}
 		return nil
@@ -155,7 +170,7 @@ func (a *Ask) tested(ctx context.Context, q *store.Query, wanted func(name strin
 	for k, hits := range sums {
 		list, tests = append(list, store.Total{Unit: known[k.unit], Hash: k.unit, Hits: hits}), append(tests, k.test)
 	}
-	return a.setOf(list, func(i int, f *coverage.File) {
+	return a.setOf(list, wanted, func(i int, f *coverage.File) {
 		if tests[i] != "" {
 			f.NameTest(tests[i])
 		}

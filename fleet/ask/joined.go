@@ -65,6 +65,9 @@ func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, 
 		}
 		build := numbers[l.Build]
 		for i, f := range functions {
+			if f == nil {
+				continue // of a source that does not count
+			}
 			fn := &known[l.Hash].functions[i]
 			first, last := fn.least(l.First), fn.most(l.Last)
 			if l.Pushed && origin == store.OnHosts {
@@ -112,7 +115,7 @@ type joining struct {
 	all    []*joined
 }
 
-// of returns the functions of a unit, which many builds may have.
+// of returns the functions of a unit, which many builds may have; nil in place of one whose source does not count.
 func (j *joining) of(hash store.Hash) ([]*joined, error) {
 	if list, found := j.found[hash]; found {
 		return list, nil
@@ -121,14 +124,17 @@ func (j *joining) of(hash store.Hash) ([]*joined, error) {
 	if unit == nil {
 		return nil, fmt.Errorf("unit %x is gone", hash[:8])
 	}
-	file, keep := j.ask.resolve(unit.name)
-	if !keep {
-		j.found[hash] = nil
-		return nil, nil
-	}
 	list := make([]*joined, len(unit.functions))
+	recorded, file, keep := "", "", false
 	for i := range unit.functions {
 		fn := &unit.functions[i]
+		if i == 0 || fn.file != recorded {
+			recorded = fn.file
+			file, keep = j.ask.resolve(recorded)
+		}
+		if !keep {
+			continue
+		}
 		key := [2]string{file, fn.name}
 		if list[i] = j.byName[key]; list[i] == nil {
 			list[i] = &joined{file: file, fn: fn}

@@ -146,11 +146,10 @@ func (a *Ask) who(ctx context.Context, p *parameters) (Answer, error) {
 	labels := make(map[[2]string]map[string]uint64) // hosts of each
 	err = a.Store.Shares(ctx, &p.Query, hashes, func(s store.Share) error {
 		u := known[s.Unit]
-		f, err := units.File(&u, s.Hits)
+		_, runs, err := a.measure(&u, s.Hits, &w)
 		if err != nil {
 			return err
 		}
-		_, runs := w.measure(f)
 		if runs == 0 {
 			return nil
 		}
@@ -175,7 +174,7 @@ func (a *Ask) who(ctx context.Context, p *parameters) (Answer, error) {
 func (a *Ask) unitsWith(ctx context.Context, q *store.Query, w *wanted, answer *Who) (hashes []store.Hash, err error) {
 	var candidates []store.Hash
 	if err := a.Store.Units(ctx, q, func(hash store.Hash, u store.Unit) error {
-		if path, keep := a.resolve(u.Name); keep && (w.function != "" || w.fits(u.Name) || w.fits(path)) {
+		if u.Kind == units.Notes || w.function != "" || a.fits(w, u.Name) {
 			candidates = append(candidates, hash)
 		}
 		return nil
@@ -186,13 +185,14 @@ func (a *Ask) unitsWith(ctx context.Context, q *store.Query, w *wanted, answer *
 		if w.function != "" && !strings.Contains(string(u.Program), lastWord(w.function)) {
 			return nil // names are in it as they are, or mangled, which keeps identifiers
 		}
-		f, err := units.File(&u, make([]uint64, u.Counters))
+		if u.Kind == units.Notes && !strings.Contains(string(u.Program), path.Base(w.file)) {
+			return nil
+		}
+		places, _, err := a.measure(&u, make([]uint64, u.Counters), w)
 		if err != nil {
 			return err
 		}
-		places, _ := w.measure(f)
 		for i := range places {
-			places[i].File, _ = a.resolve(places[i].File)
 			if !slices.Contains(answer.Places, places[i]) {
 				answer.Places = append(answer.Places, places[i])
 			}
@@ -203,6 +203,31 @@ func (a *Ask) unitsWith(ctx context.Context, q *store.Query, w *wanted, answer *
 		return nil
 	})
 	return hashes, err
+}
+
+// fits tells whether a source counts and is what is wanted, by its name as it was recorded or as it is.
+func (a *Ask) fits(w *wanted, name string) bool {
+	path, keep := a.resolve(name)
+	return keep && (w.function != "" || w.fits(name) || w.fits(path))
+}
+
+// measure finds what is wanted in a unit, and how often it ran.
+func (a *Ask) measure(u *store.Unit, hits []uint64, w *wanted) (places []Place, runs uint64, err error) {
+	files, err := units.Files(u, hits)
+	for _, f := range files {
+		if err != nil || !a.fits(w, f.Name) {
+			continue
+		}
+		f.Name, _ = a.resolve(f.Name)
+		more, ran := w.measure(f)
+		places = append(places, more...)
+		if w.function != "" {
+			runs += ran
+		} else {
+			runs = max(runs, ran)
+		}
+	}
+	return places, runs, err
 }
 
 // lastWord is the last identifier of the name of a function, without its parameters.

@@ -94,6 +94,11 @@ func (c *Client) Tell(ctx context.Context, build, release string, units []store.
 		byHash[hash] = i
 		a.Units = append(a.Units, hash)
 	}
+	return c.TellKept(ctx, a, func(hash store.Hash) (store.Unit, error) { return units[byHash[hash]], nil })
+}
+
+// TellKept is Tell for who has units elsewhere than in memory: load returns those that the server does not know.
+func (c *Client) TellKept(ctx context.Context, a *wire.Announcement, load func(store.Hash) (store.Unit, error)) error {
 	answer, err := c.post(ctx, wire.PathBuilds, a.Encode())
 	if err != nil {
 		return err
@@ -102,19 +107,26 @@ func (c *Client) Tell(ctx context.Context, build, release string, units []store.
 	if err != nil {
 		return fmt.Errorf("answer of %s: %w", c.server, err)
 	}
+	known := make(map[store.Hash]bool, len(a.Units))
+	for _, hash := range a.Units {
+		known[hash] = true
+	}
 	var some []store.Unit
 	size := 0
 	for n, hash := range wanted {
-		i, known := byHash[hash]
-		if !known {
+		if !known[hash] {
 			return fmt.Errorf("answer of %s: it wants a unit that was not announced", c.server)
 		}
-		some = append(some, units[i])
-		size += len(units[i].Program) + len(units[i].Name) + 32
+		unit, err := load(hash)
+		if err != nil {
+			return err
+		}
+		some = append(some, unit)
+		size += len(unit.Program) + len(unit.Name) + 32
 		if size < mostAtOnce && n+1 < len(wanted) {
 			continue
 		}
-		if _, err := c.post(ctx, wire.PathUnits, wire.EncodeUnits(build, some)); err != nil {
+		if _, err := c.post(ctx, wire.PathUnits, wire.EncodeUnits(a.Build, some)); err != nil {
 			return err
 		}
 		some, size = nil, 0

@@ -1,6 +1,11 @@
 // Package units is what coverage becomes in a store of a fleet, and what becomes coverage again.
 //
-// A source file is a [store.Unit] of the kind [Lines]. Its program is what the file is made of, without counts:
+// What was pushed are source files, each a [store.Unit] of the kind [Lines]; what an agent has read of programs of GCC are object files,
+// of the kind [Notes].
+//
+// # Source files
+//
+// A source file is a unit of the kind Lines. Its program is what the file is made of, without counts:
 // which lines have code, functions and their instances, branches, calls, conditions. Its counters are the
 // counts of these, in order. They mean the same when they are added up as [coverage.Merge] of the files means: what is
 // no number in coverage, as that a term of a condition was shown, is a counter that is not 0.
@@ -51,12 +56,25 @@ func unreconciled(f *coverage.File) *coverage.File {
 	return before
 }
 
-// File returns the file of a unit with counters, which may be anybody's: sums, or other numbers of
-// counters, such as times. Counts that are too large for coverage are the largest that it has.
-func File(u *store.Unit, hits []uint64) (*coverage.File, error) {
+// Files returns what of a unit with counters, which may be anybody's sums, ran: a file, or all that an object file was
+// made of. Counts that are too large for coverage are the largest that it has.
+func Files(u *store.Unit, hits []uint64) ([]*coverage.File, error) {
 	if hits == nil {
 		hits = []uint64{} // which is not enough
 	}
+	if u.Kind == Notes {
+		o, err := objectOf(u, hits)
+		if err != nil {
+			return nil, fmt.Errorf("unit %s: %w", u.Name, err)
+		}
+		return ofNotes([]object{o}).Files(), nil
+	}
+	f, err := fileOf(u, hits)
+	return []*coverage.File{f}, err
+}
+
+// fileOf is Files of a unit of the kind Lines, whose counters may be other numbers of counters.
+func fileOf(u *store.Unit, hits []uint64) (*coverage.File, error) {
 	f, err := decode(u, hits)
 	if err != nil {
 		return nil, fmt.Errorf("unit %s: %w", u.Name, err)
@@ -64,12 +82,62 @@ func File(u *store.Unit, hits []uint64) (*coverage.File, error) {
 	return f, nil
 }
 
+// Functions returns the functions of a unit, but for those that start elsewhere.
+func Functions(u *store.Unit) ([]Function, error) {
+	if u.Kind == Notes {
+		list, err := functionsOfNotes(u)
+		if err != nil {
+			return nil, fmt.Errorf("unit %s: %w", u.Name, err)
+		}
+		return list, nil
+	}
+	return functionsOfLines(u)
+}
+
+// functionsOfLines finds the counters of each function by having the first counter be 1, the next 2, and so on: they are its
+// own and those of its lines.
+func functionsOfLines(u *store.Unit) (list []Function, err error) {
+	numbers := make([]uint64, u.Counters)
+	for i := range numbers {
+		numbers[i] = uint64(i) + 1
+	}
+	f, err := fileOf(u, numbers)
+	if err != nil {
+		return nil, err
+	}
+	for i, fn := range f.Functions {
+		if fn.StartLine == 0 {
+			continue // calls of what starts elsewhere
+		}
+		lines := f.LinesOf(i)
+		one := Function{Function: fn, File: u.Name, Lines: len(lines), Counters: make([]int32, 0, len(lines)+1)}
+		counts := func(n int64) bool {
+			if n >= 1 && n <= int64(u.Counters) {
+				one.Counters = append(one.Counters, int32(n-1))
+				return true
+			}
+			return false
+		}
+		ok := counts(fn.Count)
+		for k := range lines {
+			if !lines[k].Uncounted {
+				ok = counts(lines[k].Count) && ok
+			}
+		}
+		if !ok {
+			return nil, fmt.Errorf("unit %s: function %q is twice at the same place", u.Name, fn.Name)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
 func decode(u *store.Unit, hits []uint64) (*coverage.File, error) {
 	if hits != nil && len(hits) != u.Counters {
 		return nil, fmt.Errorf("%d counters, where it has %d", len(hits), u.Counters)
 	}
 	if u.Kind != Lines {
-		return nil, fmt.Errorf("its kind is %q, where %q was expected: a newer footfall wrote it", u.Kind, Lines)
+		return nil, fmt.Errorf("its kind is %q, where %q or %q was expected: a newer footfall wrote it", u.Kind, Lines, Notes)
 	}
 	c := &codec{program: u.Program, hits: hits, left: u.Counters}
 	f := &coverage.File{Name: u.Name}
@@ -92,28 +160,52 @@ func Check(u *store.Unit) error {
 	if u.Counters < 0 || u.Counters > wire.MostCounters {
 		return fmt.Errorf("unit %s: %d counters, where at most %d can be kept", u.Name, u.Counters, wire.MostCounters)
 	}
-	if _, err := decode(u, nil); err != nil {
+	var err error
+	if u.Kind == Notes {
+		_, err = objectOf(u, nil)
+	} else {
+		_, err = decode(u, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("unit %s: %w", u.Name, err)
 	}
 	return nil
 }
 
 // A Sum makes a set of what a store adds up. The zero Sum is empty. It is for one goroutine.
-type Sum struct{ sum coverage.Sum }
+type Sum struct {
+	sum     coverage.Sum
+	objects []object
+}
 
 // Add adds a unit, which has its program, and its counters. It is what [store.SQLite.Totals] calls.
 func (s *Sum) Add(t store.Total) error {
-	f, err := File(&t.Unit, t.Hits)
+	if t.Unit.Kind == Notes {
+		o, err := objectOf(&t.Unit, t.Hits)
+		if err != nil {
+			return fmt.Errorf("unit %s: %w", t.Unit.Name, err)
+		}
+		s.objects = append(s.objects, o)
+		return nil
+	}
+	f, err := fileOf(&t.Unit, t.Hits)
 	if err == nil {
 		s.sum.Add(f)
 	}
 	return err
 }
 
+// Take returns what was added, not reconciled. The sum is empty then.
+func (s *Sum) Take() *coverage.Set {
+	s.sum.Take(ofNotes(s.objects))
+	s.objects = nil
+	return s.sum.Set()
+}
+
 // Set returns what was added, reconciled as what report prints, and what is wrong with it. The sum is
 // empty then.
 func (s *Sum) Set() (*coverage.Set, []source.Problem) {
-	set := s.sum.Set()
+	set := s.Take()
 	return set, report.Reconcile(set)
 }
 

@@ -167,7 +167,7 @@ func TestSplit(t *testing.T) {
 		got[p.Test] = make(map[string][]int64)
 		for _, usage := range p.Usage() {
 			i := slices.IndexFunc(list, func(u store.Unit) bool { return u.Hash() == usage.Unit })
-			f, err := File(&list[i], usage.Hits)
+			f, err := fileOf(&list[i], usage.Hits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +195,7 @@ func TestTimes(t *testing.T) {
 		for i := range c.Hits {
 			c.Hits[i] = 1_700_000_000
 		}
-		f, err := File(&c.Unit, c.Hits)
+		f, err := fileOf(&c.Unit, c.Hits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func FuzzFile(f *testing.F) {
 		for i := range hits {
 			hits[i] = uint64(i % 3)
 		}
-		file, err2 := File(&u, hits)
+		file, err2 := fileOf(&u, hits)
 		if (err == nil) != (err2 == nil) {
 			t.Fatalf("%v, but %v", err, err2)
 		}
@@ -231,7 +231,7 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		c := Of(file)
-		again, err := File(&c.Unit, c.Hits)
+		again, err := fileOf(&c.Unit, c.Hits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func BenchmarkFile(b *testing.B) {
 	b.Run("file", func(b *testing.B) {
 		c := Of(file)
 		for b.Loop() {
-			if _, err := File(&c.Unit, c.Hits); err != nil {
+			if _, err := fileOf(&c.Unit, c.Hits); err != nil {
 				b.Fatal(err)
 			}
 		}

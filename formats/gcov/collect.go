@@ -22,6 +22,7 @@ import (
 // when it never ran.
 type Object struct {
 	Notes    string
+	Bytes    []byte    // of the notes, if they are in no file; they are not changed
 	Size     int64     // of the notes, 0 if it is not known: large ones are read first
 	Data     []string  // data files
 	Readings []Reading // data that are in no file
@@ -195,7 +196,9 @@ func (c *collector) tellBuilt() {
 func largestFirst(objs []Object) []Object {
 	objs = slices.Clone(objs)
 	for i := range objs {
-		if o := &objs[i]; o.Size == 0 {
+		if o := &objs[i]; o.Size == 0 && o.Bytes != nil {
+			o.Size = int64(len(o.Bytes))
+		} else if o.Size == 0 {
 			if st, err := input.Stat(o.Notes); err == nil {
 				o.Size = st.Size()
 			}
@@ -259,7 +262,9 @@ func (o *objectReader) object(unit int32) {
 	o.origin, o.ids, o.known = origin{unit: unit}, o.ids[:0], o.known[:0]
 	obj := o.c.objs[unit]
 	var err error
-	if strings.HasSuffix(obj.Notes, LegacySuffix) {
+	if obj.Bytes != nil { // whatever they are called
+		o.notes = append(o.notes[:0], obj.Bytes...)
+	} else if strings.HasSuffix(obj.Notes, LegacySuffix) {
 		var ok bool
 		if obj, ok = o.legacy(obj); !ok {
 			return

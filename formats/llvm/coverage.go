@@ -32,8 +32,6 @@ type Function struct {
 	Decisions []MCDC
 	// Main is the file that it is defined in: the first that is not expanded; -1: there is none.
 	Main int
-
-	record *Record
 }
 
 // A Mismatch is a function whose counts are of another build than the binary.
@@ -55,6 +53,7 @@ type Coverage struct {
 
 	segmenter segmenter // for what is counted and forgotten: its room, and that of the regions
 	room      []*Region
+	gathered  []Region
 }
 
 // A Damage is what is wrong with a function.
@@ -73,80 +72,125 @@ type Rules struct {
 	OldBitmaps bool
 }
 
-// A lookup gives the counts of a function of a binary. known tells whether there are any of that name, ok whether
-// also of that hash.
-type lookup func(r *Record) (counts []uint64, bitmap []byte, known, ok bool)
+// Load gives the functions of binaries the counts of a profile, as llvm-cov does: of several functions of one name
+// in the same files the first counts.
+func Load(binaries []*Binary, p *Profile, rules Rules) *Coverage {
+	l := NewLoader(p, rules)
+	for _, b := range binaries {
+		l.Add(b)
+	}
+	return l.Coverage
+}
+
+// A Loader is Load of one binary after another, of which it keeps nothing. Most functions of C++ are inline ones that
+// many units and binaries have: what was seen before is recognized before it is decoded.
+type Loader struct {
+	*Coverage
+	// What is known of functions, by the hash of their name. Hashes are random: the map needs to be large.
+	index map[uint64]int32
+	named []namedFunction
+	// Of names that have several, what has no room there.
+	counted map[functionKey]*Counted
+	seen    map[seenKey]struct{}
+	// Files have numbers, and so have the files of a unit, and lists of several files: those below 0.
+	numbers map[string]int32
+	files   [][]string
+	units   map[*unit][]int32
+	several map[string]int32
+	lists   [][]string
+
+	mapping    mapping
+	evaluation evaluation
+	key        []byte
+	room       regionRoom
+}
+
+// A namedFunction is what is known of a name.
+type namedFunction struct {
+	counted *Counted // for one hash
+	hash    uint64
+	name    string  // "": not asked for so far, or no binary tells
+	has     [2]bool // counts for hashes with csBit 0, 1
+	several bool    // counts for other hashes, too
+	seen    bool    // in the files of list
+	list    int32
+}
+
+// A seenKey is a function, by its place in named, and a list of files.
+type seenKey struct{ function, list int32 }
 
 // csBit of a function's hash says, in profiles for the optimiser, that the counts are context-sensitive. In others it is
 // chance: but since LLVM 15 counts are of another build only if it is the same, and else there are none.
 const csBit = 60
 
-// index makes a lookup of a profile for a version: by name and hash, the first of a pair.
-func (p *Profile) index(version int) lookup {
-	counted := make(map[functionKey]*Counted, len(p.Counted))
-	names := make(map[uint64][2]bool, len(p.Counted)) // with that bit of a hash 0, 1
-	for i := range p.Counted {
-		c := &p.Counted[i]
-		key := functionKey{c.NameHash, c.Hash}
-		if counted[key] == nil {
-			counted[key] = c
-		}
-		has := names[c.NameHash]
-		if has[c.Hash>>csBit&1] = true; version < 15 {
-			has = [2]bool{true, true}
-		}
-		names[c.NameHash] = has
-	}
-	return func(r *Record) (counts []uint64, bitmap []byte, known, ok bool) {
-		if c := counted[functionKey{r.NameHash, r.Hash}]; c != nil {
-			return c.Counts, c.Bitmap, true, true
-		}
-		return nil, nil, names[r.NameHash][r.Hash>>csBit&1], false
-	}
-}
-
-// Load gives the functions of binaries the counts of a profile, as llvm-cov does: of several functions of one name
-// in the same files the first counts.
-func Load(binaries []*Binary, p *Profile, rules Rules) *Coverage {
+// NewLoader returns a loader with the counts of a profile.
+func NewLoader(p *Profile, rules Rules) *Loader {
 	rules.Bytes, rules.OldBitmaps = p.SingleBytes(), p.OldBitmaps
-	c := &Coverage{byFile: make(map[string][]*Function), rules: rules}
-	l := loader{Coverage: c, find: p.index(rules.Version), known: make(map[string]uint32), lists: make(map[string][]string), seen: make(map[string]bool)}
-	for _, b := range binaries {
-		l.units = make(map[*unit][]uint32)
-		for _, r := range b.Records {
-			if err := l.load(b, r); err != nil {
-				c.Damaged = append(c.Damaged, Damage{r.Name, b.Name, err})
-			}
+	l := &Loader{
+		Coverage: &Coverage{byFile: make(map[string][]*Function), rules: rules},
+		index:    make(map[uint64]int32, 2*len(p.Counted)), named: make([]namedFunction, 0, 2*len(p.Counted)),
+		counted: make(map[functionKey]*Counted), seen: make(map[seenKey]struct{}),
+		numbers: make(map[string]int32), units: make(map[*unit][]int32), several: make(map[string]int32),
+	}
+	for i := range p.Counted {
+		l.count(&p.Counted[i])
+	}
+	return l
+}
+
+// count takes counts. Of those of one name and hash the first are used.
+func (l *Loader) count(c *Counted) {
+	f := &l.named[l.of(c.NameHash)]
+	if f.has[c.Hash>>csBit&1] = true; l.rules.Version < 15 {
+		f.has = [2]bool{true, true}
+	}
+	switch {
+	case f.counted == nil:
+		f.counted, f.hash = c, c.Hash
+	case f.hash == c.Hash:
+	default:
+		f.several = true
+		if key := (functionKey{c.NameHash, c.Hash}); l.counted[key] == nil {
+			l.counted[key] = c
 		}
 	}
-	return c
 }
 
-// A loader loads functions. Most of those of C++ are inline ones that many units and binaries have: what was seen
-// before is recognized before it is decoded.
-type loader struct {
-	*Coverage
-	find lookup
-	// Files have numbers, and so have the files of a unit; lists are those of functions, by numbers.
-	known map[string]uint32
-	units map[*unit][]uint32
-	lists map[string][]string
-	seen  map[string]bool // by numbers of files and name
-
-	mapping    mapping
-	evaluation evaluation
-	key        []byte
+// of is where in named the function is whose name has that hash.
+func (l *Loader) of(hash uint64) int32 {
+	i, ok := l.index[hash]
+	if !ok {
+		i = int32(len(l.named))
+		l.named = append(l.named, namedFunction{})
+		l.index[hash] = i
+	}
+	return i
 }
 
-// numbers are those of a unit's files.
-func (l *loader) numbers(u *unit) []uint32 {
+// find gives the counts of a function. known tells whether there are any of that name, nil counts that there are none of
+// that hash.
+func (l *Loader) find(f *namedFunction, r *Record) (c *Counted, known bool) {
+	switch {
+	case f.counted != nil && f.hash == r.Hash:
+		return f.counted, true
+	case f.several:
+		if c := l.counted[functionKey{r.NameHash, r.Hash}]; c != nil {
+			return c, true
+		}
+	}
+	return nil, f.has[r.Hash>>csBit&1]
+}
+
+// unitNumbers are those of a unit's files.
+func (l *Loader) unitNumbers(u *unit) []int32 {
 	list := l.units[u]
 	if list == nil && len(u.files) > 0 {
-		for _, name := range u.files {
-			n, ok := l.known[name]
+		for i, name := range u.files {
+			n, ok := l.numbers[name]
 			if !ok {
-				n = uint32(len(l.known))
-				l.known[name] = n
+				n = int32(len(l.files))
+				l.numbers[name] = n
+				l.files = append(l.files, u.files[i:i+1:i+1])
 			}
 			list = append(list, n)
 		}
@@ -155,48 +199,96 @@ func (l *loader) numbers(u *unit) []uint32 {
 	return list
 }
 
+// listOf is the number of the list of a function's files, and the list.
+func (l *Loader) listOf(r *Record, indices []int) (int32, []string) {
+	numbers := l.unitNumbers(r.unit)
+	if len(indices) == 1 {
+		n := numbers[indices[0]]
+		return n, l.files[n]
+	}
+	l.key = l.key[:0]
+	for _, i := range indices {
+		l.key = binary.LittleEndian.AppendUint32(l.key, uint32(numbers[i]))
+	}
+	n, ok := l.several[string(l.key)]
+	if !ok {
+		l.lists = append(l.lists, r.fileNames(indices))
+		n = -int32(len(l.lists))
+		l.several[string(l.key)] = n
+	}
+	return n, l.lists[-n-1]
+}
+
+// Add loads the functions of a binary.
+func (l *Loader) Add(b *Binary) {
+	for _, r := range b.Records {
+		if err := l.load(b, r); err != nil {
+			l.Damaged = append(l.Damaged, Damage{r.Name(), b.Name, err})
+		}
+	}
+}
+
 // load adds a function, unless it is left out.
-func (l *loader) load(b *Binary, r *Record) error {
-	counts, bitmap, known, ok := l.find(r)
-	if known && !ok {
-		l.Mismatches = append(l.Mismatches, Mismatch{r.Name, r.Hash, b.Name})
+func (l *Loader) load(b *Binary, r *Record) error {
+	at := l.of(r.NameHash)
+	c, known := l.find(&l.named[at], r)
+	if known && c == nil {
+		l.Mismatches = append(l.Mismatches, Mismatch{r.Name(), r.Hash, b.Name})
 		return nil
 	}
 	m := &l.mapping
 	d := &reader{cursor.Reader{B: r.mapping}}
-	numbers := l.numbers(r.unit)
-	m.files, l.key = d.fileIndices(m.files[:0], r.unit), l.key[:0]
-	if d.Err != nil {
+	if m.files = d.fileIndices(m.files[:0], r.unit); d.Err != nil {
 		return d.Err
 	}
-	for _, i := range m.files {
-		l.key = binary.LittleEndian.AppendUint32(l.key, numbers[i])
+	list, files := l.listOf(r, m.files)
+	f := &l.named[at]
+	if f.name == "" {
+		f.name = r.Name()
 	}
-	files, ok := l.lists[string(l.key)]
-	if !ok {
-		files = r.fileNames(m.files)
-		l.lists[string(l.key)] = files
+	shown := shownName(f.name, files)
+	if shown != f.name || shown == "" {
+		// Another name may look the same.
+		at = l.of(HashOf(shown))
+		f = &l.named[at]
 	}
-	l.key = append(l.key, r.shownName(files)...)
-	if l.seen[string(l.key)] {
+	if l.hasSeen(at, list) {
 		return nil
 	}
 	if err := r.decodeInto(m); err != nil {
 		return err
 	}
-	if !known {
-		counts, bitmap = m.zeros()
+	var counts []uint64
+	var bitmap []byte
+	if known {
+		counts, bitmap = c.Counts, c.Bitmap
+	} else {
+		counts = m.zeros()
 	}
 	if len(m.regions) == 1 && m.regions[0].count.isZero() && len(counts) > 0 && counts[0] > 0 {
 		return nil // another unit uses it, and has counted
 	}
-	f, err := m.function(r, files, &l.evaluation, counts, bitmap, &l.rules)
+	function, err := m.function(r.Hash, shown, files, &l.evaluation, counts, bitmap, &l.rules, &l.room)
 	if err != nil {
 		return err
 	}
-	l.seen[string(l.key)] = true
-	l.add(f)
+	if !f.seen {
+		f.seen, f.list = true, list
+	} else {
+		l.seen[seenKey{at, list}] = struct{}{}
+	}
+	l.add(function)
 	return nil
+}
+
+// hasSeen tells whether a function was loaded, in these files.
+func (l *Loader) hasSeen(function, list int32) bool {
+	f := &l.named[function]
+	if !f.seen || f.list == list {
+		return f.seen
+	}
+	_, seen := l.seen[seenKey{function, list}]
+	return seen
 }
 
 func (c *Coverage) add(f *Function) {
@@ -219,7 +311,7 @@ func (c *Coverage) Files() []string {
 }
 
 // zeros are counts of a function that no profile knows: nothing ran.
-func (m *mapping) zeros() (counts []uint64, bitmap []byte) {
+func (m *mapping) zeros() []uint64 {
 	most := 0
 	each := func(c counter) {
 		if c.kind() == countCounter {
@@ -230,25 +322,51 @@ func (m *mapping) zeros() (counts []uint64, bitmap []byte) {
 		each(x.left)
 		each(x.right)
 	}
-	for _, g := range m.regions {
-		each(g.count)
-		each(g.other)
+	for i := range m.regions {
+		each(m.regions[i].count)
+		each(m.regions[i].other)
 	}
-	if most > 1<<20 {
-		return nil, nil // then no counter is there, and the function is damaged
+	switch {
+	case most > 1<<20:
+		return nil // then no counter is there, and the function is damaged
+	case most <= len(someZeros):
+		return someZeros[:most:most]
 	}
-	return make([]uint64, most), nil
+	return make([]uint64, most)
 }
 
-// function computes the counts of all regions.
-func (m *mapping) function(r *Record, files []string, e *evaluation, counts []uint64, bitmap []byte, rules *Rules) (*Function, error) {
-	f := &Function{Hash: r.Hash, record: r, Files: files, Name: r.shownName(files)}
-	e.begin(m.expressions, counts)
-	code := 0
-	for i := range m.regions {
-		code += int(b2u(m.regions[i].kind < Branch))
+var someZeros [256]uint64 // for reading
+
+// A regionRoom is where regions of functions are made, many at a time.
+type regionRoom struct{ left []Region }
+
+func (s *regionRoom) take(n int) []Region {
+	if s == nil || n > len(s.left) && n > mostTogether/4 {
+		return make([]Region, 0, n)
 	}
-	f.Regions, f.Branches = make([]Region, 0, code), make([]Region, 0, len(m.regions)-code)
+	if n > len(s.left) {
+		s.left = make([]Region, mostTogether)
+	}
+	list := s.left[:0:n]
+	s.left = s.left[n:]
+	return list
+}
+
+// function computes the counts of all regions, in room, which may be nil.
+func (m *mapping) function(hash uint64, name string, files []string, e *evaluation, counts []uint64, bitmap []byte, rules *Rules, room *regionRoom) (*Function, error) {
+	f := &Function{Hash: hash, Files: files, Name: name}
+	e.begin(m.expressions, counts)
+	code, branches := 0, 0
+	for i := range m.regions {
+		switch m.regions[i].kind {
+		case Branch, Condition:
+			branches++
+		case Decision:
+		default:
+			code++
+		}
+	}
+	f.Regions, f.Branches = room.take(code), room.take(branches)
 	open := decisions{bitmap: bitmap, rules: rules}
 	for i := range m.regions {
 		g := &m.regions[i]
@@ -260,15 +378,16 @@ func (m *mapping) function(r *Record, files []string, e *evaluation, counts []ui
 		if err != nil {
 			return nil, err
 		}
-		other, err := e.value(g.other)
-		if err != nil {
-			return nil, err
-		}
 		region := Region{
 			Kind: g.kind, File: g.file, Expanded: g.expanded, Line: g.start.line, Column: g.start.column,
-			EndLine: g.end.line, EndColumn: g.end.column, Count: uint64(count), FalseCount: uint64(other),
+			EndLine: g.end.line, EndColumn: g.end.column, Count: uint64(count),
 		}
 		if g.kind >= Branch {
+			other, err := e.value(g.other)
+			if err != nil {
+				return nil, err
+			}
+			region.FalseCount = uint64(other)
 			region.FoldTrue, region.FoldFalse = g.count.isZero(), g.other.isZero()
 			f.Branches = append(f.Branches, region)
 			if g.kind == Condition {
@@ -298,11 +417,10 @@ func (r *Record) fileNames(indices []int) []string {
 }
 
 // shownName is the name without that of the file which those of local functions begin with.
-func (r *Record) shownName(files []string) string {
-	name := r.Name
+func shownName(name string, files []string) string {
 	if len(files) > 0 && files[0] != "" {
 		if rest, ok := strings.CutPrefix(name, files[0]); ok && rest != "" {
-			name = rest[1:]
+			return rest[1:]
 		}
 	}
 	return name

@@ -85,7 +85,7 @@ func FuzzMapping(f *testing.F) {
 		for range files {
 			u.files = append(u.files, "file.c")
 		}
-		r := &Record{Name: "f", NameHash: HashOf("f"), mapping: mapping, unit: u, dummy: isDummy(mapping)}
+		r := &Record{NameHash: HashOf("f"), mapping: mapping, unit: u, binary: new(Binary), dummy: isDummy(mapping)}
 		tryBinaries([]*Binary{{Name: "fuzz", Records: []*Record{r}}})
 	})
 }

@@ -110,6 +110,7 @@ func (p *Profile) readTable(r *reader, table uint64) error {
 	if r.Err != nil {
 		return r.Err
 	}
+	p.Counted = make([]Counted, 0, entries)
 	// Buckets that lead to the same place would be read again and again.
 	room := uint64(len(r.B))
 	for i := range buckets {

@@ -20,23 +20,42 @@ type LcovOptions struct {
 
 // WriteLcov writes a tracefile as llvm-cov export -format=lcov of the version does.
 func (c *Coverage) WriteLcov(w io.Writer, o LcovOptions) error {
+	t := lcovWriter{coverage: c, options: &o, w: w}
 	for _, name := range o.Files {
-		t := lcovFile{coverage: c, options: &o, name: name}
-		if _, err := w.Write(t.text()); err != nil {
-			return err
+		t.name = name
+		if t.file(); t.err != nil {
+			return t.err
 		}
 	}
-	return nil
+	t.flush()
+	return t.err
 }
 
-type lcovFile struct {
+type lcovWriter struct {
 	coverage *Coverage
 	options  *LcovOptions
-	name     string
+	name     string // of the file
+	w        io.Writer
 	buf      []byte
+	err      error
 }
 
-func (t *lcovFile) record(tag string, numbers ...uint64) {
+// flush writes what there is, and after an error nothing more.
+func (t *lcovWriter) flush() {
+	if t.err == nil {
+		_, t.err = t.w.Write(t.buf)
+	}
+	t.buf = t.buf[:0]
+}
+
+// flushMuch flushes if there is much.
+func (t *lcovWriter) flushMuch() {
+	if len(t.buf) > 1<<16 {
+		t.flush()
+	}
+}
+
+func (t *lcovWriter) record(tag string, numbers ...uint64) {
 	t.buf = append(t.buf, tag...)
 	for i, n := range numbers {
 		if i > 0 {
@@ -47,13 +66,15 @@ func (t *lcovFile) record(tag string, numbers ...uint64) {
 	t.buf = append(t.buf, '\n')
 }
 
-func (t *lcovFile) named(tag string, n uint64, name string) {
+func (t *lcovWriter) named(tag string, n uint64, name string) {
+	t.flushMuch()
 	t.buf = append(t.buf, tag...)
 	t.buf = strconv.AppendUint(t.buf, n, 10)
 	t.buf = append(append(append(t.buf, ','), name...), '\n')
 }
 
-func (t *lcovFile) text() []byte {
+func (t *lcovWriter) file() {
+	t.flushMuch()
 	c, o := t.coverage, t.options
 	t.buf = append(append(append(t.buf, "SF:"...), t.name...), '\n')
 	summary := c.FileSummary(t.name)
@@ -64,7 +85,7 @@ func (t *lcovFile) text() []byte {
 	t.record("FNF:", uint64(summary.Functions.Total))
 	t.record("FNH:", uint64(summary.Functions.Covered))
 	if whole {
-		lineCounts(c.Segments(t.name), &c.rules, func(l LineCount) { t.record("DA:", uint64(l.Number), l.Count) })
+		lineCounts(c.segments(t.name), &c.rules, func(l LineCount) { t.record("DA:", uint64(l.Number), l.Count) })
 	}
 	if c.rules.Version >= 12 && !o.SkipBranches {
 		if whole {
@@ -75,10 +96,10 @@ func (t *lcovFile) text() []byte {
 	}
 	t.record("LF:", uint64(summary.Lines.Total))
 	t.record("LH:", uint64(summary.Lines.Covered))
-	return append(t.buf, "end_of_record\n"...)
+	t.buf = append(t.buf, "end_of_record\n"...)
 }
 
-func (t *lcovFile) functions() {
+func (t *lcovWriter) functions() {
 	var list []*Function
 	for _, f := range t.coverage.byFile[t.name] {
 		if f.Files[0] == t.name && len(f.Regions) > 0 {
@@ -100,7 +121,7 @@ type lcovBranch struct {
 }
 
 // branches writes branches by lines, those of expansions on the line of the outermost one.
-func (t *lcovFile) branches() {
+func (t *lcovWriter) branches() {
 	rules := &t.coverage.rules
 	var list, expanded []lcovBranch
 	add := func(to []lcovBranch, b expandedBranch) []lcovBranch {
@@ -155,7 +176,7 @@ func unified(list []lcovBranch) []lcovBranch {
 	return out
 }
 
-func (t *lcovFile) writeBranches(list []lcovBranch) {
+func (t *lcovWriter) writeBranches(list []lcovBranch) {
 	line, pair, index := uint32(0), uint64(0), uint64(0)
 	for i := range list {
 		b := &list[i]

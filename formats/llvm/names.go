@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"strings"
@@ -28,8 +29,10 @@ const nameSeparator = "\x01"
 func (n Names) add(section []byte) error {
 	r := &reader{cursor.Reader{B: section}}
 	room := mostUnpacked(len(section))
+	u := unpackers.Get().(*unpacker)
+	defer unpackers.Put(u)
 	for r.nextBlock() {
-		text, err := r.block(&room)
+		text, err := r.block(&room, u)
 		if err != nil {
 			return fmt.Errorf("names: %w", err)
 		}
@@ -52,37 +55,53 @@ func (r *reader) nextBlock() bool {
 	return r.Left() > 0
 }
 
-// blocks are names as they were read, each block by itself: those of a library that many programs are linked with, or
-// of an object, are the same in all, and are read once.
-type blocks struct {
-	mu   sync.Mutex
-	read map[string]Names // by their bytes
+// common is what binaries have in common, as it was read: names, and units. Those of a library that many programs are
+// linked with, or of an object, are the same in all.
+type common struct {
+	seed  maphash.Seed
+	mu    sync.Mutex
+	names map[blockKey]Names // each block by itself
+	units map[unitKey]*unit
 }
 
-// add adds the names of a section's blocks to a binary.
-func (c *blocks) add(b *Binary, section []byte) error {
+func newCommon() *common {
+	return &common{seed: maphash.MakeSeed(), names: make(map[blockKey]Names), units: make(map[unitKey]*unit)}
+}
+
+// A blockKey is a block of so many bytes with that hash.
+type blockKey struct {
+	hash uint64
+	size int
+}
+
+// addNames adds the names of a section's blocks to a binary.
+func (c *common) addNames(b *Binary, section []byte) error {
 	r := &reader{cursor.Reader{B: section}}
 	room := mostUnpacked(len(section))
+	u := unpackers.Get().(*unpacker)
+	defer unpackers.Put(u)
 	for r.nextBlock() {
 		start := r.At
 		size, packed := r.Uleb(), r.Uleb()
-		block := r.Bytes(cmp.Or(packed, size))
+		r.Bytes(cmp.Or(packed, size))
 		if r.Err != nil {
 			return fmt.Errorf("names: %w", r.Err)
 		}
+		block := r.B[start:r.At]
+		key := blockKey{maphash.Bytes(c.seed, block), len(block)}
 		c.mu.Lock()
-		n := c.read[string(block)]
+		n := c.names[key]
 		c.mu.Unlock()
 		if n == nil {
 			r.At = start
-			text, err := r.block(&room)
+			text, err := r.block(&room, u)
 			if err != nil {
 				return fmt.Errorf("names: %w", err)
 			}
 			n = make(Names, bytes.Count(text, []byte(nameSeparator))+1)
 			n.addText(string(text))
 			c.mu.Lock()
-			c.read[string(block)] = n
+			c.names[key] = n
 			c.mu.Unlock()
 		}
 		b.addNames(n)
@@ -126,8 +145,9 @@ func (b *Binary) nameCount() (count int) {
 	return count
 }
 
-// block reads sizes, and as many bytes, unpacked if they are packed. room is what all blocks of a section may have.
-func (r *reader) block(room *uint64) ([]byte, error) {
+// block reads sizes, and as many bytes, unpacked by u if they are packed, until u unpacks others. room is what all
+// blocks of a section may have.
+func (r *reader) block(room *uint64, u *unpacker) ([]byte, error) {
 	start := r.At
 	size, packed := r.Uleb(), r.Uleb()
 	if packed == 0 {
@@ -137,7 +157,7 @@ func (r *reader) block(room *uint64) ([]byte, error) {
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	text, err := unpack(b, size, room)
+	text, err := u.unpack(b, size, room)
 	if err != nil {
 		return nil, &FormatError{Offset: int64(start), Err: err}
 	}
@@ -148,21 +168,37 @@ func (r *reader) block(room *uint64) ([]byte, error) {
 // as a row of zeros is.
 func mostUnpacked(packed int) uint64 { return 1<<16 + 100*uint64(packed) }
 
-func unpack(packed []byte, size uint64, room *uint64) ([]byte, error) {
+// An unpacker unpacks one block after another, in the same room.
+type unpacker struct {
+	packed bytes.Reader
+	zlib   io.Reader
+	out    bytes.Buffer
+}
+
+// unpackers are those that are not in use: each has a window of 32 kB, and tables.
+var unpackers = sync.Pool{New: func() any { return new(unpacker) }}
+
+func (u *unpacker) unpack(packed []byte, size uint64, room *uint64) ([]byte, error) {
 	if size > mostUnpacked(len(packed)) || size > *room {
 		return nil, fmt.Errorf("%d bytes are said to unpack to %d", len(packed), size)
 	}
 	*room -= size
-	z, err := zlib.NewReader(bytes.NewReader(packed))
+	u.packed.Reset(packed)
+	var err error
+	if u.zlib == nil {
+		u.zlib, err = zlib.NewReader(&u.packed)
+	} else {
+		err = u.zlib.(zlib.Resetter).Reset(&u.packed, nil)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("zlib: %w", err)
 	}
-	var out bytes.Buffer
-	if _, err := io.Copy(&out, io.LimitReader(z, int64(size)+1)); err != nil {
+	u.out.Reset()
+	if _, err := io.Copy(&u.out, io.LimitReader(u.zlib, int64(size)+1)); err != nil {
 		return nil, fmt.Errorf("zlib: %w", err)
 	}
-	if uint64(out.Len()) != size {
+	if uint64(u.out.Len()) != size {
 		return nil, fmt.Errorf("%d bytes unpack to other than %d", len(packed), size)
 	}
-	return out.Bytes(), nil
+	return u.out.Bytes(), nil
 }

@@ -29,14 +29,17 @@ type Binary struct {
 
 // A Record is a function of a binary.
 type Record struct {
-	Name     string // "": the binary does not tell
 	NameHash uint64
 	Hash     uint64 // of its control flow, 0: also a function that this unit does not use
 
 	mapping []byte
 	unit    *unit
+	binary  *Binary
 	dummy   bool
 }
+
+// Name is that of the function, "": the binary does not tell.
+func (r *Record) Name() string { return r.binary.name(r.NameHash) }
 
 // A unit is the files of an object file.
 type unit struct {
@@ -69,43 +72,68 @@ func ReadBinaries(name string, r io.ReaderAt, size int64, dir string) ([]*Binary
 	return NewBinaryReader().Read(name, r, size, dir)
 }
 
-// A BinaryReader reads many binaries, of several goroutines too. Names that they have in common are read once.
-type BinaryReader struct{ blocks blocks }
+// A BinaryReader reads many binaries, of several goroutines too. Names and units that they have in common are read once.
+type BinaryReader struct {
+	common *common
+	room   *binaryRoom // of Each
+}
+
+// A binaryRoom is where a binary is while it is looked at, and the next one then; nil: where it may stay.
+type binaryRoom struct {
+	sections []byte
+	list     []*Record
+	records  []Record
+	index    map[uint64]int32
+}
 
 // NewBinaryReader returns one that has read nothing.
-func NewBinaryReader() *BinaryReader { return &BinaryReader{blocks{read: make(map[string]Names)}} }
+func NewBinaryReader() *BinaryReader { return &BinaryReader{common: newCommon()} }
 
 // Read is [ReadBinaries].
-func (s *BinaryReader) Read(name string, r io.ReaderAt, size int64, dir string) ([]*Binary, error) {
+func (s *BinaryReader) Read(name string, r io.ReaderAt, size int64, dir string) (list []*Binary, err error) {
+	err = s.each(name, r, size, dir, nil, func(b *Binary) { list = append(list, b) })
+	return list, err
+}
+
+// Each is Read, of one goroutine at a time, of binaries that are gone when do returns.
+func (s *BinaryReader) Each(name string, r io.ReaderAt, size int64, dir string, do func(*Binary)) error {
+	if s.room == nil {
+		s.room = &binaryRoom{index: make(map[uint64]int32)}
+	}
+	return s.each(name, r, size, dir, s.room, do)
+}
+
+func (s *BinaryReader) each(name string, r io.ReaderAt, size int64, dir string, room *binaryRoom, do func(*Binary)) error {
 	var head [8]byte
 	if _, err := r.ReadAt(head[:], 0); err != nil && err != io.EOF {
-		return nil, err
+		return err
 	}
 	if string(head[:]) != archiveMagic {
-		b, err := s.readBinary(name, r, dir)
-		if b == nil {
-			return nil, err
+		b, err := s.readBinary(name, r, dir, room)
+		if b != nil {
+			do(b)
 		}
-		return []*Binary{b}, err
+		return err
 	}
-	var list []*Binary
 	var failed []error
+	none := true
 	err := eachMember(r, size, func(member string, r io.ReaderAt) {
 		if n, _ := r.ReadAt(head[:4], 0); n < 4 || string(head[:4]) != "\x7fELF" {
 			return // metadata of Rust
 		}
-		b, err := s.readBinary(name+"("+member+")", r, dir)
+		b, err := s.readBinary(name+"("+member+")", r, dir, room)
 		if b != nil {
-			list = append(list, b)
+			none = false
+			do(b)
 		}
 		if err != nil && !errors.Is(err, ErrNoMapping) {
 			failed = append(failed, fmt.Errorf("%s: %w", member, err))
 		}
 	})
-	if err = errors.Join(append(failed, err)...); err == nil && len(list) == 0 {
+	if err = errors.Join(append(failed, err)...); err == nil && none {
 		err = ErrNoMapping
 	}
-	return list, err
+	return err
 }
 
 const archiveMagic = "!<arch>\n"
@@ -160,7 +188,7 @@ func eachMember(r io.ReaderAt, size int64, do func(name string, r io.ReaderAt)) 
 	return nil
 }
 
-func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Binary, error) {
+func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string, room *binaryRoom) (*Binary, error) {
 	f, err := elf.Open(r)
 	if err != nil {
 		var magic [4]byte
@@ -174,8 +202,12 @@ func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Bina
 	}
 	b := &Binary{Name: name, BuildID: f.BuildID()}
 	var contents [4][][]byte
+	var left []byte
+	if room != nil {
+		left = room.sections
+	}
 	for i, section := range []string{unitsSection, functionsSection, namesSection, otherNames} {
-		if contents[i], err = f.EachContents(section); err != nil {
+		if contents[i], left, err = f.EachContents(section, left); err != nil {
 			return nil, fmt.Errorf("section %s: %w", section, err)
 		}
 	}
@@ -183,16 +215,37 @@ func (s *BinaryReader) readBinary(name string, r io.ReaderAt, dir string) (*Bina
 	if f.Order == binary.ByteOrder(binary.BigEndian) {
 		order = binary.BigEndian
 	}
-	return b, s.read(b, contents[0], contents[1], append(contents[2], contents[3]...), order, dir)
+	err = s.read(b, contents[0], contents[1], append(contents[2], contents[3]...), order, dir, room)
+	if room != nil {
+		room.keep(contents[:])
+	}
+	return b, err
 }
 
-func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order binary.ByteOrder, dir string) error {
+// keep has room for as many bytes as this binary has.
+func (m *binaryRoom) keep(contents [][][]byte) {
+	n := 0
+	for _, sections := range contents {
+		for _, b := range sections {
+			n += len(b)
+		}
+	}
+	if n > len(m.sections) {
+		m.sections = make([]byte, n+n/4)
+	}
+}
+
+func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order binary.ByteOrder, dir string, room *binaryRoom) error {
 	for _, section := range names {
-		if err := s.blocks.add(b, section); err != nil {
+		if err := s.common.addNames(b, section); err != nil {
 			return fmt.Errorf("section %s: %w", namesSection, err)
 		}
 	}
-	all := records{binary: b, order: order, dir: dir, units: make(map[uint64]*unit), index: make(map[uint64]int)}
+	all := records{common: s.common, binary: b, order: order, dir: dir, units: make(map[uint64]*unit)}
+	for _, section := range functions {
+		all.count += all.countFunctions(section)
+	}
+	all.begin(room)
 	for _, section := range units {
 		if err := all.readUnits(section); err != nil {
 			return fmt.Errorf("section %s: %w", unitsSection, err)
@@ -208,11 +261,27 @@ func (s *BinaryReader) read(b *Binary, units, functions, names [][]byte, order b
 
 // records are what is known while a binary is read.
 type records struct {
+	common *common
 	binary *Binary
 	order  binary.ByteOrder
 	dir    string           // from which names of sources are seen, "": from the unit's
 	units  map[uint64]*unit // by hash
-	index  map[uint64]int   // of Records by hash of the name
+	count  int              // of functions in a section of their own
+	left   []Record         // room for some
+	index  map[uint64]int32 // of Records by hash of the name
+}
+
+// begin makes room for the functions.
+func (s *records) begin(room *binaryRoom) {
+	if room == nil {
+		s.binary.Records, s.index = make([]*Record, 0, s.count), make(map[uint64]int32, s.count)
+		return
+	}
+	if s.count > len(room.records) {
+		room.list, room.records = make([]*Record, s.count+s.count/4), make([]Record, s.count+s.count/4)
+	}
+	clear(room.index)
+	s.binary.Records, s.left, s.index = room.list[:0], room.records, room.index
 }
 
 // readUnits reads heads of units, each at a multiple of 8:
@@ -245,12 +314,13 @@ func (s *records) readUnits(section []byte) error {
 		if r.Err != nil {
 			return r.Err
 		}
-		u, err := readUnit(text, version, s.dir, &room)
+		hash := hashBytes(text)
+		u, err := s.common.unit(unitKey{hash, len(text), version, s.dir}, text, &room)
 		if err != nil {
 			return fmt.Errorf("names of files at %#x: %w", at, err)
 		}
 		if version > 3 {
-			s.units[hashBytes(text)] = u
+			s.units[hash] = u
 		}
 		for ; len(heads) > 0; heads = heads[recordBytes:] {
 			size := s.order.Uint32(heads[8:])
@@ -266,7 +336,32 @@ func (s *records) readUnits(section []byte) error {
 	return r.Err
 }
 
-func hashBytes(b []byte) uint64 { return HashOf(string(b)) }
+// A unitKey is what makes a unit: names of its files, as they are stored, of a mapping of that version, seen from dir.
+// Mappings, too, know them by that hash.
+type unitKey struct {
+	hash    uint64
+	size    int
+	version int
+	dir     string
+}
+
+// unit reads the names of the files of a unit, unless they were read before.
+func (c *common) unit(key unitKey, text []byte, room *uint64) (*unit, error) {
+	c.mu.Lock()
+	u := c.units[key]
+	c.mu.Unlock()
+	if u != nil {
+		return u, nil
+	}
+	u, err := readUnit(text, key.version, key.dir, room)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.units[key] = u
+	c.mu.Unlock()
+	return u, nil
+}
 
 // readUnit reads the names of the files of a unit.
 func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error) {
@@ -274,7 +369,9 @@ func readUnit(text []byte, version int, dir string, room *uint64) (*unit, error)
 	r := &reader{cursor.Reader{B: text}}
 	n := r.Uleb()
 	if version >= 4 {
-		block, err := r.block(room)
+		unpacker := unpackers.Get().(*unpacker)
+		defer unpackers.Put(unpacker)
+		block, err := r.block(room, unpacker)
 		if err != nil {
 			return nil, err
 		}
@@ -336,7 +433,7 @@ func joined(dir, name string) string {
 //	name u64, bytes of its mapping u32, hash u64, hash of the unit's names u64, mapping
 func (s *records) readFunctions(section []byte) error {
 	r := &reader{cursor.Reader{B: section, Order: s.order}}
-	for r.Left() >= 28 {
+	for r.Left() >= functionBytes {
 		at := r.At
 		name, size, hash, of := r.U64(), r.U32(), r.U64(), r.U64()
 		mapping := r.Bytes(uint64(size))
@@ -353,19 +450,41 @@ func (s *records) readFunctions(section []byte) error {
 	return r.Err
 }
 
+const functionBytes = 28
+
+// countFunctions is how many functions there are in a section, or more if it is damaged.
+func (s *records) countFunctions(section []byte) (n int) {
+	for at := 0; len(section)-at >= functionBytes; n++ {
+		at += int(min(functionBytes+uint64(s.order.Uint32(section[at+8:])), uint64(len(section)-at)))
+		at = align(at, 8)
+	}
+	return n
+}
+
 // add adds a function. The first of a name stays, but for one that its unit did not use.
 func (s *records) add(name, hash uint64, mapping []byte, u *unit) {
 	b := s.binary
-	r := &Record{Name: b.name(name), NameHash: name, Hash: hash, mapping: mapping, unit: u, dummy: hash == 0 && isDummy(mapping)}
 	i, again := s.index[name]
-	switch {
-	case !again:
-		s.index[name] = len(b.Records)
-		b.Records = append(b.Records, r)
-	case b.Records[i].dummy && !r.dummy:
-		b.Records[i] = r
+	dummy := hash == 0 && isDummy(mapping)
+	if again && (dummy || !b.Records[i].dummy) {
+		return
 	}
+	if len(s.left) == 0 {
+		s.left = make([]Record, min(max(s.count-len(b.Records), 1), mostTogether))
+	}
+	r := &s.left[0]
+	s.left = s.left[1:]
+	*r = Record{NameHash: name, Hash: hash, mapping: mapping, unit: u, binary: b, dummy: dummy}
+	if again {
+		b.Records[i] = r
+		return
+	}
+	s.index[name] = int32(len(b.Records))
+	b.Records = append(b.Records, r)
 }
+
+// mostTogether is how many records are made at a time: one that is in use keeps them all.
+const mostTogether = 512
 
 // isDummy tells whether a mapping is that of a function which its unit does not use: one file, no expressions, one
 // region that never ran.

@@ -31,8 +31,35 @@ func segments(regions []*Region, rules *Rules) []Segment {
 func (s *segmenter) segments(regions []*Region, rules *Rules) []Segment {
 	keys := slices.Grow(s.keys[:0], len(regions))
 	for _, r := range regions {
-		keys = append(keys, regionKey{uint64(r.Line)<<32 | uint64(r.Column), uint64(r.EndLine)<<32 | uint64(r.EndColumn), r})
+		keys = append(keys, r.key())
 	}
+	return s.ordered(keys, rules)
+}
+
+// ofFunction is segments of regions of one function, which most often are in order.
+func (s *segmenter) ofFunction(regions []Region, rules *Rules) []Segment {
+	if inOrder(regions) {
+		return s.walk(regions)
+	}
+	keys := slices.Grow(s.keys[:0], len(regions))
+	for i := range regions {
+		keys = append(keys, regions[i].key())
+	}
+	return s.ordered(keys, rules)
+}
+
+// inOrder tells whether regions are in the order of regionKeys, and no two cover the same.
+func inOrder(regions []Region) bool {
+	for i := 1; i < len(regions); i++ {
+		a, b := regions[i-1].key(), regions[i].key()
+		if a.start > b.start || a.start == b.start && a.end <= b.end {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *segmenter) ordered(keys []regionKey, rules *Rules) []Segment {
 	slices.SortFunc(keys, func(a, b regionKey) int {
 		if a.start != b.start {
 			return cmp.Compare(a.start, b.start)
@@ -42,16 +69,18 @@ func (s *segmenter) segments(regions []*Region, rules *Rules) []Segment {
 		}
 		return cmp.Compare(a.region.Kind, b.region.Kind)
 	})
-	s.keys, s.regions = keys, combined(s.regions[:0], keys, rules)
-	s.active, s.list = s.active[:0], slices.Grow(s.list[:0], 2*len(s.regions))
-	s.walk()
-	return s.list
+	s.keys, s.room = keys, combined(s.room[:0], keys, rules)
+	return s.walk(s.room)
 }
 
 // A regionKey is by what regions are ordered: where they begin, the one that ends later first, and their kind.
 type regionKey struct {
 	start, end uint64
 	region     *Region
+}
+
+func (r *Region) key() regionKey {
+	return regionKey{uint64(r.Line)<<32 | uint64(r.Column), uint64(r.EndLine)<<32 | uint64(r.EndColumn), r}
 }
 
 // combined makes one of regions that cover the same: the first kind stays, with the sum of that kind.
@@ -63,33 +92,40 @@ func combined(regions []Region, keys []regionKey, rules *Rules) []Region {
 			regions = append(regions, *r)
 			continue
 		}
-		active := &regions[len(regions)-1]
-		switch {
-		case active.Kind != r.Kind:
-		case rules.Bytes && rules.Version < 20:
-			active.Count = b2u(active.Count|r.Count > 0)
-		case rules.Bytes:
-			active.Count |= r.Count
-		default:
-			active.Count += r.Count
+		if active := &regions[len(regions)-1]; active.Kind == r.Kind {
+			active.combine(r, rules)
 		}
 	}
 	return regions
 }
 
+// combine adds the count of a region that covers the same.
+func (r *Region) combine(o *Region, rules *Rules) {
+	switch {
+	case rules.Bytes && rules.Version < 20:
+		r.Count = b2u(r.Count|o.Count > 0)
+	case rules.Bytes:
+		r.Count |= o.Count
+	default:
+		r.Count += o.Count
+	}
+}
+
 type segmenter struct {
 	keys         []regionKey
-	regions      []Region
+	room         []Region
 	active, gone []*Region
 	list         []Segment
 }
 
-func (s *segmenter) walk() {
-	for i := range s.regions {
-		r := &s.regions[i]
+// walk goes through regions in order, no two of which cover the same.
+func (s *segmenter) walk(regions []Region) []Segment {
+	s.active, s.list = s.active[:0], slices.Grow(s.list[:0], 2*len(regions))
+	for i := range regions {
+		r := &regions[i]
 		start := r.start()
 		s.complete(start)
-		last := i+1 == len(s.regions)
+		last := i+1 == len(regions)
 		if start == r.end() {
 			// It never is active. At the very end there is no count.
 			skipped := last || r.Kind == Skipped
@@ -103,7 +139,7 @@ func (s *segmenter) walk() {
 			}
 			continue
 		}
-		if last || s.regions[i+1].start() != start {
+		if last || regions[i+1].start() != start {
 			s.add(r, start, r.Kind != Gap, false)
 		}
 		s.active = append(s.active, r)
@@ -111,6 +147,7 @@ func (s *segmenter) walk() {
 	if len(s.active) > 0 {
 		s.end(nil, 0)
 	}
+	return s.list
 }
 
 // complete ends the active regions that end at or before start.

@@ -144,7 +144,7 @@ func (c *collector) image(im Image) {
 		d := &reader{cursor.Reader{B: r.mapping}}
 		indices := d.fileIndices(nil, r.unit)
 		if d.Err != nil {
-			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name, im.Name, d.Err})
+			c.stats.Damaged = append(c.stats.Damaged, Damage{r.Name(), im.Name, d.Err})
 			continue
 		}
 		files := make([]int32, len(indices))
@@ -250,7 +250,7 @@ func (c *collector) evaluate() []*countedFunction {
 		case f.record.dummy && (f.known || c.real[f.variant()]):
 			continue // another unit uses it
 		case f.known && !f.fits:
-			c.stats.Mismatches = append(c.stats.Mismatches, Mismatch{f.record.Name, f.record.Hash, f.binary})
+			c.stats.Mismatches = append(c.stats.Mismatches, Mismatch{f.record.Name(), f.record.Hash, f.binary})
 			continue
 		case !slices.ContainsFunc(f.files, func(n int32) bool { return n >= 0 }):
 			continue
@@ -276,7 +276,7 @@ func (c *collector) evaluate() []*countedFunction {
 	}
 	for i, err := range failed {
 		if err != nil {
-			c.stats.Damaged = append(c.stats.Damaged, Damage{list[i].record.Name, list[i].binary, err})
+			c.stats.Damaged = append(c.stats.Damaged, Damage{list[i].record.Name(), list[i].binary, err})
 		} else if functions[i] != nil {
 			c.stats.Impossible += int(b2u(functions[i].impossible))
 			c.stats.OldBitmaps += int(b2u(list[i].mixed))
@@ -294,18 +294,19 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 	}
 	counts, bitmap := f.counts, f.bitmap
 	if counts == nil {
-		counts, bitmap = m.zeros()
+		counts = m.zeros()
 	}
 	if len(m.regions) == 1 && m.regions[0].count.isZero() && len(counts) > 0 && counts[0] > 0 {
 		return nil, nil // another unit uses it, and has counted
 	}
 	rules := setRules
 	rules.OldBitmaps = f.old
-	function, err := m.function(f.record, f.record.fileNames(m.files), &evaluation{}, counts, bitmap, &rules)
+	files, name := f.record.fileNames(m.files), f.record.Name()
+	function, err := m.function(f.record.Hash, shownName(name, files), files, &evaluation{}, counts, bitmap, &rules, nil)
 	if err != nil || function.Main < 0 {
 		return nil, err
 	}
-	cf := &countedFunction{Function: function, paths: f.files, layer: f.layer, symbol: symbol(f.record.Name)}
+	cf := &countedFunction{Function: function, paths: f.files, layer: f.layer, symbol: symbol(name)}
 	if !slices.ContainsFunc(counts, func(n uint64) bool { return n > math.MaxInt64 }) { // else they are that large
 		cf.possible()
 	}

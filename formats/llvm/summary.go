@@ -62,8 +62,14 @@ func (c *Coverage) Summary(f *Function) Summary {
 	if f.Main < 0 {
 		return s
 	}
-	c.room = f.appendRegionsIn(c.room[:0], f.Main)
-	lineCounts(c.segmenter.segments(c.room, &c.rules), &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
+	var list []Segment
+	if len(f.Files) == 1 {
+		list = c.segmenter.ofFunction(f.Regions, &c.rules)
+	} else {
+		c.room = f.appendRegionsIn(c.room[:0], f.Main)
+		list = c.segmenter.segments(c.room, &c.rules)
+	}
+	lineCounts(list, &c.rules, func(l LineCount) { s.Lines.count(l.Count > 0) })
 	c.branchesIn(f, f.Main, &s.Branches)
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
@@ -180,14 +186,60 @@ func (c *Coverage) FileSummary(file string) Summary {
 }
 
 // Segments are those of a file, from all regions in it of all functions.
-func (c *Coverage) Segments(file string) []Segment {
-	var list []*Region
-	for _, f := range c.byFile[file] {
-		for i := range f.Regions {
-			if f.Files[f.Regions[i].File] == file {
-				list = append(list, &f.Regions[i])
+func (c *Coverage) Segments(file string) []Segment { return slices.Clone(c.segments(file)) }
+
+// segments is Segments, until other ones are made.
+func (c *Coverage) segments(file string) []Segment {
+	s := &c.segmenter
+	regions := c.gather(c.gathered[:0], file)
+	c.gathered = regions
+	return s.ofFunction(regions, &c.rules)
+}
+
+// gather returns the regions in a file of all functions. Instances of a template have the same: theirs are added up, so
+// that fewer have to be sorted, or none where functions follow each other.
+func (c *Coverage) gather(regions []Region, file string) []Region {
+	type functionKey struct {
+		start, end uint64
+		number     int
+		of         *Function
+	}
+	keys := make([]functionKey, 0, len(c.byFile[file]))
+	for i, f := range c.byFile[file] {
+		for k := range f.Regions {
+			if g := &f.Regions[k]; f.Files[g.File] == file {
+				key := g.key()
+				keys = append(keys, functionKey{key.start, key.end, i, f})
+				break
 			}
 		}
 	}
-	return segments(list, &c.rules)
+	slices.SortFunc(keys, func(a, b functionKey) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(len(a.of.Regions), len(b.of.Regions)), cmp.Compare(a.number, b.number))
+	})
+	last := 0 // where the regions of the function before begin
+	for _, key := range keys {
+		from := len(regions)
+		for i := range key.of.Regions {
+			if g := &key.of.Regions[i]; key.of.Files[g.File] == file {
+				regions = append(regions, *g)
+			}
+		}
+		if sameRanges(regions[last:from], regions[from:]) {
+			for i := range from - last {
+				regions[last+i].combine(&regions[from+i], &c.rules)
+			}
+			regions = regions[:from]
+			continue
+		}
+		last = from
+	}
+	return regions
+}
+
+// sameRanges tells whether regions are of the same kinds and cover the same, one by one.
+func sameRanges(a, b []Region) bool {
+	return slices.EqualFunc(a, b, func(a, b Region) bool {
+		return a.Line == b.Line && a.Column == b.Column && a.EndLine == b.EndLine && a.EndColumn == b.EndColumn && a.Kind == b.Kind
+	})
 }

@@ -18,7 +18,6 @@ type Expanded struct {
 // FileData is that of a file, of all functions.
 func (c *Coverage) FileData(name string) Data {
 	d := Data{File: name}
-	var regions []*Region
 	for _, f := range c.byFile[name] {
 		main := f.Main
 		if main >= 0 && f.Files[main] != name {
@@ -26,10 +25,6 @@ func (c *Coverage) FileData(name string) Data {
 		}
 		for i := range f.Regions {
 			g := &f.Regions[i]
-			if f.Files[g.File] != name {
-				continue
-			}
-			regions = append(regions, g)
 			if g.Kind == Expansion && g.File == main {
 				d.Expansions = append(d.Expansions, Expanded{g, f})
 			}
@@ -46,7 +41,7 @@ func (c *Coverage) FileData(name string) Data {
 			}
 		}
 	}
-	d.Segments = segments(regions, &c.rules)
+	d.Segments = c.Segments(name)
 	return d
 }
 

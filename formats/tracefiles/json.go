@@ -20,7 +20,7 @@ import (
 // the files that are seen from it. Several objects may follow one another, as
 // gcov --stdout writes them.
 //
-// See gcov's manual, gcovr's chapter on JSON output and docs/report.md.
+// See gcov's manual, gcovr's chapter on JSON output and footfall json.
 func (r *reader) json() error {
 	j := jsonReader{reader: r, s: jsonScanner{in: &r.in}}
 	for j.s.peek() != 0 && j.s.err == nil {

@@ -51,11 +51,13 @@ import (
 //	56  the function that the unwind table was registered with, 0: none u64
 //	64  the block's number, which is part of its stubs' ids u64
 //	72  for how many stubs, and their records, there is memory u64
+//	80  whether a [Ran] is to stay, and of what: see Keeping, u64
+//	88  layout of the block u64
 //
 // A record, from which the site can be restored:
 //
 //	0   site u64, where to resume u64, bytes of the site [8]
-//	24  mode u8, root u8, patched u8, conditional u8
+//	24  mode u8, root u8 (of a Ran: 2 if its code may have been running when it was armed), patched u8, conditional u8
 //	32  description of the arguments, or id of the exit's entry, u64
 //
 // Stubs are only ever added: there may be threads within.
@@ -70,6 +72,7 @@ type block struct {
 	unwinder  uint64     // where the unwind table is registered
 	rows      []frameRow // that are there, but for the first one
 	described bool       // whether all stubs have cells
+	kept      Keeping
 
 	owner, ownerTicks uint64
 }
@@ -81,6 +84,7 @@ type stub struct {
 	old          [8]byte
 	mode         trace.Mode
 	root         bool
+	doubted      bool // of a [Ran]: see MayHaveBegun
 	patched      bool
 	arguments    uint64 // their description; of an exit the id of its entry
 
@@ -121,7 +125,7 @@ const (
 	hitsAt        = cellsAt + recordsAt - codeAt
 	blockSize     = hitsAt + maxStubs
 	infoMagic     = "FOOTFALL"
-	infoSize      = 80
+	infoSize      = 96
 	codeName      = process.MemoryPrefix + "code"
 	regionName    = process.MemoryPrefix + "ring"
 	blockOfIDLog  = 16
@@ -187,12 +191,12 @@ func readBlock(p *process.Process, addr uint64) (*block, error) {
 		return nil, errors.New("it is damaged")
 	case word(info[64:]) >= maxBlocks, word(info[72:]) > maxStubs, uint64(count) > word(info[72:]):
 		return nil, errors.New("it is damaged")
-	case version != native.version():
-		return nil, errors.New("another version of footfall has put it there: use that one, or start the process anew")
+	case version != native.version() && (word(info[80:]) == 0 || word(info[88:]) != layout):
+		return nil, errOtherVersion
 	}
 	b := &block{
 		addr: addr, index: uint32(word(info[64:])), room: int(word(info[72:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
-		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinder: word(info[56:]),
+		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinder: word(info[56:]), kept: Keeping(word(info[80:])),
 	}
 	records := make([]byte, recordSize*count)
 	if _, err := p.ReadAt(records, int64(addr+recordsAt)); err != nil {
@@ -200,12 +204,20 @@ func readBlock(p *process.Process, addr uint64) (*block, error) {
 	}
 	for i := range count {
 		r := records[recordSize*i:]
-		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] != 0, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
+		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] == 1, doubted: r[25] == doubtedRoot, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
 		copy(st.old[:], r[16:24])
 		b.add(st)
+		if version != native.version() && !st.notesRun() { // which needs the trampoline
+			return nil, errOtherVersion
+		}
 	}
 	return b, nil
 }
+
+var errOtherVersion = errors.New("another version of footfall has put it there: use that one, or start the process anew")
+
+// doubtedRoot is a record's root where the stub is doubted.
+const doubtedRoot = 2
 
 func (b *block) add(st *stub) {
 	b.stubs = append(b.stubs, st)
@@ -223,6 +235,9 @@ func (st *stub) record() []byte {
 		if flag {
 			r[25+i] = 1
 		}
+	}
+	if st.doubted {
+		r[25] = doubtedRoot
 	}
 	encoding.LittleEndian.PutUint64(r[32:], st.arguments)
 	return r
@@ -679,7 +694,7 @@ func (b *block) setOwner(p *process.Process, pid, ticks uint64) error {
 	info := []byte(infoMagic)
 	info = encoding.LittleEndian.AppendUint32(info, native.version())
 	info = encoding.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
-	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index), uint64(b.room)} {
+	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index), uint64(b.room), uint64(b.kept), layout} {
 		info = encoding.LittleEndian.AppendUint64(info, v)
 	}
 	_, err := p.WriteAt(info, int64(b.addr+infoAt))

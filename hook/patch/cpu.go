@@ -90,7 +90,7 @@ func (c *cpu) supports(p *process.Process, o *Options) error {
 func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) + layout }
 
 // layout is changed with that of blocks.
-const layout = 3
+const layout = 4
 
 // What a trampoline has at its beginning.
 const (

@@ -39,11 +39,8 @@ import (
 // Moved lists the functions of an image whose first instructions can be moved, as sites, and
 // why others' cannot. Some have no name.
 func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]error, err error) {
-	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
-		return nil, nil, fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
-	}
-	if _, _, isGo := i.GoCode(); isGo {
-		return nil, nil, fmt.Errorf("%s: Go moves stacks and looks up program counters: its instructions are not moved: %w", i.Path, ErrNotSupported)
+	if err := movable(i); err != nil {
+		return nil, nil, err
 	}
 	finder, err := i.EntryFinder()
 	if err != nil {
@@ -59,6 +56,26 @@ func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]e
 		sites = append(sites, &EntrySite{Entry: target.Entry{Site: binary.Site{Addr: w.Addr, Function: fn}, Addr: w.Addr + i.Bias, Image: i}, window: &w})
 	}
 	return sites, not, nil
+}
+
+// movable tells why instructions of an image are not moved at all.
+func movable(i *target.Image) error {
+	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
+		return fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
+	}
+	if _, _, isGo := i.GoCode(); isGo {
+		return fmt.Errorf("%s: Go moves stacks and looks up program counters: its instructions are not moved: %w", i.Path, ErrNotSupported)
+	}
+	return nil
+}
+
+// CheckRan tells why [OpenRan] cannot watch the functions of an image in a process, as far as that is seen
+// without looking at its code; nil if it may.
+func CheckRan(p *process.Process, i *target.Image) error {
+	if err := movable(i); err != nil {
+		return err
+	}
+	return supported(p, &Options{})
 }
 
 // Divided lists the functions of an image, divided into blocks.
@@ -91,7 +108,8 @@ func (s *Session) usableWindow(site *EntrySite) string {
 	return ""
 }
 
-// PatchedBy returns where another footfall has changed the code of a process, which is to be claimed, and which footfall:
+// PatchedBy returns where another footfall has changed the code of a process, which is to be claimed, and which footfall,
+// 0 if that has ended and means the changes to stay ([Ran.Leave]):
 // whoever runs the instruction that was there instead of the jump, as a breakpoint of the kernel
 // does, would go on in the middle of that. What one has left that was killed is put back.
 func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err error) {
@@ -99,7 +117,7 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 	if err != nil {
 		return nil, 0, err
 	}
-	if refuseSecond(p, blocks) == nil {
+	if errors.Join(refuseSecond(p, blocks), refuseKept(p, blocks)) == nil {
 		if !slices.ContainsFunc(blocks, func(b *block) bool { return b.owner == uint64(os.Getpid()) }) {
 			_, err = repair(p, blocks)
 		}
@@ -107,7 +125,9 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 	}
 	sites = make(map[uint64]bool)
 	for _, b := range blocks {
-		footfall = max(footfall, int(b.owner))
+		if process.Runs(int(b.owner), b.ownerTicks) {
+			footfall = int(b.owner)
+		}
 		for _, st := range b.stubs {
 			if st.patched {
 				sites[st.site] = true
@@ -115,6 +135,15 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 		}
 	}
 	return sites, footfall, nil
+}
+
+// Patches tells whether a footfall has changed the code of a process, as far as it is known: one that is
+// there, or one that was killed.
+func Patches(p *process.Process) bool {
+	blocks, err := findBlocks(p)
+	return err != nil && p.Check() == nil || slices.ContainsFunc(blocks, func(b *block) bool {
+		return slices.ContainsFunc(b.stubs, func(st *stub) bool { return st.patched })
+	})
 }
 
 // errFar is why first instructions are not moved that could be moved elsewhere.

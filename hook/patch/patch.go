@@ -160,16 +160,20 @@ type Session struct {
 	notifier     *notifier              // nil: there is none
 	unwinders    map[string]*unwinding  // by image
 	dynamicLists map[string]dynamicList // by image
-	untold       time.Time              // since when it is known that the unwinder does not know all blocks; 0: it does
+	opened       time.Time
+	untold       time.Time // since when it is known that the unwinder does not know all blocks; 0: it does
 
 	unmapped    error // why no more rings can be mapped
-	recording   bool  // the threads have the table
+	recording   bool  // the threads have the table, or are about to
+	waits       bool  // the threads get the table only when no site is put off
 	interrupted int   // where the last Read ended early
 
 	// Stopped is how long it took to stop the process, switch on and let it go.
 	Stopped time.Duration
 	// Skipped are sites that could not be switched on, and why.
 	Skipped map[*EntrySite]string
+	// Late are sites that were in Skipped and were switched on later, and how long after Open.
+	Late map[*EntrySite]time.Duration
 	// Untraced is why functions without call-frame information are not traced, or one of them.
 	Untraced error
 	// Follows tells whether children made by fork record, as Options.Follow wants.
@@ -194,11 +198,11 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 		return nil, err
 	}
 	defer release()
-	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string)}
+	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string), Late: make(map[*EntrySite]time.Duration)}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
-	if err := refuseSecond(p, s.blocks); err != nil {
+	if err := errors.Join(refuseSecond(p, s.blocks), refuseKept(p, s.blocks)); err != nil {
 		return nil, err
 	}
 	if _, err := repair(p, s.blocks); err != nil {
@@ -246,17 +250,27 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 			return s, err
 		}
 	}
-	if err := s.switchOn(stubs); err != nil {
+	if err := s.switchOnAll(stubs); err != nil {
 		return s, err
 	}
-	for try := 0; try < 5 && len(s.putOff) > 0; try++ {
-		time.Sleep(time.Millisecond)
-		if err := s.retry(); err != nil {
-			return s, err
-		}
-	}
 	s.watchNotices()
+	s.opened = time.Now()
 	return s, nil
+}
+
+// switchOnAll switches on what nothing records yet, so that all of it records from one moment on: sites that
+// are put off are waited for, if that does not last.
+func (s *Session) switchOnAll(stubs []*stub) error {
+	const tries = 5
+	s.waits = true
+	defer func() { s.waits = false }()
+	err := s.switchOn(stubs)
+	for try := 1; try <= tries && err == nil && len(s.putOff) > 0; try++ {
+		time.Sleep(time.Millisecond)
+		s.waits = try < tries
+		err = s.retry()
+	}
+	return err
 }
 
 func supported(p *process.Process, o *Options) error {
@@ -361,12 +375,15 @@ func (s *Session) switchOn(stubs []*stub) error {
 		for _, st := range stubs {
 			if st.mode != notices && !st.leaves() {
 				s.on = append(s.on, st)
-				delete(s.Skipped, s.stubs[st.id()])
+				s.noLonger(s.stubs[st.id()])
 			}
 		}
 		for _, b := range s.blocks {
 			if err := b.setPatched(s.p, stubs, true); err != nil {
 				return err
+			}
+			if s.waits && len(s.putOff) > 0 {
+				continue // nothing records until the others are on, too
 			}
 			if err := b.setTable(s.p, s.region.table()); err != nil {
 				return err
@@ -382,6 +399,14 @@ func (s *Session) switchOn(stubs []*stub) error {
 		_, err = writeCode(s.p, changes)
 		return err
 	})
+}
+
+// noLonger notes that a site is on, which may have been put off for so long that others recorded.
+func (s *Session) noLonger(site *EntrySite) {
+	if _, skipped := s.Skipped[site]; skipped && !s.opened.IsZero() {
+		s.Late[site] = time.Since(s.opened)
+	}
+	delete(s.Skipped, site)
 }
 
 // jump is what leads from the site to the stub.
@@ -520,6 +545,7 @@ func restore(p *process.Process, blocks []*block, stubs []*stub) error {
 			if err := b.setTable(p, 0); err != nil {
 				return err
 			}
+			b.kept = 0
 			if err := b.setOwner(p, 0, 0); err != nil {
 				return err
 			}
@@ -592,7 +618,7 @@ func repair(p *process.Process, blocks []*block) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		records = records || on || b.owner != 0
+		records = records || on || b.owner != 0 || b.kept != 0
 	}
 	sites := 0
 	for _, st := range stubs {

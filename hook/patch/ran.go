@@ -8,7 +8,6 @@ import (
 	encoding "encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"slices"
@@ -40,8 +39,18 @@ type Ran struct {
 	armed   []*stub
 	waiting []*stub      // see putOff
 	blind   []*EntrySite // blocks that cannot be armed, by ascending address
+	blocked []*EntrySite // all that were blind
 	sites   map[*stub]*EntrySite
 	doubts  map[*EntrySite]bool
+	keep    Keeping         // 0: it does not stay
+	files   map[string]bool // for hits
+	before  map[string]bool // of these, those of the Ran that was taken over
+	found   []*EntrySite    // that ran before it was, and are to be returned
+
+	// TakenOver is what an earlier Ran watched, which was to stay, and is gone on with; 0: there was none.
+	TakenOver Keeping
+	// Gaps are sites that it had not armed, nor seen run.
+	Gaps map[*EntrySite]bool
 
 	// Stopped is how long all threads stood still the last time, Longest the longest time, and
 	// Stood all of them together.
@@ -63,9 +72,9 @@ func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
 
 func (st *stub) notesRun() bool { return st.mode == notesRun }
 
-// OpenRan arms sites whose instructions are moved, which [Moved] has found. If it fails the
-// process is as before.
-func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
+// OpenRan arms sites whose instructions are moved, which [Moved] has found, of what. If one is to stay in the
+// process it is gone on with. If keep, this one is to stay, too, even if we are killed. If it fails the process is as before.
+func OpenRan(p *process.Process, sites []*EntrySite, what Keeping, keep bool) (r *Ran, err error) {
 	if err := supported(p, &Options{}); err != nil {
 		return nil, err
 	}
@@ -75,26 +84,42 @@ func OpenRan(p *process.Process, sites []*EntrySite) (r *Ran, err error) {
 	}
 	defer release()
 	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
-	opened := &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), Skipped: s.Skipped}
+	opened := &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), files: make(map[string]bool), before: make(map[string]bool), Skipped: s.Skipped, Gaps: make(map[*EntrySite]bool)}
+	if keep {
+		opened.keep = what
+	}
 	if s.blocks, err = findBlocks(p); err != nil {
 		return nil, err
 	}
 	if err := refuseSecond(p, s.blocks); err != nil {
 		return nil, err
 	}
-	if _, err := repair(p, s.blocks); err != nil {
+	opened.TakenOver = keptBy(s.blocks)
+	if opened.TakenOver != 0 && opened.TakenOver != what {
+		return nil, refuseKept(p, s.blocks)
+	}
+	if opened.TakenOver != 0 {
+		err = opened.noteFiles(opened.before)
+	} else {
+		_, err = repair(p, s.blocks)
+	}
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			_, closeErr := opened.Close()
+			end := opened.Close
+			if opened.TakenOver != 0 { // it stays as it was
+				end = opened.Leave
+			}
+			_, closeErr := end()
 			err = errors.Join(err, closeErr)
 		}
 	}()
 	if err := opened.Add(sites); err != nil {
 		return nil, err
 	}
-	if len(opened.armed)+len(opened.waiting) == 0 {
+	if len(opened.sites) == 0 {
 		return nil, fmt.Errorf("process %d: none of its functions can be watched: %s", p.PID, s.firstSkipped())
 	}
 	return opened, nil
@@ -114,6 +139,14 @@ func (r *Ran) Add(sites []*EntrySite) error {
 			site.code = span{from, from + site.Function.Size}
 		}
 	}
+	if r.TakenOver != 0 && len(r.hits) == 0 {
+		if err := r.inject(nil); err != nil {
+			return err
+		}
+		if sites, err = r.takeOver(sites); err != nil {
+			return err
+		}
+	}
 	var blind []*EntrySite
 	sites = slices.DeleteFunc(slices.Clone(sites), func(site *EntrySite) bool {
 		if site.window == nil {
@@ -122,7 +155,7 @@ func (r *Ran) Add(sites []*EntrySite) error {
 		return site.window == nil
 	})
 	slices.SortFunc(blind, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
-	r.blind = blind
+	r.blind, r.blocked = blind, append(r.blocked, blind...)
 	sites = s.usable(sites)
 	if len(sites) == 0 {
 		return nil
@@ -171,6 +204,7 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 	if len(needed)+len(lacking) == 0 {
 		return nil
 	}
+	taking := len(r.hits) == 0 && r.TakenOver != 0
 	err = held(s.p, func(h *process.Held) error {
 		defer r.stood(h)
 		err := h.InjectCalls(func() error {
@@ -179,7 +213,7 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 					return err
 				}
 			}
-			return r.mapHits(h, slices.Concat(lacking, s.blocks[before:]))
+			return r.mapHits(h, slices.Concat(lacking, s.blocks[before:]), taking)
 		})
 		if err != nil && !errors.Is(err, process.ErrBusy) {
 			return errors.Join(err, s.unmap(h, before))
@@ -194,11 +228,14 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 		return err
 	}
 	for _, b := range s.blocks {
+		if b.kept = r.keep; r.keep == 0 && r.TakenOver != 0 { // until it is closed
+			b.kept = r.TakenOver
+		}
 		if err := b.setOwner(s.p, uint64(os.Getpid()), self.Ticks); err != nil {
 			return err
 		}
 	}
-	return s.noteBlocks()
+	return errors.Join(s.noteBlocks(), r.noteFiles(r.files))
 }
 
 // closeTaken finds blocks of earlier traces where hits would be, but the process has mapped something meanwhile.
@@ -217,8 +254,9 @@ func (r *Ran) closeTaken() error {
 	return nil
 }
 
-// mapHits maps memory for the hits of blocks, in place of that of an earlier session.
-func (r *Ran) mapHits(h *process.Held, blocks []*block) error {
+// mapHits maps memory for the hits of blocks, in place of that of an earlier session, whose hits are taken over or
+// forgotten.
+func (r *Ran) mapHits(h *process.Held, blocks []*block, taking bool) error {
 	mappings, _, err := r.s.p.Maps()
 	if err != nil {
 		return err
@@ -233,9 +271,18 @@ func (r *Ran) mapHits(h *process.Held, blocks []*block) error {
 			how := unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 			if m := mappings.At(b.addr + hitsAt); m != nil && m.Path == "/memfd:"+hitsName {
 				how = unix.MAP_SHARED | unix.MAP_FIXED
+				if taking {
+					if _, err := r.s.p.ReadAt(memory[n*maxStubs:(n+1)*maxStubs], int64(b.addr+hitsAt)); err != nil {
+						return errors.Join(err, unix.Munmap(memory))
+					}
+				}
 			}
 			if _, err := h.Map(b.addr+hitsAt, maxStubs, unix.PROT_READ|unix.PROT_WRITE, how, fd, uint64(n*maxStubs)); err != nil {
 				for _, done := range blocks[:n] {
+					if taking { // stubs write there
+						delete(r.hits, done)
+						continue
+					}
 					err = errors.Join(err, h.Unmap(done.addr+hitsAt, maxStubs))
 					delete(r.hits, done)
 				}
@@ -426,6 +473,9 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	if err != nil {
 		return err
 	}
+	if err := r.noteDoubts(there); err != nil {
+		return err
+	}
 	r.waiting = append(r.waiting, later...)
 	changes := make([]change, len(there))
 	for i, st := range there {
@@ -434,6 +484,23 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	r.armed = append(r.armed, there...) // from here on there is something to put back
 	_, err = writeCode(p, changes)
 	return err
+}
+
+// noteDoubts notes in the process of which of the stubs it is doubted whether their code was running, for who may go on
+// with this one.
+func (r *Ran) noteDoubts(stubs []*stub) error {
+	var doubted []*stub
+	for _, st := range stubs {
+		if st.doubted = r.doubts[r.sites[st]]; st.doubted && keptBy(r.s.blocks) != 0 {
+			doubted = append(doubted, st)
+		}
+	}
+	for _, b := range r.s.blocks {
+		if err := b.setPatched(r.s.p, doubted, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeBlind returns the sites that cannot be armed up to an address, once.
@@ -483,6 +550,7 @@ func (r *Ran) stood(h *process.Held) {
 // what could not be armed yet. When the process has ended, nothing is missing.
 func (r *Ran) Look() (ran []*EntrySite, err error) {
 	hit, rest := r.split()
+	ran, r.found = r.found, nil
 	for _, st := range hit {
 		ran = append(ran, r.sites[st])
 	}
@@ -556,25 +624,41 @@ func (r *Ran) Close() (ran []*EntrySite, err error) {
 	hit, rest := r.split()
 	if alive := s.p.Check() == nil; alive && len(s.blocks) > 0 {
 		if err = r.disarm(slices.Concat(hit, rest)); err == nil {
-			err = restore(s.p, s.blocks, slices.Collect(maps.Keys(r.sites))) // what is not there is noted, too
+			err = restore(s.p, s.blocks, r.all()) // what is not there is noted, too
 		}
 		err = r.unlessEnded(err)
 	}
 	s.restoreChildren()
 	hit, _ = r.split() // it has run on
+	ran = r.found
 	for _, st := range hit {
 		ran = append(ran, r.sites[st])
 	}
-	r.armed, r.waiting = nil, nil
-	for _, memory := range r.shared {
-		err = errors.Join(err, unix.Munmap(memory))
-	}
-	r.shared = nil
+	err = errors.Join(err, r.forget())
 	if err == nil && s.p.Check() == nil {
 		err = r.unlessEnded(tidy(s.p, s.blocks))
 	}
 	return ran, err
 }
 
-// Inherits tells whether a process has its memory from this one by fork: what it runs is noted here.
-func (r *Ran) Inherits(p *process.Process) bool { return r.s.isChild(p) }
+// all are the stubs that may be to be put back: also those that an earlier Ran has left, and that were not asked for.
+func (r *Ran) all() (stubs []*stub) {
+	for _, b := range r.s.blocks {
+		for _, st := range b.stubs {
+			if st.patched && st.notesRun() || r.sites[st] != nil {
+				stubs = append(stubs, st)
+			}
+		}
+	}
+	return stubs
+}
+
+// forget lets go of what there is here.
+func (r *Ran) forget() (err error) {
+	r.armed, r.waiting, r.found = nil, nil, nil
+	for _, memory := range r.shared {
+		err = errors.Join(err, unix.Munmap(memory))
+	}
+	r.shared = nil
+	return err
+}

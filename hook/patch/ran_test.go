@@ -62,7 +62,7 @@ func (g *testProgram) blocks() (sites []*EntrySite) {
 
 func (g *testProgram) openRan(sites []*EntrySite) *Ran {
 	g.t.Helper()
-	r, err := OpenRan(g.p, sites)
+	r, err := OpenRan(g.p, sites, KeepsFunctions, false)
 	if skipForbidden(g.t, err); err != nil {
 		g.t.Fatal(err)
 	}
@@ -274,6 +274,19 @@ func watcher(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
+		if round%4 < 2 { // one that stays, and is taken over
+			if _, err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			kept := g.keepRan(g.moved())
+			if round%4 == 0 {
+				if err := kept.Rearm(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept.leave(t)
+			r = g.openRan(g.moved())
+		}
 		if _, err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +355,7 @@ func TestRanWithoutMemory(t *testing.T) {
 	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &none, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenRan(g.p, g.moved())
+	_, err := OpenRan(g.p, g.moved(), KeepsFunctions, false)
 	if skipForbidden(t, err); !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("%v, want %v", err, unix.ENOMEM)
 	}

@@ -38,6 +38,9 @@ func TestWithin(t *testing.T) {
 				if s.On() != 1 || len(s.Skipped) != 0 {
 					t.Errorf("%d%s: then %d are on, skipped are %v", at, deeper, s.On(), s.Skipped)
 				}
+				if late := s.Late[sites[0]]; len(s.Late) != 1 || late <= 0 {
+					t.Errorf("%d%s: late is %v", at, deeper, s.Late)
+				}
 				if answer, want := g.say("call"), fmt.Sprint(2*at); answer != want {
 					t.Errorf("%d calls, want %s", at, want)
 				}

@@ -281,6 +281,33 @@ func (i *Image) loadLines() {
 	i.lines, _ = file.Lines()
 }
 
+// NamedBy says where the names of functions come from: symbols, debug file, .gnu_debugdata or dynamic
+// symbols; "" if there are none.
+func (i *Image) NamedBy() string {
+	switch {
+	case len(i.Names()) == 0:
+		return ""
+	case i.symbols != i.File:
+		return "debug file"
+	case i.File.HasSymbols():
+		return "symbols"
+	case i.File.Has(".gnu_debugdata"):
+		return ".gnu_debugdata"
+	}
+	return "dynamic symbols"
+}
+
+// LinesBy says where lines come from: debug information, or debug file; "" if there are none.
+func (i *Image) LinesBy() string {
+	if i.File.HasLines() {
+		return "debug information"
+	}
+	if apart := i.separate(); apart != nil && apart.HasLines() {
+		return "debug file"
+	}
+	return ""
+}
+
 // Symbol returns the address in the process of a symbol of the image.
 func (i *Image) Symbol(name string) (addr uint64, ok bool) {
 	for _, find := range []func(string) ([]uint64, error){i.symbols.Symbols, i.File.DynamicSymbols} {

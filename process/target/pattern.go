@@ -21,21 +21,17 @@ import (
 //
 // FILE and LIBRARY are globs, too, for the last part of the path.
 type Pattern struct {
-	text  string
-	where *regexp.Regexp
-	name  *regexp.Regexp
+	text    string
+	where   *regexp.Regexp
+	name    *regexp.Regexp
+	library string
 }
 
 func (p Pattern) String() string { return p.text }
 
 // NamesLibrary returns what in the pattern says that it is for a shared library,
 // "" if nothing does.
-func (p Pattern) NamesLibrary() string {
-	if i := singleColon(p.text); p.where != nil && strings.Contains(p.text[:i], ".so") {
-		return p.text[:i]
-	}
-	return ""
-}
+func (p Pattern) NamesLibrary() string { return p.library }
 
 // In tells whether the pattern may choose functions of an image of that path.
 func (p Pattern) In(path string) bool {
@@ -57,6 +53,9 @@ func ParsePattern(s string) (Pattern, error) {
 	p := Pattern{text: s}
 	if i := singleColon(s); i >= 0 {
 		p.where = glob(s[:i])
+		if strings.Contains(s[:i], ".so") {
+			p.library = s[:i]
+		}
 		s = s[i+1:]
 	}
 	p.name = glob(s)
@@ -87,6 +86,9 @@ func glob(s string) *regexp.Regexp {
 // Matches tells whether the pattern chooses the function.
 func (p Pattern) Matches(s *Entry) bool {
 	if p.where != nil && !p.where.MatchString(filepath.Base(s.Image.Path)) {
+		if p.library != "" {
+			return false // to find the source files of all functions would take long
+		}
 		file, _ := s.Source()
 		if file == "" || !p.where.MatchString(filepath.Base(file)) {
 			return false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -179,12 +180,11 @@ func (c *covering) load() error {
 		return err
 	}
 	c.warnOfAge()
-	binaries, err := c.readBinaries(p)
-	if err != nil {
+	l := llvm.NewLoader(p, llvm.Rules{Version: c.Version})
+	if err := c.readBinaries(p, l.Add); err != nil {
 		return err
 	}
-	c.profiled, c.binaries = p, binaries
-	c.coverage = llvm.Load(binaries, p, llvm.Rules{Version: c.Version})
+	c.profiled, c.coverage = p, l.Coverage
 	if n := len(c.coverage.Mismatches); n > 0 {
 		c.warn("%d functions have mismatched data", n)
 	}
@@ -240,6 +240,13 @@ func (c *covering) readProfile() (*llvm.Profile, error) {
 	if err != nil {
 		return nil, c.failed(c.profile, c.profileError(b, err))
 	}
+	if len(list) == 1 && list[0].Format == llvm.Indexed {
+		if c.Version == 0 {
+			c.Version = newest(list[0])
+		}
+		c.Version, c.bytes = c.version(), list[0].SingleBytes()
+		return list[0], nil
+	}
 	var x llvm.Indexer
 	for _, p := range list {
 		if c.Version == 0 {
@@ -267,10 +274,26 @@ func (c *covering) warnOfAge() {
 	}
 }
 
-// readBinaries reads those that are named, and those of the profile's build IDs that are found.
-func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
-	var all []*llvm.Binary
+// readBinaries reads those that are named, and those of the profile's build IDs that are found, one after another, and
+// has each added. Only for pages they are kept.
+func (c *covering) readBinaries(p *llvm.Profile, add func(*llvm.Binary)) error {
+	known := make(map[string]bool)
+	taken := func(b *llvm.Binary) {
+		known[b.BuildID] = true
+		add(b)
+	}
 	reader := llvm.NewBinaryReader()
+	each := reader.Each
+	if c.format == "html" {
+		each = func(name string, r io.ReaderAt, size int64, dir string, do func(*llvm.Binary)) error {
+			found, err := reader.Read(name, r, size, dir)
+			c.binaries = append(c.binaries, found...)
+			for _, b := range found {
+				do(b)
+			}
+			return err
+		}
+	}
 	read := func(name string) error {
 		f, err := input.Open(name)
 		if err != nil {
@@ -281,25 +304,19 @@ func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 		if err != nil {
 			return c.failed(name, withoutPath(err))
 		}
-		found, err := reader.Read(name, f, info.Size(), c.dir)
+		err = each(name, f, info.Size(), c.dir, taken)
 		switch {
-		case errors.Is(err, llvm.ErrNoMapping):
+		case err == nil, errors.Is(err, llvm.ErrNoMapping):
+			return nil
 		case errors.Is(err, llvm.ErrNotBinary):
-			return c.failed(name, words("The file was not recognized as a valid object file"))
-		case err != nil:
-			return c.failed(name, err)
+			err = words("The file was not recognized as a valid object file")
 		}
-		all = append(all, found...)
-		return nil
+		return c.failed(name, err)
 	}
 	for _, name := range c.objects {
 		if err := read(name); err != nil {
-			return nil, err
+			return err
 		}
-	}
-	known := make(map[string]bool)
-	for _, b := range all {
-		known[b.BuildID] = true
 	}
 	if c.version() >= 16 {
 		for _, id := range slices.Sorted(slices.Values(p.BuildIDs)) {
@@ -309,19 +326,19 @@ func (c *covering) readBinaries(p *llvm.Profile) ([]*llvm.Binary, error) {
 			name := c.binaryOf(id)
 			if name == "" {
 				if c.checkIDs {
-					return nil, c.failed(c.profile, words("Missing binary ID: "+id))
+					return c.failed(c.profile, words("Missing binary ID: "+id))
 				}
 				continue
 			}
 			if err := read(name); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	if len(all) == 0 {
-		return nil, c.failed(strings.Join(c.objects, ", "), c.message("no coverage data found"))
+	if len(known) == 0 {
+		return c.failed(strings.Join(c.objects, ", "), c.message("no coverage data found"))
 	}
-	return all, nil
+	return nil
 }
 
 // binaryOf looks for a binary by its build ID.

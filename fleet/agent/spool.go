@@ -1,0 +1,304 @@
+//go:build linux
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"footfall/fleet/client"
+	"footfall/fleet/store"
+	"footfall/fleet/wire"
+)
+
+// A spool is what is on disk:
+//
+//	state            see state
+//	batches/NUMBER   packed messages that the server has not taken so far
+//	builds/NAME      packed messages that announce the builds
+//	units/HASH       packed messages, each with a unit of a build
+//	lock             of the agent that uses it
+type spool struct {
+	dir    string
+	most   int64
+	server *client.Client
+	log    *slog.Logger
+	lock   *os.File
+	woken  chan struct{}
+	told   map[string]bool // builds that the server knows
+}
+
+func openSpool(o Options) (*spool, error) {
+	s := &spool{dir: o.Dir, most: o.Most, server: o.Server, log: o.Log, woken: make(chan struct{}, 1), told: make(map[string]bool)}
+	for _, dir := range []string{"", "batches", "builds", "units"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, dir), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%s: another footfall agent uses it: %w", s.dir, err)
+	}
+	s.lock = lock
+	return s, nil
+}
+
+func (s *spool) close() { s.lock.Close() }
+
+// write writes a file that is there as a whole or not at all, and is on disk when it returns.
+func (s *spool) write(name string, content []byte) error {
+	name = filepath.Join(s.dir, name)
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		_ = os.Remove(name + ".new")
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// readState returns the state, nil if there is none, and completes what it began.
+func (s *spool) readState() (*state, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, "state"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := new(state)
+	if err := json.Unmarshal(b, n); err != nil {
+		return nil, fmt.Errorf("%s: it is damaged: %w; remove it: what was counted since the last look is lost then", filepath.Join(s.dir, "state"), err)
+	}
+	return n, s.put(n)
+}
+
+// keep makes a state the one from which the next agent goes on, if this one ends now.
+func (s *spool) keep(n *state) error {
+	b, err := json.Marshal(n)
+	if err == nil {
+		err = s.write("state", b)
+	}
+	if err != nil {
+		return err
+	}
+	// The state has the batches as well: what is not put into files now is put there later.
+	for err = s.put(n); err != nil; err = s.put(n) {
+		s.log.Error("what is to be sent cannot be kept", "error", err)
+		time.Sleep(time.Second)
+	}
+	return nil
+}
+
+func (s *spool) put(n *state) error {
+	for _, b := range n.Batches {
+		if err := s.write(filepath.Join("batches", fmt.Sprintf("%016x", b.Number)), b.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unused is the first number from one on that no batch has.
+func (s *spool) unused(from uint64) (uint64, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "batches"))
+	for _, entry := range entries {
+		if n, err := strconv.ParseUint(entry.Name(), 16, 64); err == nil {
+			from = max(from, n+1)
+		}
+	}
+	return from, err
+}
+
+// keepUnit keeps a unit for when the server wants it.
+func (s *spool) keepUnit(hash store.Hash, u store.Unit) error {
+	name := filepath.Join("units", hex.EncodeToString(hash[:]))
+	if _, err := os.Stat(filepath.Join(s.dir, name)); err == nil {
+		return nil
+	}
+	return s.write(name, wire.Pack(wire.EncodeUnits("", []store.Unit{u})))
+}
+
+// keepBuild keeps what units a build has.
+func (s *spool) keepBuild(build, release string, hashes []store.Hash) error {
+	a := wire.Announcement{Build: build, Release: release, Units: hashes}
+	return s.write(filepath.Join("builds", nameOf(build)), wire.Pack(a.Encode()))
+}
+
+// nameOf is a name of a file for a build.
+func nameOf(build string) string {
+	return hex.EncodeToString([]byte(build))
+}
+
+// full tells whether there is no room for more batches.
+func (s *spool) full() (bool, error) {
+	size := int64(0)
+	err := filepath.WalkDir(s.dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return ignoreGone(err)
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return ignoreGone(err)
+	})
+	return size > s.most, err
+}
+
+// ignoreGone is for what has just been sent.
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// wake has what is to be sent be looked at.
+func (s *spool) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// sendAll sends what there is and what comes, until ctx ends.
+func (s *spool) sendAll(ctx context.Context) {
+	for {
+		_ = client.Persist(ctx, func() error { return s.sendOnce(ctx) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.woken:
+		case <-time.After(time.Minute):
+		}
+	}
+}
+
+// sendOnce sends what there is, the oldest first. What the server does not take is told; it stays, unless it never will.
+func (s *spool) sendOnce(ctx context.Context) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "batches"))
+	if err != nil {
+		s.log.Error("send", "error", err)
+		return nil
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".new") {
+			continue
+		}
+		name := filepath.Join(s.dir, "batches", entry.Name())
+		err := s.send(ctx, name)
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("what was counted is kept until the server takes it", "error", err)
+		}
+		if err != nil && !isRefused(err) {
+			return err
+		}
+		if err != nil {
+			s.log.Error("the server refuses it for good: it is removed", "file", name, "error", err)
+		}
+		if err := os.Remove(name); err != nil {
+			s.log.Error("send", "error", err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// isRefused tells errors of what can never be taken from others, such as that of a token.
+func isRefused(err error) bool {
+	answer := (*client.Error)(nil)
+	return errors.As(err, &answer) && slices.Contains([]int{http.StatusGone, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge}, answer.Status)
+}
+
+// send sends a batch, after its build if the server does not know that.
+func (s *spool) send(ctx context.Context, name string) error {
+	batch, err := unpack(name, wire.DecodeBatch)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for {
+		fresh := !s.told[batch.Build]
+		if fresh {
+			if err := s.tell(ctx, batch.Build); err != nil {
+				return err
+			}
+			s.told[batch.Build] = true
+		}
+		err := s.server.Push(ctx, batch)
+		answer := (*client.Error)(nil)
+		if fresh || !errors.As(err, &answer) || !answer.UnknownUnits() {
+			return err
+		}
+		delete(s.told, batch.Build) // its store is another one, or the build has got more units
+	}
+}
+
+// tell tells a build and those of its units that are not known.
+func (s *spool) tell(ctx context.Context, build string) error {
+	a, err := unpack(filepath.Join(s.dir, "builds", nameOf(build)), wire.DecodeAnnouncement)
+	if err != nil {
+		return fmt.Errorf("build %s: %w", build, err)
+	}
+	return s.server.TellKept(ctx, a, func(hash store.Hash) (store.Unit, error) {
+		name := filepath.Join(s.dir, "units", hex.EncodeToString(hash[:]))
+		list, err := unpack(name, func(b []byte) ([]store.Unit, error) {
+			_, list, err := wire.DecodeUnits(b)
+			return list, err
+		})
+		if err == nil && len(list) != 1 {
+			err = errors.New("it has not one unit")
+		}
+		if err != nil {
+			return store.Unit{}, fmt.Errorf("%s: %w", name, err)
+		}
+		return list[0], nil
+	})
+}
+
+// unpack reads a message from a file.
+func unpack[T any](name string, decode func([]byte) (T, error)) (value T, err error) {
+	packed, err := os.ReadFile(name)
+	if err != nil {
+		return value, err
+	}
+	message, err := wire.Unpack(bytes.NewReader(packed))
+	if err != nil {
+		return value, err
+	}
+	return decode(message)
+}
