@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -124,11 +123,8 @@ func (o *agentOptions) options() (options agent.Options, err error) {
 	if err != nil {
 		return options, usageError(err)
 	}
-	if o.every < time.Second {
-		return options, usageError(fmt.Errorf("--every=%v: a second or more was expected", o.every))
-	}
-	if o.most < 1 {
-		return options, usageError(fmt.Errorf("--spool-limit=%d: 1 or more was expected", o.most))
+	if err := errors.Join(checkEvery(o.every), checkSpoolLimit(o.most)); err != nil {
+		return options, usageError(err)
 	}
 	token, err := fleetToken(o.tokenFile)
 	if err != nil {
@@ -172,30 +168,4 @@ func (o *agentOptions) spoolDir() (string, error) {
 		return "", fmt.Errorf("--spool is needed: %w", err)
 	}
 	return filepath.Join(home, ".local/state/footfall-agent"), nil
-}
-
-// parseReleases reads [PROGRAM=]NAME, and returns what tells the release of a program by its path.
-func parseReleases(list []string) (func(program string) string, error) {
-	of := make(map[string]string)
-	for _, text := range list {
-		program, name, is := strings.Cut(text, "=")
-		if !is {
-			program, name = "", text
-		}
-		if name == "" {
-			return nil, fmt.Errorf("--release=%s: a name was expected", text)
-		}
-		if _, twice := of[program]; twice {
-			return nil, errors.New("--release is there twice for the same program")
-		}
-		of[program] = name
-	}
-	return func(path string) string {
-		for _, program := range []string{path, filepath.Base(path)} {
-			if name, is := of[program]; is {
-				return name
-			}
-		}
-		return of[""]
-	}, nil
 }
