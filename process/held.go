@@ -69,7 +69,7 @@ func (p *Process) whileHeld(do func(*Held) error, try int) (held bool, err error
 // only that traces, and lets go of what has not stopped when that ends.
 func (p *Process) onStopper(do func(*Held) error, try int) (err error) {
 	onOwnThread(func() (ends bool) {
-		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool), try: try}
+		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool), try: try, calm: func() {}}
 		defer runFirst()()
 		defer sleepExactly()()
 		err = s.whileHeld(do)
@@ -89,6 +89,7 @@ func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	if err := s.prepare(); err != nil {
 		return err
 	}
+	s.calm = urgently()
 	s.begun = time.Now()
 	if err := s.stop(); err != nil {
 		return err
