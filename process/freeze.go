@@ -62,7 +62,6 @@ type stopper struct {
 	stuck bool
 	begun time.Time // to stop threads
 	busy  time.Time // to stop those that run
-	calm  func()    // ends that we run before all others
 	try   int
 	// follower, if it is not nil, keeps hold of the threads.
 	follower *Follower
@@ -483,14 +482,18 @@ func (s *stopper) resume() error {
 			}
 		}
 	}
-	s.calm() // these need processors
 	// Those that did not stop in time, or were not asked to: only stopped ones can be let go. What
 	// does not stop at all is let go when our thread ends. One that only waits for a processor will
 	// stop: its system call would end with EINTR then (restartInterrupted).
 	s.interrupt(func(*stopped) bool { return true })
 	end := time.Now().Add(holdPatience)
-	last := end.Add(runPatience)
-	for ; len(s.threads) > 0 && (time.Now().Before(end) || s.willStop() && time.Now().Before(last)); sleep(longestWait) {
+	for last := end.Add(runPatience); len(s.threads) > 0; sleep(longestWait) { // they need the processor that we have
+		if now := time.Now(); now.After(end) {
+			if now.After(last) || !s.willStop() {
+				break
+			}
+			end = now.Add(holdPatience)
+		}
 		for tid, t := range s.threads {
 			if s.look(tid, t) && s.threads[tid] != nil {
 				letGo(tid, t)

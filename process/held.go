@@ -69,7 +69,7 @@ func (p *Process) whileHeld(do func(*Held) error, try int) (held bool, err error
 // only that traces, and lets go of what has not stopped when that ends.
 func (p *Process) onStopper(do func(*Held) error, try int) (err error) {
 	onOwnThread(func() (ends bool) {
-		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool), try: try, calm: func() {}}
+		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool), try: try}
 		defer runFirst()()
 		defer sleepExactly()()
 		err = s.whileHeld(do)
@@ -80,6 +80,8 @@ func (p *Process) onStopper(do func(*Held) error, try int) (err error) {
 
 func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	own := unix.Gettid()
+	calm := func() {}
+	defer func() { calm() }() // when all run again
 	defer func() {
 		holders.Delete(own)
 		if resumeErr := s.resume(); err == nil {
@@ -89,7 +91,7 @@ func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	s.calm = urgently()
+	calm = urgently()
 	s.begun = time.Now()
 	if err := s.stop(); err != nil {
 		return err

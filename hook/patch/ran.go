@@ -65,7 +65,7 @@ const hitsName = process.MemoryPrefix + "hits"
 
 // mostAtOnce is how many sites are changed while the process stands still: more are changed when
 // it has run on for a moment.
-const mostAtOnce = 1000
+var mostAtOnce = 1000
 
 // notesRun tells whether the site is one of a Ran.
 func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
