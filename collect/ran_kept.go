@@ -86,7 +86,10 @@ func bootID() string {
 }
 
 // keptDirectory is where the files are.
-func keptDirectory() (string, error) {
+func (r *Ran) keptDirectory() (string, error) {
+	if dir := r.options.Directory; dir != "" {
+		return dir, os.MkdirAll(dir, 0o700)
+	}
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) { // as that specification has it
 		home, err := os.UserHomeDir()
@@ -116,7 +119,7 @@ func (r *Ran) keep(p *RanProgram) error {
 	if p.buildID == "" {
 		return fmt.Errorf("%s has no build id, by which it would be known again: link it with -Wl,--build-id", p.Path)
 	}
-	dir, err := keptDirectory()
+	dir, err := r.keptDirectory()
 	if err != nil {
 		return err
 	}
@@ -437,6 +440,27 @@ func (r *Ran) Reset() error {
 		}
 	}
 	return errors.Join(append(failed, r.saveAll())...)
+}
+
+// BuildID is the one by which it is kept; "": it is not.
+func (p *RanProgram) BuildID() string {
+	if p.kept == nil {
+		return ""
+	}
+	return p.buildID
+}
+
+// Since is when what is kept began, or began anew; zero: nothing is.
+func (p *RanProgram) Since() time.Time {
+	if p.kept == nil || p.kept.file == nil {
+		return time.Time{}
+	}
+	return p.kept.file.Since
+}
+
+// Watches tells whether a process of the program is watched now.
+func (r *Ran) Watches(p *RanProgram) bool {
+	return slices.ContainsFunc(r.of(p), func(t *ranProcess) bool { return t.session != nil })
 }
 
 // Watched says over what a program is kept, "" if it is not.

@@ -178,6 +178,9 @@ func (s *spool) tidy(n *state) {
 	for build := range n.Builds {
 		used[nameOf(build)] = true
 	}
+	for _, build := range n.Ran {
+		used[nameOf(build)] = true
+	}
 	batches, err := s.batches()
 	for _, name := range batches {
 		batch, failed := unpack(name, wire.DecodeBatch)
