@@ -36,6 +36,16 @@ func (c *codec) unknowns(f *coverage.File) {
 	})
 }
 
+// once makes functions that ran have run once: how often is not known, only how many said so.
+func once(f *coverage.File) {
+	for _, fn := range f.Functions {
+		fn.Count = min(fn.Count, 1)
+		for i := range fn.Instances {
+			fn.Instances[i].Count = min(fn.Instances[i].Count, 1)
+		}
+	}
+}
+
 // functionsOfRan are those of a unit of the kind Ran.
 func functionsOfRan(u *store.Unit) ([]Function, error) {
 	list, err := functionsOfLines(u)

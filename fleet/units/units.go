@@ -70,6 +70,9 @@ func Files(u *store.Unit, hits []uint64) ([]*coverage.File, error) {
 		return ofNotes([]object{o}).Files(), nil
 	}
 	f, err := fileOf(u, hits)
+	if err == nil && u.Kind == Ran {
+		once(f)
+	}
 	return []*coverage.File{f}, err
 }
 
@@ -194,9 +197,9 @@ func (s *Sum) Add(t store.Total) error {
 		s.objects = append(s.objects, o)
 		return nil
 	}
-	f, err := fileOf(&t.Unit, t.Hits)
+	files, err := Files(&t.Unit, t.Hits)
 	if err == nil {
-		s.sum.Add(f)
+		s.sum.Add(files[0])
 	}
 	return err
 }
