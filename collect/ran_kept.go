@@ -329,7 +329,7 @@ func (r *Ran) save(p *RanProgram) error {
 	f.tally(k, r.of(p), now)
 	b, err := json.Marshal(f)
 	if err == nil {
-		err = replaceFile(k.path, b)
+		err = output.Replace(k.path, b)
 	}
 	if err == nil {
 		k.file, k.reset = f, false
@@ -340,23 +340,6 @@ func (r *Ran) save(p *RanProgram) error {
 // of returns the processes of a program.
 func (r *Ran) of(p *RanProgram) []*ranProcess {
 	return slices.DeleteFunc(slices.Clone(r.processes), func(t *ranProcess) bool { return !slices.Contains(t.programs, p) })
-}
-
-// replaceFile writes a file in place of another one: also if the machine stops meanwhile one of them is there.
-func replaceFile(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 // How often what has run is saved: if there is anything new, and if not.
