@@ -91,8 +91,8 @@ func BenchmarkAttachKin(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		text, err := m.proc.MapText()
-		if err != nil || !bytes.Equal(mappedFiles(text), first.files) {
+		files, err := m.proc.MappedFilesKey()
+		if err != nil || !bytes.Equal(files, first.files) {
 			b.Fatal("another memory map", err)
 		}
 		for _, im := range first.images {

@@ -248,20 +248,35 @@ func (s *fileSet) wasWritten(m *member) bool {
 	if s == nil {
 		return false
 	}
-	s.mu.Lock()
-	stamps := s.stat([]string{s.firstName()})
-	s.mu.Unlock()
-	if stamps == nil || stamps[0].inode == 0 || !stamps[0].when().After(m.began.Add(-clockTick)) {
+	stamp := s.firstStamp()
+	if stamp.inode == 0 || !stamp.when().After(m.began.Add(-clockTick)) {
 		return false
 	}
-	if stamps[0].mode&0o002 != 0 {
+	if stamp.mode&0o002 != 0 {
 		return true
 	}
-	if uid, err := m.proc.Owner(); err == nil && uid == stamps[0].uid && stamps[0].mode&0o200 != 0 {
+	if uid, err := m.proc.Owner(); err == nil && uid == stamp.uid && stamp.mode&0o200 != 0 {
 		return true
 	}
 	user, err := m.proc.User()
-	return err != nil || stamps[0].mayWrite(user)
+	return err != nil || stamp.mayWrite(user)
+}
+
+// firstStamp tells of the file that is written first. A process may stand still meanwhile: where the file system answers at once
+// nobody else is asked to wait for it.
+func (s *fileSet) firstStamp() (stamp fileStamp) {
+	if s.prompt {
+		if info, err := os.Stat(s.firstName()); err == nil {
+			stamp = stampIn(info)
+		}
+		return stamp
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stamps := s.stat([]string{s.firstName()}); stamps != nil {
+		stamp = stamps[0]
+	}
+	return stamp
 }
 
 func (s *fileStamp) mayWrite(u input.User) bool {

@@ -89,7 +89,7 @@ type member struct {
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
 	mu          sync.Mutex // of what follows
-	files       []byte     // the files of the memory map, when images were looked for
+	files       []byte     // process.MappedFilesKey, when images were looked for
 	whole       bool       // all were found then
 	images      []*placed
 	counted     []*countedImage
@@ -405,7 +405,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
+		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
 			return
 		}
 	}
@@ -663,8 +663,8 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 		return false
 	}
 	defer m.mu.Unlock()
-	text, err := m.proc.MapText()
-	if err != nil || !m.whole || len(m.counted) > 0 || !mapsFiles(text, m.files) {
+	files, err := m.proc.MappedFilesKey()
+	if err != nil || !m.whole || len(m.counted) > 0 || !bytes.Equal(files, m.files) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -859,40 +859,16 @@ const (
 	ending
 )
 
-// mappedFiles are the lines of a memory map that are about files: which images there are, and where.
-func mappedFiles(text []byte) []byte {
-	files := make([]byte, 0, len(text))
-	for line := range bytes.Lines(text) {
-		if bytes.IndexByte(line, '/') >= 0 {
-			files = append(files, line...)
-		}
-	}
-	return files
-}
-
-// mapsFiles tells whether the mappedFiles of a memory map are these.
-func mapsFiles(text, files []byte) bool {
-	for line := range bytes.Lines(text) {
-		if bytes.IndexByte(line, '/') < 0 {
-			continue
-		}
-		if !bytes.HasPrefix(files, line) {
-			return false
-		}
-		files = files[len(line):]
-	}
-	return len(files) == 0
-}
-
 // look looks for images with counters in a member, if other files are mapped.
 func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps, text, err := m.proc.Maps()
-	if err != nil {
+	files, err := m.proc.MappedFilesKey() // before the map: what changes in between is seen at the next look
+	if err != nil || m.whole && bytes.Equal(files, m.files) {
 		return
 	}
-	if text = mappedFiles(text); m.whole && bytes.Equal(text, m.files) {
+	maps, _, err := m.proc.Maps()
+	if err != nil {
 		return
 	}
 	if when == running && errors.Is(m.proc.Check(), process.ErrReplaced) {
@@ -902,9 +878,9 @@ func (f *Family) look(m *member, when stage) {
 	m.images = nil
 	complete := true
 	finder := &CountedProcess{PID: m.pid, proc: m.proc, guest: m.guest}
-	files, own := finder.files(maps)
+	mappings, own := finder.files(maps)
 	m.guest = finder.guest
-	for n, mapped := range files {
+	for n, mapped := range mappings {
 		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() && !im.parted })
 		if i >= 0 {
 			m.images = append(m.images, before[i])
@@ -937,7 +913,7 @@ func (f *Family) look(m *member, when stage) {
 		}
 	}
 	complete = f.lookForProfiles(m, maps, when) && complete
-	m.files, m.whole = text, complete
+	m.files, m.whole = files, complete
 	m.publish()
 }
 
