@@ -116,6 +116,11 @@ type placed struct {
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
 	keeps bool
+	// resets tells that libgcov will set what is inherited to zero, and that it is no less than what is noted, which is
+	// what its parent had a moment before: see floor.
+	resets *floor
+	// floor is what children will inherit at least that libgcov's wrapper of fork makes; nil: it was not read so far.
+	floor atomic.Pointer[floor]
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -405,7 +410,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, goOn) {
+		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, goOn) {
 			return
 		}
 	}
@@ -414,7 +419,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.images = slices.DeleteFunc(m.images, func(im *placed) bool {
-			im.keeps = !im.resetsForks || !byLibrary
+			im.keeps, im.resets = !im.resetsForks || !byLibrary, nil
 			w := im.buffer()
 			defer im.release(w)
 			if im.read(m.proc, im.at, w) != nil {
@@ -436,11 +441,17 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 	})
 }
 
-// inheritsAtOnce notes what a process inherits, in images that are known, if all of it can be read
+// inheritsAtOnce notes what a process inherits, in images that are known, as its parent has them, if all of it can be read
 // at once.
-func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
+func (f *Family) inheritsAtOnce(m *member, parent int, parents []*placed, goOn func()) bool {
 	read, flags := make([]*sparse, len(m.images)), make([]int, len(m.images))
 	for i, im := range m.images {
+		if !im.keeps {
+			if im.resets = parents[i].floorOf(m, parent); im.resets != nil {
+				read[i] = im.resets.counts
+				continue
+			}
+		}
 		var err error
 		if read[i], flags[i], err = im.sparseAtOnce(m.proc, im.at); err != nil {
 			return false
@@ -452,6 +463,9 @@ func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
 	goOn()
 	images, kept := m.images, m.images[:0:0]
 	for i, im := range images {
+		if !im.keeps && im.resets == nil {
+			parents[i].floor.Store(im.newFloor(parent, read[i]))
+		}
 		if im.inherit(f, m, read[i], flags[i]) {
 			kept = append(kept, im)
 		}
@@ -817,8 +831,15 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}
 		return nothing, true
 	}
+	own, known := im.hasReset(m, w)
+	if !known {
+		f.problem(fmt.Errorf("%s: a process was killed at its beginning, when it may not have set to zero all that it had inherited: what it counted is not known", im.path))
+	}
+	if im.resets != nil {
+		im.inherited = nil
+	}
 	return func() {
-		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet
+		if own && (im.inherited == nil || !im.beingCleared(im.inherited, w)) { // else it has counted nothing yet
 			im.takeInherited(w)
 			im.add(f.sumOf(im.layout).ended, w)
 		}
@@ -1184,6 +1205,15 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 	}
 	if im.owes() && errors.Is(m.proc.Check(), process.ErrReplaced) {
 		return false, false // these are the counters of what it has become
+	}
+	if im.resets != nil && im.inherited != nil {
+		if !im.isPastReset(m, w) {
+			clear(w)
+			return true, true
+		}
+		if im.inherited = nil; im.read(m.proc, im.at, w) != nil { // all is set to zero now
+			return false, false
+		}
 	}
 	if im.inherited != nil && im.beingCleared(im.inherited, w) {
 		if !m.proc.Sleeps() {
