@@ -84,6 +84,7 @@ func TestDocs(t *testing.T) {
 var pageTools = map[string][]string{
 	"README.md":        {"clang"},
 	"docs/diff.md":     {"git"},
+	"docs/llvm.md":     {"clang"},
 	"docs/mount.md":    {"fusermount3", "lcov", "gcovr"},
 	"docs/report.md":   {"git"},
 	"docs/tutorial.md": {"git"},
