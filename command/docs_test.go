@@ -182,7 +182,7 @@ func readCommands(block []string, line int) (steps []pageStep, err error) {
 	return steps, nil
 }
 
-const pageTime = 2 * time.Minute
+const pageTime = 5 * time.Minute
 
 // playPage runs the commands of a page and returns what each printed.
 func playPage(t *testing.T, page string, steps []pageStep) (printed [][]string) {
