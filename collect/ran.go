@@ -32,6 +32,10 @@ type RanOptions struct {
 	// Keep has processes stay watched at the end: the next Ran of the same process has what ran meanwhile. What is
 	// known of programs is kept over all their processes.
 	Keep bool
+	// Directory is where it is kept; "": below the user's directory of states.
+	Directory string
+	// Wait is that there may be no process to look at for some time.
+	Wait bool
 }
 
 // A Ran finds out which functions of processes run that need not be built for it, by
@@ -148,7 +152,7 @@ func OpenRan(targets []string, o RanOptions) (*Ran, error) {
 		}
 		r.selectors = append(r.selectors, s)
 		pids, err := s.Find()
-		if err != nil {
+		if err != nil && !o.Wait {
 			return nil, errors.Join(err, r.Close())
 		}
 		for _, pid := range pids {
@@ -156,7 +160,7 @@ func OpenRan(targets []string, o RanOptions) (*Ran, error) {
 		}
 	}
 	err := errors.Join(failed...)
-	if len(r.processes) == 0 {
+	if len(r.processes) == 0 && !o.Wait {
 		if err == nil {
 			err = errors.New("there is no process to look at")
 		}

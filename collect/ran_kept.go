@@ -86,7 +86,10 @@ func bootID() string {
 }
 
 // keptDirectory is where the files are.
-func keptDirectory() (string, error) {
+func (r *Ran) keptDirectory() (string, error) {
+	if dir := r.options.Directory; dir != "" {
+		return dir, os.MkdirAll(dir, 0o700)
+	}
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) { // as that specification has it
 		home, err := os.UserHomeDir()
@@ -116,7 +119,7 @@ func (r *Ran) keep(p *RanProgram) error {
 	if p.buildID == "" {
 		return fmt.Errorf("%s has no build id, by which it would be known again: link it with -Wl,--build-id", p.Path)
 	}
-	dir, err := keptDirectory()
+	dir, err := r.keptDirectory()
 	if err != nil {
 		return err
 	}
@@ -326,7 +329,7 @@ func (r *Ran) save(p *RanProgram) error {
 	f.tally(k, r.of(p), now)
 	b, err := json.Marshal(f)
 	if err == nil {
-		err = replaceFile(k.path, b)
+		err = output.Replace(k.path, b)
 	}
 	if err == nil {
 		k.file, k.reset = f, false
@@ -337,23 +340,6 @@ func (r *Ran) save(p *RanProgram) error {
 // of returns the processes of a program.
 func (r *Ran) of(p *RanProgram) []*ranProcess {
 	return slices.DeleteFunc(slices.Clone(r.processes), func(t *ranProcess) bool { return !slices.Contains(t.programs, p) })
-}
-
-// replaceFile writes a file in place of another one: also if the machine stops meanwhile one of them is there.
-func replaceFile(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 // How often what has run is saved: if there is anything new, and if not.
@@ -437,6 +423,27 @@ func (r *Ran) Reset() error {
 		}
 	}
 	return errors.Join(append(failed, r.saveAll())...)
+}
+
+// BuildID is the one by which it is kept; "": it is not.
+func (p *RanProgram) BuildID() string {
+	if p.kept == nil {
+		return ""
+	}
+	return p.buildID
+}
+
+// Since is when what is kept began, or began anew; zero: nothing is.
+func (p *RanProgram) Since() time.Time {
+	if p.kept == nil || p.kept.file == nil {
+		return time.Time{}
+	}
+	return p.kept.file.Since
+}
+
+// Watches tells whether a process of the program is watched now.
+func (r *Ran) Watches(p *RanProgram) bool {
+	return slices.ContainsFunc(r.of(p), func(t *ranProcess) bool { return t.session != nil })
 }
 
 // Watched says over what a program is kept, "" if it is not.

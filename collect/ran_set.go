@@ -39,10 +39,7 @@ func (r *Ran) Result(o Options) (*Result, error) {
 				unknown++
 				continue
 			}
-			name, line := fn.File, fn.Line
-			if name == "" {
-				name, line = p.Path, n+1
-			}
+			name, line := p.home(n)
 			f := file(name)
 			if f == nil {
 				continue
@@ -63,7 +60,7 @@ func (r *Ran) Result(o Options) (*Result, error) {
 		slices.SortStableFunc(f.Functions, func(a, b *coverage.Function) int {
 			return cmp.Or(cmp.Compare(a.StartLine, b.StartLine), cmp.Compare(a.Name, b.Name))
 		})
-		f.Functions = joinInstances(f.Functions)
+		f.Functions = joinInstances(f.Functions, nil)
 	}
 	for _, f := range files {
 		if len(f.Functions)+len(f.Lines) == 0 {
@@ -87,6 +84,61 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	return result, nil
 }
 
+// home is where function number n is: in the source, or else in the program's file, and there its number from 1 on.
+func (p *RanProgram) home(n int) (file string, line int) {
+	if fn := p.Functions[n]; fn.File != "" && fn.Line > 0 {
+		return fn.File, fn.Line
+	}
+	return p.Path, n + 1
+}
+
+// A RanFile is the functions of a program that are in a source, or that have none.
+type RanFile struct {
+	*coverage.File
+	Unknown []bool // of each of its functions: whether it ran is not known
+}
+
+// Files returns the functions of a program as Result has them, by file, those included of which it is not known, as of
+// the last Settle, whether they ran. The files are called as sources says; nil, where there is no function.
+func (p *RanProgram) Files(sources *source.Sources) (files []RanFile) {
+	numbers, unknown := make(map[string]int), make(map[*coverage.Function]bool)
+	for n, fn := range p.Functions {
+		name, line := p.home(n)
+		path, keep := sources.Resolve("/", name)
+		if !keep {
+			continue
+		}
+		i, known := numbers[path]
+		if !known {
+			i = len(files)
+			numbers[path] = i
+			files = append(files, RanFile{File: &coverage.File{Name: sources.Shown(path)}})
+		}
+		covered := fn.covered(line)
+		unknown[covered] = !fn.Ran && fn.Unknown != ""
+		files[i].Functions = append(files[i].Functions, covered)
+	}
+	for i := range files {
+		f := &files[i]
+		slices.SortStableFunc(f.Functions, coverage.CompareFunctions)
+		var united []*coverage.Function
+		for _, fn := range joinInstances(f.Functions, unknown) {
+			if last := len(united) - 1; last >= 0 && coverage.CompareFunctions(united[last], fn) == 0 { // parts that a compiler has made
+				united[last].Merge(fn)
+				unknown[united[last]] = unknown[united[last]] || unknown[fn]
+			} else {
+				united = append(united, fn)
+			}
+		}
+		for _, fn := range united {
+			slices.SortFunc(fn.Instances, func(a, b coverage.Instance) int { return strings.Compare(a.Name, b.Name) })
+			f.Unknown = append(f.Unknown, unknown[fn] && fn.Count == 0)
+		}
+		f.Functions = united
+	}
+	return files
+}
+
 // covered is the function in a set.
 func (fn *RanFunction) covered(line int) *coverage.Function {
 	name := cmp.Or(fn.Symbol, fn.Name)
@@ -99,8 +151,9 @@ func (fn *RanFunction) covered(line int) *coverage.Function {
 }
 
 // joinInstances makes one of functions that begin on one line and have one name, as those of headers
-// of C do in each unit, or names of C++ or Rust: instances of a template, constructors. They are sorted.
-func joinInstances(functions []*coverage.Function) []*coverage.Function {
+// of C do in each unit, or names of C++ or Rust: instances of a template, constructors. They are sorted. One of
+// which one is unknown is unknown.
+func joinInstances(functions []*coverage.Function, unknown map[*coverage.Function]bool) []*coverage.Function {
 	var joined []*coverage.Function
 	for _, fn := range functions {
 		last := len(joined) - 1
@@ -110,6 +163,9 @@ func joinInstances(functions []*coverage.Function) []*coverage.Function {
 		}
 		of := joined[last]
 		of.Count = max(of.Count, fn.Count)
+		if unknown[fn] {
+			unknown[of] = true
+		}
 		if i := &of.Instances[len(of.Instances)-1]; i.Name == fn.Name {
 			i.Count = max(i.Count, fn.Count)
 		} else {

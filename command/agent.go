@@ -32,6 +32,7 @@ type agentOptions struct {
 	releases, labels  []string
 	objectDirs        []string
 	sources           source.Options
+	ran               []string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -53,6 +54,13 @@ where it stays until the server has it on disk. The agent and the server may be 
 at any time: what was read is sent, and counts once. What a program counts while no
 agent runs is found by the next one if all processes of that program still run.
 
+With --ran it also watches which functions run of programs without counters, such as
+those of a distribution, as live --ran functions --keep does: their code is changed, and
+stays so when the agent ends, at no cost for what has run once. What ran, not how often,
+is sent in the minute in which it first did, and again every 6 hours. Of functions that
+may have been running when the agent came, or that cannot be watched, the server says
+that it is not known whether they ran.
+
 As another user than root it sees the programs of that user. It has to be allowed to
 trace them (CAP_SYS_PTRACE, or /proc/sys/kernel/yama/ptrace_scope of 0), to know what
 those that end have counted.
@@ -63,6 +71,9 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 
   # of two programs, with all their processes
   footfall agent --server http://127.0.0.1:7117 --release nginx=1.22 --release 15.4 nginx unit:postgresql
+
+  # which functions of nginx and its modules, as the distribution ships it, run
+  footfall agent --server http://127.0.0.1:7117 --ran /usr/sbin/nginx
 
   # what was compiled in /build/shop is called by its names from there
   footfall agent --server https://coverage.example.org --token-file /etc/footfall/token \
@@ -80,6 +91,7 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 	f.StringArrayVar(&o.releases, "release", nil, "what runs is of the release `[PROGRAM=]NAME`; may be repeated")
 	f.StringArrayVar(&o.labels, "label", nil, "`NAME=VALUE` is so of this machine; may be repeated")
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno), too")
+	f.StringArrayVar(&o.ran, "ran", nil, "also send which functions run of `TARGET`, which needs no counters; may be repeated")
 	f.StringVar(&o.sources.Root, "root", "/", "send names below `DIR` from there")
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is called as if it were below NEW; the first that fits counts")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "send only sources that match `GLOB`; may be repeated")
@@ -92,7 +104,7 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 		_ = cmd.MarkFlagDirname(dir)
 	}
 	_ = cmd.MarkFlagFilename("token-file")
-	showFirst(cmd, "server", "release", "label", "token-file", "spool")
+	showFirst(cmd, "server", "ran", "release", "label", "token-file", "spool")
 	return cmd
 }
 
@@ -138,6 +150,15 @@ func (o *agentOptions) options() (options agent.Options, err error) {
 	if err != nil {
 		return options, usageError(err)
 	}
+	ranSources, err := source.NewSources(o.sources)
+	if err != nil {
+		return options, usageError(err)
+	}
+	for _, text := range o.ran {
+		if _, err := process.ParseSelector(text); err != nil {
+			return options, usageError(fmt.Errorf("--ran: %w", err))
+		}
+	}
 	host := o.host
 	if host == "" {
 		if host, err = os.Hostname(); err != nil {
@@ -150,7 +171,7 @@ func (o *agentOptions) options() (options agent.Options, err error) {
 	}
 	return agent.Options{
 		Server: server, Dir: dir, Host: host, Every: o.every, Most: int64(o.most) << 20, Release: release, Labels: labels,
-		Sources: sources, ObjectDirs: o.objectDirs, Log: slog.New(slog.NewTextHandler(output.Stderr, nil)),
+		Sources: sources, RanSources: ranSources, Ran: o.ran, ObjectDirs: o.objectDirs, Log: slog.New(slog.NewTextHandler(output.Stderr, nil)),
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,6 +119,7 @@ var optionChecks = map[string]func(value string) error{
 	"store":         func(v string) error { _, err := storeDir(v); return err },
 	"server":        func(v string) error { _, err := client.New(v, ""); return err },
 	"agent release": func(v string) error { _, err := parseReleases([]string{v}); return err },
+	"agent ran":     func(v string) error { _, err := path.Match(v, ""); return err },
 	"agent label":   func(v string) error { _, err := parseLabels([]string{v}); return err },
 	"every":         func(v string) error { return checkEvery(duration(v)) },
 	"spool-limit":   func(v string) error { return checkSpoolLimit(number(v)) },

@@ -159,6 +159,7 @@ Fleet answers with one object for each question, and so does a server at
   releases    releases: release, hosts, first, last, builds: evidence
   never-ran   days, since, as_of, in, builds (evidence), hosts, builds_without_data,
               functions_without_data, functions (how many were looked at),
+              functions_unknown (whether they ran),
               never_ran: functions, files: file, functions, never_ran, lines,
               lines_never_ran
   changed     since, until, in, before and after (evidence), began, stopped, added,

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/formats/gcov"
+	"footfall/output"
 	"footfall/process"
 )
 
@@ -157,21 +158,7 @@ func (b *Baselines) Store(key string, base *Baseline) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(b.dir, key+"-*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(b.dir, key))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return output.Replace(filepath.Join(b.dir, key), text)
 }
 
 // Remove forgets the baseline of that key; false: there was none.

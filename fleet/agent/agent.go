@@ -49,10 +49,13 @@ type Options struct {
 	Every   time.Duration // how long a window is, at least
 	Most    int64         // bytes in Dir
 	// Release is what people call the build of a program; "" if they do not.
-	Release    func(program string) string
-	Labels     map[string]string
-	Sources    *source.Sources // how sources are called, and which count
-	ObjectDirs []string        // of notes
+	Release func(program string) string
+	Labels  map[string]string
+	Sources *source.Sources // how sources are called, and which count
+	// Ran are targets of collect.OpenRan, whose functions are watched; RanSources are Sources for them, and others than these.
+	Ran        []string
+	RanSources *source.Sources
+	ObjectDirs []string // of notes
 	Log        *slog.Logger
 }
 
@@ -117,7 +120,8 @@ type agent struct {
 	finder   *source.NotesFinder
 	loads    map[int]string // builds of the family's loads
 	noNotes  map[string]bool
-	first    bool // nothing has been read so far
+	first    bool         // nothing has been read so far
+	ran      *ranWatching // nil: there is none
 }
 
 func start(o Options) (_ *agent, err error) {
@@ -147,15 +151,32 @@ func start(o Options) (_ *agent, err error) {
 		return nil, err
 	}
 	a.watching = watch(o.Targets, o.Log)
-	if err = a.look(context.Background()); err != nil {
-		a.watching.close()
+	if len(o.Ran) > 0 {
+		a.ran, err = watchRan(&a.o)
+	}
+	if err == nil {
+		err = a.look(context.Background())
+	}
+	if err != nil {
+		a.unwatch()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *agent) close() {
+// unwatch ends the watching of programs.
+func (a *agent) unwatch() {
 	a.watching.close()
+	if a.ran == nil {
+		return
+	}
+	if err := a.ran.close(); err != nil {
+		a.o.Log.Warn("functions are watched no more", "error", err)
+	}
+}
+
+func (a *agent) close() {
+	a.unwatch()
 	a.spool.close()
 }
 
@@ -188,9 +209,16 @@ func (a *agent) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	taken := func() {}
+	if a.ran != nil {
+		if taken, err = a.ran.next(a, next); err != nil {
+			return err
+		}
+	}
 	if err := a.spool.keep(ctx, next); err != nil {
 		return err
 	}
+	taken()
 	if a.first {
 		a.spool.tidy(next)
 	}

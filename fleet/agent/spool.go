@@ -24,6 +24,7 @@ import (
 	"footfall/fleet/client"
 	"footfall/fleet/store"
 	"footfall/fleet/wire"
+	"footfall/output"
 )
 
 // A spool is what is on disk:
@@ -49,7 +50,8 @@ const saidAgain = 10 * time.Minute
 
 func openSpool(o Options) (*spool, error) {
 	s := &spool{dir: o.Dir, most: o.Most, server: o.Server, log: o.Log, woken: make(chan struct{}, 1), told: make(map[string]bool)}
-	for _, dir := range []string{"", "batches", "builds", "units"} {
+	dirs := []string{"", "batches", "builds", "units"}
+	for _, dir := range dirs {
 		if err := os.MkdirAll(filepath.Join(s.dir, dir), 0o700); err != nil {
 			return nil, err
 		}
@@ -63,6 +65,18 @@ func openSpool(o Options) (*spool, error) {
 		return nil, fmt.Errorf("%s: another footfall agent uses it: %w", s.dir, err)
 	}
 	s.lock = lock
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(filepath.Join(s.dir, dir))
+		for _, entry := range entries {
+			if isTemporary(entry) {
+				err = errors.Join(err, os.Remove(filepath.Join(s.dir, dir, entry.Name())))
+			}
+		}
+		if err != nil {
+			lock.Close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -70,29 +84,7 @@ func (s *spool) close() { s.lock.Close() }
 
 // write writes a file that is there as a whole or not at all, and is on disk when it returns.
 func (s *spool) write(name string, content []byte) error {
-	name = filepath.Join(s.dir, name)
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err != nil {
-		_ = os.Remove(name + ".new")
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return output.Replace(filepath.Join(s.dir, name), content)
 }
 
 // readState returns the state, nil if there is none, and completes what it began.
@@ -178,6 +170,9 @@ func (s *spool) tidy(n *state) {
 	for build := range n.Builds {
 		used[nameOf(build)] = true
 	}
+	for _, build := range n.Ran {
+		used[nameOf(build)] = true
+	}
 	batches, err := s.batches()
 	for _, name := range batches {
 		batch, failed := unpack(name, wire.DecodeBatch)
@@ -222,12 +217,15 @@ func (s *spool) removeOthers(dir string, used map[string]bool) error {
 func (s *spool) batches() (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "batches"))
 	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), ".new") {
+		if !isTemporary(entry) {
 			names = append(names, filepath.Join(s.dir, "batches", entry.Name()))
 		}
 	}
 	return names, err
 }
+
+// isTemporary tells of a file whether it is not under its name yet, or never will be as its agent was killed.
+func isTemporary(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }
 
 // full tells whether there is no room for more batches. There is for one.
 func (s *spool) full() (bool, error) {

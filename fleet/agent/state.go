@@ -24,7 +24,8 @@ type state struct {
 	// Batches are what the window that ended with this state has made. They are put into the spool afterwards, and again should
 	// that have been cut short.
 	Batches []savedBatch
-	Next    uint64 // number of the next batch
+	Next    uint64   // number of the next batch
+	Ran     []string // builds of which functions are watched
 
 	Fresh bool `json:"-"` // there was none: it is not known what was sent before
 }
@@ -84,7 +85,7 @@ func (a *agent) next(now time.Time, builds map[string][]image) (*state, error) {
 		}
 		running := members(images)
 		if len(usage) > 0 || len(running) > 0 {
-			a.batches(n, now, p, b, usage)
+			a.batches(n, p.build, b.Start, b.Epoch, b.Window, usage)
 		}
 		after := &buildState{Epoch: b.Epoch, Start: b.Start, Window: n.Window, Base: ended, Present: b.Present, Members: slices.Sorted(maps.Keys(running)), Unsure: negative(images)}
 		if !after.Unsure {
@@ -192,11 +193,11 @@ func negativeCounts(u live.Unit) bool {
 const mostOfBatch = wire.MostCounters / 4
 
 // batches adds what was counted in a window to what is to be sent: a batch at least, since that somebody looked is worth knowing.
-func (a *agent) batches(n *state, now time.Time, p *program, b *buildState, usage []store.Usage) {
+func (a *agent) batches(n *state, build string, start time.Time, epoch int, window int64, usage []store.Usage) {
 	batch := store.Batch{
-		Build:    p.build,
-		Instance: store.Instance{Host: a.o.Host, Boot: n.Boot, Start: b.Start, Epoch: b.Epoch, Labels: a.o.Labels},
-		Window:   time.Unix(b.Window, 0), Seen: now,
+		Build:    build,
+		Instance: store.Instance{Host: a.o.Host, Boot: n.Boot, Start: start, Epoch: epoch, Labels: a.o.Labels},
+		Window:   time.Unix(window, 0), Seen: n.Read,
 	}
 	for {
 		size, counters := 0, 0

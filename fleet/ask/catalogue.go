@@ -22,6 +22,15 @@ type unitFunction struct {
 	lines int32
 	// counters are its own, and those of its lines if these have some: what counted once in any of them ran.
 	counters []int32
+	unknown  int32 // the counter that says that it was not known whether it ran; -1: there is none
+}
+
+// unsure is when it was last not known whether the function ran, in a vector of times.
+func (f *unitFunction) unsure(v []uint64) uint64 {
+	if f.unknown < 0 {
+		return 0
+	}
+	return v[f.unknown]
 }
 
 // ran returns the greatest of the function's counters in a vector, such as one of times.
@@ -111,7 +120,7 @@ func functionsOf(u *store.Unit) (*unitFunctions, error) {
 	found := &unitFunctions{functions: make([]unitFunction, 0, len(list))}
 	for i := range list {
 		fn := &list[i]
-		found.functions = append(found.functions, unitFunction{file: fn.File, name: NameOf(fn.Function), line: fn.StartLine, lines: int32(fn.Lines), counters: fn.Counters})
+		found.functions = append(found.functions, unitFunction{file: fn.File, name: NameOf(fn.Function), line: fn.StartLine, lines: int32(fn.Lines), counters: fn.Counters, unknown: fn.Unknown})
 	}
 	return found, nil
 }

@@ -28,6 +28,8 @@ const (
 	inAfter
 	ranBefore
 	ranAfter
+	unsureBefore // whether it ran
+	unsureAfter
 )
 
 func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
@@ -69,26 +71,34 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 		return nil, err
 	}
 	sides := make(map[*joined]int)
-	functions, err := a.join(ctx, builds, p.Origin, func(f *joined, build int, _, last uint64) {
-		in, ran := inBefore, ranBefore
+	functions, err := a.join(ctx, builds, p.Origin, func(f *joined, build int, s sighting) {
+		in, ran, unsure := inBefore, ranBefore, unsureBefore
 		if build >= len(answer.Before) {
-			in, ran = inAfter, ranAfter
+			in, ran, unsure = inAfter, ranAfter, unsureAfter
 		}
-		if last == 0 {
-			ran = 0
+		sides[f] |= in
+		if s.last != 0 {
+			sides[f] |= ran
 		}
-		sides[f] |= in | ran
+		if s.unsure != 0 {
+			sides[f] |= unsure
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	d := &describer{builds, hosts, make(map[string]int)}
 	for _, f := range functions {
-		switch sides[f] {
+		const unsure = unsureBefore | unsureAfter
+		switch is := sides[f]; is &^ unsure {
 		case inBefore | inAfter | ranAfter:
-			answer.Began = append(answer.Began, d.of(f))
+			if is&unsureBefore == 0 { // else it may have run then
+				answer.Began = append(answer.Began, d.of(f))
+			}
 		case inBefore | inAfter | ranBefore:
-			answer.Stopped = append(answer.Stopped, d.of(f))
+			if is&unsureAfter == 0 {
+				answer.Stopped = append(answer.Stopped, d.of(f))
+			}
 		case inAfter | ranAfter:
 			answer.Added = append(answer.Added, d.of(f))
 		case inBefore | ranBefore:

@@ -29,14 +29,18 @@ type joined struct {
 	fn          *unitFunction
 	first, last uint64
 	tested      uint64
+	unsure      uint64  // when it was last not known whether it ran
 	builds      []int32 // numbers of the builds that have it, ascending
 }
+
+// A sighting is when a function was first and last seen to run, and when it was last not known whether it did; 0: never.
+type sighting struct{ first, last, unsure uint64 }
 
 // join finds each function that any of the builds has, by its source and name. use is told of each build that has it, by
 // its number, and when it was first and last seen to run there.
 //
 // Of an origin that does not count it is only known that functions are there, and whether they are tested.
-func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, use func(f *joined, build int, first, last uint64)) ([]*joined, error) {
+func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, use func(f *joined, build int, s sighting)) ([]*joined, error) {
 	if len(builds) == 0 {
 		return nil, nil // none would be all
 	}
@@ -69,18 +73,18 @@ func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, 
 				continue // of a source that does not count
 			}
 			fn := &known[l.Hash].functions[i]
-			first, last := fn.least(l.First), fn.most(l.Last)
+			s := sighting{fn.least(l.First), fn.most(l.Last), fn.unsure(l.Last)}
 			if l.Pushed && origin == store.OnHosts {
-				f.tested = max(f.tested, last)
-				first, last = 0, 0
+				f.tested = max(f.tested, s.last)
+				s = sighting{}
 			}
 			if !l.Pushed && origin == store.Pushed {
-				first, last = 0, 0
+				s = sighting{}
 			}
-			if first != 0 && (f.first == 0 || first < f.first) {
-				f.first = first
+			if s.first != 0 && (f.first == 0 || s.first < f.first) {
+				f.first = s.first
 			}
-			f.last = max(f.last, last)
+			f.last, f.unsure = max(f.last, s.last), max(f.unsure, s.unsure)
 			if n := len(f.builds); n == 0 || f.builds[n-1] != int32(build) {
 				f.builds = append(f.builds, int32(build))
 			}
@@ -88,7 +92,7 @@ func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, 
 			if newest := f.newest(builds); newest == build {
 				f.fn = fn
 			}
-			use(f, build, first, last)
+			use(f, build, s)
 		}
 		return nil
 	})

@@ -27,8 +27,9 @@ type NeverRan struct {
 	NoDataFunctions int        `json:"functions_without_data"`
 	// Functions is how many there are in builds that were looked at.
 	Functions int        `json:"functions"`
-	Never     []Function `json:"never_ran"` // those with most lines first
-	Files     []FileDead `json:"files"`     // all of the sources of these functions, by name
+	Unknown   int        `json:"functions_unknown"` // of these it is not known, in some process, whether they ran; the rest did not
+	Never     []Function `json:"never_ran"`         // those with most lines first
+	Files     []FileDead `json:"files"`             // all of the sources of these functions, by name
 }
 
 // A FileDead is what of a source never ran.
@@ -71,7 +72,7 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 	}
 	builds := slices.Concat(answer.Builds, answer.NoData, tested)
 	answer.Hosts = hosts.count(buildsOf(builds))
-	all, err := a.join(ctx, builds, p.Origin, func(*joined, int, uint64, uint64) {})
+	all, err := a.join(ctx, builds, p.Origin, func(*joined, int, sighting) {})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,9 @@ func (n *NeverRan) take(all []*joined, builds []Evidence, hosts hostsOf) {
 		n.Functions++
 		file.Functions++
 		file.Lines += int(f.fn.lines)
-		if f.last < since {
+		if f.last < since && f.unsure >= since {
+			n.Unknown++
+		} else if f.last < since {
 			file.Never++
 			file.NeverLines += int(f.fn.lines)
 			n.Never = append(n.Never, d.of(f))
@@ -245,6 +248,9 @@ func (n *NeverRan) Text(w io.Writer, s Style) error {
 // writeEvidence says what that rests on.
 func (n *NeverRan) writeEvidence(w io.Writer) error {
 	err := say(w, "looked at: %s, %s, %s\n", plural(len(n.Builds), "build"), whereText(n.Builds, n.Hosts), releasesText(n.Builds))
+	if err == nil && n.Unknown > 0 {
+		err = say(w, "not known: %s, in processes that were not watched from their start, or whose code cannot be watched there\n", plural(n.Unknown, "function"))
+	}
 	if err == nil && n.Late() {
 		err = say(w, "from %s to %s nobody reported: what ran then is not known\n", day(n.Since), day(n.Observed()))
 	}

@@ -318,6 +318,7 @@ type Function struct {
 	File     string // as the unit names it
 	Lines    int    // that have code
 	Counters []int32
+	Unknown  int32 // the counter that says that it was not known whether it ran; -1: that is known of all
 }
 
 // functionsOfNotes are those of a unit of notes.
@@ -349,7 +350,7 @@ func functionsOfNotes(u *store.Unit) ([]Function, error) {
 	var list []Function
 	for _, file := range ofNotes([]object{o}).All() {
 		for i, fn := range file.Functions {
-			one := Function{Function: fn, File: file.Name, Lines: len(file.LinesOf(i))}
+			one := Function{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1}
 			for _, symbol := range fn.Symbols() {
 				one.Counters = append(one.Counters, counters[place{file.Name, fn.StartLine, symbol}]...)
 			}

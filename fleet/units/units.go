@@ -1,7 +1,7 @@
 // Package units is what coverage becomes in a store of a fleet, and what becomes coverage again.
 //
 // What was pushed are source files, each a [store.Unit] of the kind [Lines]; what an agent has read of programs of GCC are object files,
-// of the kind [Notes].
+// of the kind [Notes]; what it has seen to run of programs without counters are functions, of the kind [Ran].
 //
 // # Source files
 //
@@ -70,10 +70,13 @@ func Files(u *store.Unit, hits []uint64) ([]*coverage.File, error) {
 		return ofNotes([]object{o}).Files(), nil
 	}
 	f, err := fileOf(u, hits)
+	if err == nil && u.Kind == Ran {
+		once(f)
+	}
 	return []*coverage.File{f}, err
 }
 
-// fileOf is Files of a unit of the kind Lines, whose counters may be other numbers of counters.
+// fileOf is Files of a unit of the kind Lines or Ran, whose counters may be other numbers of counters.
 func fileOf(u *store.Unit, hits []uint64) (*coverage.File, error) {
 	f, err := decode(u, hits)
 	if err != nil {
@@ -90,6 +93,9 @@ func Functions(u *store.Unit) ([]Function, error) {
 			return nil, fmt.Errorf("unit %s: %w", u.Name, err)
 		}
 		return list, nil
+	}
+	if u.Kind == Ran {
+		return functionsOfRan(u)
 	}
 	return functionsOfLines(u)
 }
@@ -110,7 +116,7 @@ func functionsOfLines(u *store.Unit) (list []Function, err error) {
 			continue // calls of what starts elsewhere
 		}
 		lines := f.LinesOf(i)
-		one := Function{Function: fn, File: u.Name, Lines: len(lines), Counters: make([]int32, 0, len(lines)+1)}
+		one := Function{Function: fn, File: u.Name, Lines: len(lines), Counters: make([]int32, 0, len(lines)+1), Unknown: -1}
 		counts := func(n int64) bool {
 			if n >= 1 && n <= int64(u.Counters) {
 				one.Counters = append(one.Counters, int32(n-1))
@@ -136,12 +142,15 @@ func decode(u *store.Unit, hits []uint64) (*coverage.File, error) {
 	if hits != nil && len(hits) != u.Counters {
 		return nil, fmt.Errorf("%d counters, where it has %d", len(hits), u.Counters)
 	}
-	if u.Kind != Lines {
-		return nil, fmt.Errorf("its kind is %q, where %q or %q was expected: a newer footfall wrote it", u.Kind, Lines, Notes)
+	if u.Kind != Lines && u.Kind != Ran {
+		return nil, fmt.Errorf("its kind is %q, where %q, %q or %q was expected: a newer footfall wrote it", u.Kind, Lines, Notes, Ran)
 	}
 	c := &codec{program: u.Program, hits: hits, left: u.Counters}
 	f := &coverage.File{Name: u.Name}
 	c.file(f)
+	if u.Kind == Ran && c.err == nil {
+		c.unknowns(f)
+	}
 	if c.err == nil && len(c.program) > c.at {
 		c.fail("%d more bytes than there should be", len(c.program)-c.at)
 	}
@@ -188,9 +197,9 @@ func (s *Sum) Add(t store.Total) error {
 		s.objects = append(s.objects, o)
 		return nil
 	}
-	f, err := fileOf(&t.Unit, t.Hits)
+	files, err := Files(&t.Unit, t.Hits)
 	if err == nil {
-		s.sum.Add(f)
+		s.sum.Add(files[0])
 	}
 	return err
 }

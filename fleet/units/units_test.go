@@ -217,6 +217,10 @@ func FuzzFile(f *testing.F) {
 		if counters < 0 || counters > 1<<16 {
 			return
 		}
+		ran := store.Unit{Kind: Ran, Name: "a.c", Counters: counters, Program: program}
+		if err := Check(&ran); err == nil {
+			_, _ = Functions(&ran)
+		}
 		u := store.Unit{Kind: Lines, Name: "a.c", Counters: counters, Program: program}
 		err := Check(&u)
 		hits := make([]uint64, counters)
@@ -261,4 +265,31 @@ func BenchmarkFile(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)*20000/b.Elapsed().Seconds()/1e6, "Mlines/s")
 	})
+}
+
+// What is not known is neither covered nor not.
+func TestRan(t *testing.T) {
+	function := func(name string, line int32, count int64) *coverage.Function {
+		return &coverage.Function{Name: name, StartLine: line, Count: count, Instances: []coverage.Instance{{Name: name, Count: count}}}
+	}
+	file := &coverage.File{Name: "a.c", Functions: []*coverage.Function{function("ran", 3, 1), function("not", 5, 0), function("unknown", 9, 0)}}
+	one := OfRan(file, []bool{false, false, true})
+	if err := Check(&one.Unit); err != nil {
+		t.Fatal(err)
+	}
+	list, err := Functions(&one.Unit)
+	if err != nil || len(list) != 3 {
+		t.Fatal(list, err)
+	}
+	for i, want := range []uint64{0, 0, 1} {
+		if f := list[i]; f.Name != file.Functions[i].Name || one.Hits[f.Unknown] != want || one.Hits[f.Counters[0]] != uint64(file.Functions[i].Count) {
+			t.Errorf("%s: %v %d of %v", f.Name, f.Counters, f.Unknown, one.Hits)
+		}
+	}
+	twice := slices.Clone(one.Hits)
+	store.Add(twice, one.Hits)
+	files, err := Files(&one.Unit, twice)
+	if err != nil || len(files[0].Functions) != 2 || files[0].Functions[0].Count != 1 || files[0].Functions[1].Count != 0 {
+		t.Errorf("%v %v", files, err)
+	}
 }

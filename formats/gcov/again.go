@@ -127,7 +127,7 @@ func (c *collector) again(changed []distinctID) bool {
 		files = append(files, f)
 	}
 	for _, r := range refs {
-		delete(l.torn, makeDistinctID(r.shard, r.number))
+		delete(l.torn, r.id)
 	}
 	l.note(t.contradict)
 	l.set = l.set.With(nil, files...)

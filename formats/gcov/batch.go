@@ -19,14 +19,27 @@ type batch struct {
 
 // A ref is a function in the pool.
 type ref struct {
-	order         uint64 // by the rank of its source, then by its checksum
-	shape         uint32
-	shard, number int32
-	size          int32
+	order uint64 // by the rank of its source, then by its checksum
+	shape uint32
+	id    distinctID
+	size  int32
+	ran   bool
 }
 
 func newRef(rank int32, id distinctID, d *distinct) ref {
-	return ref{uint64(rank)<<32 | uint64(d.sum), d.shape, int32(id.shard()), int32(id.number()), d.size}
+	return ref{uint64(rank)<<32 | uint64(d.sum), d.shape, id, d.size, d.executed()}
+}
+
+// cost is about what it takes to add a function up, in bytes of one that is laid out and solved: one of
+// the same shape as that before is not laid out again.
+func (r ref) cost(before *ref) int {
+	switch {
+	case before == nil || before.shape != r.shape:
+		return int(r.size)
+	case r.ran:
+		return int(r.size) / 2
+	}
+	return int(r.size) / 8
 }
 
 func (r ref) rank() int32 { return int32(r.order >> 32) }
@@ -102,14 +115,21 @@ func (c *collector) batches(wanted []bool, workers int) []batch {
 	return list
 }
 
-// split cuts the list into parts of about the same size in bytes.
+// split cuts the list into parts that take about as long.
 func (b *batch) split(parts int) [][]ref {
+	costs, total := make([]int, len(b.refs)), 0
+	var before *ref
+	for i := range b.refs {
+		costs[i] = b.refs[i].cost(before)
+		total += costs[i]
+		before = &b.refs[i]
+	}
 	out := make([][]ref, parts)
 	sum, from := 0, 0
 	for i := range out {
 		to := from
-		for to < len(b.refs) && (sum < b.size/parts*(i+1) || i == parts-1) {
-			sum += int(b.refs[to].size)
+		for to < len(b.refs) && (sum < total/parts*(i+1) || i == parts-1) {
+			sum += costs[to]
 			to++
 		}
 		out[i] = b.refs[from:to]

@@ -119,7 +119,7 @@ func (c *collector) claims(t *tally, work batch, workers int) (all claims, ran m
 		found[i] = make(claims)
 		var w witness
 		for _, ref := range parts[i] {
-			id := makeDistinctID(ref.shard, ref.number)
+			id := ref.id
 			if d := c.pool.at(id); d.last > 0 && !t.disputedWithin(d.file, d.first, d.last) {
 				continue
 			}

@@ -345,13 +345,15 @@ func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, da
 	defer sh.mu.Unlock()
 	i, ok := sh.index[key]
 	if !ok {
-		f, err := p.keep(sh, s, pk)
+		sh.mu.Unlock() // others need not wait while it is packed
+		f, err := p.pack(s, pk)
+		sh.mu.Lock()
 		if err != nil {
 			return -1, true, err
 		}
-		i = int32(len(sh.list))
-		sh.index[key] = i
-		sh.list = append(sh.list, f)
+		if i, ok = sh.index[key]; !ok { // still
+			i = sh.keep(key, f)
+		}
 	}
 	id = makeDistinctID(int32(at), i)
 	if counts == nil {
@@ -381,8 +383,8 @@ func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, da
 	return id, true, nil
 }
 
-// keep packs the function and makes room for its counters.
-func (p *pool) keep(sh *shard, s *skimmer, pk *packer) (distinct, *FormatError) {
+// pack packs the function.
+func (p *pool) pack(s *skimmer, pk *packer) (distinct, *FormatError) {
 	b, err := pk.pack(s)
 	if err != nil {
 		return distinct{}, err
@@ -394,12 +396,20 @@ func (p *pool) keep(sh *shard, s *skimmer, pk *packer) (distinct, *FormatError) 
 	at := pk.taken
 	pk.taken += copy(pk.room[at:], b)
 	_, shape := cutName(b)
-	f := distinct{
+	return distinct{
 		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli),
 		shape: uint32(maphash.Bytes(p.seeds[0], shape)), block: pk.block, at: int32(at), size: int32(len(b)),
-		counters: int32(len(sh.counters)), arcs: int32(pk.counters), conditions: int32(2 * pk.decisionCount), runs: -1, line: pk.startLine,
-	}
+		arcs: int32(pk.counters), conditions: int32(2 * pk.decisionCount), runs: -1, line: pk.startLine,
+	}, nil
+}
+
+// keep takes a function into the shard, with room for its counters, and returns its number.
+func (sh *shard) keep(key [2]uint64, f distinct) int32 {
+	f.counters = int32(len(sh.counters))
 	n := len(sh.counters) + int(f.arcs+f.conditions)
 	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]
-	return f, nil
+	i := int32(len(sh.list))
+	sh.index[key] = i
+	sh.list = append(sh.list, f)
+	return i
 }

@@ -146,7 +146,7 @@ func (t *tally) reset() {
 // add adds up functions.
 func (t *tally) add(p *pool, refs []ref) {
 	for _, ref := range refs {
-		t.function(p, makeDistinctID(ref.shard, ref.number))
+		t.function(p, ref.id)
 	}
 }
 

@@ -1,0 +1,233 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"footfall/collect"
+	"footfall/fleet/store"
+	"footfall/fleet/units"
+	"footfall/fleet/wire"
+	"footfall/process"
+)
+
+// This file is programs without counters: which of their functions run, see [collect.Ran]. A function that has run is
+// not watched any more, and so is seen once, in the window in which it ran. Therefore all are watched again from time
+// to time: what runs always is seen then again.
+//
+// What is sent are no counts. It may be sent twice, and is by an agent that starts again, as of the time since
+// when functions are watched.
+
+// rearmEvery is after how long all functions are watched again. What is asked of a fleet are days.
+const rearmEvery = 6 * time.Hour
+
+// A ranWatching is the programs whose functions are watched.
+type ranWatching struct {
+	ran      *collect.Ran
+	start    time.Time // since when
+	armed    time.Time // since when all are
+	programs map[*collect.RanProgram]*ranProgram
+	requests chan func() // for the goroutine that has ran
+	ended    chan error
+}
+
+// A ranProgram is one of them.
+type ranProgram struct {
+	build  string
+	window int64                   // the beginning of the next one, in seconds since 1970
+	units  map[string]store.Hash   // of its sources
+	seen   map[string]map[int]bool // counters of these that are on their way
+}
+
+// mostBack is how long ago a window may have begun: what is older a server may have added up.
+const mostBack = 7 * 24 * time.Hour
+
+// watchRan begins to watch.
+func watchRan(o *Options) (*ranWatching, error) {
+	said := said{o.Log}
+	ran, err := collect.OpenRan(o.Ran, collect.RanOptions{
+		Sources: o.RanSources, Stderr: said, Notes: io.Discard, Keep: true, Directory: filepath.Join(o.Dir, "ran"), Wait: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &ranWatching{ran: ran, programs: make(map[*collect.RanProgram]*ranProgram), requests: make(chan func()), ended: make(chan error, 1)}
+	w.start = time.Now()
+	w.armed = w.start
+	go w.look(o.Log)
+	return w, nil
+}
+
+// said logs what is written, a line each.
+type said struct{ log *slog.Logger }
+
+func (s said) Write(b []byte) (int, error) {
+	for line := range strings.Lines(string(b)) {
+		s.log.Warn(strings.TrimPrefix(strings.TrimSpace(line), "footfall: "))
+	}
+	return len(b), nil
+}
+
+// look looks again and again, and does what is asked for in between, until there is nobody who could ask.
+func (w *ranWatching) look(log *slog.Logger) {
+	for {
+		_, next, err := w.ran.Look()
+		if errors.Is(err, process.ErrExited) {
+			next, err = time.Second, nil // others may come
+		}
+		if err != nil {
+			log.Warn("looking for what has run", "error", err)
+			next = time.Second
+		}
+		for due := time.After(next); due != nil; {
+			select {
+			case request, more := <-w.requests:
+				if !more {
+					w.ended <- w.ran.Close()
+					return
+				}
+				request()
+			case <-due:
+				due = nil
+			}
+		}
+	}
+}
+
+// do does something in the goroutine that looks.
+func (w *ranWatching) do(what func()) {
+	done := make(chan struct{})
+	w.requests <- func() { what(); close(done) }
+	<-done
+}
+
+// close ends the watching. Processes stay watched.
+func (w *ranWatching) close() error {
+	close(w.requests)
+	return <-w.ended
+}
+
+// next adds to a state what has run since the one before; taken is to be called when that is kept.
+func (w *ranWatching) next(a *agent, n *state) (taken func(), err error) {
+	var marks []func()
+	w.do(func() {
+		w.ran.Settle()
+		for _, p := range w.ran.Programs() {
+			if p.BuildID() == "" {
+				continue // it was said that it cannot be kept
+			}
+			var mark func()
+			if mark, err = w.add(a, n, p); err != nil {
+				return
+			}
+			marks = append(marks, mark)
+		}
+	})
+	return func() {
+		for _, mark := range marks {
+			mark()
+		}
+		w.do(func() { w.rearm(a.o.Log) })
+	}, err
+}
+
+// rearm has all functions be watched again if it is time for that. All that ran is on its way.
+func (w *ranWatching) rearm(log *slog.Logger) {
+	if time.Since(w.armed) < rearmEvery {
+		return
+	}
+	if err := w.ran.Reset(); err != nil {
+		log.Warn("functions are not watched again", "error", err)
+	}
+	w.armed = time.Now()
+	for _, p := range w.programs {
+		clear(p.seen)
+	}
+}
+
+// add adds what has run of a program. mark is to be called when that is kept.
+func (w *ranWatching) add(a *agent, n *state, p *collect.RanProgram) (mark func(), err error) {
+	files := p.Files(a.o.RanSources)
+	of := w.programs[p]
+	if of == nil {
+		if of, err = w.tell(a, p, files); err != nil {
+			return nil, err
+		}
+		w.programs[p] = of
+	}
+	n.Ran = append(n.Ran, of.build)
+	var usage []store.Usage
+	fresh := make(map[string][]int)
+	for _, f := range files {
+		hash, told := of.units[f.Name]
+		if !told {
+			continue
+		}
+		hits := units.OfRan(f.File, f.Unknown).Hits
+		some := false
+		for i := range hits {
+			if i < len(hits)-len(f.Unknown) && hits[i] > 0 {
+				if of.seen[f.Name][i] {
+					hits[i] = 0
+				} else {
+					fresh[f.Name] = append(fresh[f.Name], i)
+				}
+			}
+			some = some || hits[i] > 0
+		}
+		if some {
+			usage = append(usage, store.Usage{Unit: hash, Hits: hits})
+		}
+	}
+	if w.ran.Watches(p) || len(fresh) > 0 {
+		a.batches(n, of.build, w.start, n.Epoch, of.window, usage)
+	}
+	window := n.Window
+	return func() { of.mark(window, fresh) }, nil
+}
+
+// mark notes what is on its way, and that a window ends.
+func (p *ranProgram) mark(window int64, fresh map[string][]int) {
+	p.window = window
+	for name, list := range fresh {
+		if p.seen[name] == nil {
+			p.seen[name] = make(map[int]bool)
+		}
+		for _, i := range list {
+			p.seen[name][i] = true
+		}
+	}
+}
+
+// tell keeps the units of a program.
+func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanFile) (*ranProgram, error) {
+	since := p.Since()
+	if since.IsZero() {
+		since = w.start
+	}
+	if back := time.Now().Add(-mostBack); since.Before(back) {
+		since = back
+	}
+	of := &ranProgram{build: filepath.Base(p.Path) + "-" + p.BuildID(), window: since.Unix(), units: make(map[string]store.Hash), seen: make(map[string]map[int]bool)}
+	var hashes []store.Hash
+	for _, f := range files {
+		one := units.OfRan(f.File, f.Unknown).Unit
+		if one.Counters > wire.MostCounters {
+			a.o.Log.Warn("there are too many functions to be sent", "program", p.Path, "source", f.Name, "functions", len(f.Functions))
+			continue
+		}
+		hash := one.Hash()
+		if err := a.spool.keepUnit(hash, one); err != nil {
+			return nil, err
+		}
+		of.units[f.Name] = hash
+		hashes = append(hashes, hash)
+	}
+	return of, a.spool.keepBuild(of.build, a.o.Release(p.Path), hashes)
+}
