@@ -144,6 +144,8 @@ func (p *profiles) read(file source.Profile) {
 	}
 	if file.Since != nil {
 		p.since(file, list)
+	} else if file.Inherited != nil {
+		p.inherited(file, list)
 	}
 	for i, profile := range list {
 		if slices.ContainsFunc(list[max(0, i-mostCompared):i], profile.Includes) {
@@ -165,6 +167,18 @@ func (p *profiles) since(file source.Profile, list []*llvm.Profile) {
 	}
 	for i := range min(len(list), len(before)) {
 		list[i].Subtract(before[i])
+	}
+}
+
+// inherited adds what was inherited to what is known to have run.
+func (p *profiles) inherited(file source.Profile, list []*llvm.Profile) {
+	of, err := llvm.Read(file.Inherited)
+	if err != nil {
+		p.problem(source.Damaged, file.Name, fmt.Errorf("counts of parents: %w", err))
+		return
+	}
+	for i := range min(len(list), len(of)) {
+		list[i].Inherits(of[i])
 	}
 }
 

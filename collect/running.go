@@ -46,6 +46,7 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	r.Say(notes, l.options.Verbose)
 	if tell {
 		l.sayImpossible(impossible, snapshots)
+		l.sayInherited(snapshots)
 		l.advise(snapshots)
 	}
 	return r, nil
@@ -67,9 +68,18 @@ func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
 		}
 	}
 	objects := l.finder.Pair(readings)
+	l.unsure = 0
 	for _, s := range snapshots {
+		parent := l.parentOf(s, snapshots)
 		for _, p := range s.profiles {
 			r := Reading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
+			if parent != nil && !l.options.Each {
+				var unsure int
+				var own *live.RawProfile
+				own, unsure = p.WithoutParents(parent.profiles, r.Since)
+				r.Profile = *own
+				l.unsure = max(l.unsure, unsure)
+			}
 			if p.Meta != nil && s.family != nil {
 				r.Places = s.family.places
 			} else if p.Meta != nil {
@@ -79,6 +89,43 @@ func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
 		}
 	}
 	return objects
+}
+
+// parentOf finds who has forked a process, among those that are read; nil: it is none of them.
+func (l *Targets) parentOf(s *Snapshot, snapshots []*Snapshot) *Snapshot {
+	if s.process == nil || s.family != nil || len(s.profiles) == 0 {
+		return nil
+	}
+	pid := s.process.ForkedBy()
+	i := slices.IndexFunc(snapshots, func(o *Snapshot) bool { return o.process != nil && o.family == nil && o.process.PID == pid })
+	if i < 0 {
+		return nil
+	}
+	return snapshots[i]
+}
+
+// sayInherited tells what of source-based counters is not a process's own, or may not be.
+func (l *Targets) sayInherited(snapshots []*Snapshot) {
+	if l.unsure > 0 {
+		l.sayOnce("%s ran in a process and in the one that had forked it: what was counted there before counts twice; --watch sees what is forked from then on", output.Plural(l.unsure, "function"))
+	}
+	var forked []string
+	for _, s := range snapshots {
+		source := func(p live.RawProfile) bool { return p.Meta == nil && s.zero[p.Key()] == nil }
+		if s.process == nil || s.family != nil || !slices.ContainsFunc(s.profiles, source) {
+			continue
+		}
+		if s.process.Forked() && (l.options.Each || l.parentOf(s, snapshots) == nil) {
+			forked = append(forked, s.Title)
+		}
+	}
+	if len(forked) > 0 {
+		who := forked[0]
+		if len(forked) > 1 {
+			who += fmt.Sprintf(" and %d others", len(forked)-1)
+		}
+		l.sayOnce("%s: what the parent had counted before the fork is in source-based counters", who)
+	}
 }
 
 // A Reading is source-based counters that were read in a process.
@@ -99,7 +146,7 @@ func AddProfile(objects *source.Objects, r Reading) {
 			source.GoFile{Name: r.Title, Bytes: r.Profile.Bytes, Since: r.Since})
 		return
 	}
-	objects.Profiles = append(objects.Profiles, source.Profile{Name: r.Title + ": " + r.Profile.Image, Bytes: r.Profile.Bytes, Since: r.Since, Binary: image})
+	objects.Profiles = append(objects.Profiles, source.Profile{Name: r.Title + ": " + r.Profile.Image, Bytes: r.Profile.Bytes, Since: r.Since, Binary: image, Inherited: r.Profile.Inherited})
 	if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
 		objects.Binaries = append(objects.Binaries, source.Binary{Name: image, Runs: true})
 	}

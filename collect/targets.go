@@ -81,6 +81,7 @@ type Targets struct {
 	finder    *source.NotesFinder
 	problems  []source.Problem // told once
 	advised   bool
+	unsure    int // functions of the last look that may have counts twice
 
 	following  bool            // what is wrong is said when it is first seen
 	said       map[string]bool // while following

@@ -389,12 +389,13 @@ func (f *Family) note(err error) {
 type lifetimes struct{ *Family }
 
 // Forked makes the child of a member one, and notes what it inherits.
-func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
+func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)) {
 	m, err := newAttended(pid)
 	if err != nil { // killed already
-		goOn()
+		goOn(false)
 		return
 	}
+	counts := false // Exec discards what is in source-based counters.
 	f.mu.Lock()
 	from := f.members[parent]
 	f.mu.Unlock()
@@ -410,11 +411,11 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, goOn) {
+		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, func() { goOn(false) }) {
 			return
 		}
 	}
-	f.meanwhile(m.proc, "what it counts is not known", goOn, func() (then func()) {
+	f.meanwhile(m.proc, "what it counts is not known", func() { goOn(counts) }, func() (then func()) {
 		f.look(m, forked)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -433,7 +434,9 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func()) {
 		if from != nil && m.whole { // its parent has what it has
 			from.found.CompareAndSwap(known, m.found.Load())
 		}
+		has := len(m.counted) > 0
 		return func() {
+			counts = has
 			if !f.join(m) {
 				m.proc.Close()
 			}
@@ -558,11 +561,35 @@ func (l *layout) flagsIn(w words) int {
 	return l.flags(w.bytes()[l.rootAt : l.rootAt+l.rootSize()])
 }
 
-// Replaced: what the process had counted was written before exec, into the data files.
-func (f lifetimes) Replaced(pid int, goOn func(keep bool)) {
+// Execs reads source-based counters: nobody writes them before they are gone.
+func (f lifetimes) Execs(pid int, goOn func()) {
 	f.mu.Lock()
 	m := f.members[pid]
 	f.mu.Unlock()
+	if m == nil {
+		goOn()
+		return
+	}
+	f.meanwhile(m.proc, "what it counted since the last look, before exec, is not known", goOn, func() func() {
+		f.lookAtProfiles(m)
+		return func() {}
+	})
+}
+
+// Replaced: what the process had counted was written before exec, into the data files, or was read then (told), or is known from
+// the last look.
+func (f lifetimes) Replaced(pid int, told bool, goOn func(keep bool)) {
+	f.mu.Lock()
+	m := f.members[pid]
+	f.mu.Unlock()
+	if m != nil && !told {
+		f.mu.Lock()
+		lost := len(m.own) > 0 || len(f.shared) == 0 // else they are in a file
+		f.mu.Unlock()
+		if known := m.found.Load(); lost && known != nil && len(known.counted) > 0 {
+			f.problem(fmt.Errorf("%s has become another program by exec: what it counted in source-based counters since the last look is not known", output.Printable(m.proc.Name)))
+		}
+	}
 	next := func() {
 		if m != nil {
 			f.drop(m, &f.replaced)

@@ -34,6 +34,8 @@ import (
 type countedImage struct {
 	*image
 	inherited []byte      // what is not its own, as RawProfile.counted; nil: nothing
+	forked    []byte      // of that, what it has of its parent, whose counts are in the sum; nil: nothing, or not known
+	outside   bool        // it had counts at its beginning, here, that are in no sum
 	merges    *mergedFile // nil: what is in files is not added to its counters
 	wrote     bool        // it had added it already, and runs on
 	atWrite   []byte      // what was in its counters when that was seen,
@@ -61,7 +63,7 @@ func (c *countedImage) copyFor() *countedImage {
 	if c.merges != nil {
 		c.merges.shared.Store(true)
 	}
-	return &countedImage{image: &im, merges: c.merges, wrote: c.wrote}
+	return &countedImage{image: &im, merges: c.merges, wrote: c.wrote, outside: c.outside}
 }
 
 // program is what is read of an image.
@@ -163,15 +165,18 @@ func (f *Family) begins(m *member, c *countedImage, when stage) {
 	if !m.fromStart {
 		c.inherited = f.fromParent(m, c, r)
 	}
+	c.forked = c.inherited
 	for _, b := range m.since {
 		before, err := r.countedIn(b.Bytes)
 		switch {
 		case b.Image != r.Key() || err != nil:
+			continue
 		case c.inherited == nil || r.Meta != nil:
 			c.inherited = before
 		default:
 			r.parts.combine(c.inherited, before, func(a, b uint64) uint64 { return max(a, b) }, plusSet)
 		}
+		c.forked, c.outside = nil, true
 	}
 	if c.inherited != nil && !f.hasRoomFor(m, len(c.inherited)/8) {
 		f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
@@ -197,7 +202,7 @@ func (f *Family) beganWritten(m *member, c *countedImage, r *RawProfile) {
 		c.merges.before = now
 		f.note(fmt.Errorf("process %d (%s): %s: it had written its profile before: its counts are those from now on", m.pid, output.Printable(m.proc.Name), c.path))
 	}
-	c.wrote, c.atWrite, c.inherited = true, all, all
+	c.wrote, c.atWrite, c.inherited, c.outside, c.forked = true, all, all, true, nil
 }
 
 // sinceReset notes what a member had counted at a reset, its own or that of an ancestor before it was forked.
@@ -244,9 +249,11 @@ func (f *Family) fromParent(m *member, c *countedImage, r *RawProfile) []byte {
 	if err != nil || theirs == nil || !theirs.sameBuild(r) {
 		return nil
 	}
-	both := r.counted()
-	r.parts.combine(both, theirs.counted(), func(a, b uint64) uint64 { return min(a, b) }, func(byte, byte) byte { return 0 })
-	return both
+	inherited, unsure := r.inherited(theirs)
+	if unsure > 0 {
+		f.problem(fmt.Errorf("process %d (%s): %s of %s ran in it and in its parent, too, before both were seen: what it has inherited of them counts twice", m.pid, output.Printable(m.proc.Name), output.Plural(unsure, "function"), c.path))
+	}
+	return inherited
 }
 
 // followMerged finds the file into which a member merges its profile, if it does, and what is in it.
@@ -338,7 +345,10 @@ func (f *Family) inheritProfiles(m *member) {
 			f.followMerged(m, c, r, forked)
 		}
 		if written, _ := c.hasWritten(m); written {
-			c.wrote = true
+			c.wrote, c.outside = true, true // what is in the file is in its counters
+		}
+		if !c.outside && r.Meta == nil {
+			c.forked = c.inherited
 		}
 		if !f.hasRoomFor(m, len(c.inherited)/8) {
 			f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
@@ -351,7 +361,7 @@ func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
 	for _, c := range m.counted {
 		if c.closed {
 			if c.own != nil {
-				own = append(own, c.own)
+				own = append(own, c.withParents())
 			}
 			continue
 		}
@@ -371,7 +381,7 @@ func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
 			c.own = c.ownNow(m, r)
 		}
 		if c.own != nil {
-			own = append(own, c.own)
+			own = append(own, c.withParents())
 		}
 	}
 	return own
@@ -395,6 +405,16 @@ func (c *countedImage) ownNow(m *member, r *RawProfile) *RawProfile {
 		}
 	}
 	return c.andSettled(r.less(c.inherited))
+}
+
+// withParents is own with what was inherited.
+func (c *countedImage) withParents() *RawProfile {
+	if c.forked == nil {
+		return c.own
+	}
+	o := *c.own
+	o.Inherited = o.with(c.forked).Bytes
+	return &o
 }
 
 // andSettled adds what a member had counted before own.

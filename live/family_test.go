@@ -127,7 +127,7 @@ func startInheritors(t *testing.T) *inheritance {
 func (i *inheritance) makes(how string) (pid int) {
 	i.t.Helper()
 	pid = i.begins(how)
-	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), false, goOn) })
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), false, func(bool) { goOn() }) })
 	i.does(pid, how)
 	return pid
 }
@@ -202,7 +202,7 @@ func TestInheritedAtExec(t *testing.T) {
 		i.looking <- struct{}{}
 	}
 	i.tell(func(goOn func()) {
-		lifetimes{i.Family}.Replaced(pid, func(bool) { goOn() })
+		lifetimes{i.Family}.Replaced(pid, false, func(bool) { goOn() })
 		i.sees("told of", 1, 3, atMost)
 		for range maxSlow {
 			<-i.looking
@@ -221,7 +221,7 @@ func TestInheritedAtExecWhileRead(t *testing.T) {
 	m := i.members[pid]
 	m.mu.Lock()
 	i.tell(func(goOn func()) {
-		lifetimes{i.Family}.Replaced(pid, func(bool) { goOn() })
+		lifetimes{i.Family}.Replaced(pid, false, func(bool) { goOn() })
 		m.mu.Unlock()
 	})
 	i.sees("dealt with", 1, 3, 1)

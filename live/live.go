@@ -170,13 +170,18 @@ func (p *CountedProcess) Threads() int { return p.proc.ThreadCount() }
 // Forked tells whether the process was forked by the one that is its parent
 // now, and runs the same program since. Then counters of GCC began from zero
 // in the midst of the functions that had called fork.
-func (p *CountedProcess) Forked() bool {
+func (p *CountedProcess) Forked() bool { return p.ForkedBy() != 0 }
+
+// ForkedBy is the process that Forked tells of, 0 if it is not known. Source-based counters began with what that had counted.
+func (p *CountedProcess) ForkedBy() (pid int) {
 	parent, err := p.proc.Parent()
 	if err != nil || p.proc.Start.Stack == 0 {
-		return false
+		return 0
 	}
-	id, err := process.Identify(parent)
-	return err == nil && id.Stack == p.proc.Start.Stack
+	if id, err := process.Identify(parent); err != nil || id.Stack != p.proc.Start.Stack {
+		return 0
+	}
+	return parent
 }
 
 // An Ancestor is a process of which another is a fork, or a fork of a fork, and which runs the same program.

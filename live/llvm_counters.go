@@ -26,9 +26,23 @@ type RawProfile struct {
 	MetaName string
 	Sets     bool
 
+	// Inherited is what processes had of the counts of their parents, as Bytes of a profile, where it has been taken out of Bytes,
+	// and the parents' counts are here or in other profiles; nil: nothing. See llvm.Counted.
+	Inherited []byte
+
 	counters int64
 	parts    rawParts
+	records  rawRecords
 	own      ownFile
+}
+
+// rawRecords say where the counters of each function are.
+type rawRecords struct {
+	llvm.RecordLayout
+	address  func(b []byte) uint64
+	wrap     func(uint64) uint64
+	counters uint64 // the section's address, or its distance from the first record
+	relative bool   // pointers count from their record
 }
 
 // rawParts say where in a raw profile counters are.
@@ -127,7 +141,7 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 		}
 		profiles = append(profiles, RawProfile{
 			Image: im.path, Name: profileName(im.path, taken), Bytes: im.profile.encode(r.data, r.counters, r.bits, values),
-			counters: int64(len(r.counters)), parts: im.profile.parts(), own: im.profile.ownFile(r.data),
+			counters: int64(len(r.counters)), parts: im.profile.parts(), records: im.profile.records(), own: im.profile.ownFile(r.data),
 		})
 	}
 	more, failed := p.golangProfiles(maps)
@@ -141,6 +155,15 @@ func (p *profile) ownFile(data []byte) ownFile {
 		o.ids = p.ids[8:min(uint64(len(p.ids)), 8+p.order.Uint64(p.ids))]
 	}
 	return o
+}
+
+// records are those of a raw profile of the image.
+func (p *profile) records() rawRecords {
+	r := rawRecords{RecordLayout: p.raw.Record(p.pointer), address: p.address, wrap: p.wrap, counters: p.counters.addr, relative: p.raw.Number() >= 8}
+	if r.relative {
+		r.counters -= p.data.addr
+	}
+	return r
 }
 
 // parts are those of a raw profile of the image.

@@ -5,6 +5,7 @@ package live
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"footfall/formats/gocover"
 )
@@ -21,6 +22,9 @@ func (p *RawProfile) counted() []byte {
 	return bytes.Clone(p.Bytes[p.parts.counters:p.parts.rest])
 }
 
+// counts is a copy of what is counted in Bytes of a profile of the build.
+func (p *RawProfile) counts(b []byte) []byte { return bytes.Clone(b[p.parts.counters:p.parts.rest]) }
+
 // countedIn is counted of Bytes of another profile, of this build; it is an error if they are of another.
 func (p *RawProfile) countedIn(b []byte) ([]byte, error) {
 	if p.Meta != nil {
@@ -29,7 +33,7 @@ func (p *RawProfile) countedIn(b []byte) ([]byte, error) {
 	if !p.isOf(b) {
 		return nil, errOtherBuild
 	}
-	return bytes.Clone(b[p.parts.counters:p.parts.rest]), nil
+	return p.counts(b), nil
 }
 
 // sameBuild tells whether two profiles are of one build of an image, wherever it was mapped: addresses in them differ then.
@@ -93,7 +97,17 @@ func (p *RawProfile) plus(o *RawProfile) (*RawProfile, error) {
 	all := p.counted()
 	if p.Meta == nil {
 		p.parts.combine(all, o.counted(), plusCount, plusSet)
-		return p.with(all), nil
+		sum := p.with(all)
+		switch {
+		case o.Inherited == nil:
+		case p.Inherited == nil:
+			sum.Inherited = p.with(o.counts(o.Inherited)).Bytes
+		default:
+			both := p.counts(p.Inherited)
+			p.parts.combine(both, o.counts(o.Inherited), plusCount, plusSet)
+			sum.Inherited = p.with(both).Bytes
+		}
+		return sum, nil
 	}
 	to, err := gocover.ReadCounters(all)
 	if err != nil {
@@ -127,6 +141,65 @@ func (p *RawProfile) subtractGo(before []byte) error {
 	c.Subtract(p.mode(), was)
 	p.Bytes = c.Segments[0].Encode(c.Hash)
 	return nil
+}
+
+// functions calls visit with where the counters of each function are, in what was counted.
+func (p *RawProfile) functions(visit func(from, to int)) {
+	size := 8
+	if p.parts.single {
+		size = 1
+	}
+	all := p.parts.countersSize
+	for i, records := 0, p.Bytes[p.parts.records:p.parts.counters]; len(records) >= p.records.Size; i, records = i+p.records.Size, records[p.records.Size:] {
+		at := p.records.address(records[p.records.Counters:]) - p.records.counters
+		if p.records.relative {
+			at += uint64(i)
+		}
+		from, n := p.records.wrap(at), uint64(p.parts.order.Uint32(records[p.records.Number:]))
+		if from <= uint64(all) && n <= (uint64(all)-from)/uint64(size) {
+			visit(int(from), int(from)+int(n)*size)
+		}
+	}
+}
+
+// inherited is what a process that was forked has of its parent's counts, at most, by what both have now: neither has less than
+// there was at the fork. It is made of whole functions, so that what is derived from several counters stays possible. Of a
+// function that ran in both since, in different ways, nothing can be said: unsure is how many of these there are.
+func (p *RawProfile) inherited(parent *RawProfile) (inherited []byte, unsure int) {
+	own, theirs := p.counted(), parent.counted()
+	inherited = p.parts.nothing()
+	p.functions(func(from, to int) {
+		switch own, theirs := own[from:to], theirs[from:to]; {
+		case p.parts.coversCounters(theirs, own):
+			copy(inherited[from:to], own)
+		case p.parts.coversCounters(own, theirs):
+			copy(inherited[from:to], theirs)
+		default:
+			unsure++
+		}
+	})
+	return inherited, unsure
+}
+
+// WithoutParents takes out of the counters of a process that was forked what they had of its parent's, at most. reset are Bytes of
+// when it, or the parent before the fork, was reset: what had been counted then is taken out too; nil: there was no reset. Of unsure
+// functions it is not known what the process had.
+func (p *RawProfile) WithoutParents(parent []RawProfile, reset []byte) (own *RawProfile, unsure int) {
+	i := slices.IndexFunc(parent, func(o RawProfile) bool { return p.Meta == nil && p.sameBuild(&o) })
+	if i < 0 {
+		return p, 0
+	}
+	inherited, unsure := p.inherited(&parent[i])
+	before, err := p.countedIn(reset)
+	if reset == nil || err != nil {
+		own = p.less(inherited)
+		own.Inherited = p.with(inherited).Bytes
+		return own, unsure
+	}
+	p.parts.combine(inherited, before, func(a, b uint64) uint64 { return max(a, b) }, plusSet)
+	own = p.less(inherited)
+	p.parts.combine(before, own.counted(), plusCount, plusSet) // what is taken out for the reset
+	return p.with(before), unsure
 }
 
 // nothing is what is counted where nothing ran.
@@ -165,22 +238,29 @@ func minusSet(a, b byte) byte       { return a &^ b }
 
 // covers tells whether no count is less than in other, and all has run that had run there.
 func (at *rawParts) covers(counted, other []byte) bool {
-	i := 0
+	if !at.coversCounters(counted[:at.countersSize], other[:at.countersSize]) {
+		return false
+	}
+	for i := at.bits - at.counters; i < len(counted); i++ {
+		if other[i]&^counted[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// coversCounters is covers for some counters.
+func (at *rawParts) coversCounters(counted, other []byte) bool {
 	if at.single {
-		for ; i < at.countersSize; i++ {
+		for i := range counted {
 			if ^other[i]&counted[i] != 0 {
 				return false
 			}
 		}
-	} else {
-		for ; i < at.countersSize; i += 8 {
-			if at.order.Uint64(counted[i:]) < at.order.Uint64(other[i:]) {
-				return false
-			}
-		}
+		return true
 	}
-	for i = at.bits - at.counters; i < len(counted); i++ {
-		if other[i]&^counted[i] != 0 {
+	for i := 0; i < len(counted); i += 8 {
+		if at.order.Uint64(counted[i:]) < at.order.Uint64(other[i:]) {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,11 +51,13 @@ type Lifetimes interface {
 	// Forked: the process has been made by parent, and has run no instruction so far. Its
 	// memory is a copy of parent's. One that runs in parent's memory (vfork) is not
 	// told of before it has become another program. byLibrary tells that it was made as the C library's
-	// fork does it, not by a system call of the program's own.
-	Forked(pid, parent int, byLibrary bool, goOn func())
-	// Replaced: the process has become another program by exec; not kept it is not
+	// fork does it, not by a system call of the program's own. With watch Execs is told, if it calls exec soon.
+	Forked(pid, parent int, byLibrary bool, goOn func(watch bool))
+	// Execs: the process is about to become another program by exec, unless that fails.
+	Execs(pid int, goOn func())
+	// Replaced: the process has become another program by exec, of which Execs has told or not; not kept it is not
 	// attended any more.
-	Replaced(pid int, goOn func(keep bool))
+	Replaced(pid int, told bool, goOn func(keep bool))
 	// Ending: the process runs no more, by whatever reason, and its memory is still there.
 	Ending(pid int, goOn func())
 	// Vanished: the process has ended, and there was no moment to look at it.
@@ -67,6 +70,9 @@ type attendedProcess struct {
 	threads  int
 	shares   bool // the memory of another one
 	children bool // are attended, too
+
+	calls int  // system calls that are still stopped at, in front of them and after them
+	execs bool // one is exec, and in front of it
 
 	held  bool     // stands still, until goOn is called
 	later []func() // what has happened to it meanwhile
@@ -86,9 +92,16 @@ type newborn struct {
 }
 
 const (
-	attendOptions = unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACECLONE
+	attendOptions = unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACESYSGOOD
 	attendForks   = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
+
+	systemCall = unix.SIGTRAP | 0x80 // the stop at one, by PTRACE_O_TRACESYSGOOD
 )
+
+// callsToExec is among how many stops at system calls of a child exec is noticed before it has happened: a shell makes some ten
+// calls in between. The kernel stops in front of exec only if it stops at every call, which is too slow for the whole life of a
+// process.
+const callsToExec = 2 * 64
 
 // orphaned is after how long a process that was made is taken without its maker's word: that
 // has been killed in between.
@@ -323,7 +336,12 @@ func (a *Attendant) stopped(tid, event int, sig unix.Signal) {
 		return
 	}
 	switch event {
-	case 0: // the signal is about to be delivered
+	case 0:
+		if sig == systemCall {
+			a.calls(p, tid)
+			return
+		}
+		// The signal is about to be delivered.
 		restartInterrupted(tid)
 		a.goOn(tid, sig)
 	case unix.PTRACE_EVENT_STOP:
@@ -406,8 +424,53 @@ func (a *Attendant) ends(p *attendedProcess, tid int) {
 }
 
 func (a *Attendant) goOn(tid int, sig unix.Signal) {
-	_ = ptrace(unix.PTRACE_CONT, tid, 0, uintptr(sig))
+	how := unix.PTRACE_CONT
+	if p := a.threads[tid]; p != nil && p.calls > 0 {
+		how = unix.PTRACE_SYSCALL
+	}
+	_ = ptrace(how, tid, 0, uintptr(sig))
 }
+
+// calls handles that a thread is in front of a system call, or behind one.
+func (a *Attendant) calls(p *attendedProcess, tid int) {
+	if p == nil {
+		a.goOn(tid, 0)
+		return
+	}
+	p.execs = isExec(tid)
+	if !p.execs {
+		p.calls--
+		a.goOn(tid, 0)
+		return
+	}
+	a.hold(p, func(goOn func()) { a.events.Execs(p.pid, goOn) }, func() { a.goOn(tid, 0) })
+}
+
+// isExec tells whether a thread that has stopped at a system call is in front of exec.
+func isExec(tid int) bool {
+	var call struct { // struct ptrace_syscall_info, of a call's beginning
+		op         uint8
+		_          [3]uint8
+		arch       uint32
+		ip, sp, nr uint64
+		_          [6]uint64
+	}
+	const entry = 1 // PTRACE_SYSCALL_INFO_ENTRY
+	size := unsafe.Sizeof(call)
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), size, uintptr(unsafe.Pointer(&call)), 0, 0); errno != 0 || call.op != entry {
+		return false
+	}
+	if call.arch == unix.AUDIT_ARCH_I386 {
+		return call.nr == execve32 || call.nr == execveat32
+	}
+	return call.nr == unix.SYS_EXECVE || call.nr == unix.SYS_EXECVEAT
+}
+
+// Of programs of 32 bits on amd64.
+const (
+	execve32   = 11
+	execveat32 = 358
+)
 
 func letGoOf(tid int) { _ = ptrace(unix.PTRACE_DETACH, tid, 0, 0) }
 
@@ -459,7 +522,14 @@ func (a *Attendant) born(pid int, sig unix.Signal, b birth) {
 		a.unstop(pid, sig)
 		return
 	}
-	a.hold(p, func(goOn func()) { a.events.Forked(pid, b.parent.pid, b.byLibrary, goOn) }, func() { a.unstop(pid, sig) })
+	a.hold(p, func(goOn func()) {
+		a.events.Forked(pid, b.parent.pid, b.byLibrary, func(watch bool) {
+			if watch {
+				p.calls = callsToExec
+			}
+			goOn()
+		})
+	}, func() { a.unstop(pid, sig) })
 }
 
 // adopt takes the processes whose makers have been killed before they could tell of them.
@@ -501,11 +571,12 @@ func (a *Attendant) replaced(pid int) {
 			delete(a.threads, tid)
 		}
 	}
-	p.threads, p.shares = 1, false
+	told := p.execs
+	p.threads, p.shares, p.calls, p.execs = 1, false, 0, false
 	a.threads[pid] = p
 	keep := false
 	a.hold(p, func(goOn func()) {
-		a.events.Replaced(pid, func(kept bool) {
+		a.events.Replaced(pid, told, func(kept bool) {
 			keep = kept
 			goOn()
 		})

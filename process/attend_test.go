@@ -17,13 +17,14 @@ import (
 // born notes who is told of as forked.
 type born struct{ pids, parents []int }
 
-func (b *born) Forked(pid, parent int, byLibrary bool, goOn func()) {
+func (b *born) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)) {
 	b.pids, b.parents = append(b.pids, pid), append(b.parents, parent)
-	goOn()
+	goOn(false)
 }
-func (*born) Replaced(pid int, goOn func(keep bool)) { goOn(true) }
-func (*born) Ending(pid int, goOn func())            { goOn() }
-func (*born) Vanished(int)                           {}
+func (*born) Execs(pid int, goOn func())                        { goOn() }
+func (*born) Replaced(pid int, told bool, goOn func(keep bool)) { goOn(true) }
+func (*born) Ending(pid int, goOn func())                       { goOn() }
+func (*born) Vanished(int)                                      {}
 
 // TestAdopt: a process that stands at its beginning is waited for as long as its maker may tell of it: where that lives and is
 // attended, longer than where it is gone.

@@ -42,6 +42,10 @@ type Counted struct {
 	Counts   []uint64
 	Bitmap   []byte
 	Values   Values
+	// Whole is Counts with what forked processes had of their parents' counts; nil: the same. A process that is forked in the midst
+	// of a function begins there: what is derived from its own counts alone, as that of the code behind an if whose branch it
+	// leaves by exit, is below zero, and hides that the parent ran it. What is above zero by Whole did run.
+	Whole []uint64
 }
 
 // Values are what was seen at the sites of a function, by kind: the functions that a call called, the sizes of

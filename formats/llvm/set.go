@@ -94,6 +94,7 @@ type distinct struct {
 	binary string
 	files  []int32 // numbers of the paths of its files
 	counts []uint64
+	whole  []uint64 // see Counted.Whole
 	bitmap []byte
 	shared []bool // which of the shared counts are in
 	known  bool   // some profile has its name
@@ -181,21 +182,23 @@ func (f *distinct) share(all []Shared, i int, b *Binary, r *Record) {
 
 // take adds the counts of a sum.
 func (f *distinct) take(s *Sum, r *Record) {
-	counts, bitmap, known, ok := s.find(r)
+	c, known := s.find(r)
 	f.known = f.known || known
-	if !ok {
+	if c == nil {
 		return
 	}
 	f.fits = true
+	bitmap := c.Bitmap
 	if f.counts == nil {
-		f.counts, f.bitmap, f.old = slices.Clone(counts), slices.Clone(bitmap), s.old
+		f.counts, f.whole, f.bitmap, f.old = slices.Clone(c.Counts), slices.Clone(c.Whole), slices.Clone(bitmap), s.old
 		return
 	}
-	if len(f.counts) != len(counts) {
+	if len(f.counts) != len(c.Counts) {
 		return
 	}
-	sum := Counted{Counts: f.counts}
-	sum.add(&Counted{Counts: counts})
+	sum := Counted{Counts: f.counts, Whole: f.whole}
+	sum.add(&Counted{Counts: c.Counts, Whole: c.Whole})
+	f.whole = sum.Whole
 	switch {
 	case len(bitmap) == 0:
 	case len(f.bitmap) == 0:
@@ -306,11 +309,33 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 	if err != nil || function.Main < 0 {
 		return nil, err
 	}
+	if f.whole != nil {
+		whole, err := m.function(f.record.Hash, shownName(name, files), files, &evaluation{}, f.whole, bitmap, &rules, nil)
+		if err == nil {
+			function.ranBy(whole)
+		}
+	}
 	cf := &countedFunction{Function: function, paths: f.files, layer: f.layer, symbol: symbol(name)}
 	if !slices.ContainsFunc(counts, func(n uint64) bool { return n > math.MaxInt64 }) { // else they are that large
 		cf.possible()
 	}
 	return cf, nil
+}
+
+// ranBy has what ran by other counts of the function have run once, unless it has more often.
+func (f *Function) ranBy(whole *Function) {
+	once := func(n *uint64, whole uint64) {
+		if int64(*n) <= 0 && int64(whole) > 0 {
+			*n = 1
+		}
+	}
+	for _, lists := range [][2][]Region{{f.Regions, whole.Regions}, {f.Branches, whole.Branches}} {
+		for i := range min(len(lists[0]), len(lists[1])) {
+			once(&lists[0][i].Count, lists[1][i].Count)
+			once(&lists[0][i].FalseCount, lists[1][i].FalseCount)
+		}
+	}
+	once(&f.Count, whole.Count)
 }
 
 // possible takes 0 for counts below it, which come from counters that were read or written in between.

@@ -78,8 +78,35 @@ func (p *Profile) hasBitmaps() bool {
 	return false
 }
 
+// Inherits adds what forked processes had of their parents' counts, a profile of the same build, to Whole.
+func (p *Profile) Inherits(parents *Profile) {
+	for i := range p.Counted {
+		c := &p.Counted[i]
+		if i >= len(parents.Counted) || parents.Counted[i].NameHash != c.NameHash || len(parents.Counted[i].Counts) != len(c.Counts) {
+			return
+		}
+		if from := parents.Counted[i].Counts; slices.ContainsFunc(from, func(n uint64) bool { return n != 0 }) {
+			c.Whole = slices.Clone(c.Counts)
+			(&Counted{Counts: c.Whole}).add(&Counted{Counts: from})
+		}
+	}
+}
+
+// whole is Whole or, without, Counts.
+func (c *Counted) whole() []uint64 {
+	if c.Whole != nil {
+		return c.Whole
+	}
+	return c.Counts
+}
+
 // add tells whether a sum is larger than counts can be.
 func (c *Counted) add(o *Counted) (overflow bool) {
+	if c.Whole != nil || o.Whole != nil {
+		whole := Counted{Counts: slices.Clone(c.whole())}
+		whole.add(&Counted{Counts: o.whole()})
+		c.Whole = whole.Counts
+	}
 	to := c.Counts[:len(o.Counts)]
 	for i, n := range o.Counts {
 		sum := to[i] + n
@@ -108,14 +135,12 @@ func kindOf(flags uint64) string {
 func (s *Sum) IsIR() bool { return s.flags&FlagIR != 0 }
 
 // find is a lookup.
-func (s *Sum) find(r *Record) (counts []uint64, bitmap []byte, known, ok bool) {
+func (s *Sum) find(r *Record) (c *Counted, known bool) {
 	if s == nil {
-		return nil, nil, false, false
+		return nil, false
 	}
-	if c := s.counted[functionKey{r.NameHash, r.Hash}]; c != nil {
-		return c.Counts, c.Bitmap, true, true
-	}
-	return nil, nil, s.known[r.NameHash], false
+	c = s.counted[functionKey{r.NameHash, r.Hash}]
+	return c, c != nil || s.known[r.NameHash]
 }
 
 // Knows tells whether the sum has counts of a function of a binary.

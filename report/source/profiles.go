@@ -22,6 +22,9 @@ type Profile struct {
 	// Of counters of a process: those that it had at a reset, nil for none, and the file of the binary.
 	Since  []byte
 	Binary string
+	// Inherited is what processes had of their parents' counts, which is not in Bytes, as those; nil: nothing. The parents' are
+	// in this profile, or in others.
+	Inherited []byte
 }
 
 // A Binary is a program, library or object.
