@@ -25,13 +25,13 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	o.Sources.Texts = make(map[string][]byte)
 	result := &Result{Set: new(coverage.Set), Objects: new(source.Objects), options: o, made: time.Now()}
 	files := make(map[string]*coverage.File)
-	file := func(name string) *coverage.File {
-		path, keep := o.Sources.Resolve("/", name)
+	fileAt := func(path string, keep bool) *coverage.File {
 		if keep && files[path] == nil {
 			files[path] = &coverage.File{Name: path}
 		}
 		return files[path]
 	}
+	file := func(name string) *coverage.File { return fileAt(o.Sources.Resolve("/", name)) }
 	for _, p := range r.programs {
 		unknown := 0
 		for n, fn := range p.Functions {
@@ -39,13 +39,13 @@ func (r *Ran) Result(o Options) (*Result, error) {
 				unknown++
 				continue
 			}
-			name, line := p.home(n)
-			f := file(name)
+			path, line, keep := p.home(n, o.Sources)
+			f := fileAt(path, keep)
 			if f == nil {
 				continue
 			}
 			f.Functions = append(f.Functions, fn.covered(line))
-			if fn.File == "" && o.Sources.Texts[f.Name] == nil {
+			if path == p.Path && o.Sources.Texts[f.Name] == nil {
 				o.Sources.Texts[f.Name] = p.list()
 			}
 		}
@@ -84,12 +84,14 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	return result, nil
 }
 
-// home is where function number n is: in the source, or else in the program's file, and there its number from 1 on.
-func (p *RanProgram) home(n int) (file string, line int) {
+// home is where function number n is, and whether that is in the report: in a source, or else in the program's file, and there its
+// number from 1 on.
+func (p *RanProgram) home(n int, sources *source.Sources) (path string, line int, keep bool) {
 	if fn := p.Functions[n]; fn.File != "" && fn.Line > 0 {
-		return fn.File, fn.Line
+		path, keep = sources.Resolve("/", fn.File)
+		return path, fn.Line, keep
 	}
-	return p.Path, n + 1
+	return p.Path, n + 1, sources.Keeps(p.Path)
 }
 
 // A RanFile is the functions of a program that are in a source, or that have none.
@@ -103,8 +105,7 @@ type RanFile struct {
 func (p *RanProgram) Files(sources *source.Sources) (files []RanFile) {
 	numbers, unknown := make(map[string]int), make(map[*coverage.Function]bool)
 	for n, fn := range p.Functions {
-		name, line := p.home(n)
-		path, keep := sources.Resolve("/", name)
+		path, line, keep := p.home(n, sources)
 		if !keep {
 			continue
 		}

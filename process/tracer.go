@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -133,13 +134,22 @@ func (p *Process) wait(tid int, status *unix.WaitStatus, options int) (got int, 
 			}
 		}
 	}
-	// As in sleep. What we wait for is short.
-	tracee, _, errno := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(tid), uintptr(unsafe.Pointer(status)), uintptr(options), 0, 0, 0)
-	if errno != 0 {
-		return -1, errno
+	for end := time.Now().Add(waitAwake); ; sleep(firstPause) {
+		// As in sleep.
+		tracee, _, errno := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(tid), uintptr(unsafe.Pointer(status)), uintptr(options|unix.WNOHANG), 0, 0, 0)
+		switch {
+		case errno != 0:
+			return -1, errno
+		case tracee != 0 || options&unix.WNOHANG != 0:
+			return int(tracee), nil
+		case time.Now().After(end): // all other goroutines of ours run on
+			return unix.Wait4(tid, status, options, nil)
+		}
 	}
-	return int(tracee), nil
 }
+
+// waitAwake is for how long our thread keeps its processor of Go's scheduler when it waits: mostly that is enough.
+const waitAwake = 2 * time.Millisecond
 
 // peek looks for a thread that has stopped or ended, or without WNOHANG waits for one, without taking note of it;
 // 0: there is none. Siginfo has signo, errno and code, and from byte 16 on pid.

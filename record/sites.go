@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"footfall/hook/patch"
@@ -222,12 +224,15 @@ func (s *sites) sayMissing(stderr io.Writer) {
 	if n := s.session.Unanswered; n > 0 {
 		fmt.Fprintf(stderr, "footfall: %s loaded or unloaded while footfall was busy: the first calls may be missing\n", output.Count(n, "time libraries were", "times libraries were"))
 	}
-	n := 0
-	for site, after := range s.session.Late {
-		if n++; n > 3 {
-			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(s.session.Late)-3)
+	late := slices.SortedFunc(maps.Keys(s.session.Late), func(a, b *patch.EntrySite) int {
+		return cmp.Or(cmp.Compare(s.session.Late[b], s.session.Late[a]), strings.Compare(a.Name(), b.Name()))
+	})
+	for n, site := range late {
+		if n == 3 {
+			fmt.Fprintf(stderr, "footfall: ... and %d more\n", len(late)-n)
 			break
 		}
+		after := s.session.Late[site]
 		fmt.Fprintf(stderr, "footfall: %s is traced since %v after the beginning only: earlier calls are missing\n", site.Name(), after.Round(time.Millisecond))
 	}
 }

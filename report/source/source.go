@@ -104,12 +104,8 @@ func (s *Sources) Includes(path string) bool { return matchAny(s.include, path, 
 // name, and whether it is in the report.
 func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {
 	path = s.locate(cwd, name)
-	shown := s.Shown(path)
-	if matchAny(s.exclude, path, shown) {
-		return path, false
-	}
-	if len(s.include) > 0 {
-		return path, matchAny(s.include, path, shown)
+	if keep, chosen := s.chosen(path); chosen {
+		return path, keep
 	}
 	if !s.system && s.isSystem(path) {
 		s.omitted[path] = true
@@ -180,6 +176,24 @@ func (s *Sources) Shown(path string) string {
 		return rest
 	}
 	return path
+}
+
+// Keeps tells whether a file that is no source, such as a program, is in the report: of the system or not.
+func (s *Sources) Keeps(path string) bool {
+	keep, chosen := s.chosen(path)
+	return keep || !chosen
+}
+
+// chosen tells whether the user has said that a path is in the report, or is not.
+func (s *Sources) chosen(path string) (keep, chosen bool) {
+	shown := s.Shown(path)
+	switch {
+	case matchAny(s.exclude, path, shown):
+		return false, true
+	case len(s.include) > 0:
+		return matchAny(s.include, path, shown), true
+	}
+	return false, false
 }
 
 // OmittedSystemHeaders returns how many files were left out because they come
