@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -83,15 +87,50 @@ const farthestTarget = 4 + windowRoom
 // EntryFinder returns one of a file. It decodes all functions of it: those with names, which may
 // have come from elsewhere, and those that .eh_frame tells apart.
 func (x *ExitFinder) EntryFinder() *EntryFinder {
-	e := &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
+	e := newEntryFinder(x)
 	e.functions = e.all()
 	for _, addr := range x.pointers {
 		e.lead(addr)
 	}
-	for _, fn := range e.functions {
-		e.look(fn)
+	const share = 256 // functions
+	var lookers []*EntryFinder
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(e.functions)/share+1) {
+		l := newEntryFinder(x.another())
+		lookers = append(lookers, l)
+		group.Go(func() {
+			for {
+				to := int(next.Add(share))
+				if to-share >= len(e.functions) {
+					return
+				}
+				for _, fn := range e.functions[to-share : min(to, len(e.functions))] {
+					l.look(fn)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, l := range lookers {
+		maps.Copy(e.led, l.led)
+		maps.Copy(e.loops, l.loops)
+		maps.Copy(e.parts, l.parts)
+		maps.Copy(e.undecoded, l.undecoded)
+		maps.Copy(e.entered, l.entered)
 	}
 	return e
+}
+
+func newEntryFinder(x *ExitFinder) *EntryFinder {
+	return &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
+}
+
+// another returns one for the same file that may look at functions at the same time.
+func (x *ExitFinder) another() *ExitFinder {
+	other := *x
+	other.entered, other.all, other.buffer = make(map[uint64]bool), nil, nil
+	return &other
 }
 
 // all returns the functions with names that have a size, and those without names.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/arch/x86/x86asm"
 
@@ -73,7 +74,7 @@ type ExitFinder struct {
 	// entered are addresses within functions to which something outside of them leads, as far as
 	// an EntryFinder has looked.
 	entered  map[uint64]bool
-	sections map[*elf.Section][]byte
+	sections *sectionCache
 	absolute bool // instructions may have addresses as their values
 	// sequences are restartable ones, within which the kernel must find the program counter: from, to.
 	sequences [][2]uint64
@@ -104,7 +105,7 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 	if err != nil {
 		frames = nil // then no more than ret is known
 	}
-	x := &ExitFinder{f: f, code: code, names: names, frames: frames, entered: make(map[uint64]bool), sections: make(map[*elf.Section][]byte)}
+	x := &ExitFinder{f: f, code: code, names: names, frames: frames, entered: make(map[uint64]bool), sections: &sectionCache{read: make(map[*elf.Section][]byte)}}
 	relocated, _ := f.elf.DynValue(elf.DT_TEXTREL)
 	x.absolute = f.elf.Type == elf.ET_EXEC || len(relocated) > 0
 	x.findPointers()
@@ -581,13 +582,21 @@ func (b *body) stray(addr uint64, in *FunctionSymbol) bool {
 // isPart tells whether a function is what the compiler has moved apart of another one.
 func isPart(fn *FunctionSymbol) bool { return fn.Size > 0 && strings.Contains(fn.Name, ".cold") }
 
+// A sectionCache has sections that have been read, for several at once.
+type sectionCache struct {
+	lock sync.Mutex
+	read map[*elf.Section][]byte
+}
+
 // section returns what a section has, which is read once.
 func (x *ExitFinder) section(s *elf.Section) ([]byte, error) {
-	if b, ok := x.sections[s]; ok {
+	x.sections.lock.Lock()
+	defer x.sections.lock.Unlock()
+	if b, ok := x.sections.read[s]; ok {
 		return b, nil
 	}
 	b, err := data(s)
-	x.sections[s] = b
+	x.sections.read[s] = b
 	return b, err
 }
 

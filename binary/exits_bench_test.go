@@ -65,3 +65,61 @@ func BenchmarkExits(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMoved looks which functions and blocks of files, of $MOVED_OF or bash, can be watched: of how many the
+// first instructions can be moved.
+func BenchmarkMoved(b *testing.B) {
+	for _, name := range strings.Fields(cmp.Or(os.Getenv("MOVED_OF"), "/bin/bash")) {
+		b.Run(name, func(b *testing.B) {
+			file, err := os.Open(name)
+			if err != nil {
+				b.Skip(err)
+			}
+			defer file.Close()
+			f, err := Open(file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for range b.N {
+				names, err := f.Functions()
+				if err != nil {
+					b.Fatal(err)
+				}
+				x, err := f.ExitFinder(names, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				begin := time.Now()
+				e := x.EntryFinder()
+				took := time.Since(begin)
+				functions, have, blocks, armed := 0, 0, 0, 0
+				parts := make(map[uint64]bool)
+				for _, fn := range e.Functions() {
+					switch _, err := e.Window(fn); {
+					case err == nil:
+						have++
+					case errors.Is(err, ErrPart):
+						parts[fn.Addr] = true
+						continue
+					}
+					functions++
+				}
+				for _, fn := range e.Divide() {
+					if parts[fn.Function.Addr] { // where its function leads to is that one's
+						continue
+					}
+					for _, block := range fn.Blocks {
+						if blocks++; block.Window != nil {
+							armed++
+						}
+					}
+				}
+				b.ReportMetric(float64(functions), "functions")
+				b.ReportMetric(100*float64(have)/float64(functions), "%")
+				b.ReportMetric(float64(blocks), "blocks")
+				b.ReportMetric(100*float64(armed)/float64(blocks), "%blocks")
+				b.ReportMetric(took.Seconds()*1e3, "ms")
+			}
+		})
+	}
+}

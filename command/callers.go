@@ -24,14 +24,14 @@ them, in a table in memory. Chains are compared whole, and none is sampled or
 estimated. TARGET is a process id or the name of one process, or kernel. FUNCTION
 is a PATTERN of footfall trace: a name, FILE:NAME, LIBRARY:NAME or /EXPRESSION/.
 
-FUNCTION should begin with room for a jump, as for footfall trace (compile its file
-with -fpatchable-function-entry=5); else uprobes of the kernel count, which needs
-root and costs a hundred times as much; --way sites does without them. The callers
-need nothing. They are found by the tables that exist for exceptions (.eh_frame), so
-that programs without frame pointers work, and by frame pointers where code has no
-such table. Functions that have neither, but room for a jump, are traced meanwhile,
-as all that may be callers: each of their calls costs some nanoseconds then, and
-those that had begun before end their chains. The result says which way it was. A
+FUNCTION may be one of any x86-64 program, as for footfall trace; if it has no room
+for a jump, and its first instructions cannot be moved, uprobes of the kernel count,
+which needs root and costs a hundred times as much; --way sites,moved does without
+them. The callers need nothing. They are found by the tables that exist for
+exceptions (.eh_frame), so that programs without frame pointers work, and by frame
+pointers where code has no such table. Functions that have neither are traced
+meanwhile, as all that may be callers: each of their calls costs some nanoseconds
+then, and those that had begun before end their chains. The result says which way it was. A
 chain ends early where there is none, at a signal handler and where the thread began.
 A function that jumped to FUNCTION as its last act (a tail call) is not on the stack
 any more.
@@ -85,7 +85,7 @@ When it has ended, or is interrupted, the program is as before.`,
 	f.IntVar(&o.Depth, "depth", 3, "follow `N` callers, at most 30")
 	f.DurationVar(&o.Duration, "duration", 0, "end after this `TIME` (default: when interrupted or the program ends)")
 	f.StringArrayVar(&o.Outputs, "output", []string{"text"}, "write `FORMAT[=FILE]`; may be repeated")
-	f.StringSliceVar(&o.Ways, "way", nil, "count only by these `WAYS`: sites, moved, uprobes (default: sites, uprobes; for each function the first that serves it)")
+	f.StringSliceVar(&o.Ways, "way", nil, "count only by these `WAYS`: sites, moved, uprobes (default: all; for each function the first that serves it)")
 	f.IntVar(&o.Top, "top", 20, "show the `N` most frequent chains as text; 0: all")
 	f.BoolVar(&o.Watch, "watch", false, "show the chains while they are counted, every second")
 	f.BoolVar(&header, "header", false, "write footfall_callers.h, by which functions count their callers themselves")

@@ -21,8 +21,9 @@ import (
 	"footfall/process/needs"
 )
 
-// TestDocs does what README.md and the tutorial say, from top to bottom, each in a shell of its
-// own and an empty directory, and compares what is printed. A page has
+// TestDocs does what README.md and the pages in docs say, from top to bottom, each in a shell of its
+// own and a directory with what testdata/pages has for the page, of which "setup" is done first; and
+// compares what is printed. A page has
 //
 //	```console    commands after "$ ", a line ending in \ goes on; what they print; "..." stands for any lines
 //	```c          a file, whose first line is a comment with its name
@@ -37,15 +38,13 @@ func TestDocs(t *testing.T) {
 		t.Skip("runs programs for seconds")
 	}
 	t.Parallel() // it waits most of the time
-	for _, tool := range []string{"gcc", "unshare"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			needs.Skip(t, needs.Tools, err)
-		}
-	}
 	if !mayTrace() {
 		needs.Skip(t, needs.Ptrace, "processes may not be stopped")
 	}
-	for _, page := range []string{"README.md", "docs/tutorial.md"} {
+	for _, page := range userPages(t) {
+		if page == "CONTRIBUTING.md" {
+			continue // how to build this
+		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			name := filepath.Join("..", page)
@@ -56,6 +55,17 @@ func TestDocs(t *testing.T) {
 			steps, err := readPage(string(text))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if len(steps) == 0 {
+				return
+			}
+			for _, tool := range append([]string{"gcc", "unshare"}, pageTools[page]...) {
+				if _, err := exec.LookPath(tool); err != nil {
+					needs.Skip(t, needs.Tools, err)
+				}
+			}
+			if ok, _ := scriptCondition("fuse"); !ok && slices.Contains(pageTools[page], "fusermount3") {
+				needs.Skip(t, needs.FUSE, "/dev/fuse and fusermount3")
 			}
 			printed := playPage(t, page, steps)
 			if *update {
@@ -68,6 +78,35 @@ func TestDocs(t *testing.T) {
 			comparePage(t, page, steps, printed)
 		})
 	}
+}
+
+// pageTools are the programs that commands of pages call, beside what every system has and gcc.
+var pageTools = map[string][]string{
+	"README.md":        {"clang"},
+	"docs/diff.md":     {"git"},
+	"docs/llvm.md":     {"clang"},
+	"docs/mount.md":    {"fusermount3", "lcov", "gcovr"},
+	"docs/report.md":   {"git"},
+	"docs/tutorial.md": {"git"},
+}
+
+// userPages are the pages that are written for users, who do with footfall what they say.
+func userPages(t *testing.T) (pages []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		found, err := filepath.Glob(filepath.Join("..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range found {
+			switch filepath.Base(page) {
+			case "architecture.md", "benchmarks.md", "rationale.md": // for who works on it
+			default:
+				pages = append(pages, strings.TrimPrefix(page, "../"))
+			}
+		}
+	}
+	return pages
 }
 
 // A pageStep is a command of a page, or a file that it shows.
@@ -113,7 +152,7 @@ func readPage(page string) (steps []pageStep, err error) {
 				c.varies = note == "numbers vary"
 				steps = append(steps, c)
 			}
-		case len(block) > 0 && fileName.MatchString(block[0]):
+		case len(block) > 0 && fileName.MatchString(block[0]) && !strings.HasPrefix(note, "numbers"):
 			steps = append(steps, pageStep{line: first, file: fileName.FindStringSubmatch(block[0])[1], text: strings.Join(block, "\n") + "\n"})
 		default:
 			return nil, fmt.Errorf("line %d: the block has no commands and no name of a file; say why it is not run", first)
@@ -143,7 +182,7 @@ func readCommands(block []string, line int) (steps []pageStep, err error) {
 	return steps, nil
 }
 
-const pageTime = 2 * time.Minute
+const pageTime = 5 * time.Minute
 
 // playPage runs the commands of a page and returns what each printed.
 func playPage(t *testing.T, page string, steps []pageStep) (printed [][]string) {
@@ -151,6 +190,17 @@ func playPage(t *testing.T, page string, steps []pageStep) (printed [][]string) 
 	bin := pagePrograms(t)
 	// Each command ends with a line that tells its number and status, which the next still sees.
 	var script strings.Builder
+	given := filepath.Join("../testdata/pages", strings.TrimSuffix(filepath.Base(page), ".md"))
+	if _, err := os.Stat(given); err == nil {
+		if err := os.CopyFS(dir, os.DirFS(given)); err != nil {
+			t.Fatal(err)
+		}
+		root, err := filepath.Abs("..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&script, "ROOT='%s'\nset -e\n. ./setup\nset +e\nrm setup\n", root)
+	}
 	for i, s := range steps {
 		if s.file != "" {
 			fmt.Fprintf(&script, "cat >%s <<'end of the file'\n%send of the file\n", s.file, s.text)
@@ -284,7 +334,7 @@ func samePrinted(want, got []string, varies bool) bool {
 }
 
 var (
-	varying = regexp.MustCompile(`[-+!#*@$]? *\d[\d.,:]*( ?[kMG]?B\b|[µnm]?s\b|[kM]\b)?|[░█]+|-{3,}`)
+	varying = regexp.MustCompile(`\b[0-9a-f]{12}\b|[-+!#*@$]? *\d[\d.,:]*( ?[kMG]?B\b|[µnm]?s\b|[kM]\b)?|[░█]+|-{3,}`)
 	blanks  = regexp.MustCompile(`\s+`)
 )
 

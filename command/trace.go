@@ -19,19 +19,19 @@ The program is not restarted and loads no library. TARGET is a process id, the n
 of one process, or kernel; a program after -- is started and traced from its
 beginning.
 
-Compile the program so that its functions begin with room for a jump, which costs
-little while it is not traced (x86-64; on arm64 2 instead of 5 is enough):
+Any x86-64 program will do, also one without symbols: the first instructions of a
+function are run elsewhere, and a jump takes their place. A program that is compiled
+with room for that jump is changed less, which costs little while it is not traced,
+and works on arm64, too (there 2 instead of 5 is enough):
 
   gcc -fpatchable-function-entry=5                        or 16,11; clang too,
                                                           or its -fxray-instrument
   gcc -pg -mfentry -mnop-mcount -mrecord-mcount -fno-pie -no-pie
 
-Named functions without that room are traced by the kernel's uprobes, in the same
-trace: as root, and a hundred times slower. --way sites and --way uprobes permit
-only one of the two. With --way moved functions of any x86-64 program are traced at
-the cost of those with room, also without names: their first instructions are run
-elsewhere, and a jump takes their place. The kernel itself is traced by its own
-tracers: as root, with -f GLOB or MODULE:GLOB.
+Named functions that have no room, and whose first instructions cannot be moved, are
+traced by the kernel's uprobes, in the same trace: as root, and a hundred times
+slower. --way permits only some of the three: sites, moved, uprobes. The kernel
+itself is traced by its own tracers: as root, with -f GLOB or MODULE:GLOB.
 
 Entries are recorded; with --exits also exits, and so durations. --function chooses
 functions (default: all), --notrace leaves some out. A PATTERN is
@@ -136,7 +136,7 @@ does the next trace of it.`,
 	f.StringArrayVar(&o.Threads, "thread", nil, "record only threads whose id or name fits `THREAD`; may be repeated (default: all)")
 	f.Uint64Var(&o.Events, "events", 0, "end after `N` events")
 	f.StringArrayVar(&o.Outputs, "output", []string{"graph"}, "write `FORMAT[=FILE]`; may be repeated")
-	f.StringSliceVar(&o.Ways, "way", nil, "trace functions only by these `WAYS`: sites, moved, uprobes (default: sites, uprobes; for each the first that serves it)")
+	f.StringSliceVar(&o.Ways, "way", nil, "trace functions only by these `WAYS`: sites, moved, uprobes (default: all; for each function the first that serves it)")
 	f.BoolVar(&o.Newest, "flight-recorder", false, "keep the newest events of each thread and write them at the end")
 	f.IntVar(&o.Buffer, "buffer", 4, "memory for events of each thread, in `MB`; a power of 2")
 	f.BoolVar(&o.List, "list", false, "list the functions of TARGET that can be traced, or those that fit the PATTERNs after it; TARGET may be a FILE, with a / in its name, of a program that need not run")

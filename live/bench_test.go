@@ -91,14 +91,14 @@ func BenchmarkAttachKin(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		text, err := m.proc.MapText()
-		if err != nil || !bytes.Equal(mappedFiles(text), first.files) {
+		files, err := m.proc.MappedFilesKey()
+		if err != nil || !bytes.Equal(files, first.files) {
 			b.Fatal("another memory map", err)
 		}
 		for _, im := range first.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
 		}
-		if !f.inheritsAtOnce(m, func() {}) {
+		if !f.inheritsAtOnce(m, pid, first.images, func() {}) {
 			b.Fatal("its counters cannot be read at once")
 		}
 		f.drop(m, &f.ended)

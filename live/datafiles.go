@@ -248,20 +248,35 @@ func (s *fileSet) wasWritten(m *member) bool {
 	if s == nil {
 		return false
 	}
-	s.mu.Lock()
-	stamps := s.stat([]string{s.firstName()})
-	s.mu.Unlock()
-	if stamps == nil || stamps[0].inode == 0 || !stamps[0].when().After(m.began.Add(-clockTick)) {
+	stamp := s.firstStamp()
+	if stamp.inode == 0 || !stamp.when().After(m.began.Add(-clockTick)) {
 		return false
 	}
-	if stamps[0].mode&0o002 != 0 {
+	if stamp.mode&0o002 != 0 {
 		return true
 	}
-	if uid, err := m.proc.Owner(); err == nil && uid == stamps[0].uid && stamps[0].mode&0o200 != 0 {
+	if uid, err := m.proc.Owner(); err == nil && uid == stamp.uid && stamp.mode&0o200 != 0 {
 		return true
 	}
 	user, err := m.proc.User()
-	return err != nil || stamps[0].mayWrite(user)
+	return err != nil || stamp.mayWrite(user)
+}
+
+// firstStamp tells of the file that is written first. A process may stand still meanwhile: where the file system answers at once
+// nobody else is asked to wait for it.
+func (s *fileSet) firstStamp() (stamp fileStamp) {
+	if s.prompt {
+		if info, err := os.Stat(s.firstName()); err == nil {
+			stamp = stampIn(info)
+		}
+		return stamp
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stamps := s.stat([]string{s.firstName()}); stamps != nil {
+		stamp = stamps[0]
+	}
+	return stamp
 }
 
 func (s *fileStamp) mayWrite(u input.User) bool {
@@ -396,17 +411,20 @@ func (s *fileSet) anyNow(i int) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && c.Largest() != 0
 }
 
-// wrapsFork tells whether a program has libgcov's wrapper of fork.
-func wrapsFork(mapped *process.MappedFile) bool {
+// wrapsFork tells whether a program has libgcov's wrapper of fork, and where that begins; 0: it is not known.
+func wrapsFork(mapped *process.MappedFile) (wraps bool, at uint64) {
 	r, err := mapped.Open()
 	if err != nil {
-		return true
+		return true, 0
 	}
 	defer r.Close()
 	f, err := binary.Open(r)
 	if err != nil {
-		return true
+		return true, 0
 	}
-	at, err := f.Symbols("__gcov_fork")
-	return err != nil || len(at) > 0
+	places, err := f.Symbols("__gcov_fork")
+	if err != nil || len(places) != 1 {
+		return err != nil || len(places) > 0, 0
+	}
+	return true, places[0] + f.Bias(mapped.Start)
 }

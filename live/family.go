@@ -89,7 +89,7 @@ type member struct {
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
 	mu          sync.Mutex // of what follows
-	files       []byte     // the files of the memory map, when images were looked for
+	files       []byte     // process.MappedFilesKey, when images were looked for
 	whole       bool       // all were found then
 	images      []*placed
 	counted     []*countedImage
@@ -116,6 +116,11 @@ type placed struct {
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
 	keeps bool
+	// resets tells that libgcov will set what is inherited to zero, and that it is no less than what is noted, which is
+	// what its parent had a moment before: see floor.
+	resets *floor
+	// floor is what children will inherit at least that libgcov's wrapper of fork makes; nil: it was not read so far.
+	floor atomic.Pointer[floor]
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -406,7 +411,8 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if text, err := m.proc.MapText(); err == nil && mapsFiles(text, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, func() { goOn(false) }) {
+		atOnce := func() { goOn(false) }
+		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, atOnce) {
 			return
 		}
 	}
@@ -415,7 +421,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.images = slices.DeleteFunc(m.images, func(im *placed) bool {
-			im.keeps = !im.resetsForks || !byLibrary
+			im.keeps, im.resets = !im.resetsForks || !byLibrary, nil
 			w := im.buffer()
 			defer im.release(w)
 			if im.read(m.proc, im.at, w) != nil {
@@ -439,11 +445,17 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 	})
 }
 
-// inheritsAtOnce notes what a process inherits, in images that are known, if all of it can be read
+// inheritsAtOnce notes what a process inherits, in images that are known, as its parent has them, if all of it can be read
 // at once.
-func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
+func (f *Family) inheritsAtOnce(m *member, parent int, parents []*placed, goOn func()) bool {
 	read, flags := make([]*sparse, len(m.images)), make([]int, len(m.images))
 	for i, im := range m.images {
+		if !im.keeps {
+			if im.resets = parents[i].floorOf(m, parent); im.resets != nil {
+				read[i] = im.resets.counts
+				continue
+			}
+		}
 		var err error
 		if read[i], flags[i], err = im.sparseAtOnce(m.proc, im.at); err != nil {
 			return false
@@ -455,6 +467,9 @@ func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
 	goOn()
 	images, kept := m.images, m.images[:0:0]
 	for i, im := range images {
+		if !im.keeps && im.resets == nil {
+			parents[i].floor.Store(im.newFloor(parent, read[i]))
+		}
 		if im.inherit(f, m, read[i], flags[i]) {
 			kept = append(kept, im)
 		}
@@ -690,8 +705,8 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 		return false
 	}
 	defer m.mu.Unlock()
-	text, err := m.proc.MapText()
-	if err != nil || !m.whole || len(m.counted) > 0 || !mapsFiles(text, m.files) {
+	files, err := m.proc.MappedFilesKey()
+	if err != nil || !m.whole || len(m.counted) > 0 || !bytes.Equal(files, m.files) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -844,8 +859,15 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}
 		return nothing, true
 	}
+	own, known := im.hasReset(m, w)
+	if !known {
+		f.problem(fmt.Errorf("%s: a process was killed at its beginning, when it may not have set to zero all that it had inherited: what it counted is not known", im.path))
+	}
+	if im.resets != nil {
+		im.inherited = nil
+	}
 	return func() {
-		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet
+		if own && (im.inherited == nil || !im.beingCleared(im.inherited, w)) { // else it has counted nothing yet
 			im.takeInherited(w)
 			im.add(f.sumOf(im.layout).ended, w)
 		}
@@ -886,40 +908,16 @@ const (
 	ending
 )
 
-// mappedFiles are the lines of a memory map that are about files: which images there are, and where.
-func mappedFiles(text []byte) []byte {
-	files := make([]byte, 0, len(text))
-	for line := range bytes.Lines(text) {
-		if bytes.IndexByte(line, '/') >= 0 {
-			files = append(files, line...)
-		}
-	}
-	return files
-}
-
-// mapsFiles tells whether the mappedFiles of a memory map are these.
-func mapsFiles(text, files []byte) bool {
-	for line := range bytes.Lines(text) {
-		if bytes.IndexByte(line, '/') < 0 {
-			continue
-		}
-		if !bytes.HasPrefix(files, line) {
-			return false
-		}
-		files = files[len(line):]
-	}
-	return len(files) == 0
-}
-
 // look looks for images with counters in a member, if other files are mapped.
 func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps, text, err := m.proc.Maps()
-	if err != nil {
+	files, err := m.proc.MappedFilesKey() // before the map: what changes in between is seen at the next look
+	if err != nil || m.whole && bytes.Equal(files, m.files) {
 		return
 	}
-	if text = mappedFiles(text); m.whole && bytes.Equal(text, m.files) {
+	maps, _, err := m.proc.Maps()
+	if err != nil {
 		return
 	}
 	if when == running && errors.Is(m.proc.Check(), process.ErrReplaced) {
@@ -929,9 +927,9 @@ func (f *Family) look(m *member, when stage) {
 	m.images = nil
 	complete := true
 	finder := &CountedProcess{PID: m.pid, proc: m.proc, guest: m.guest}
-	files, own := finder.files(maps)
+	mappings, own := finder.files(maps)
 	m.guest = finder.guest
-	for n, mapped := range files {
+	for n, mapped := range mappings {
 		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() && !im.parted })
 		if i >= 0 {
 			m.images = append(m.images, before[i])
@@ -964,7 +962,7 @@ func (f *Family) look(m *member, when stage) {
 		}
 	}
 	complete = f.lookForProfiles(m, maps, when) && complete
-	m.files, m.whole = text, complete
+	m.files, m.whole = files, complete
 	m.publish()
 }
 
@@ -1235,6 +1233,15 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 	}
 	if im.owes() && errors.Is(m.proc.Check(), process.ErrReplaced) {
 		return false, false // these are the counters of what it has become
+	}
+	if im.resets != nil && im.inherited != nil {
+		if !im.isPastReset(m, w) {
+			clear(w)
+			return true, true
+		}
+		if im.inherited = nil; im.read(m.proc, im.at, w) != nil { // all is set to zero now
+			return false, false
+		}
 	}
 	if im.inherited != nil && im.beingCleared(im.inherited, w) {
 		if !m.proc.Sleeps() {

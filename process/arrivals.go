@@ -56,7 +56,7 @@ func (a *Arrivals) watch() {
 	if a.events != nil {
 		came = a.events.came
 	}
-	known := make(map[int]*arrival)
+	known, self := make(map[int]*arrival), os.Getpid()
 	newest, all := "", time.Time{}
 	for {
 		now := time.Now()
@@ -73,6 +73,9 @@ func (a *Arrivals) watch() {
 		}
 		if everybody {
 			all = now
+			if came != nil {
+				a.events.ignore()
+			}
 		}
 		wait := arrivalsAll
 		is := a.selector.among()
@@ -83,7 +86,7 @@ func (a *Arrivals) watch() {
 				if came != nil {
 					arrived.next = now.Add(arrivalsAll) // if it becomes another one that will be told
 				}
-				if is(pid) && pid != os.Getpid() {
+				if pid != self && is(pid) {
 					arrived.next = now.Add(arrivalsAll)
 					a.found(pid)
 				}

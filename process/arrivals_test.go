@@ -6,6 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +112,81 @@ func TestProcEvents(t *testing.T) {
 			for range e.came {
 			}
 			return
+		}
+	}
+}
+
+// TestIgnoredChildren: the kernel does not tell any more of the children of one that has made many and of which others tell, as long
+// as they do; of the children of all others it tells.
+func TestIgnoredChildren(t *testing.T) {
+	program := processtest.Compile(t, `
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/wait.h>
+int main(void)
+{
+	for (puts("ready"), fflush(stdout); getchar() != EOF; fflush(stdout)) {
+		int pid = fork();
+		if (!pid)
+			_exit(0);
+		waitpid(pid, 0, 0);
+		printf("%d\n", pid);
+	}
+}`)
+	start := func() *processtest.Program {
+		p := processtest.Start(t, exec.Command(program))
+		p.Expect("ready")
+		return p
+	}
+	makes := func(p *processtest.Program) int {
+		pid, err := strconv.Atoi(p.Say(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	many, other := start(), start()
+	var told atomic.Bool
+	e, err := listenToProcesses(func(pid int) bool { return told.Load() && pid == many.Pid() })
+	if err != nil {
+		if os.Geteuid() != 0 {
+			needs.Skip(t, needs.Root, err)
+		}
+		t.Skipf("the kernel does not tell: %v", err)
+	}
+	defer e.close()
+	var seen map[int]bool
+	await := func(pid int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !seen[pid]; time.Sleep(time.Millisecond) {
+			pids, lost := e.take()
+			if lost {
+				t.Skip("more happens than is kept")
+			}
+			for pid := range pids {
+				seen[pid] = true
+			}
+			if time.Now().After(end) {
+				t.Fatalf("process %d is not told", pid)
+			}
+		}
+	}
+	for _, now := range []bool{true, false} { // told of by others
+		told.Store(now)
+		seen = make(map[int]bool)
+		for range manyMade {
+			makes(many)
+		}
+		await(makes(other))
+		e.ignore()
+		if ignored := slices.Contains(e.ignored, many.Pid()); ignored != now {
+			t.Fatalf("%v: ignored %v", now, e.ignored)
+		}
+		told.Store(false) // else what the kernel tells is not noted
+		child := makes(many)
+		await(makes(other))
+		if seen[child] == now {
+			t.Errorf("ignored %v: a child of it is told: %v", now, !now)
 		}
 	}
 }

@@ -592,6 +592,8 @@ func (f *Follower) hold(p *Process, do func(*Held) error) error {
 	for _, member := range family {
 		member.holding = true
 	}
+	defer runFirst()()
+	defer urgently()()
 	err := f.waitHeld(family, p)
 	s := &stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), options: followOptions, follower: f}
 	for tid, t := range f.threads {
@@ -628,7 +630,7 @@ func (f *Follower) waitHeld(family []*followedProcess, p *Process) error {
 		}
 	}
 	before, deadline := 0, time.Now()
-	for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+	for pause := firstPause; ; pause = min(2*pause, time.Millisecond) {
 		for f.collect() {
 		}
 		if f.processes[p.PID] != family[0] || family[0].open != p {
@@ -656,7 +658,7 @@ func (f *Follower) waitHeld(family []*followedProcess, p *Process) error {
 		case time.Now().After(deadline):
 			return &stuckError{p.PID, missing, all, example, 0}
 		}
-		time.Sleep(pause)
+		sleep(pause)
 	}
 }
 

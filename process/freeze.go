@@ -25,16 +25,19 @@ const (
 	// holdPatience is how long those that have stopped wait for one that does not,
 	// before they run on and all are tried again. It begins anew with each that stops.
 	holdPatience = 50 * time.Millisecond
-	// firstLimit is for how long the first try stops threads, where there are more than
-	// limitedThreads in proportion.
+	// firstLimit is for how long the first tries may take to stop threads, and busyLimit for how long threads
+	// that run, where there are more than limitedThreads in proportion.
 	firstLimit     = 3 * time.Millisecond
+	busyLimit      = 2 * time.Millisecond
 	limitedThreads = 64
+	// longestWait is for how long a thread that stops late, and is to run on at once, may stand still.
+	longestWait = 500 * time.Microsecond
 )
 
 // stopLimits are how often longer tries may take, one after another. Then there is no limit as long
 // as there are threads that stop. They do so within a millisecond where they find a processor;
 // where they do not they may find one the next time.
-var stopLimits = [...]time.Duration{1, 1, 1, 2, 2, 4, 8, 16}
+var stopLimits = [...]time.Duration{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 4, 8, 16}
 
 // WhileStopped stops all threads of the process, calls do, and lets them run
 // on, whatever do returns. The threads do not notice: system calls are begun
@@ -57,7 +60,8 @@ type stopper struct {
 	newest    string // what identifies the last process or thread that was made before others were looked for
 	// stuck tells that a thread has not stopped, and cannot be let go.
 	stuck bool
-	begun time.Time
+	begun time.Time // to stop threads
+	busy  time.Time // to stop those that run
 	try   int
 	// follower, if it is not nil, keeps hold of the threads.
 	follower *Follower
@@ -119,7 +123,7 @@ func (e *stuckError) pause(try int) time.Duration {
 // sleepersFirst is how long threads that run go on while those that sleep stop. These need a
 // processor to do so, which takes the longest where there are many of them; a thread that runs stops
 // at once. Those that sleep do not notice.
-const sleepersFirst = 300 * time.Microsecond
+const sleepersFirst = time.Millisecond
 
 // stop stops all threads. Threads that run may make new ones until they are
 // stopped themselves: it is over when a look finds none that is new. The same goes for
@@ -127,6 +131,7 @@ const sleepersFirst = 300 * time.Microsecond
 func (s *stopper) stop() error {
 	s.interrupt(func(t *stopped) bool { return !t.busy })
 	s.waitFor(sleepersFirst)
+	s.busy = time.Now()
 	for {
 		s.interrupt(func(*stopped) bool { return true })
 		if err := s.wait(); err != nil {
@@ -417,8 +422,8 @@ func (s *stopper) tooLong() bool {
 	if s.try >= len(stopLimits) {
 		return false
 	}
-	limit := firstLimit * time.Duration(max(limitedThreads, len(s.threads))) / limitedThreads
-	return time.Since(s.begun) > stopLimits[s.try]*limit
+	scale := stopLimits[s.try] * time.Duration(max(limitedThreads, len(s.threads)))
+	return time.Since(s.begun) > scale*firstLimit/limitedThreads || time.Since(s.busy) > scale*busyLimit/limitedThreads
 }
 
 // look tells whether a thread has stopped, or ended, which removes it.
@@ -482,8 +487,13 @@ func (s *stopper) resume() error {
 	// stop: its system call would end with EINTR then (restartInterrupted).
 	s.interrupt(func(*stopped) bool { return true })
 	end := time.Now().Add(holdPatience)
-	last := end.Add(runPatience)
-	for ; len(s.threads) > 0 && (time.Now().Before(end) || s.willStop() && time.Now().Before(last)); sleep(longestPause) {
+	for last := end.Add(runPatience); len(s.threads) > 0; sleep(longestWait) { // they need the processor that we have
+		if now := time.Now(); now.After(end) {
+			if now.After(last) || !s.willStop() {
+				break
+			}
+			end = now.Add(holdPatience)
+		}
 		for tid, t := range s.threads {
 			if s.look(tid, t) && s.threads[tid] != nil {
 				letGo(tid, t)

@@ -80,6 +80,8 @@ func (p *Process) onStopper(do func(*Held) error, try int) (err error) {
 
 func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	own := unix.Gettid()
+	calm := func() {}
+	defer func() { calm() }() // when all run again
 	defer func() {
 		holders.Delete(own)
 		if resumeErr := s.resume(); err == nil {
@@ -89,6 +91,7 @@ func (s *stopper) whileHeld(do func(*Held) error) (err error) {
 	if err := s.prepare(); err != nil {
 		return err
 	}
+	calm = urgently()
 	s.begun = time.Now()
 	if err := s.stop(); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (h *Held) InjectCallsAlone(end, room uint64, do func() error) error {
 	if err != nil {
 		return err
 	}
-	if at, frame := rescueFrame(tid, &saved, 0, 0, end); frame != nil && end-at > room {
+	if at, frame := rescueFrame(tid, &saved, 0, useful{}, end, nil); frame != nil && end-at > room {
 		return ErrNoRoom
 	}
 	if err := h.ReleaseOthers(tid); err != nil {
@@ -118,6 +118,9 @@ func (h *Held) injectCalls(tid int, stack uint64, do func() error) error {
 		}
 		*regs.pc() = l.at
 		l.regs = *regs
+		if l.finds { // if we are killed before the first it returns at once
+			*regs.pc() += uint64(len(callCode))
+		}
 		return func() error {
 			h.injector = l
 			defer func() { h.injector = nil }()
@@ -270,6 +273,11 @@ const (
 	forFunction
 )
 
+// exceptSIGSYS are the signals that are blocked in a thread that does something for us. SIGSYS is what one gets that
+// diverts its system calls to a handler, by PR_SET_SYSCALL_USER_DISPATCH: if that were blocked the kernel would take the
+// handler away. We see it first.
+const exceptSIGSYS = ^uint64(1 << (unix.SIGSYS - 1))
+
 // A registerSet is registers that are not in registers, as the kernel has them.
 type registerSet struct {
 	kind  uintptr
@@ -301,7 +309,11 @@ func (h *Held) inject(tid int, kind injection, stack uint64, do func(*registers,
 	if err := sigmask(unix.PTRACE_GETSIGMASK, tid, &mask); err != nil {
 		return h.p.failed("read the signal mask", err)
 	}
-	r := h.prepareRescue(tid, &saved, mask, cmp.Or(stack, *saved.sp()))
+	var scheduling *unix.SchedAttr
+	if kind == forSystemCall && stack == 0 { // all others wait for it
+		scheduling = raisable(tid)
+	}
+	r := h.prepareRescue(tid, &saved, mask, cmp.Or(stack, *saved.sp()), scheduling)
 	regs := saved.elsewhere()
 	if r != nil {
 		*regs.sp() = r.at
@@ -315,13 +327,16 @@ func (h *Held) inject(tid int, kind injection, stack uint64, do func(*registers,
 	if err := h.setRegisters(tid, &regs); err != nil {
 		return err
 	}
-	// SIGSYS is what a thread gets that diverts its system calls to a handler, by PR_SET_SYSCALL_USER_DISPATCH:
-	// if that were blocked the kernel would take the handler away. We see it first.
-	all := ^uint64(1 << (unix.SIGSYS - 1))
+	all := exceptSIGSYS
 	if err = sigmask(unix.PTRACE_SETSIGMASK, tid, &all); err == nil {
+		lower := func() {}
+		if scheduling != nil && r != nil { // which from here to where it has its registers back leads to what puts that back
+			lower = raise(tid, scheduling)
+		}
 		if err = run(); err == nil && r != nil {
 			err = h.park(tid)
 		}
+		lower()
 	}
 	failed := errors.Join(sigmask(unix.PTRACE_SETSIGMASK, tid, &mask), h.setRegisters(tid, &saved))
 	for _, set := range vectors {

@@ -13,7 +13,7 @@ import (
 // monitor takes away the right to run Go code from a thread that is in the kernel, and then looks every 20 µs whether there is more
 // to take: with stops again and again it took a quarter of all that footfall did. What it does besides, to
 // interrupt goroutines that run for 10 ms, can be that much later.
-const monitorSlack = 5_000_000
+const monitorSlack = 20_000_000
 
 // calmed are those who want the monitor to be slow, and what its slack was.
 var calmed struct {

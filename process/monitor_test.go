@@ -24,7 +24,7 @@ func TestCalmMonitor(t *testing.T) {
 	}
 	second, _ := calmMonitor()
 	first()
-	if got := slack(); got != "5000000" {
+	if got := slack(); got != "20000000" {
 		t.Errorf("slack %s", got)
 	}
 	second()

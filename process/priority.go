@@ -26,6 +26,7 @@ var raised struct {
 // much time as each of them: 19 s for 2,000. It is all our threads since Go moves goroutines
 // between them. The nice value is enough; with a real-time policy our threads would wait for
 // each other, busily, while others of ours and of the whole machine that could end that get no processor.
+// The one that traces may have such a policy (urgently).
 func runFirst() (ended func()) {
 	raised.Lock()
 	defer raised.Unlock()
@@ -48,6 +49,69 @@ func runFirst() (ended func()) {
 				_ = unix.SchedSetAttr(tid, before, 0)
 			}
 			debug.SetGCPercent(raised.collected)
+		}
+	}
+}
+
+// realTime is the policy of threads for which a stopped program waits. They take very little time: of each moment in which
+// they wait themselves others have the processor.
+func realTime() unix.SchedAttr {
+	return unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+}
+
+// urgently has the calling thread run before all threads without real-time policy, where it may, until the
+// function that it returns is called. A nice value does that among threads of the same session only, where the
+// kernel divides time between sessions first (autogroup).
+func urgently() (ended func()) {
+	before, err := unix.SchedGetAttr(0, 0)
+	if err != nil || before.Policy != unix.SCHED_NORMAL {
+		return func() {}
+	}
+	urgent := realTime()
+	urgent.Flags = unix.SCHED_FLAG_RESET_ON_FORK
+	if unix.SchedSetAttr(0, &urgent, 0) != nil {
+		return func() {}
+	}
+	return func() { _ = unix.SchedSetAttr(0, before, 0) }
+}
+
+// raisable returns how a thread of another process is scheduled, nil if that is not to be changed for a
+// moment: if we may not, if it is real-time already, or if it would not be put back as it was, as the slack of timers that it
+// has chosen, which a real-time thread loses.
+func raisable(tid int) *unix.SchedAttr {
+	if !rescueCalms {
+		return nil
+	}
+	const usualSlack = "50000\n"
+	slack, err := os.ReadFile("/proc/" + strconv.Itoa(tid) + "/timerslack_ns")
+	if err != nil || string(slack) != usualSlack {
+		return nil
+	}
+	attr, err := unix.SchedGetAttr(tid, 0)
+	own, ownErr := unix.SchedGetAttr(unix.Getpid(), 0)
+	if err != nil || ownErr != nil || attr.Runtime != own.Runtime {
+		return nil // it has chosen how long it runs at a time; usually it is zero, or that of the system
+	}
+	switch attr.Policy {
+	case unix.SCHED_NORMAL, unix.SCHED_BATCH, unix.SCHED_IDLE:
+		attr.Runtime = 0
+		return attr
+	}
+	return nil
+}
+
+// raise has a thread of another process run before all without real-time policy until the function that it
+// returns is called: before is how it is to be scheduled then. If somebody else changes that meanwhile, it stays so.
+func raise(tid int, before *unix.SchedAttr) (ended func()) {
+	raised := realTime()
+	raised.Flags = before.Flags
+	if unix.SchedSetAttr(tid, &raised, 0) != nil {
+		return func() {}
+	}
+	return func() {
+		now, err := unix.SchedGetAttr(tid, 0)
+		if err == nil && now.Policy == raised.Policy && now.Priority == raised.Priority {
+			_ = unix.SchedSetAttr(tid, before, 0)
 		}
 	}
 }

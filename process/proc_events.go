@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,11 @@ type procEvents struct {
 	came   chan struct{}      // there is something to take; closed when nothing comes any more
 	told   func(pid int) bool // nothing is to be noted of such a process, and of those that it makes; nil: of all it is
 
-	mu   sync.Mutex
-	pids map[int]bool // whether it has changed since it was made
-	lost bool         // more came than were kept
+	mu      sync.Mutex
+	pids    map[int]bool // whether it has changed since it was made
+	lost    bool         // more came than were kept
+	makers  map[int]int  // how many events were not noted, by the process that told tells of
+	ignored []int        // of these makers the kernel does not tell us
 }
 
 const (
@@ -65,7 +68,7 @@ func listenToProcesses(told func(pid int) bool) (*procEvents, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	e := &procEvents{socket: os.NewFile(uintptr(fd), "proc connector"), came: make(chan struct{}, 1), told: told, pids: make(map[int]bool)}
+	e := &procEvents{socket: os.NewFile(uintptr(fd), "proc connector"), came: make(chan struct{}, 1), told: told, pids: make(map[int]bool), makers: make(map[int]int)}
 	go e.listen()
 	return e, nil
 }
@@ -151,7 +154,11 @@ func (e *procEvents) takeAll(fd int, b []byte) (some bool, err error) {
 		some = true
 		pid, by := 0, 0
 		if err == nil {
-			if pid, by = cameIn(b[:n]); pid == 0 || e.told != nil && e.told(by) {
+			if pid, by = cameIn(b[:n]); pid == 0 {
+				continue
+			}
+			if e.told != nil && e.told(by) {
+				e.made(by)
 				continue
 			}
 		}
@@ -164,6 +171,83 @@ func (e *procEvents) takeAll(fd int, b []byte) (some bool, err error) {
 		}
 		e.mu.Unlock()
 	}
+}
+
+// A process that has been told of by others so often has the kernel not tell of its children any more: else we are woken for
+// each. So many of them can be told apart.
+const (
+	manyMade   = 8
+	maxIgnored = 32
+)
+
+// made notes that the kernel has told of a child, or a change, of a process that others tell of.
+func (e *procEvents) made(by int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.makers) < maxProcEvents || e.makers[by] > 0 {
+		e.makers[by]++
+	}
+}
+
+// ignore has the kernel not tell of the children of those that make many, as long as others tell of them. It is to be called again
+// and again: a number may have become another process's.
+func (e *procEvents) ignore() {
+	if e.told == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ignored := slices.DeleteFunc(slices.Clone(e.ignored), func(pid int) bool { return !e.told(pid) })
+	for pid, n := range e.makers {
+		if n >= manyMade && len(ignored) < maxIgnored && !slices.Contains(ignored, pid) && e.told(pid) {
+			ignored = append(ignored, pid)
+		}
+	}
+	clear(e.makers)
+	if slices.Equal(ignored, e.ignored) {
+		return
+	}
+	conn, err := e.socket.SyscallConn()
+	if err != nil {
+		return
+	}
+	filter := withoutChildrenOf(ignored)
+	_ = conn.Control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	})
+	if err == nil {
+		e.ignored = ignored
+	}
+}
+
+// withoutChildrenOf is a filter of the socket (linux/filter.h) that drops what the kernel tells of the children of some processes, and
+// of threads.
+func withoutChildrenOf(parents []int) (filter []unix.SockFilter) {
+	do := func(code uint16, k uint32, yes, no int) {
+		filter = append(filter, unix.SockFilter{Code: code, K: k, Jt: uint8(yes), Jf: uint8(no)})
+	}
+	const load, equal, ends = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	const parentsAt = 7
+	accept := parentsAt + len(parents)
+	drop := accept + 1
+	do(load, procEventAt, 0, 0) // what
+	do(equal, asLoaded(procEventFork), 0, accept-2)
+	do(load, procEventData+8, 0, 0) // the child's thread
+	do(unix.BPF_MISC|unix.BPF_TAX, 0, 0, 0)
+	do(load, procEventData+12, 0, 0) // and process
+	do(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_X, 0, 0, drop-6)
+	do(load, procEventData+4, 0, 0) // the parent
+	for i, pid := range parents {
+		do(equal, asLoaded(uint32(pid)), drop-(parentsAt+i+1), 0)
+	}
+	do(ends, 1<<18, 0, 0) // more than a message has
+	do(ends, 0, 0, 0)
+	return filter
+}
+
+// asLoaded is a number as a filter loads it: from the order of networks.
+func asLoaded(x uint32) uint32 {
+	return binary.BigEndian.Uint32(binary.NativeEndian.AppendUint32(nil, x))
 }
 
 // cameIn is the process that a message tells of, 0: of none; and by which process: by itself, if it has become another program,

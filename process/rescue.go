@@ -67,14 +67,14 @@ func (p *Process) usefulCode() *useful {
 	return nil
 }
 
-// prepareRescue writes down what the thread does, below an address; nil if that is not possible here,
-// then nothing has been written.
-func (h *Held) prepareRescue(tid int, saved *registers, mask, below uint64) *rescue {
+// prepareRescue writes down what the thread does, below an address, and how it is scheduled, unless that is nil; nil if it is
+// not possible here, then nothing has been written.
+func (h *Held) prepareRescue(tid int, saved *registers, mask, below uint64, scheduling *unix.SchedAttr) *rescue {
 	u := h.p.usefulCode()
 	if u == nil {
 		return nil
 	}
-	at, b := rescueFrame(tid, saved, mask, u.restorer, below)
+	at, b := rescueFrame(tid, saved, mask, *u, below, scheduling)
 	if b == nil {
 		return nil
 	}

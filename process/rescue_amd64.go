@@ -4,6 +4,7 @@ package process
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,13 +35,24 @@ const (
 	contextHasAll = 7 // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
 )
 
+// rescueCalms tells that a rescued thread gets its scheduling back, too.
+const rescueCalms = true
+
 // rescueFrame returns what is to be written below an address, and where; nil if
 // the kernel does not say enough. The thread returns into the restorer:
 //
 //	stack pointer -->  address of the restorer
 //	                   struct ucontext: registers, mask of signals
 //	                   registers of floating point
-func rescueFrame(tid int, saved *registers, mask, restorer, below uint64) (at uint64, frame []byte) {
+//
+// If its scheduling is to be put back as well, it does that first: then
+//
+//	stack pointer -->  address of the restorer
+//	                   struct ucontext: registers of the system call, no signals
+//	                   address of the restorer, ... as above
+//	                   struct sched_attr
+//	                   registers of floating point
+func rescueFrame(tid int, saved *registers, mask uint64, u useful, below uint64, scheduling *unix.SchedAttr) (at uint64, frame []byte) {
 	state, err := registersOf(tid, xstateTag, xstateRoom)
 	if err != nil || len(state) < softwareAt+48 {
 		return 0, nil
@@ -53,20 +65,42 @@ func rescueFrame(tid int, saved *registers, mask, restorer, below uint64) (at ui
 	state = le.AppendUint32(state, xstateMagic2)
 
 	stateAt := (below - redZone - uint64(len(state))) &^ 63
-	at = (stateAt-frameSize)&^15 - 8
-	b := make([]byte, stateAt-at, stateAt-at+uint64(len(state)))
+	attrAt := stateAt
+	if scheduling != nil {
+		attrAt -= uint64(unsafe.Sizeof(*scheduling)+15) &^ 15
+	}
+	at = (attrAt-frameSize)&^15 - 8
+	b := signalFrame(restarted(*saved), mask, u.restorer, stateAt)
+	if scheduling != nil {
+		b = append(b, make([]byte, attrAt-at-uint64(len(b)))...)
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(scheduling)), unsafe.Sizeof(*scheduling))...)
+		calms := saved.elsewhere()
+		calms.setSystemCall(unix.SYS_SCHED_SETATTR, []uint64{0, attrAt, 0})
+		calms.Rip, calms.Rsp = u.call, at // the ret behind the call leads to the restorer
+		first := signalFrame(calms, exceptSIGSYS, u.restorer, stateAt)
+		at -= uint64(len(first))
+		b = append(first, b...)
+	}
+	b = append(b, make([]byte, stateAt-at-uint64(len(b)))...)
+	return at, append(b, state...)
+}
+
+// signalFrame returns the frame from which the kernel restores registers, and a mask of signals; those of floating point
+// lie at stateAt.
+func signalFrame(regs registers, mask, restorer, stateAt uint64) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, frameSize)
 	le.PutUint64(b, restorer)
 	context := b[8:]
 	le.PutUint64(context[contextFlags:], contextHasAll)
 	le.PutUint32(context[contextStack+8:], 0x55) // no flags of an alternate stack: it stays as it is
-	regs := restarted(*saved)
 	for i, v := range []uint64{regs.R8, regs.R9, regs.R10, regs.R11, regs.R12, regs.R13, regs.R14, regs.R15, regs.Rdi, regs.Rsi, regs.Rbp, regs.Rbx,
 		regs.Rdx, regs.Rax, regs.Rcx, regs.Rsp, regs.Rip, regs.Eflags, regs.Cs&0xffff | regs.Ss<<48} {
 		le.PutUint64(context[contextRegs+8*i:], v)
 	}
 	le.PutUint64(context[contextRegs+fpstateAt:], stateAt)
 	le.PutUint64(context[contextMask:], mask)
-	return at, append(b, state...)
+	return b
 }
 
 // restarted are the registers with which a thread goes on that was stopped in a

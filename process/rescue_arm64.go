@@ -2,7 +2,11 @@
 
 package process
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
 
 var (
 	callCode       = []byte("\x01\x00\x00\xd4")                 // svc #0
@@ -29,10 +33,13 @@ const (
 	keepStack     = 0x55 // no flags of an alternate stack: it stays as it is
 )
 
+// rescueCalms tells that a rescued thread gets its scheduling back, too.
+const rescueCalms = false
+
 // rescueFrame returns what is to be written below an address, and where; nil if
 // the kernel does not say enough. The thread returns into the restorer, with the
 // stack pointer at the frame.
-func rescueFrame(tid int, saved *registers, mask, _, below uint64) (at uint64, frame []byte) {
+func rescueFrame(tid int, saved *registers, mask uint64, _ useful, below uint64, _ *unix.SchedAttr) (at uint64, frame []byte) {
 	floating, err := registersOf(tid, setFloating, floatingSize)
 	if err != nil || len(floating) < floatingSize-8 {
 		return 0, nil

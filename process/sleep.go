@@ -4,6 +4,7 @@ package process
 
 import (
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,10 +18,12 @@ const (
 
 // sleep is time.Sleep for moments in which threads stand still. That has another thread
 // wake ours, which takes as long as a hundred of our system calls, and longer where others
-// wait for a processor.
+// wait for a processor. Go's scheduler does not learn of it: it would give others of ours what only one
+// of them can have at a time for each processor, and our thread would wait until they, who do not run before all
+// others, have had theirs.
 func sleep(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&t, nil) // it may end early
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0) // it may end early
 }
 
 // sleepExactly lets the calling thread sleep no longer than it wants until the function that it

@@ -133,7 +133,12 @@ func (p *Process) wait(tid int, status *unix.WaitStatus, options int) (got int, 
 			}
 		}
 	}
-	return unix.Wait4(tid, status, options, nil)
+	// As in sleep. What we wait for is short.
+	tracee, _, errno := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(tid), uintptr(unsafe.Pointer(status)), uintptr(options), 0, 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(tracee), nil
 }
 
 // peek looks for a thread that has stopped or ended, or without WNOHANG waits for one, without taking note of it;

@@ -100,10 +100,10 @@ func (w ways) has(way Way) bool { return slices.Contains(w, way) }
 // jump tells whether code is put into programs.
 func (w ways) jump() bool { return w.has(Sites) || w.has(Moved) }
 
-// parseWays reads names; none permit sites and uprobes.
+// parseWays reads names; none permit all.
 func parseWays(names []string) (ways, error) {
 	if len(names) == 0 {
-		return ways{Sites, Uprobes}, nil
+		return ways{Sites, Moved, Uprobes}, nil
 	}
 	var all ways
 	for _, name := range names {

@@ -229,6 +229,9 @@ func (t *program) find(await await) (choice, error) {
 		return c, fmt.Errorf("process %d: it has no memory: a thread of the kernel, or a process that has ended, or whose first thread has", t.p.PID)
 	default:
 		err = fmt.Errorf("process %d: no functions that can be traced: compile with -fpatchable-function-entry=5", t.p.PID)
+		if len(c.unmoved) > 0 {
+			err = fmt.Errorf("%w; %w", err, c.unmoved[0].why)
+		}
 		if t.problem != nil {
 			err = fmt.Errorf("%w; %w", err, t.problem)
 		}

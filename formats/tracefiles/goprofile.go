@@ -49,7 +49,7 @@ func (r *reader) goProfile() error {
 		r.cut(r.in.lines+1, "%w; what came before counts", err)
 	}
 	if missing > 0 {
-		r.problem(0, "%d sources are not found: their lines between statements count as code, and functions are not known; run footfall in the module's directory", missing)
+		r.problem(0, "sources not found: %d; their lines between statements count as code, and functions are not known; run footfall in the module's directory", missing)
 	}
 	return nil
 }

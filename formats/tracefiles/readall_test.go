@@ -117,7 +117,7 @@ func TestGoProfile(t *testing.T) {
 	wantProblems := []string{
 		"file: line 8: expected file:line.column,line.column statements count",
 		"file: line 9: expected file:line.column,line.column statements count",
-		"file: 1 sources are not found: their lines between statements count as code, and functions are not known; run footfall in the module's directory",
+		"file: sources not found: 1; their lines between statements count as code, and functions are not known; run footfall in the module's directory",
 	}
 	if diff := cmp.Diff(wantProblems, texts(problems)); diff != "" {
 		t.Errorf("problems (-want +got)\n%s", diff)

@@ -427,6 +427,14 @@ func TestARM64(t *testing.T) {
 				t.Errorf("unwinding through stubs says %q, want %q", got, want)
 			}
 
+			// Threads that are muted, and those that are in the stubs when recording ends, leave all memory alone.
+			e.readAll()
+			e.checkMuted(rounds)
+			e.writeBlock(0, make([]byte, 8))
+			if got := e.tallyOf(run).total(); len(got) != 0 {
+				t.Errorf("without a table of threads: events %v", got)
+			}
+
 			e.switchTo(trace.Exits, 0)
 			e.s.options.Mode = trace.Exits
 			for e.s.Read(func(process.ThreadStatus, []SiteEvent) {}) > 0 {

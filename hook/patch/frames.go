@@ -169,6 +169,13 @@ func (c *cellRows) fill(at int, row frameRow) {
 	}
 }
 
+// fillUpTo sets the rows up to an instruction to its row.
+func (c *cellRows) fillUpTo(at int) {
+	for i := range at {
+		c[i] = c[at]
+	}
+}
+
 // stubFrames returns the rows of a stub, of a site that is no exit: trampoline/amd64.S
 // draws both kinds.
 func stubFrames(returns bool) *cellRows {

@@ -342,7 +342,8 @@ func held(p *process.Process, do func(*process.Held) error) error {
 	}
 }
 
-// switchOn writes the jumps.
+// switchOn writes the jumps, in steps between which the process runs on. What records already does so
+// from its step on, the rest from the last one on.
 func (s *Session) switchOn(stubs []*stub) error {
 	release, err := s.p.Claim()
 	if err != nil {
@@ -351,6 +352,32 @@ func (s *Session) switchOn(stubs []*stub) error {
 	defer release()
 	begin := time.Now()
 	defer func() { s.Stopped = time.Since(begin) }()
+	steps := inSteps(stubs)
+	for i, some := range steps {
+		if err := s.switchSomeOn(some, i == len(steps)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inSteps divides entries into parts, one at least, of which each may be switched with its exits while the process stands
+// still: the exits of a function are not to be on without it.
+func inSteps(stubs []*stub) (steps [][]*stub) {
+	sites, from := 0, 0
+	for i, st := range stubs {
+		n := 1 + len(st.exits)
+		if sites > 0 && sites+n > mostAtOnce {
+			steps = append(steps, stubs[from:i])
+			sites, from = 0, i
+		}
+		sites += n
+	}
+	return append(steps, stubs[from:])
+}
+
+// switchSomeOn does it in one step.
+func (s *Session) switchSomeOn(stubs []*stub, last bool) error {
 	return s.p.WhileHeld(func(h *process.Held) error {
 		// What was there a moment ago may have been unloaded.
 		stubs, err := present(s.p, sorted(s.withNotifier(withExits(stubs), false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
@@ -382,7 +409,7 @@ func (s *Session) switchOn(stubs []*stub) error {
 			if err := b.setPatched(s.p, stubs, true); err != nil {
 				return err
 			}
-			if s.waits && len(s.putOff) > 0 {
+			if !last || s.waits && len(s.putOff) > 0 {
 				continue // nothing records until the others are on, too
 			}
 			if err := b.setTable(s.p, s.region.table()); err != nil {
@@ -535,31 +562,47 @@ func (s *Session) SwitchOff() error {
 	return err
 }
 
-// restore writes what was at the sites before, and switches recording off.
+// restore switches recording off, and writes what was at the sites before, in steps between which the process runs on.
 func restore(p *process.Process, blocks []*block, stubs []*stub) error {
-	err := p.WhileHeld(func(h *process.Held) error {
-		if err := putBack(p, h, blocks, stubs); err != nil {
+	steps := slices.Collect(slices.Chunk(sorted(stubs), mostAtOnce))
+	if len(steps) == 0 {
+		steps = [][]*stub{nil}
+	}
+	for i, some := range steps {
+		err := p.WhileHeld(func(*process.Held) error { return restoreSome(p, blocks, some, i == 0, i == len(steps)-1) })
+		if p.Check() != nil {
+			return nil // it ended meanwhile
+		}
+		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// restoreSome does it in one step.
+func restoreSome(p *process.Process, blocks []*block, stubs []*stub, first, last bool) error {
+	if first { // all of it ends at one moment
 		for _, b := range blocks {
 			if err := b.setTable(p, 0); err != nil {
 				return err
 			}
-			b.kept = 0
-			if err := b.setOwner(p, 0, 0); err != nil {
-				return err
-			}
 		}
-		return nil
-	})
-	if p.Check() != nil {
-		return nil // it ended meanwhile
 	}
-	return err
+	if err := putBack(p, blocks, stubs); err != nil || !last {
+		return err
+	}
+	for _, b := range blocks {
+		b.kept = 0
+		if err := b.setOwner(p, 0, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putBack writes what was at the sites before, and notes that.
-func putBack(p *process.Process, h *process.Held, blocks []*block, stubs []*stub) error {
+func putBack(p *process.Process, blocks []*block, stubs []*stub) error {
 	if err := putBackCode(p, stubs); err != nil {
 		return err
 	}

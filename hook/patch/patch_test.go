@@ -288,6 +288,45 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestSteps switches sites on and off one after another, with their exits, while the program runs on in between.
+func TestSteps(t *testing.T) {
+	before := mostAtOnce
+	mostAtOnce = 1
+	defer func() { mostAtOnce = before }()
+	g := start(t, build(t, builds["gcc"][0], "calls.c", builds["gcc"][1:]...))
+	text := g.text()
+	for _, mode := range []trace.Mode{trace.Counts, trace.Exits} {
+		s := g.open(g.sites("leaf"), Options{Mode: mode})
+		if on, off, err := s.Switch(g.sites("leaf", "middle", "fib")); err != nil || on != 2 || off != 0 {
+			t.Errorf("mode %d: %d on, %d off, %v", mode, on, off, err)
+		}
+		if on, off, err := s.Switch(g.sites("leaf", "tail", "tailed")); err != nil || on != 2 || off != 2 {
+			t.Errorf("mode %d: %d on, %d off, %v", mode, on, off, err)
+		}
+		entries, exits := make(map[string]int), make(map[string]int)
+		if mode == trace.Counts {
+			g.say("run 1000")
+			for id, n := range s.Counts() {
+				entries[s.Site(id).Function.Name] = int(n)
+			}
+		} else {
+			y := g.tally(s, "run 1000")
+			entries, exits = y.entries, y.exits
+		}
+		for f, n := range map[string]int{"leaf": 3000, "middle": 0, "fib": 0, "tail": 1000, "tailed": 1000} {
+			if entries[f] != n || mode == trace.Exits && exits[f] != n && (f != "tailed" || exitsAreSites) {
+				t.Errorf("mode %d: %s: %d entries, %d exits, want %d", mode, f, entries[f], exits[f], n)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, g.text()) {
+			t.Errorf("mode %d: the code is not what it was", mode)
+		}
+	}
+}
+
 func TestCounts(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "calls.c", "-fpatchable-function-entry=5"))
 	s := g.open(g.sites("leaf", "fib"), Options{Mode: trace.Counts})

@@ -65,7 +65,7 @@ const hitsName = process.MemoryPrefix + "hits"
 
 // mostAtOnce is how many sites are changed while the process stands still: more are changed when
 // it has run on for a moment.
-const mostAtOnce = 1000
+var mostAtOnce = 1000
 
 // notesRun tells whether the site is one of a Ran.
 func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
@@ -167,6 +167,7 @@ func (r *Ran) Add(sites []*EntrySite) error {
 	if err != nil {
 		return err
 	}
+	r.tellLibunwind(stubs)
 	if err := r.arm(stubs); err != nil {
 		return err
 	}
@@ -330,6 +331,21 @@ func (r *Ran) writeStubs(sites []*EntrySite) (stubs []*stub, err error) {
 		}
 	}
 	return stubs, nil
+}
+
+// tellLibunwind lets GNU libunwind, where the process has it, find the callers from stubs. libgcc is not
+// told, see unwindsAlways.
+func (r *Ran) tellLibunwind(stubs []*stub) {
+	if list, err := r.s.findDynamicList(); err != nil || list.addr == 0 {
+		return
+	}
+	for _, st := range stubs {
+		if finder, err := r.sites[st].Image.ExitFinder(); err == nil && st.frames == nil {
+			st.frames = st.moved.frames(r.sites[st], finder)
+			st.frames.fillUpTo(st.moved.starts[0]) // what notes leaves stack and registers as they are
+		}
+	}
+	r.s.tellLibunwind()
 }
 
 // ranCode is what a stub consists of.

@@ -25,6 +25,29 @@ func TestSteppedByLibunwind(t *testing.T) {
 	testStepped(t, "-DLIBUNWIND", "-lunwind")
 }
 
+// TestSteppedRan has GNU libunwind unwind at each instruction of stubs that note what runs, of functions
+// and of blocks.
+func TestSteppedRan(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	program := build(t, "gcc-12", "stepped.c", "-shared-libgcc", "-fcf-protection=none", "-DLIBUNWIND", "-lunwind")
+	stepped := []string{"outer", "many", "pushes", "framed", "leaf", "jumps", "jumped"}
+	for name, all := range map[string]func(*testProgram) []*EntrySite{"functions": (*testProgram).moved, "blocks": (*testProgram).blocks} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, program)
+			sites := slices.DeleteFunc(all(g), func(s *EntrySite) bool { return !slices.Contains(stepped, s.Function.Name) })
+			r := g.openRan(sites)
+			for _, how := range []string{"calls", "thread", "calls"} {
+				step(t, g, how, 30)
+			}
+			if ran, err := r.Close(); err != nil || len(ran) < len(stepped) {
+				t.Errorf("%d ran, %v", len(ran), err)
+			}
+		})
+	}
+}
+
 func testStepped(t *testing.T, with ...string) {
 	if native != amd64 {
 		t.Skip("x86-64 only")
@@ -67,7 +90,7 @@ func stepThrough(t *testing.T, g *testProgram, o Options, returns bool) {
 	}
 	s := g.open(sites, o)
 	for _, how := range []string{"calls", "thread", "calls"} {
-		step(t, g, how)
+		step(t, g, how, 100)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -75,16 +98,17 @@ func stepThrough(t *testing.T, g *testProgram, o Options, returns bool) {
 	// What is there from before is known, and what is new.
 	s = g.open(g.sites("outer", "many", "pushes", "framed", "leaf", "jumps", "jumped"), Options{Mode: trace.Exits})
 	defer s.Close()
-	step(t, g, "calls")
+	step(t, g, "calls", 100)
 }
 
-func step(t *testing.T, g *testProgram, how string) {
+// step steps through the functions, of which at least so many steps are to be in code of ours.
+func step(t *testing.T, g *testProgram, how string, least int) {
 	t.Helper()
 	var steps, within, places, wrong int
 	if _, err := fmt.Sscanf(g.say(how), "%d steps %d within %d places %d wrong", &steps, &within, &places, &wrong); err != nil {
 		t.Fatal(err)
 	}
-	if t.Logf("%s: %d steps, %d within, %d places", how, steps, within, places); within < 100 || wrong > 0 {
+	if t.Logf("%s: %d steps, %d within, %d places", how, steps, within, places); within < least || wrong > 0 {
 		t.Errorf("%s: %d of %d steps within were wrong", how, wrong, within)
 	}
 }

@@ -37,8 +37,10 @@ func (s *Session) Switch(sites []*EntrySite) (on, off int, err error) {
 		}
 	}
 	if len(unwanted) > 0 {
-		if err := s.p.WhileHeld(func(h *process.Held) error { return putBack(s.p, h, s.blocks, withExits(unwanted)) }); err != nil {
-			return 0, 0, err
+		for _, some := range inSteps(unwanted) {
+			if err := s.p.WhileHeld(func(*process.Held) error { return putBack(s.p, s.blocks, withExits(some)) }); err != nil {
+				return 0, 0, err
+			}
 		}
 		s.on = rest
 		s.chooseProbes()

@@ -112,14 +112,15 @@ sve:    .quad   0                       // not 0: the processor has it
 // increment adds 1 to the word at \at. It is not for other threads: a signal
 // handler of this one makes the store fail. Changes x3, x16.
         .macro  increment at
-6:      ldxr    x3, [\at]
+.Lincrement\@:
+        ldxr    x3, [\at]
         add     x3, x3, #1
         stxr    w16, x3, [\at]
-        cbnz    w16, 6b
+        cbnz    w16, .Lincrement\@
         .endm
 
-// find_thread sets x1 to the thread, or goes to \skip if nothing is to be
-// recorded. Changes x0, x2, x3, x4, x16, x17.
+// find_thread sets x1 to the thread, or goes to \skip, which must be a name, as the
+// macro has numbers itself, if nothing is to be recorded. Changes x0, x2, x3, x4, x16, x17.
         .macro  find_thread skip
         adr     x16, start
         sub     x17, x16, #HEADER
@@ -227,8 +228,8 @@ sve:    .quad   0                       // not 0: the processor has it
 
 entry:
         save
-        find_thread 6f
-        seen    7f
+        find_thread unrecorded_entry
+        seen    entry_without_exit
         record  ENTRY_ID
 hijack:
         add     x2, sp, #FRAME
@@ -240,9 +241,11 @@ hijack:
 plain:
         mov     x16, #0                 // it goes there
         done
-6:      seen    plain
+unrecorded_entry:
+        seen    plain
         b       hijack
-7:      record  ENTRY_ID, NO_EXIT
+entry_without_exit:
+        record  ENTRY_ID, NO_EXIT
         b       plain
 
         .p2align 4
