@@ -411,8 +411,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		atOnce := func() { goOn(false) }
-		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, atOnce) {
+		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, func() { goOn(false) }) {
 			return
 		}
 	}
