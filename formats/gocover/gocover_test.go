@@ -2,10 +2,12 @@ package gocover
 
 import (
 	"bytes"
+	"crypto/md5"
 	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +63,14 @@ func TestReadWrite(t *testing.T) {
 			if diff := cmp.Diff(p, *again); diff != "" {
 				t.Errorf("(-read +written and read)\n%s", diff)
 			}
+		}
+		first := m.Packages[0]
+		sum := md5.New()
+		first.hash(sum)
+		first.Bytes = slices.Clone(first.Bytes)
+		sum.Sum(first.Bytes[:offsetHash])
+		if m.Packages[0].isOlder() || !first.isOlder() {
+			t.Errorf("%s: what Go up to 1.23 has compiled is not told from what later ones have", mode)
 		}
 		c, err := ReadCounters(counterBytes)
 		if err != nil {

@@ -2,6 +2,7 @@ package gocover
 
 import (
 	"bytes"
+	"crypto/md5"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -182,6 +183,9 @@ func (r *reader) function(f *Function, texts []string, most int) {
 // program has them in its memory.
 func NewMeta(mode Mode, granularity Granularity, packages []Package) *Meta {
 	h := fnv.New128a()
+	if len(packages) > 0 && packages[0].isOlder() {
+		h = md5.New()
+	}
 	for _, p := range packages {
 		h.Write(p.Bytes[offsetHash : offsetHash+16])
 	}
@@ -260,6 +264,23 @@ func (f *Function) Hash() Hash {
 	return Hash(h.Sum(nil))
 }
 
+// isOlder tells of a package of a program whether a Go before 1.24 has compiled it, which made all hashes by MD5.
+func (p *Package) isOlder() bool {
+	h := md5.New()
+	p.hash(h)
+	return bytes.Equal(h.Sum(nil), p.Bytes[offsetHash:offsetHash+16])
+}
+
+// hash adds what there is of a package to a hash.
+func (p *Package) hash(h io.Writer) {
+	for _, s := range []string{p.Path, p.Name, p.Module} {
+		_, _ = io.WriteString(h, s)
+	}
+	for i := range p.Functions {
+		p.Functions[i].hash(h)
+	}
+}
+
 // Encode makes the bytes of a package, as the compiler would.
 func (p *Package) Encode() []byte {
 	index := make(map[string]uint64)
@@ -276,14 +297,11 @@ func (p *Package) Encode() []byte {
 	number("")
 	path, name, module := number(p.Path), number(p.Name), number(p.Module)
 	h := fnv.New128a()
-	for _, s := range []string{p.Path, p.Name, p.Module} {
-		_, _ = io.WriteString(h, s)
-	}
+	p.hash(h)
 	var functions []byte
 	var at []int
 	for i := range p.Functions {
 		f := &p.Functions[i]
-		f.hash(h)
 		at = append(at, len(functions))
 		functions = binary.AppendUvarint(functions, uint64(len(f.Units)))
 		functions = binary.AppendUvarint(functions, number(f.Name))
