@@ -39,6 +39,13 @@ const (
 // where they do not they may find one the next time.
 var stopLimits = [...]time.Duration{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 4, 8, 16}
 
+// shortTries are those of them with the shortest limit, which are made within shortTriesFor only: after each that fails all threads have
+// to get their turn before the next one, which takes long where there are hundreds that are busy.
+const (
+	shortTries    = 16
+	shortTriesFor = time.Second
+)
+
 // WhileStopped stops all threads of the process, calls do, and lets them run
 // on, whatever do returns. The threads do not notice: system calls are begun
 // again, signals that arrive are delivered afterwards. If footfall itself is

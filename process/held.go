@@ -33,6 +33,9 @@ func (h *Held) StoodFor() time.Duration { return time.Since(h.since) }
 func (p *Process) WhileHeld(do func(*Held) error) error {
 	begin := time.Now()
 	for try := 0; ; try++ {
+		if time.Since(begin) > shortTriesFor {
+			try = max(try, shortTries)
+		}
 		held, err := p.whileHeld(do, try)
 		var access *AccessError
 		var stuck *stuckError
