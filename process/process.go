@@ -72,6 +72,9 @@ type Process struct {
 	memErr  error
 	noVM    atomic.Bool // process_vm_readv does not work here: use mem
 
+	childOnce sync.Once
+	child     bool // we have started it; see isChild
+
 	useful   atomic.Pointer[useful]   // code that it has; see rescue_amd64.go
 	follower atomic.Pointer[Follower] // that has hold of its threads
 }

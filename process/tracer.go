@@ -3,7 +3,6 @@
 package process
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -126,13 +125,8 @@ func waitFor(tid int, status *unix.WaitStatus) error {
 // wait is wait4 for a thread of the process, but leaves the exit status of one that we have started to
 // who waits for it. Then status tells of an end, with status 0.
 func (p *Process) wait(tid int, status *unix.WaitStatus, options int) (got int, err error) {
-	if tid == p.PID {
-		if _, exited := peek(unix.P_PID, tid, options&unix.WNOHANG); exited {
-			if parent, err := parentOf(tid); err == nil && parent == os.Getpid() {
-				*status = 0
-				return tid, nil
-			}
-		}
+	if tid == p.PID && p.isChild() {
+		return waitForChild(tid, status, options)
 	}
 	for end := time.Now().Add(waitAwake); ; sleep(firstPause) {
 		// As in sleep.
@@ -148,24 +142,72 @@ func (p *Process) wait(tid int, status *unix.WaitStatus, options int) (got int, 
 	}
 }
 
+// isChild tells whether we have started the process.
+func (p *Process) isChild() bool {
+	p.childOnce.Do(func() {
+		parent, err := parentOf(p.PID)
+		p.child = err == nil && parent == os.Getpid()
+	})
+	return p.child
+}
+
+// waitForChild is wait for one that we have started. It takes note of stops only: a process that is told of as stopped, or as running,
+// may have ended by the time it is asked for again.
+func waitForChild(pid int, status *unix.WaitStatus, options int) (got int, err error) {
+	for {
+		info, err := waitID(unix.P_PID, pid, options&unix.WNOHANG|unix.WNOWAIT|unix.WEXITED)
+		if err == nil && info.pid != 0 && !info.exited() {
+			if info, err = waitID(unix.P_PID, pid, unix.WNOHANG); err == nil && info.pid == 0 {
+				continue // it has ended meanwhile
+			}
+		}
+		switch {
+		case err != nil:
+			return -1, err
+		case info.exited():
+			*status = 0
+		case info.pid != 0:
+			*status = unix.WaitStatus(info.status<<8 | 0x7f) // as wait4 has it
+		}
+		return int(info.pid), nil
+	}
+}
+
 // waitAwake is for how long our thread keeps its processor of Go's scheduler when it waits: mostly that is enough.
 const waitAwake = 2 * time.Millisecond
 
 // peek looks for a thread that has stopped or ended, or without WNOHANG waits for one, without taking note of it;
-// 0: there is none. Siginfo has signo, errno and code, and from byte 16 on pid.
+// 0: there is none.
 func peek(kind, id, options int) (tid int, exited bool) {
+	info, err := waitID(kind, id, options|unix.WEXITED|unix.WNOWAIT)
+	if err != nil {
+		return 0, false
+	}
+	return int(info.pid), info.exited()
+}
+
+// A childInfo is what siginfo_t has of a child.
+type childInfo struct {
+	signal, errno, code, _ int32
+	pid                    int32 // 0: there is none
+	uid                    uint32
+	status                 int32
+}
+
+// exited tells whether it has ended.
+func (i *childInfo) exited() bool {
+	const childExited, childDumped = 1, 3
+	return i.code >= childExited && i.code <= childDumped
+}
+
+// waitID is waitid for a thread that has stopped or, with WEXITED, ended.
+func waitID(kind, id, options int) (childInfo, error) {
 	for {
 		var info unix.Siginfo
-		err := unix.Waitid(kind, id, &info, options|unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
-		if err == unix.EINTR {
-			continue
+		err := unix.Waitid(kind, id, &info, options|unix.WSTOPPED|unix.WALL|unix.WNOTHREAD, nil)
+		if err != unix.EINTR {
+			return *(*childInfo)(unsafe.Pointer(&info)), err
 		}
-		if err != nil {
-			return 0, false
-		}
-		const childExited, childDumped = 1, 3
-		b := (*[32]byte)(unsafe.Pointer(&info))
-		return int(int32(binary.NativeEndian.Uint32(b[16:]))), info.Code >= childExited && info.Code <= childDumped
 	}
 }
 
