@@ -98,7 +98,7 @@ func BenchmarkAttachKin(b *testing.B) {
 		for _, im := range first.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
 		}
-		if !f.inheritsAtOnce(m, pid, first.images, func() {}) {
+		if !f.inheritsAtOnce(m, func() {}) {
 			b.Fatal("its counters cannot be read at once")
 		}
 		f.drop(m, &f.ended)

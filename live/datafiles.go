@@ -411,20 +411,17 @@ func (s *fileSet) anyNow(i int) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && c.Largest() != 0
 }
 
-// wrapsFork tells whether a program has libgcov's wrapper of fork, and where that begins; 0: it is not known.
-func wrapsFork(mapped *process.MappedFile) (wraps bool, at uint64) {
+// wrapsFork tells whether a program has libgcov's wrapper of fork.
+func wrapsFork(mapped *process.MappedFile) bool {
 	r, err := mapped.Open()
 	if err != nil {
-		return true, 0
+		return true
 	}
 	defer r.Close()
 	f, err := binary.Open(r)
 	if err != nil {
-		return true, 0
+		return true
 	}
-	places, err := f.Symbols("__gcov_fork")
-	if err != nil || len(places) != 1 {
-		return err != nil || len(places) > 0, 0
-	}
-	return true, places[0] + f.Bias(mapped.Start)
+	at, err := f.Symbols("__gcov_fork")
+	return err != nil || len(at) > 0
 }

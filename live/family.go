@@ -116,11 +116,6 @@ type placed struct {
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
 	keeps bool
-	// resets tells that libgcov will set what is inherited to zero, and that it is no less than what is noted, which is
-	// what its parent had a moment before: see floor.
-	resets *floor
-	// floor is what children will inherit at least that libgcov's wrapper of fork makes; nil: it was not read so far.
-	floor atomic.Pointer[floor]
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -411,7 +406,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, parent, known.images, func() { goOn(false) }) {
+		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, func() { goOn(false) }) {
 			return
 		}
 	}
@@ -420,7 +415,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.images = slices.DeleteFunc(m.images, func(im *placed) bool {
-			im.keeps, im.resets = !im.resetsForks || !byLibrary, nil
+			im.keeps = !im.resetsForks || !byLibrary
 			w := im.buffer()
 			defer im.release(w)
 			if im.read(m.proc, im.at, w) != nil {
@@ -444,17 +439,11 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 	})
 }
 
-// inheritsAtOnce notes what a process inherits, in images that are known, as its parent has them, if all of it can be read
+// inheritsAtOnce notes what a process inherits, in images that are known, if all of it can be read
 // at once.
-func (f *Family) inheritsAtOnce(m *member, parent int, parents []*placed, goOn func()) bool {
+func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
 	read, flags := make([]*sparse, len(m.images)), make([]int, len(m.images))
 	for i, im := range m.images {
-		if !im.keeps {
-			if im.resets = parents[i].floorOf(m, parent); im.resets != nil {
-				read[i] = im.resets.counts
-				continue
-			}
-		}
 		var err error
 		if read[i], flags[i], err = im.sparseAtOnce(m.proc, im.at); err != nil {
 			return false
@@ -466,9 +455,6 @@ func (f *Family) inheritsAtOnce(m *member, parent int, parents []*placed, goOn f
 	goOn()
 	images, kept := m.images, m.images[:0:0]
 	for i, im := range images {
-		if !im.keeps && im.resets == nil {
-			parents[i].floor.Store(im.newFloor(parent, read[i]))
-		}
 		if im.inherit(f, m, read[i], flags[i]) {
 			kept = append(kept, im)
 		}
@@ -858,15 +844,8 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}
 		return nothing, true
 	}
-	own, known := im.hasReset(m, w)
-	if !known {
-		f.problem(fmt.Errorf("%s: a process was killed at its beginning, when it may not have set to zero all that it had inherited: what it counted is not known", im.path))
-	}
-	if im.resets != nil {
-		im.inherited = nil
-	}
 	return func() {
-		if own && (im.inherited == nil || !im.beingCleared(im.inherited, w)) { // else it has counted nothing yet
+		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet
 			im.takeInherited(w)
 			im.add(f.sumOf(im.layout).ended, w)
 		}
@@ -1232,15 +1211,6 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 	}
 	if im.owes() && errors.Is(m.proc.Check(), process.ErrReplaced) {
 		return false, false // these are the counters of what it has become
-	}
-	if im.resets != nil && im.inherited != nil {
-		if !im.isPastReset(m, w) {
-			clear(w)
-			return true, true
-		}
-		if im.inherited = nil; im.read(m.proc, im.at, w) != nil { // all is set to zero now
-			return false, false
-		}
 	}
 	if im.inherited != nil && im.beingCleared(im.inherited, w) {
 		if !m.proc.Sleeps() {

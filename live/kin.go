@@ -36,7 +36,6 @@ type layout struct {
 	// resetsForks tells that the program has libgcov's wrapper of fork, by which counters begin from
 	// zero in the child.
 	resetsForks bool
-	wrapper     uint64 // where that is, where the image was found; 0: it is not known
 
 	free   sync.Pool // of *words
 	lately inheritedPages
@@ -671,7 +670,7 @@ func (k *layouts) find(f *Family, p *process.Process, mapped *process.MappedFile
 		k.hasNone(mapped, changed)
 		return nil, err
 	}
-	l.resetsForks, l.wrapper = wrapsFork(mapped)
+	l.resetsForks = wrapsFork(mapped)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, other := range k.byFile[l.file] { // found meanwhile, in another process

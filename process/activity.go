@@ -41,29 +41,13 @@ func (p *Process) Activity() (ran time.Duration, sleeps bool, err error) {
 
 // BytesWritten is how much the process has handed over to be written since it was made, whatever program it was then. It is
 // false where the kernel does not tell.
-func (p *Process) BytesWritten() (n int64, known bool) { return p.transferred("wchar: ") }
-
-// BytesTransferred is BytesWritten and how much the process has read.
-func (p *Process) BytesTransferred() (n int64, known bool) {
-	written, known := p.transferred("wchar: ")
-	n, _ = p.transferred("rchar: ")
-	return n + written, known
-}
-
-func (p *Process) transferred(what string) (n int64, known bool) {
+func (p *Process) BytesWritten() (n int64, known bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.PID))
 	if err != nil {
 		return 0, false
 	}
-	_, text, _ := bytes.Cut(b, []byte(what))
+	_, text, _ := bytes.Cut(b, []byte("wchar: "))
 	text, _, _ = bytes.Cut(text, []byte("\n"))
 	n, err = strconv.ParseInt(string(text), 10, 64)
 	return n, err == nil
-}
-
-// InSystemCall tells whether the first thread of the process, which does not run now, is in a system call: its own code will not go on,
-// or has not, before that has ended. It is false where the kernel does not tell.
-func (p *Process) InSystemCall() bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", p.PID)) // proc_pid_syscall(5): the number, or -1
-	return err == nil && len(b) > 0 && b[0] >= '0' && b[0] <= '9'
 }

@@ -52,15 +52,6 @@ func isSocket(tid int, fd uint64) bool {
 	return err == nil && strings.HasPrefix(name, "socket:")
 }
 
-// StackPointer is where the stack of a thread ends that the caller has stopped, by ptrace; false: it is not known.
-func StackPointer(tid int) (addr uint64, known bool) {
-	var regs unix.PtraceRegs
-	if unix.PtraceGetRegs(tid, &regs) != nil || regs.Cs == userCode32 {
-		return 0, false
-	}
-	return regs.Rsp, true
-}
-
 // forksAsLibrary tells whether a thread that has just made a process has done so as the C library's
 // fork does: by the system call fork, or by clone with the child's id being stored there.
 func forksAsLibrary(tid int) bool {

@@ -8,6 +8,3 @@ func restartInterrupted(int) {}
 
 // forksAsLibrary is not known here: most do.
 func forksAsLibrary(int) bool { return true }
-
-// StackPointer is where the stack of a thread ends: it is not known here.
-func StackPointer(int) (addr uint64, known bool) { return 0, false }
