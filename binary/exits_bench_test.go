@@ -9,17 +9,24 @@ import (
 	"time"
 )
 
-// BenchmarkExits finds the exits of all functions of a file, of $EXITS_OF or bash.
-func BenchmarkExits(b *testing.B) {
-	file, err := os.Open(cmp.Or(os.Getenv("EXITS_OF"), "/bin/bash"))
+// openFile opens a file until the benchmark ends.
+func openFile(b *testing.B, name string) *File {
+	b.Helper()
+	file, err := os.Open(name)
 	if err != nil {
 		b.Skip(err)
 	}
-	defer file.Close()
+	b.Cleanup(func() { file.Close() })
 	f, err := Open(file)
 	if err != nil {
 		b.Fatal(err)
 	}
+	return f
+}
+
+// BenchmarkExits finds the exits of all functions of a file, of $EXITS_OF or bash.
+func BenchmarkExits(b *testing.B) {
+	f := openFile(b, cmp.Or(os.Getenv("EXITS_OF"), "/bin/bash"))
 	for range b.N {
 		begin := time.Now()
 		names, err := f.Functions()
@@ -71,15 +78,7 @@ func BenchmarkExits(b *testing.B) {
 func BenchmarkMoved(b *testing.B) {
 	for _, name := range strings.Fields(cmp.Or(os.Getenv("MOVED_OF"), "/bin/bash")) {
 		b.Run(name, func(b *testing.B) {
-			file, err := os.Open(name)
-			if err != nil {
-				b.Skip(err)
-			}
-			defer file.Close()
-			f, err := Open(file)
-			if err != nil {
-				b.Fatal(err)
-			}
+			f := openFile(b, name)
 			for range b.N {
 				names, err := f.Functions()
 				if err != nil {

@@ -143,9 +143,10 @@ func (p *profiles) read(file source.Profile) {
 		p.problem(source.EmptyProfile, file.Name, errors.New("empty: the program was killed, or ended by _exit, before it wrote its counts; footfall live reads them from programs that run"))
 	}
 	if file.Since != nil {
-		p.since(file, list)
+		// Unless the program has set its counters to zero since the reset.
+		p.with(file, file.Since, "counts at the reset", list, func(own, before *llvm.Profile) { own.Subtract(before) })
 	} else if file.Inherited != nil {
-		p.inherited(file, list)
+		p.with(file, file.Inherited, "counts of parents", list, (*llvm.Profile).Inherits)
 	}
 	for i, profile := range list {
 		if slices.ContainsFunc(list[max(0, i-mostCompared):i], profile.Includes) {
@@ -158,27 +159,15 @@ func (p *profiles) read(file source.Profile) {
 	}
 }
 
-// since subtracts what was counted at a reset, unless the program has set its counters to zero since.
-func (p *profiles) since(file source.Profile, list []*llvm.Profile) {
-	before, err := llvm.Read(file.Since)
+// with does something to each profile of a file with its like of another reading, of which what says what it is.
+func (p *profiles) with(file source.Profile, other []byte, what string, list []*llvm.Profile, do func(own, other *llvm.Profile)) {
+	of, err := llvm.Read(other)
 	if err != nil {
-		p.problem(source.Damaged, file.Name, fmt.Errorf("counts at the reset: %w", err))
-		return
-	}
-	for i := range min(len(list), len(before)) {
-		list[i].Subtract(before[i])
-	}
-}
-
-// inherited adds what was inherited to what is known to have run.
-func (p *profiles) inherited(file source.Profile, list []*llvm.Profile) {
-	of, err := llvm.Read(file.Inherited)
-	if err != nil {
-		p.problem(source.Damaged, file.Name, fmt.Errorf("counts of parents: %w", err))
+		p.problem(source.Damaged, file.Name, fmt.Errorf("%s: %w", what, err))
 		return
 	}
 	for i := range min(len(list), len(of)) {
-		list[i].Inherits(of[i])
+		do(list[i], of[i])
 	}
 }
 
