@@ -145,27 +145,34 @@ func (g *goPrograms) counters(f source.GoFile, b []byte) {
 
 // locator says which file a source of a program is.
 func (g *goPrograms) locator(p *goProgram) func(name string) (string, bool) {
-	sources := g.options.Sources
-	starts := slices.Clone(p.file.Starts)
-	if p.file.Bytes == nil {
-		starts = append(starts, filepath.Dir(p.file.Name))
+	locate := GoLocator(g.options.Sources, &g.modules, p.file)
+	return func(name string) (path string, keep bool) {
+		if path, keep = locate(name); keep {
+			g.options.Sources.NoteBuilt(path, input.Modified(p.file.Name))
+		}
+		return path, keep
+	}
+}
+
+// GoLocator says which file a source is that the meta-data of a program name, which are in a file or of a process, and
+// whether it is wanted.
+func GoLocator(sources *source.Sources, modules *gocover.Modules, meta source.GoFile) func(name string) (path string, keep bool) {
+	starts := slices.Clone(meta.Starts)
+	if meta.Bytes == nil {
+		starts = append(starts, filepath.Dir(meta.Name))
 	}
 	starts = append(starts, sources.Root(), ".")
 	return func(name string) (path string, keep bool) {
 		dir, relative := "", name
 		if !sources.Maps(name) {
-			dir, relative = g.modules.Locate(name, starts, input.IsFile)
+			dir, relative = modules.Locate(name, starts, input.IsFile)
 		}
-		if p.file.Root != "" {
-			if rest, inside := source.Below(dir, p.file.Root); inside {
+		if meta.Root != "" {
+			if rest, inside := source.Below(dir, meta.Root); inside {
 				dir = "/" + rest
 			}
 		}
-		path, keep = sources.Resolve(dir, relative)
-		if keep {
-			sources.NoteBuilt(path, input.Modified(p.file.Name))
-		}
-		return path, keep
+		return sources.Resolve(dir, relative)
 	}
 }
 
@@ -184,12 +191,12 @@ func (g *goPrograms) collect() *coverage.Set {
 	sources := g.options.Sources
 	set, stats := gocover.Collect(pods, gocover.CollectOptions{
 		Source: func(p *gocover.Pod, name string) (string, bool) { return locate[p](name) },
-		Read: func(path string) []byte {
+		Read: func(path string) *gocover.Source {
 			text, err := sources.Read(path)
-			if err != nil {
+			if err != nil || text == nil {
 				return nil
 			}
-			return text
+			return gocover.NewSource(text)
 		},
 	})
 	g.stats.Missing = len(stats.Missing)

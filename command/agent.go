@@ -41,12 +41,14 @@ func newAgentCommand() *cobra.Command {
 		Use:   "agent --server URL [TARGET...]",
 		Short: "Send what the programs of this machine run to footfall serve",
 		Long: `Agent finds the programs of this machine that were compiled with counters (gcc or
-clang --coverage), those that run and those that come, with all their processes, and
-sends what they have counted to a server of footfall serve, each minute. The programs
-are not changed. Their notes (.gcno) have to be here, where the compiler wrote them
-or in --object-directory: from these the server knows which lines the counters
-are of. Sources are not needed, and not sent. TARGETs limit it to some programs: names,
-paths, PID+ with its descendants, cgroup:NAME or unit:NAME, with * ? [...].
+clang --coverage, clang -fprofile-instr-generate -fcoverage-mapping, rustc -C
+instrument-coverage, go build -cover), those that run and those that come, with all
+their processes, and sends what they have counted to a server of footfall serve, each
+minute. The programs are not changed. Which lines the counters are of the server knows
+from what the compiler has put into the program; for --coverage from the notes (.gcno),
+which have to be here, where the compiler wrote them or in --object-directory. Sources
+are not needed, and not sent. TARGETs limit it to some programs: names, paths, PID+ with
+its descendants, cgroup:NAME or unit:NAME, with * ? [...].
 
 Of programs that run when the first agent is started counts are those from then on; of
 those that begin later all. What is to be sent, and what was read last, is in --spool,

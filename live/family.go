@@ -1119,8 +1119,12 @@ func (r *runningSum) with(l *layout, m *member, w words) *runningSum {
 		r = &runningSum{words: make(words, l.size())}
 	}
 	l.add(r.words, w)
-	r.members = append(r.members, RunningMember{m.pid, baselineKey(m.pid, m.proc.Start), m.proc.Began()})
+	r.members = append(r.members, runningMember(m))
 	return r
+}
+
+func runningMember(m *member) RunningMember {
+	return RunningMember{m.pid, baselineKey(m.pid, m.proc.Start), m.proc.Began()}
 }
 
 // waitForAside waits until no process is aside, of a family that is locked.

@@ -560,20 +560,7 @@ func (f *Family) keepShared(file string, r *RawProfile) {
 
 // Profiles returns the source-based counters of all members, by image: with those of all that have ended.
 func (f *Family) Profiles() []RawProfile {
-	f.mu.Lock()
-	f.waitForAside()
-	members := make([]*member, 0, len(f.members))
-	for _, m := range f.members {
-		members = append(members, m)
-	}
-	f.mu.Unlock()
-	for _, m := range members {
-		_, err := patiently(m.pid, func() (struct{}, error) {
-			f.lookAtProfiles(m)
-			return struct{}{}, nil
-		}, func(struct{}) {})
-		f.problem(err)
-	}
+	f.lookAtAllProfiles()
 	f.mu.Lock()
 	sum := slices.Clone(f.profiles)
 	var rest []*RawProfile
@@ -598,6 +585,77 @@ func (f *Family) Profiles() []RawProfile {
 	}
 	slices.SortFunc(profiles, func(a, b RawProfile) int { return strings.Compare(a.Key(), b.Key()) })
 	return profiles
+}
+
+// lookAtAllProfiles reads the members that run.
+func (f *Family) lookAtAllProfiles() {
+	f.mu.Lock()
+	f.waitForAside()
+	members := make([]*member, 0, len(f.members))
+	for _, m := range f.members {
+		members = append(members, m)
+	}
+	f.mu.Unlock()
+	for _, m := range members {
+		_, err := patiently(m.pid, func() (struct{}, error) {
+			f.lookAtProfiles(m)
+			return struct{}{}, nil
+		}, func(struct{}) {})
+		f.problem(err)
+	}
+}
+
+// MemberProfiles are the source-based counters of a member that runs.
+type MemberProfiles struct {
+	RunningMember
+	Profiles []RawProfile // what it has counted itself
+}
+
+// TakeProfiles is Profiles for who adds up by itself: what those have counted that run, at this look, and what those had
+// that have ended since the last one, added up by build. The family forgets the latter, and so its sums stay small: counters
+// of Go, of 32 bits, stay at the largest number otherwise.
+// Counters that are in a file all the time (%c) are in neither: shared are the images of such.
+func (f *Family) TakeProfiles() (ended []RawProfile, running []MemberProfiles, shared []string) {
+	f.lookAtAllProfiles()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.profiles {
+		ended = append(ended, *r)
+	}
+	f.profiles = nil
+	for _, r := range f.shared {
+		shared = append(shared, r.Image)
+	}
+	for _, m := range f.members {
+		if len(m.own) == 0 {
+			continue
+		}
+		one := MemberProfiles{RunningMember: runningMember(m)}
+		for _, r := range m.own {
+			one.Profiles = append(one.Profiles, *r)
+		}
+		running = append(running, one)
+	}
+	return ended, running, shared
+}
+
+// Places are [CountedProcess.Places] of a member; none if it is none any more.
+func (f *Family) Places(pid int) []string {
+	f.mu.Lock()
+	m := f.members[pid]
+	f.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	known := m.found.Load()
+	if known == nil {
+		return nil
+	}
+	p := &CountedProcess{PID: m.pid, proc: m.proc}
+	for _, c := range known.counted {
+		p.images = append(p.images, c.image)
+	}
+	return p.Places()
 }
 
 // lookAtProfiles reads a member that runs.

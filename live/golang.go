@@ -3,7 +3,9 @@
 package live
 
 import (
+	"crypto/sha256"
 	encoding "encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -58,6 +60,7 @@ type golang struct {
 	table   uint64 // .gopclntab, to which it points
 	list    uint64 // the slice of packages; 0: to be searched
 	parts   process.Maps
+	build   string // see RawProfile.BuildID
 
 	counters section // none before the dynamic linker has been there
 	known    [3]uint64
@@ -68,7 +71,11 @@ type golang struct {
 
 // golangOf takes from an image's file where counters of Go may be, nil if it is none of Go.
 func golangOf(f *binary.File, bias uint64, symbols func(name string) ([]uint64, error)) *golang {
-	g := &golang{order: f.Order, pointer: f.PointerSize()}
+	g := &golang{order: f.Order, pointer: f.PointerSize(), build: f.BuildID()}
+	if b, err := f.Contents(".note.go.buildid"); err == nil && g.build == "" && len(b) > 16 { // its head is that of all
+		sum := sha256.Sum256(b)
+		g.build = hex.EncodeToString(sum[:10])
+	}
 	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
 		if addr, _, ok := f.Section(name); ok {
 			g.table = addr + bias
@@ -311,7 +318,7 @@ func (p *CountedProcess) golangProfiles(all process.Maps) (profiles []RawProfile
 		hash := im.golang.meta.Hash
 		profiles = append(profiles, RawProfile{
 			Image: im.path, Name: gocover.CountersName(hash, p.PID, time.Now().UnixNano()), Bytes: s.Encode(hash),
-			Meta: im.golang.file, MetaName: gocover.MetaName(hash), Sets: im.golang.meta.Mode == gocover.Set,
+			Meta: im.golang.file, MetaName: gocover.MetaName(hash), Sets: im.golang.meta.Mode == gocover.Set, BuildID: im.golang.build,
 			counters: int64(im.golang.counters.size),
 		})
 	}

@@ -4,6 +4,7 @@ package live
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -19,6 +20,8 @@ type RawProfile struct {
 	Image string // the program or library
 	Name  string // a file name, without directories, that no other profile of the process has
 	Bytes []byte // of the .profraw file that it would write now, or of the file of counters of Go (covcounters)
+
+	BuildID string // of the image, in hexadecimal; "": it has none
 
 	// Of Go: its meta-data (covmeta), nil for others, the name of their file, and whether counters only tell that
 	// something ran.
@@ -139,9 +142,10 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 			problems = append(problems, fmt.Errorf("%s: values of source-based counters: %w", im.path, err))
 			continue
 		}
+		own := im.profile.ownFile(r.data)
 		profiles = append(profiles, RawProfile{
 			Image: im.path, Name: profileName(im.path, taken), Bytes: im.profile.encode(r.data, r.counters, r.bits, values),
-			counters: int64(len(r.counters)), parts: im.profile.parts(), records: im.profile.records(), own: im.profile.ownFile(r.data),
+			BuildID: hex.EncodeToString(own.ids), counters: int64(len(r.counters)), parts: im.profile.parts(), records: im.profile.records(), own: own,
 		})
 	}
 	more, failed := p.golangProfiles(maps)

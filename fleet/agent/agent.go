@@ -26,14 +26,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"footfall/fleet/client"
+	"footfall/formats/gocover"
+	"footfall/formats/llvm"
 	"footfall/live"
 	"footfall/process"
 	"footfall/report/source"
@@ -116,16 +120,19 @@ type agent struct {
 	spool    *spool
 	watching *watching
 	state    *state
-	programs map[string]*program // by build
+	programs map[string]*program  // by build
+	profiled map[string]*profiled // those with source-based counters
+	reader   llvm.Reader
+	modules  gocover.Modules
 	finder   *source.NotesFinder
-	loads    map[int]string // builds of the family's loads
-	noNotes  map[string]bool
-	first    bool         // nothing has been read so far
-	ran      *ranWatching // nil: there is none
+	loads    map[int]string  // builds of the family's loads
+	noNotes  map[string]bool // what was said
+	first    bool            // nothing has been read so far
+	ran      *ranWatching    // nil: there is none
 }
 
 func start(o Options) (_ *agent, err error) {
-	a := &agent{o: o, programs: make(map[string]*program), loads: make(map[int]string), noNotes: make(map[string]bool), first: true}
+	a := &agent{o: o, programs: make(map[string]*program), profiled: make(map[string]*profiled), loads: make(map[int]string), noNotes: make(map[string]bool), first: true}
 	if a.finder, _, err = source.NewNotes(o.ObjectDirs, o.Sources); err != nil {
 		return nil, err
 	}
@@ -205,7 +212,20 @@ func (a *agent) look(ctx context.Context) error {
 	for _, problem := range a.watching.family.Problems() {
 		a.o.Log.Warn(problem.Error())
 	}
-	next, err := a.next(now, a.byBuild(units, a.watching.family.Running()))
+	var list []counted
+	builds := a.byBuild(units, a.watching.family.Running())
+	for _, build := range slices.Sorted(maps.Keys(builds)) {
+		p, err := a.programOf(build, builds[build])
+		if err != nil {
+			return err
+		}
+		c, err := p.countsOf(builds[build])
+		if err != nil {
+			return err
+		}
+		list = append(list, counted{program: p, counts: c})
+	}
+	next, err := a.next(now, a.profiles(list))
 	if err != nil {
 		return err
 	}

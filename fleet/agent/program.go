@@ -31,8 +31,9 @@ type program struct {
 
 // An object is a unit, and where its counters are.
 type object struct {
-	hash   store.Hash
-	layout *units.Layout
+	hash      store.Hash
+	layout    *units.Layout    // of GCC's
+	functions []units.Function // of counters that only tell that something ran
 }
 
 // byBuild finds the builds that were read. Several images may be of one.
@@ -91,7 +92,7 @@ func (a *agent) programOf(build string, images []image) (*program, error) {
 			if !known {
 				unit, layout, err := a.unitOf(u)
 				if err == nil {
-					o = &object{unit.Hash(), layout}
+					o = &object{hash: unit.Hash(), layout: layout}
 					err = a.spool.keepUnit(o.hash, unit)
 				}
 				if err != nil {
@@ -148,7 +149,7 @@ func (a *agent) unitOf(u live.Unit) (store.Unit, *units.Layout, error) {
 
 // notesOf finds the notes of an object, where a process that runs it has its files or where they were said to be.
 func (a *agent) notesOf(u live.Unit) (name string, err error) {
-	for _, root := range a.watching.rootsOf() {
+	for _, root := range a.watching.rootsOf(0) {
 		found := a.finder.Pair([]gcov.Reading{{Name: u.Name, Root: root, Counts: u.Counts}})
 		if len(found.Units) == 1 {
 			return found.Units[0].Notes, nil
@@ -158,6 +159,15 @@ func (a *agent) notesOf(u live.Unit) (name string, err error) {
 		}
 	}
 	return "", cmp.Or(err, os.ErrNotExist)
+}
+
+// countsOf returns what was counted in images of a program.
+func (p *program) countsOf(images []image) (c *counts, err error) {
+	c = &counts{members: members(images), unsure: negative(images)}
+	if c.total, err = p.vectors(images, ofAll); err == nil && !c.unsure {
+		c.running, err = p.vectors(images, ofRunning)
+	}
+	return c, err
 }
 
 // vectors adds up what images of a program have counted, by the names of their data files. of chooses what of an image.

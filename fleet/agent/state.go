@@ -51,60 +51,73 @@ type buildState struct {
 	Unsure  bool
 }
 
+// counts are what processes of a build have counted, by the names of its objects.
+type counts struct {
+	total   map[string][]uint64           // of all, those that have ended included
+	running map[string][]uint64           // of those that run,
+	members map[string]live.RunningMember // which are these, by what tells each from all others
+	unsure  bool                          // running is not known
+}
+
+// A counted is a build and what was counted; no counts: it could not be read.
+type counted struct {
+	*program
+	*counts
+	profiled *profiled // nil: its counters are GCC's
+}
+
 // next ends the windows of all builds.
-func (a *agent) next(now time.Time, builds map[string][]image) (*state, error) {
+func (a *agent) next(now time.Time, builds []counted) (*state, error) {
 	before := a.state
 	n := &state{Boot: before.Boot, Epoch: before.Epoch, Read: now, Builds: make(map[string]*buildState), Next: before.Next}
 	n.Window = max(now.Unix(), before.Window+1)
 	if a.first {
 		n.Epoch++
 	}
-	for _, build := range slices.Sorted(maps.Keys(builds)) {
-		images := builds[build]
-		p, err := a.programOf(build, images)
-		if err != nil {
-			return nil, err
+	for _, c := range builds {
+		p, b := c.program, before.Builds[c.build]
+		if c.counts == nil {
+			if a.first {
+				b = &buildState{Epoch: n.Epoch, Start: now, Window: n.Window - 1, Present: true}
+			}
+			if b != nil { // it is as it was
+				n.Builds[p.build] = b
+			}
+			continue
 		}
-		total, err := p.vectors(images, ofAll)
-		if err != nil {
-			return nil, err
-		}
-		b := before.Builds[build]
 		switch {
 		case a.first:
-			b = a.resume(n, b, p, images, total)
+			b = a.resume(n, b, c)
 		case b == nil:
 			b = &buildState{Epoch: n.Epoch, Start: now, Window: before.Window}
 		}
-		ended, usage, err := p.since(b, total)
+		ended, usage, err := p.since(b, c.total)
 		if err != nil { // what was read is less than what it was
 			a.o.Log.Warn("counters were set to zero: what was counted since the last look is not known", "program", p.path, "error", err)
 			n.Epoch++
-			b = &buildState{Epoch: n.Epoch, Start: now, Window: n.Window - 1, Present: true, Base: pack(total)}
+			b = &buildState{Epoch: n.Epoch, Start: now, Window: n.Window - 1, Present: true, Base: pack(c.total)}
 			ended, usage = b.Base, nil
 		}
-		running := members(images)
-		if len(usage) > 0 || len(running) > 0 {
+		if c.profiled != nil {
+			usage = c.profiled.sayUnknown(now, c.running, usage)
+		}
+		if len(usage) > 0 || len(c.members) > 0 {
 			a.batches(n, p.build, b.Start, b.Epoch, b.Window, usage)
 		}
-		after := &buildState{Epoch: b.Epoch, Start: b.Start, Window: n.Window, Base: ended, Present: b.Present, Members: slices.Sorted(maps.Keys(running)), Unsure: negative(images)}
+		after := &buildState{Epoch: b.Epoch, Start: b.Start, Window: n.Window, Base: ended, Present: b.Present, Members: slices.Sorted(maps.Keys(c.members)), Unsure: c.unsure}
 		if !after.Unsure {
-			part, err := p.vectors(images, ofRunning)
-			if err != nil {
-				return nil, err
-			}
-			after.Running = pack(part)
+			after.Running = pack(c.running)
 		}
-		n.Builds[build] = after
+		n.Builds[p.build] = after
 	}
 	return n, nil
 }
 
 // resume returns where a build stands that this agent reads for the first time, b being where it stood when another one read it last.
-func (a *agent) resume(n *state, b *buildState, p *program, images []image, total map[string][]uint64) *buildState {
+func (a *agent) resume(n *state, b *buildState, c counted) *buildState {
 	anew := &buildState{Epoch: n.Epoch, Start: n.Read, Window: max(a.state.Window, n.Window-1)}
 	old := make(map[string]bool) // those that the agent before has seen, or that may have inherited what others had counted
-	for key, m := range members(images) {
+	for key, m := range c.members {
 		if a.state.Fresh || !m.Began.After(a.state.Read) || a.watching.isFork(m.PID) {
 			old[key] = true
 		}
@@ -118,11 +131,11 @@ func (a *agent) resume(n *state, b *buildState, p *program, images []image, tota
 		return anew
 	case b != nil && !a.state.Fresh && !b.Unsure && len(b.Members) == len(old) && !slices.ContainsFunc(b.Members, func(key string) bool { return !old[key] }):
 		again := &buildState{Epoch: b.Epoch, Start: b.Start, Window: b.Window, Base: b.Running, Present: b.Present}
-		if _, _, err := p.since(again, total); err == nil {
+		if _, _, err := c.since(again, c.total); err == nil {
 			return again
 		}
 	}
-	anew.Present, anew.Base = true, pack(total)
+	anew.Present, anew.Base = true, pack(c.total)
 	return anew
 }
 

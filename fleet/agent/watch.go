@@ -135,18 +135,8 @@ func (w *watching) found(pid int) {
 		w.refuse(pid, id, false)
 		return
 	}
-	root, onlyProfiles, forked := p.Root(), false, p.Forked()
-	if p.HasProfiles() {
-		_, err := p.SnapshotPatiently()
-		onlyProfiles = errors.Is(err, live.ErrOnlyProfiles)
-	}
+	root, forked := p.Root(), p.Forked()
 	p.Close()
-	if onlyProfiles {
-		w.note(exe, false)
-		w.refuse(pid, id, false)
-		w.log.Warn("source-based counters (Clang, Rust, Go) are not sent by agents", "process", pid, "program", p.Name)
-		return
-	}
 	w.mu.Lock()
 	w.roots[root] = true
 	if forked {
@@ -211,15 +201,28 @@ func (w *watching) isFork(pid int) bool {
 	return w.forked[pid]
 }
 
-// rootsOf are the places where files of processes with counters may be, ours first.
-func (w *watching) rootsOf() []string {
+// rootsOf are the places where files of processes with counters may be: that of one of them, ours, those of others.
+func (w *watching) rootsOf(pid int) []string {
+	list := []string{w.rootOf(pid)}
+	if list[0] != "" {
+		list = append(list, "")
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := []string{""}
 	for root := range w.roots {
-		if root != "" {
+		if !slices.Contains(list, root) {
 			list = append(list, root)
 		}
 	}
 	return list
+}
+
+// rootOf is where a process has its files, "" if that is not known.
+func (w *watching) rootOf(pid int) string {
+	p, err := process.Open(pid)
+	if pid == 0 || err != nil {
+		return ""
+	}
+	defer p.Close()
+	return p.Root()
 }

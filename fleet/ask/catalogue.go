@@ -120,14 +120,17 @@ func functionsOf(u *store.Unit) (*unitFunctions, error) {
 	found := &unitFunctions{functions: make([]unitFunction, 0, len(list))}
 	for i := range list {
 		fn := &list[i]
-		found.functions = append(found.functions, unitFunction{file: fn.File, name: NameOf(fn.Function), line: fn.StartLine, lines: int32(fn.Lines), counters: fn.Counters, unknown: fn.Unknown})
+		found.functions = append(found.functions, unitFunction{file: fn.File, name: NameOf(fn.File, fn.Function), line: fn.StartLine, lines: int32(fn.Lines), counters: fn.Counters, unknown: fn.Unknown})
 	}
 	return found, nil
 }
 
-// NameOf is the name by which a function is the same in several builds: that of its source. What
+// NameOf is the name by which a function of a file is the same in several builds: that of its source. What
 // instances of a template there are differs from build to build.
-func NameOf(f *coverage.Function) string {
+func NameOf(file string, f *coverage.Function) string {
+	if strings.HasSuffix(file, ".go") {
+		return f.Name // dots are the language's, where those of C are made by the compiler
+	}
 	if !strings.HasPrefix(f.Name, "_Z") && !strings.HasPrefix(f.Name, "_R") {
 		return f.SourceName()
 	}

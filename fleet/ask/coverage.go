@@ -79,7 +79,7 @@ func (a *Ask) set(ctx context.Context, q *store.Query) (*coverage.Set, error) {
 func (a *Ask) setOf(list []store.Total, wanted func(name string) bool, change func(int, *coverage.File)) (*coverage.Set, error) {
 	files, failed := make([]*coverage.File, len(list)), make([]error, len(list))
 	coverage.Parallel(len(list), func(i int) {
-		if list[i].Unit.Kind == units.Notes {
+		if !units.IsSource(list[i].Unit.Kind) {
 			return // what all of them ran is found out together
 		}
 		var of []*coverage.File
@@ -98,7 +98,7 @@ func (a *Ask) setOf(list []store.Total, wanted func(name string) bool, change fu
 	}
 	var objects units.Sum
 	for i, f := range files {
-		if failed[i] == nil && list[i].Unit.Kind == units.Notes {
+		if failed[i] == nil && !units.IsSource(list[i].Unit.Kind) {
 			failed[i] = objects.Add(list[i])
 			list[i] = store.Total{}
 		} else if failed[i] == nil {
@@ -131,7 +131,7 @@ func (a *Ask) programs(ctx context.Context, hashes []store.Hash) (map[store.Hash
 func (a *Ask) tested(ctx context.Context, q *store.Query, wanted func(name string) bool) (*coverage.Set, error) {
 	var hashes []store.Hash
 	err := a.Store.Units(ctx, q, func(hash store.Hash, u store.Unit) error {
-		if u.Kind == units.Notes || wanted(u.Name) {
+		if !units.IsSource(u.Kind) || wanted(u.Name) {
 			hashes = append(hashes, hash)
 		}
 		return nil

@@ -88,8 +88,8 @@ func (w *wanted) fits(name string) bool {
 }
 
 // isFunction tells whether the function is meant, by its name with or without its scope and parameters.
-func (w *wanted) isFunction(f *coverage.Function) bool {
-	if NameOf(f) == w.function {
+func (w *wanted) isFunction(file string, f *coverage.Function) bool {
+	if NameOf(file, f) == w.function {
 		return true
 	}
 	return slices.ContainsFunc(f.Symbols(), func(s string) bool { return slices.Contains(demangle.Spellings(s), w.function) })
@@ -110,8 +110,8 @@ func (w *wanted) measure(f *coverage.File) (places []Place, runs uint64) {
 		return places, runs
 	}
 	for i, fn := range f.Functions {
-		if fn.StartLine > 0 && w.isFunction(fn) {
-			places = append(places, Place{File: f.Name, Line: fn.StartLine, Function: NameOf(fn)})
+		if fn.StartLine > 0 && w.isFunction(f.Name, fn) {
+			places = append(places, Place{File: f.Name, Line: fn.StartLine, Function: NameOf(f.Name, fn)})
 			called := uint64(fn.Count)
 			if called == 0 { // lines are known where calls are not, as of tests
 				for _, l := range f.LinesOf(i) {
@@ -174,7 +174,7 @@ func (a *Ask) who(ctx context.Context, p *parameters) (Answer, error) {
 func (a *Ask) unitsWith(ctx context.Context, q *store.Query, w *wanted, answer *Who) (hashes []store.Hash, err error) {
 	var candidates []store.Hash
 	if err := a.Store.Units(ctx, q, func(hash store.Hash, u store.Unit) error {
-		if u.Kind == units.Notes || w.function != "" || a.fits(w, u.Name) {
+		if !units.IsSource(u.Kind) || w.function != "" || a.fits(w, u.Name) {
 			candidates = append(candidates, hash)
 		}
 		return nil
@@ -185,7 +185,7 @@ func (a *Ask) unitsWith(ctx context.Context, q *store.Query, w *wanted, answer *
 		if w.function != "" && !strings.Contains(string(u.Program), lastWord(w.function)) {
 			return nil // names are in it as they are, or mangled, which keeps identifiers
 		}
-		if u.Kind == units.Notes && !strings.Contains(string(u.Program), path.Base(w.file)) {
+		if !units.IsSource(u.Kind) && !strings.Contains(string(u.Program), path.Base(w.file)) {
 			return nil
 		}
 		places, _, err := a.measure(&u, make([]uint64, u.Counters), w)

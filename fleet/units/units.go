@@ -1,7 +1,8 @@
 // Package units is what coverage becomes in a store of a fleet, and what becomes coverage again.
 //
 // What was pushed are source files, each a [store.Unit] of the kind [Lines]; what an agent has read of programs of GCC are object files,
-// of the kind [Notes]; what it has seen to run of programs without counters are functions, of the kind [Ran].
+// of the kind [Notes], of source-based counters functions of a binary, of the kind [Mapping], of programs of Go packages, of the
+// kind [GoPackage]; what it has seen to run of programs without counters are functions, of the kind [Ran].
 //
 // # Source files
 //
@@ -62,12 +63,12 @@ func Files(u *store.Unit, hits []uint64) ([]*coverage.File, error) {
 	if hits == nil {
 		hits = []uint64{} // which is not enough
 	}
-	if u.Kind == Notes {
-		o, err := objectOf(u, hits)
-		if err != nil {
-			return nil, fmt.Errorf("unit %s: %w", u.Name, err)
+	if !IsSource(u.Kind) {
+		var sum Sum
+		if err := sum.Add(store.Total{Unit: *u, Hits: hits}); err != nil {
+			return nil, err
 		}
-		return ofNotes([]object{o}).Files(), nil
+		return sum.Take().Files(), nil
 	}
 	f, err := fileOf(u, hits)
 	if err == nil && u.Kind == Ran {
@@ -75,6 +76,9 @@ func Files(u *store.Unit, hits []uint64) ([]*coverage.File, error) {
 	}
 	return []*coverage.File{f}, err
 }
+
+// IsSource tells whether units of a kind are sources, by whose names they are known; others tell of several sources.
+func IsSource(kind string) bool { return kind != Notes && kind != Mapping && kind != GoPackage }
 
 // fileOf is Files of a unit of the kind Lines or Ran, whose counters may be other numbers of counters.
 func fileOf(u *store.Unit, hits []uint64) (*coverage.File, error) {
@@ -87,17 +91,24 @@ func fileOf(u *store.Unit, hits []uint64) (*coverage.File, error) {
 
 // Functions returns the functions of a unit, but for those that start elsewhere.
 func Functions(u *store.Unit) ([]Function, error) {
-	if u.Kind == Notes {
-		list, err := functionsOfNotes(u)
-		if err != nil {
-			return nil, fmt.Errorf("unit %s: %w", u.Name, err)
-		}
-		return list, nil
-	}
-	if u.Kind == Ran {
+	var list []Function
+	var err error
+	switch u.Kind {
+	case Notes:
+		list, err = functionsOfNotes(u)
+	case Mapping:
+		list, err = functionsOfMapping(u)
+	case GoPackage:
+		list, err = functionsOfPackage(u)
+	case Ran:
 		return functionsOfRan(u)
+	default:
+		return functionsOfLines(u)
 	}
-	return functionsOfLines(u)
+	if err != nil {
+		return nil, fmt.Errorf("unit %s: %w", u.Name, err)
+	}
+	return list, nil
 }
 
 // functionsOfLines finds the counters of each function by having the first counter be 1, the next 2, and so on: they are its
@@ -143,7 +154,7 @@ func decode(u *store.Unit, hits []uint64) (*coverage.File, error) {
 		return nil, fmt.Errorf("%d counters, where it has %d", len(hits), u.Counters)
 	}
 	if u.Kind != Lines && u.Kind != Ran {
-		return nil, fmt.Errorf("its kind is %q, where %q, %q or %q was expected: a newer footfall wrote it", u.Kind, Lines, Notes, Ran)
+		return nil, fmt.Errorf("its kind is %q, where one of %q was expected: a newer footfall wrote it", u.Kind, []string{Lines, Notes, Mapping, GoPackage, Ran})
 	}
 	c := &codec{program: u.Program, hits: hits, left: u.Counters}
 	f := &coverage.File{Name: u.Name}
@@ -170,9 +181,14 @@ func Check(u *store.Unit) error {
 		return fmt.Errorf("unit %s: %d counters, where at most %d can be kept", u.Name, u.Counters, wire.MostCounters)
 	}
 	var err error
-	if u.Kind == Notes {
+	switch u.Kind {
+	case Notes:
 		_, err = objectOf(u, nil)
-	} else {
+	case Mapping:
+		_, err = sumOfMapping(u, nil)
+	case GoPackage:
+		_, err = sumOfPackage(u, nil)
+	default:
 		_, err = decode(u, nil)
 	}
 	if err != nil {
@@ -183,31 +199,54 @@ func Check(u *store.Unit) error {
 
 // A Sum makes a set of what a store adds up. The zero Sum is empty. It is for one goroutine.
 type Sum struct {
-	sum     coverage.Sum
-	objects []object
+	sum      coverage.Sum
+	objects  []object
+	mappings []*mappedSum
+	packages []*podSum
 }
 
 // Add adds a unit, which has its program, and its counters. It is what [store.SQLite.Totals] calls.
 func (s *Sum) Add(t store.Total) error {
-	if t.Unit.Kind == Notes {
-		o, err := objectOf(&t.Unit, t.Hits)
-		if err != nil {
-			return fmt.Errorf("unit %s: %w", t.Unit.Name, err)
+	var err error
+	switch t.Unit.Kind {
+	case Notes:
+		err = take(&s.objects, &t, objectOf)
+	case Mapping:
+		err = take(&s.mappings, &t, sumOfMapping)
+	case GoPackage:
+		err = take(&s.packages, &t, sumOfPackage)
+	default:
+		var files []*coverage.File
+		if files, err = Files(&t.Unit, t.Hits); err == nil {
+			s.sum.Add(files[0])
 		}
-		s.objects = append(s.objects, o)
-		return nil
+		return err
 	}
-	files, err := Files(&t.Unit, t.Hits)
+	if err != nil {
+		return fmt.Errorf("unit %s: %w", t.Unit.Name, err)
+	}
+	return nil
+}
+
+// take adds what a unit is with its counters to those of its kind.
+func take[T any](list *[]T, t *store.Total, read func(*store.Unit, []uint64) (T, error)) error {
+	hits := t.Hits
+	if hits == nil {
+		hits = []uint64{} // which is not enough
+	}
+	one, err := read(&t.Unit, hits)
 	if err == nil {
-		s.sum.Add(files[0])
+		*list = append(*list, one)
 	}
 	return err
 }
 
 // Take returns what was added, not reconciled. The sum is empty then.
 func (s *Sum) Take() *coverage.Set {
-	s.sum.Take(ofNotes(s.objects))
-	s.objects = nil
+	for _, set := range []*coverage.Set{ofNotes(s.objects), ofMappings(s.mappings), ofPackages(s.packages)} {
+		s.sum.Take(set)
+	}
+	s.objects, s.mappings, s.packages = nil, nil, nil
 	return s.sum.Set()
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"footfall/formats/gocover/fixtures"
 )
@@ -93,7 +94,7 @@ func TestReadWrite(t *testing.T) {
 			}
 		}
 		want := map[string]uint32{"set": 1, "count": 4, "atomic": 4}[mode]
-		if got := p.Counts[0][0]; len(got) != 1 || got[0] != want {
+		if got := p.Counts[0][0]; len(got) != 1 || got[0] != uint64(want) {
 			t.Errorf("%s: Push, twice in each of two runs: %v, want %d", mode, got, want)
 		}
 	}
@@ -204,10 +205,10 @@ func FuzzMeta(f *testing.F) {
 			c.Hash = m.Hash
 			_ = p.Add(c)
 		}
-		source := []byte(fixtures.Sources["calc/calc.go"])
-		for _, text := range [][]byte{nil, source} {
+		source := NewSource([]byte(fixtures.Sources["calc/calc.go"]))
+		for _, source := range []*Source{nil, source} {
 			set, _ := Collect([]*Pod{p}, CollectOptions{
-				Source: func(_ *Pod, name string) (string, bool) { return name, true }, Read: func(string) []byte { return text },
+				Source: func(_ *Pod, name string) (string, bool) { return name, true }, Read: func(string) *Source { return source },
 			})
 			if set.Len() > len(meta) {
 				t.Errorf("%d sources of %d bytes", set.Len(), len(meta))
@@ -248,5 +249,37 @@ func FuzzSource(f *testing.F) {
 		l.Lines(blocks, s, 0)
 		s.Functions(blocks)
 		s.Has(Position{line, column})
+	})
+}
+
+// TestSourceIsKept has a source come back as it was.
+func TestSourceIsKept(t *testing.T) {
+	for name, text := range fixtures.Sources {
+		want := NewSource([]byte(text))
+		got, err := DecodeSource(want.Encode())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Source{}, body{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func FuzzDecodeSource(f *testing.F) {
+	for _, text := range fixtures.Sources {
+		f.Add(NewSource([]byte(text)).Encode())
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := DecodeSource(b)
+		if err != nil {
+			return
+		}
+		blocks := []Block{{Position{1, 1}, Position{3, 2}, 1}}
+		new(Liner).Lines(blocks, s, int64(len(b)))
+		s.Functions(blocks)
+		if again, err := DecodeSource(s.Encode()); err != nil || len(again.bodies) != len(s.bodies) {
+			t.Fatalf("%v", err)
+		}
 	})
 }

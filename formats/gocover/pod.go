@@ -32,16 +32,16 @@ func CountersName(h Hash, pid int, nanoseconds int64) string {
 type Pod struct {
 	*Meta
 	// Counts are those of a package's function, nil if it never ran.
-	Counts [][][]uint32
-	// Overflows tells that a count was larger than its 32 bits, which it then is at most.
+	Counts [][][]uint64
+	// Overflows tells that a count that Add has made was larger than 32 bits, which it then is at most.
 	Overflows bool
 }
 
 // NewPod is a program without runs.
 func NewPod(m *Meta) *Pod {
-	p := &Pod{Meta: m, Counts: make([][][]uint32, len(m.Packages))}
+	p := &Pod{Meta: m, Counts: make([][][]uint64, len(m.Packages))}
 	for i := range m.Packages {
-		p.Counts[i] = make([][]uint32, len(m.Packages[i].Functions))
+		p.Counts[i] = make([][]uint64, len(m.Packages[i].Functions))
 	}
 	return p
 }
@@ -92,11 +92,11 @@ func (p *Pod) units(f *FunctionCounters) []Unit {
 func (p *Pod) add(f *FunctionCounters) {
 	to := &p.Counts[f.Package][f.Function]
 	if *to == nil {
-		*to = make([]uint32, len(f.Counts))
+		*to = make([]uint64, len(f.Counts))
 	}
 	for i, n := range f.Counts {
-		sum, over := addCounts(p.Mode, (*to)[i], n)
-		(*to)[i] = sum
+		sum, over := addCounts(p.Mode, uint32(min((*to)[i], math.MaxUint32)), n)
+		(*to)[i] = uint64(sum)
 		p.Overflows = p.Overflows || over
 	}
 }

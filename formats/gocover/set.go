@@ -14,8 +14,8 @@ import (
 type CollectOptions struct {
 	// Source says which file a source is that the meta-data of a program name, and whether it is wanted.
 	Source func(p *Pod, name string) (path string, keep bool)
-	// Read returns the text of a source, nil if it is not there.
-	Read func(path string) []byte
+	// Read returns a source, nil if it is not there.
+	Read func(path string) *Source
 	// Wanted tells which packages are, by their import paths; nil: all.
 	Wanted func(pkg string) bool
 }
@@ -109,7 +109,7 @@ func (c *collector) path(p *Pod, name string) string {
 	return at
 }
 
-func (c *collector) add(p *Pod, pkg *Package, fn *Function, counts []uint32) {
+func (c *collector) add(p *Pod, pkg *Package, fn *Function, counts []uint64) {
 	at := c.path(p, fn.File)
 	if at == "" {
 		return
@@ -134,7 +134,7 @@ func (c *collector) add(p *Pod, pkg *Package, fn *Function, counts []uint32) {
 	}
 	f.whole = f.whole || p.Granularity == PerFunction
 	for i, u := range fn.Units {
-		var n uint32
+		var n uint64
 		if counts != nil {
 			n = counts[i]
 		}
@@ -147,7 +147,7 @@ func (c *collector) add(p *Pod, pkg *Package, fn *Function, counts []uint32) {
 const mostLine = 1 << 24 // of a source
 
 // block adds a count to a block, and returns its number in the file, -1 for what can be none.
-func (f *file) block(u Unit, mode Mode, n uint32) int {
+func (f *file) block(u Unit, mode Mode, n uint64) int {
 	if max(u.Line, u.EndLine) > mostLine || u.Line == 0 || u.EndLine < u.Line || max(u.Column, u.EndColumn) > math.MaxInt32 {
 		return -1
 	}
@@ -163,7 +163,9 @@ func (f *file) block(u Unit, mode Mode, n uint32) int {
 	if mode == Set {
 		f.ran[k] = f.ran[k] || n > 0
 	} else {
-		f.blocks[k].Count += int64(n)
+		// Both have 63 bits: the sum has at most 64.
+		sum := uint64(f.blocks[k].Count) + min(n, math.MaxInt64)
+		f.blocks[k].Count = int64(min(sum, math.MaxInt64))
 	}
 	return k
 }
@@ -175,10 +177,8 @@ func (c *collector) build(f *file) *coverage.File {
 			f.blocks[k].Count = max(f.blocks[k].Count, 1)
 		}
 	}
-	var source *Source
-	if text := c.options.Read(f.path); text != nil {
-		source = NewSource(text)
-	} else {
+	source := c.options.Read(f.path)
+	if source == nil {
 		c.stats.Missing = append(c.stats.Missing, f.path)
 	}
 	if source != nil && !f.whole && !f.isOf(source) {

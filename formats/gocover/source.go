@@ -3,6 +3,7 @@ package gocover
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/formats/cursor"
 )
 
 // This file makes lines and functions of blocks. A block that another one leads to on the same line, as the body of an
@@ -35,7 +37,6 @@ type Block struct {
 
 // A Source is the text of a file, read once for both lines and functions.
 type Source struct {
-	text    []byte
 	code    []bool // of each line: it has more than brackets and comments
 	Package string // its name
 	bodies  []body // by ascending start
@@ -49,7 +50,7 @@ type body struct {
 
 // NewSource reads a source; text without sense has no functions.
 func NewSource(text []byte) *Source {
-	s := &Source{text: text, code: codeLines(text)}
+	s := &Source{code: codeLines(text)}
 	files := token.NewFileSet()
 	tree, _ := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
 	if tree == nil || tree.Name == nil {
@@ -277,4 +278,63 @@ func (s *Source) Has(at Position) bool {
 	i, found := slices.BinarySearchFunc(s.bodies, at, func(b body, p Position) int { return b.open.Compare(p) })
 	// Go 1.26 begins blocks at the first statement in place of the brace, if that is on another line.
 	return found || i > 0 && at.Compare(s.bodies[i-1].end) < 0
+}
+
+// Encode returns what of a source is needed to make lines and functions of blocks, and no text of it: which lines have code, and
+// where its functions are. All numbers are ULEB128, texts have their length before them.
+func (s *Source) Encode() []byte {
+	text := func(b []byte, t string) []byte { return append(binary.AppendUvarint(b, uint64(len(t))), t...) }
+	b := binary.AppendUvarint(text(nil, s.Package), uint64(len(s.code)))
+	for i := 0; i < len(s.code); i += 8 {
+		bits := byte(0)
+		for k, is := range s.code[i:min(i+8, len(s.code))] {
+			if is {
+				bits |= 1 << k
+			}
+		}
+		b = append(b, bits)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.bodies)))
+	for i := range s.bodies {
+		f := &s.bodies[i]
+		b = text(b, f.name)
+		for _, p := range []Position{f.start, f.open, f.end} {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(p.Line)), uint64(p.Column))
+		}
+	}
+	return b
+}
+
+// DecodeSource reads what Encode has made. Errors are FormatErrors.
+func DecodeSource(b []byte) (*Source, error) {
+	r := &reader{cursor.Reader{B: b}}
+	s := &Source{Package: string(r.Bytes(r.Uleb()))}
+	lines := r.Uleb()
+	if r.Fits("lines", lines/8, 1) && lines <= mostLines {
+		s.code = make([]bool, lines)
+		for i, bits := range r.Bytes((lines + 7) / 8) {
+			for k := range s.code[8*i : min(8*i+8, len(s.code))] {
+				s.code[8*i+k] = bits>>k&1 != 0
+			}
+		}
+	} else if r.Err == nil {
+		r.Fail("%d lines, where at most %d are read", lines, mostLines)
+	}
+	place := func() Position {
+		p := Position{int32(r.Uleb32("a line")), int32(r.Uleb32("a column"))}
+		if p.Line < 0 || p.Column < 0 {
+			r.Fail("a place in a source was expected")
+		}
+		return p
+	}
+	for range r.Count("functions", 7) {
+		s.bodies = append(s.bodies, body{string(r.Bytes(r.Uleb())), place(), place(), place()})
+	}
+	if r.Err == nil && r.Left() > 0 {
+		r.Fail("%d more bytes than there should be", r.Left())
+	}
+	if r.Err == nil && !slices.IsSortedFunc(s.bodies, func(a, b body) int { return a.open.Compare(b.open) }) {
+		r.Fail("functions that are not in the order of their places")
+	}
+	return s, r.Err
 }

@@ -64,12 +64,16 @@ type Stats struct {
 
 // Collect returns the coverage of images.
 func Collect(images []Image, o CollectOptions) (*coverage.Set, Stats) {
-	c := collector{options: o, distinct: make(map[distinctKey]*distinct), seed: maphash.MakeSeed(), files: make(map[fileKey]int32), paths: make(map[string]int32)}
+	c := newCollector(o)
 	for _, im := range images {
 		c.image(im)
 	}
 	functions := c.evaluate()
 	return c.set(functions), c.stats
+}
+
+func newCollector(o CollectOptions) *collector {
+	return &collector{options: o, distinct: make(map[distinctKey]*distinct), seed: maphash.MakeSeed(), files: make(map[fileKey]int32), paths: make(map[string]int32)}
 }
 
 type collector struct {
@@ -106,10 +110,7 @@ type distinct struct {
 
 // path is the number of a file, -1 if it is not wanted.
 func (c *collector) path(u *unit, i int, dir string) int32 {
-	key := fileKey{u.dir, u.files[i]}
-	if u.dir == "" {
-		key.dir = dir
-	}
+	key := fileKey{u.from(dir), u.files[i]}
 	if n, ok := c.files[key]; ok {
 		return n
 	}
@@ -232,6 +233,7 @@ func (f *distinct) variant() variantKey {
 // A counted function is one with the numbers of its files.
 type countedFunction struct {
 	*Function
+	record     *Record
 	paths      []int32
 	symbol     string
 	layer      int
@@ -315,7 +317,7 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 			function.ranBy(whole)
 		}
 	}
-	cf := &countedFunction{Function: function, paths: f.files, layer: f.layer, symbol: symbol(name)}
+	cf := &countedFunction{Function: function, record: f.record, paths: f.files, layer: f.layer, symbol: symbol(name)}
 	if !slices.ContainsFunc(counts, func(n uint64) bool { return n > math.MaxInt64 }) { // else they are that large
 		cf.possible()
 	}
