@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/fleet/agent"
-	"footfall/fleet/client"
 	"footfall/output"
 	"footfall/process"
 	"footfall/report/source"
@@ -25,14 +24,14 @@ import (
 // This file is footfall agent: what the programs of a machine run goes to the server of a fleet.
 
 type agentOptions struct {
-	server, tokenFile string
-	spool, host       string
-	every             time.Duration
-	most              int
-	releases, labels  []string
-	objectDirs        []string
-	sources           source.Options
-	ran               []string
+	serverOptions
+	spool, host      string
+	every            time.Duration
+	most             int
+	releases, labels []string
+	objectDirs       []string
+	sources          source.Options
+	ran              []string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -84,8 +83,7 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 		RunE: func(_ *cobra.Command, targets []string) error { return o.run(targets) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.server, "server", "", "send it to the server at `URL`")
-	f.StringVar(&o.tokenFile, "token-file", "", "the token is in `FILE` (default: in FOOTFALL_TOKEN)")
+	o.serverOptions.define(cmd, "send it to")
 	f.StringVar(&o.spool, "spool", "", "keep in `DIR` what is to be sent (default: /var/lib/footfall-agent, or the user's ~/.local/state/footfall-agent)")
 	f.StringVar(&o.host, "host", "", "this machine is called `NAME` (default: its host name)")
 	f.DurationVar(&o.every, "every", time.Minute, "read each `TIME`; less often if that would take more than a hundredth of a processor's time")
@@ -105,7 +103,6 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 	for _, dir := range []string{"object-directory", "root", "spool"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.MarkFlagFilename("token-file")
 	showFirst(cmd, "server", "ran", "release", "label", "token-file", "spool")
 	return cmd
 }
@@ -140,13 +137,9 @@ func (o *agentOptions) options() (options agent.Options, err error) {
 	if err := errors.Join(checkEvery(o.every), checkSpoolLimit(o.most)); err != nil {
 		return options, usageError(err)
 	}
-	token, err := fleetToken(o.tokenFile)
+	server, err := o.client()
 	if err != nil {
 		return options, err
-	}
-	server, err := client.New(o.server, token)
-	if err != nil {
-		return options, usageError(err)
 	}
 	sources, err := source.NewSources(o.sources)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/ask"
-	"footfall/fleet/client"
 	"footfall/fleet/store"
 	"footfall/output"
 	"footfall/report"
@@ -32,7 +31,8 @@ import (
 
 type fleetOptions struct {
 	reportOptions
-	server, store, tokenFile        string
+	serverOptions
+	store                           string
 	releases, builds, hosts, labels []string
 	in, from, to                    string
 	days                            int
@@ -105,9 +105,8 @@ the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.server, "server", "", "ask the server at `URL`")
+	o.serverOptions.define(cmd, "ask")
 	f.StringVar(&o.store, "store", "", "ask the store `sqlite:DIR`")
-	f.StringVar(&o.tokenFile, "token-file", "", "the token is in `FILE` (default: in FOOTFALL_TOKEN)")
 	f.StringArrayVar(&o.releases, "release", nil, "only of the release `NAME`; may be repeated")
 	f.StringArrayVar(&o.builds, "build", nil, "only of the build `ID`; may be repeated")
 	f.StringArrayVar(&o.hosts, "host", nil, "only on the host `NAME`; may be repeated")
@@ -130,9 +129,7 @@ the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 	for _, name := range []string{"no-markers", "marker-prefix"} { // see coverage
 		_ = cmd.Flags().MarkHidden(name)
 	}
-	for _, file := range []string{"token-file", "codeowners"} {
-		_ = cmd.MarkFlagFilename(file)
-	}
+	_ = cmd.MarkFlagFilename("codeowners")
 	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions([]string{"hosts", "tests", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(groupings(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -380,13 +377,9 @@ func findOwners(dir string) (name, top string) {
 // open returns who is asked.
 func (o *fleetOptions) open(ctx context.Context, sources *source.Sources) (fleet ask.Fleet, closing func(), err error) {
 	if o.server != "" {
-		token, err := fleetToken(o.tokenFile)
+		server, err := o.client()
 		if err != nil {
 			return nil, nil, err
-		}
-		server, err := client.New(o.server, token)
-		if err != nil {
-			return nil, nil, usageError(err)
 		}
 		read := func(name string) (*coverage.Set, error) {
 			set, problems := report.ReadFiles([]string{name}, report.ReadOptions{Sources: sources})

@@ -26,11 +26,11 @@ import (
 // This file is footfall push: what tests have run goes to the server of a fleet.
 
 type pushOptions struct {
-	mergeOptions    // of which reports are read as by footfall merge
-	server, release string
-	tokenFile, job  string
-	labels          []string
-	patience        time.Duration
+	mergeOptions // of which reports are read as by footfall merge
+	serverOptions
+	release, job string
+	labels       []string
+	patience     time.Duration
 }
 
 func newPushCommand() *cobra.Command {
@@ -65,12 +65,11 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 		RunE: func(cmd *cobra.Command, args []string) error { return o.push(cmd, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.server, "server", "", "send it to the server at `URL`")
+	o.serverOptions.define(cmd, "send it to")
 	f.StringVar(&o.release, "release", "", "it ran in the release `NAME`: a version, or the hash of a commit")
 	f.StringVar(&o.test, "test", "", "it ran in the test of this `NAME`")
 	f.StringArrayVar(&o.labels, "label", nil, "`NAME=VALUE` is so of it; may be repeated")
 	f.StringVar(&o.job, "job", "", "it is of the job `ID`, and not of another one that is the same")
-	f.StringVar(&o.tokenFile, "token-file", "", "the token is in `FILE` (default: in FOOTFALL_TOKEN)")
 	f.DurationVar(&o.patience, "patience", time.Minute, "try again for so long if the server cannot be reached, or has too much to do")
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno), and binaries with coverage mapping, too")
 	f.StringArrayVar(&o.binaries, "object", nil, "`FILE` is a binary with coverage mapping (Clang's, Rust's), whether profiles are of it or not; may be repeated")
@@ -92,7 +91,6 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 	for _, dir := range []string{"object-directory", "root"} {
 		_ = cmd.MarkFlagDirname(dir)
 	}
-	_ = cmd.MarkFlagFilename("token-file")
 	showFirst(cmd, "server", "release", "test", "label", "job", "token-file")
 	return cmd
 }
@@ -105,13 +103,9 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	token, err := fleetToken(o.tokenFile)
+	server, err := o.serverOptions.client()
 	if err != nil {
 		return err
-	}
-	server, err := client.New(o.server, token)
-	if err != nil {
-		return usageError(err)
 	}
 	if o.ofData, err = source.NewSources(o.sources); err != nil {
 		return usageError(err)
@@ -207,6 +201,36 @@ func parseLabels(list []string) (map[string]string, error) {
 		labels[name] = value
 	}
 	return labels, nil
+}
+
+// serverOptions are of which server, and who asks it.
+type serverOptions struct{ server, tokenFile, cert, key, ca string }
+
+// define adds the flags; what is said of --server is what is done there.
+func (o *serverOptions) define(cmd *cobra.Command, what string) {
+	f := cmd.Flags()
+	f.StringVar(&o.server, "server", "", what+" the server at `URL`")
+	f.StringVar(&o.tokenFile, "token-file", "", "the token is in `FILE` (default: in FOOTFALL_TOKEN)")
+	f.StringVar(&o.cert, "cert", "", "show the server the certificate in `FILE` (PEM)")
+	f.StringVar(&o.key, "key", "", "the key of --cert is in `FILE` (PEM)")
+	f.StringVar(&o.ca, "ca", "", "the server's certificate is signed by one in `FILE` (PEM; default: those that the system trusts)")
+	cmd.MarkFlagsRequiredTogether("cert", "key")
+	for _, file := range []string{"token-file", "cert", "key", "ca"} {
+		_ = cmd.MarkFlagFilename(file)
+	}
+}
+
+// client is one of the server.
+func (o *serverOptions) client() (*client.Client, error) {
+	token, err := fleetToken(o.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	server, err := client.NewWith(o.server, client.Credentials{Token: token, CertFile: o.cert, KeyFile: o.key, CAFile: o.ca})
+	if err != nil {
+		return nil, usageError(err)
+	}
+	return server, nil
 }
 
 // fleetToken reads the token for a server, "" for none.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/fleet/ask"
+	"footfall/fleet/client"
 	"footfall/fleet/pages"
 	"footfall/fleet/serve"
 	"footfall/fleet/store"
@@ -30,7 +32,7 @@ const servedAt = "127.0.0.1:7117"
 
 type serveOptions struct {
 	store, listen, tokens, backup string
-	cert, key                     string
+	cert, key, clientCA           string
 	names                         []string
 	keepWindows, keepDays         string
 	rate                          float64
@@ -56,9 +58,11 @@ tokens: --tokens=FILE has lines with four words,
 where each project has a store of its own. The role is push, read (pages and
 answers), or admin (both); TOKEN is a secret, as of openssl rand -hex 16. Who sends
 the first counts of a process or of a test run owns them: under another NAME nobody
-may add to these. Without TLS (--tls-cert, --tls-key) tokens are readable on the way:
-elsewhere than on this machine that is for a proxy that has TLS, or a network that is
-yours.
+may add to these. With --client-ca who has a certificate of one that is signed there is
+let in, too: TOKEN is then cert:COMMONNAME. Without --tokens who has any such
+certificate may do everything, and nobody else anything. Without TLS (--tls-cert,
+--tls-key) tokens are readable on the way: elsewhere than on this machine that is for a
+proxy that has TLS, or a network that is yours.
 
 What is older than --keep-windows is added up day by day, and takes no more counts;
 days older than --keep-days are forgotten. When each line was last seen to run is
@@ -87,9 +91,10 @@ kept for ever. 0 is never.`,
 	f.StringVar(&o.keepDays, "keep-days", "400d", "forget days that are older than `DAYS`")
 	f.Float64Var(&o.rate, "rate", 200, "take so many `REQUESTS` a second of one token, in the long run; 0: all")
 	f.StringVar(&o.backup, "backup", "", "copy the store to `DIR`, which is made, and end")
+	f.StringVar(&o.clientCA, "client-ca", "", "let in who has a certificate that is signed by one in `FILE` (PEM)")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	_ = cmd.MarkFlagRequired("store")
-	for _, file := range []string{"tokens", "tls-cert", "tls-key"} {
+	for _, file := range []string{"tokens", "tls-cert", "tls-key", "client-ca"} {
 		_ = cmd.MarkFlagFilename(file)
 	}
 	_ = cmd.MarkFlagDirname("backup")
@@ -147,10 +152,8 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 		fmt.Fprintf(output.Stderr, "footfall: %s is a copy of %s\n", output.Printable(o.backup), output.Printable(dir))
 		return nil
 	}
-	if o.tokens != "" {
-		if options.Tokens, err = o.readTokens(); err != nil {
-			return err
-		}
+	if options.Tokens, options.Clients, err = o.whoMay(); err != nil {
+		return err
 	}
 	l, err := o.listener()
 	if err != nil {
@@ -175,6 +178,27 @@ func (o *serveOptions) pages(project string, s *store.SQLite) http.Handler {
 	return pages.Handler(&ask.Ask{Store: s}, options)
 }
 
+// whoMay reads who is let in; without anything everybody on this machine.
+func (o *serveOptions) whoMay() (tokens *serve.Tokens, clients *x509.CertPool, err error) {
+	if o.tokens != "" {
+		if tokens, err = o.readTokens(); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case o.clientCA != "" && o.cert == "":
+		return nil, nil, usageError(errors.New("--client-ca needs --tls-cert and --tls-key: certificates are shown where there is TLS"))
+	case o.clientCA != "":
+		clients, err = client.Authorities(o.clientCA)
+	case tokens != nil && tokens.NeedsCertificates():
+		err = usageError(fmt.Errorf("%s has names of certificates (cert:), so --client-ca is needed", o.tokens))
+	}
+	return tokens, clients, err
+}
+
+// open tells that everybody who reaches the server may do everything.
+func (o *serveOptions) open() bool { return o.tokens == "" && o.clientCA == "" }
+
 // readTokens reads --tokens, which nobody else may read.
 func (o *serveOptions) readTokens() (*serve.Tokens, error) {
 	f, err := os.Open(o.tokens)
@@ -196,13 +220,13 @@ func (o *serveOptions) readTokens() (*serve.Tokens, error) {
 	return tokens, nil
 }
 
-// listener listens, but to others than this machine only where there are tokens.
+// listener listens, but to others than this machine only where not everybody is let in.
 func (o *serveOptions) listener() (net.Listener, error) {
 	host, port, err := net.SplitHostPort(o.listen)
 	if err != nil {
 		return nil, usageError(fmt.Errorf("--listen=%s: it is ADDRESS:PORT, such as %s", o.listen, servedAt))
 	}
-	if o.tokens == "" && host == "" {
+	if o.open() && host == "" {
 		host = "127.0.0.1"
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
@@ -212,9 +236,9 @@ func (o *serveOptions) listener() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen=%s: %w", o.listen, err)
 	}
-	if local, ok := l.Addr().(*net.TCPAddr); o.tokens == "" && (!ok || !local.IP.IsLoopback()) {
+	if local, ok := l.Addr().(*net.TCPAddr); o.open() && (!ok || !local.IP.IsLoopback()) {
 		_ = l.Close()
-		return nil, usageError(fmt.Errorf("--listen=%s: others can reach this, so it needs --tokens", o.listen))
+		return nil, usageError(fmt.Errorf("--listen=%s: others can reach this, so it needs --tokens or --client-ca", o.listen))
 	}
 	return l, nil
 }

@@ -102,6 +102,13 @@ func (p *CountedProcess) Profiles() ([]RawProfile, error) {
 // HasProfiles tells whether some image, when it was last looked for them, had counters that Profiles gives.
 func (p *CountedProcess) HasProfiles() bool { return p.hasProfiles() }
 
+// HasCoverage tells whether some of these are of coverage: others, of -fprofile-generate, are for compilers only.
+func (p *CountedProcess) HasCoverage() bool {
+	return slices.ContainsFunc(p.images, func(im *image) bool {
+		return im.profile != nil && im.profErr == nil && im.profile.coverage || im.golang != nil
+	})
+}
+
 func (p *CountedProcess) hasProfiles() bool {
 	return slices.ContainsFunc(p.images, func(im *image) bool { return im.profile != nil && im.profErr == nil || im.golang != nil })
 }

@@ -135,8 +135,17 @@ func (w *watching) found(pid int) {
 		w.refuse(pid, id, false)
 		return
 	}
-	root, forked := p.Root(), p.Forked()
+	root, forked, nothing := p.Root(), p.Forked(), false
+	if p.HasProfiles() && !p.HasCoverage() {
+		_, err := p.SnapshotPatiently()
+		nothing = errors.Is(err, live.ErrOnlyProfiles)
+	}
 	p.Close()
+	if nothing {
+		w.note(exe, false)
+		w.refuse(pid, id, false)
+		return
+	}
 	w.mu.Lock()
 	w.roots[root] = true
 	if forked {

@@ -4,11 +4,14 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -23,21 +26,74 @@ type Client struct {
 	http   http.Client
 }
 
+// Credentials say to a server who asks, and who the server is to be. Nothing of them is needed.
+type Credentials struct {
+	Token             string
+	CertFile, KeyFile string // the certificate that is shown, and its key (PEM)
+	CAFile            string // who has signed the server's; "": one of those that the system trusts
+}
+
 // New returns a client of the server at an address such as http://127.0.0.1:7117. The token may be "".
-func New(server, token string) (*Client, error) {
+func New(server, token string) (*Client, error) { return NewWith(server, Credentials{Token: token}) }
+
+// NewWith is New for who has certificates, too.
+func NewWith(server string, c Credentials) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("server %q: an address such as http://127.0.0.1:7117 was expected", server)
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if transport.TLSClientConfig, err = c.tls(u); err != nil {
+		return nil, err
+	}
 	return &Client{
 		server: strings.TrimRight(server, "/"),
-		token:  token,
+		token:  c.Token,
 		http: http.Client{
-			Timeout: time.Minute,
+			Transport: transport,
+			Timeout:   time.Minute,
 			// A token is for the server that was named.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
+}
+
+// tls is nil where nothing is to be other than usual.
+func (c *Credentials) tls(server *url.URL) (*tls.Config, error) {
+	if c.CertFile == "" && c.CAFile == "" {
+		return nil, nil
+	}
+	if server.Scheme != "https" {
+		return nil, fmt.Errorf("server %s: certificates are for https", server.Redacted())
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CertFile != "" {
+		own, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s, key %s: %w", c.CertFile, c.KeyFile, err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	if c.CAFile != "" {
+		var err error
+		if config.RootCAs, err = Authorities(c.CAFile); err != nil {
+			return nil, err
+		}
+	}
+	return config, nil
+}
+
+// Authorities reads a file of certificates (PEM) of those who sign others.
+func Authorities(file string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("%s: a certificate in PEM was expected", file)
+	}
+	return pool, nil
 }
 
 // An Error is an answer of a server that it did not take something.

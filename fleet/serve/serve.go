@@ -13,6 +13,8 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +49,9 @@ type Options struct {
 	KeepWindows, KeepDays time.Duration
 	// CertFile and KeyFile are for TLS; "": plain HTTP.
 	CertFile, KeyFile string
+	// Clients are those who sign certificates of clients; nil: none are asked for. Without Tokens who has one may do everything, and
+	// nobody else anything; with them who has one that they name may do what they say, and others need a token.
+	Clients *x509.CertPool
 	// Rate is how many requests a second one token may make, in the long run; 0: as many as it likes.
 	Rate float64
 	Log  *slog.Logger
@@ -57,6 +62,7 @@ type server struct {
 	options Options
 	working chan struct{} // what is being read has its place
 	limits  limits
+	clients clients
 
 	mu       sync.Mutex
 	projects map[string]*project
@@ -87,6 +93,12 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    1 << 14,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	if o.Clients != nil {
+		h.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ClientCAs: o.Clients, ClientAuth: tls.RequireAndVerifyClientCert}
+		if o.Tokens != nil {
+			h.TLSConfig.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 	}
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -223,16 +235,20 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, needed role) (who
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if s.options.Tokens == nil {
-		if !web.KnownHost(r.Host, s.options.Names) {
-			http.Error(w, "footfall: the request is for another host", http.StatusMisdirectedRequest)
+	switch name := certified(r); {
+	case s.options.Tokens != nil:
+		if who = s.options.Tokens.of(r, name); who == nil {
+			h.Set("WWW-Authenticate", `Basic realm="footfall", charset="UTF-8"`)
+			http.Error(w, "footfall: a token is needed: as a bearer's, or as the password of any user", http.StatusUnauthorized)
 			return nil, false
 		}
-		who = &Token{Project: DefaultProject, Role: admin}
-	} else if who = s.options.Tokens.of(r); who == nil {
-		h.Set("WWW-Authenticate", `Basic realm="footfall", charset="UTF-8"`)
-		http.Error(w, "footfall: a token is needed: as a bearer's, or as the password of any user", http.StatusUnauthorized)
+	case name != "":
+		who = s.clients.of(name)
+	case !web.KnownHost(r.Host, s.options.Names):
+		http.Error(w, "footfall: the request is for another host", http.StatusMisdirectedRequest)
 		return nil, false
+	default:
+		who = &Token{Project: DefaultProject, Role: admin}
 	}
 	if who.Role != admin && who.Role != needed {
 		http.Error(w, fmt.Sprintf("footfall: the token %s is one to %s, not to %s", who.Name, who.Role, needed), http.StatusForbidden)

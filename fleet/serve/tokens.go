@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -33,15 +34,23 @@ type Token struct {
 
 // Tokens are those of a server. Only their hashes are kept.
 type Tokens struct {
-	known map[[sha256.Size]byte]*Token
+	known     map[[sha256.Size]byte]*Token
+	certified map[string]*Token // by the common name of a client's certificate
 }
+
+// certificatePrefix is what stands before such a name in place of a token.
+const certificatePrefix = "cert:"
+
+// NeedsCertificates tells whether some are of clients with certificates.
+func (t *Tokens) NeedsCertificates() bool { return len(t.certified) > 0 }
 
 // leastToken is how many characters a token has at least: none that people make up.
 const leastToken = 20
 
-// ReadTokens reads tokens, one on a line: PROJECT ROLE NAME TOKEN. What begins with # is left out.
+// ReadTokens reads tokens, one on a line: PROJECT ROLE NAME TOKEN, where cert:COMMONNAME is who has a certificate of that name. What
+// begins with # is left out.
 func ReadTokens(r io.Reader) (*Tokens, error) {
-	t := &Tokens{known: make(map[[sha256.Size]byte]*Token)}
+	t := &Tokens{known: make(map[[sha256.Size]byte]*Token), certified: make(map[string]*Token)}
 	names := make(map[string]bool)
 	scanner := bufio.NewScanner(r)
 	for n := 1; scanner.Scan(); n++ {
@@ -56,7 +65,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	if err := scanner.Err(); err != nil {
 		return nil, err
 	}
-	if len(t.known) == 0 {
+	if len(t.known)+len(t.certified) == 0 {
 		return nil, errors.New("there is no token; a line has PROJECT ROLE NAME TOKEN")
 	}
 	return t, nil
@@ -79,6 +88,13 @@ func (t *Tokens) add(fields []string, names map[string]bool) error {
 		return fmt.Errorf("project %s has another token of the name %s", token.Project, token.Name)
 	}
 	names[token.Project+" "+token.Name] = true
+	if name, is := strings.CutPrefix(fields[3], certificatePrefix); is {
+		if name == "" || t.certified[name] != nil {
+			return fmt.Errorf("%s: a name of a certificate was expected that no other line has", fields[3])
+		}
+		t.certified[name] = token
+		return nil
+	}
 	if len(fields[3]) < leastToken {
 		return fmt.Errorf("the token of %s has %d characters, and is to have %d at least, such as of: openssl rand -hex 16", token.Name, len(fields[3]), leastToken)
 	}
@@ -103,14 +119,46 @@ func checkName(name string) error {
 	return nil
 }
 
-// of is the token of a request, nil for none that is known. Tokens are looked up by their hashes, so the time that
-// it takes tells nothing of them.
-func (t *Tokens) of(r *http.Request) *Token {
+// of is the token of a request, nil for none that is known: that which it has, or of the certificate of that name. Tokens are looked up by
+// their hashes, so the time that it takes tells nothing of them.
+func (t *Tokens) of(r *http.Request, certificate string) *Token {
 	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {
 		_, text, _ = r.BasicAuth()
 	}
-	return t.known[sha256.Sum256([]byte(text))]
+	if who := t.known[sha256.Sum256([]byte(text))]; who != nil || certificate == "" {
+		return who
+	}
+	return t.certified[certificate]
+}
+
+// certified is the common name of the certificate that the sender of a request has shown, "" if there was none. It was verified when
+// the connection was made. One without is known by its first host name, or its number.
+func certified(r *http.Request) string {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return ""
+	}
+	c := r.TLS.VerifiedChains[0][0]
+	return cmp.Or(c.Subject.CommonName, strings.Join(c.DNSNames[:min(1, len(c.DNSNames))], ""), "serial:"+c.SerialNumber.String())
+}
+
+// clients are those who have shown certificates where there are no tokens.
+type clients struct {
+	mu    sync.Mutex
+	known map[string]*Token
+}
+
+// of returns who has a certificate of that name.
+func (c *clients) of(name string) *Token {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = make(map[string]*Token)
+	}
+	if c.known[name] == nil {
+		c.known[name] = &Token{Name: name, Project: DefaultProject, Role: admin}
+	}
+	return c.known[name]
 }
 
 // limits says how often tokens may be used.
