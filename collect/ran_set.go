@@ -5,6 +5,7 @@ package collect
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -99,6 +100,25 @@ type RanFile struct {
 	*coverage.File
 	Unknown []bool // of each of its functions: whether it ran is not known
 }
+
+// Known is the same number, which is not 0, as long as the same is known of the same functions: which of them ran, and of which that
+// is not known.
+func (p *RanProgram) Known() uint64 {
+	var h maphash.Hash
+	h.SetSeed(knownSeed)
+	bits := make([]byte, len(p.Functions))
+	for i, fn := range p.Functions {
+		if fn.Ran {
+			bits[i] = 1
+		} else if fn.Unknown != "" {
+			bits[i] = 2
+		}
+	}
+	_, _ = h.Write(bits)
+	return h.Sum64() | 1
+}
+
+var knownSeed = maphash.MakeSeed()
 
 // Files returns the functions of a program as Result has them, by file, those included of which it is not known, as of
 // the last Settle, whether they ran. The files are called as sources says; nil, where there is no function.

@@ -24,7 +24,7 @@ func TestConfigValues(t *testing.T) {
 		"in": `"space"`, "from": `"then"`, "to": `"2026-13-01"`, "days": `0`, "by": `"colour"`,
 	}
 	anyText := []string{"root", "object-directory", "object", "diff-base", "source-diff", "test", "tests-for-diff", "dump", "hard-reset", "cc", "runtime", "instrument output", "event", "read",
-		"release", "build", "host", "job", "token-file", "tokens", "tls-cert", "tls-key", "client-ca", "cert", "key", "ca", "name", "backup", "since", "until", "codeowners", "diff", "spool"}
+		"release", "build", "host", "job", "token-file", "tokens", "tls-cert", "tls-key", "client-ca", "codeowners", "cert", "key", "ca", "name", "backup", "since", "until", "codeowners", "diff", "spool"}
 	root, _ := newRootCommand(commands())
 	for _, cmd := range root.Commands() {
 		if !configurable(cmd) {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -33,6 +34,8 @@ const servedAt = "127.0.0.1:7117"
 type serveOptions struct {
 	store, listen, tokens, backup string
 	cert, key, clientCA           string
+	codeowners                    string
+	owners                        []byte // what is in that file
 	names                         []string
 	keepWindows, keepDays         string
 	rate                          float64
@@ -87,6 +90,7 @@ kept for ever. 0 is never.`,
 	f.StringVar(&o.cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
 	f.StringVar(&o.key, "tls-key", "", "the key of --tls-cert is in `FILE` (PEM)")
 	f.StringArrayVar(&o.names, "name", nil, "answer to requests for the host `NAME`, too, where there are no tokens; may be repeated")
+	f.StringVar(&o.codeowners, "codeowners", "", "pages tell whose code never ran by `FILE`, a CODEOWNERS as of GitHub")
 	f.StringVar(&o.keepWindows, "keep-windows", "30d", "add up to days what is older than `DAYS`")
 	f.StringVar(&o.keepDays, "keep-days", "400d", "forget days that are older than `DAYS`")
 	f.Float64Var(&o.rate, "rate", 200, "take so many `REQUESTS` a second of one token, in the long run; 0: all")
@@ -94,7 +98,7 @@ kept for ever. 0 is never.`,
 	f.StringVar(&o.clientCA, "client-ca", "", "let in who has a certificate that is signed by one in `FILE` (PEM)")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	_ = cmd.MarkFlagRequired("store")
-	for _, file := range []string{"tokens", "tls-cert", "tls-key", "client-ca"} {
+	for _, file := range []string{"tokens", "tls-cert", "tls-key", "client-ca", "codeowners"} {
 		_ = cmd.MarkFlagFilename(file)
 	}
 	_ = cmd.MarkFlagDirname("backup")
@@ -155,6 +159,9 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	if options.Tokens, options.Clients, err = o.whoMay(); err != nil {
 		return err
 	}
+	if err := o.readOwners(); err != nil {
+		return err
+	}
 	l, err := o.listener()
 	if err != nil {
 		return err
@@ -170,12 +177,30 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 // pages answers questions about a project.
 func (o *serveOptions) pages(project string, s *store.SQLite) http.Handler {
 	options := pages.Options{Title: "fleet"}
+	if o.owners != nil {
+		options.Owners, _, _ = ask.ReadOwners(o.codeowners, bytes.NewReader(o.owners)) // of each project, whose requests share it
+	}
 	if project != serve.DefaultProject {
 		options.Title = project
 	}
 	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked
 	options.KeepDays, _ = days("", o.keepDays)
 	return pages.Handler(&ask.Ask{Store: s}, options)
+}
+
+// readOwners reads --codeowners, of whose lines those that make no sense are told.
+func (o *serveOptions) readOwners() (err error) {
+	if o.codeowners == "" {
+		return nil
+	}
+	if o.owners, err = os.ReadFile(o.codeowners); err != nil {
+		return err
+	}
+	_, problems, err := ask.ReadOwners(o.codeowners, bytes.NewReader(o.owners))
+	for _, problem := range problems {
+		fmt.Fprintf(output.Stderr, "footfall: %s\n", output.Printable(problem.Error()))
+	}
+	return err
 }
 
 // whoMay reads who is let in; without anything everybody on this machine.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,10 @@ type ranProgram struct {
 	window int64                   // the beginning of the next one, in seconds since 1970
 	units  map[string]store.Hash   // of its sources
 	seen   map[string]map[int]bool // counters of these that are on their way
+	// To make units of all functions takes long, and mostly nothing has run since: then what is sent is what was sent
+	// last but for what ran.
+	known   uint64        // what was known of the functions then; 0: nothing, or it is to be looked at in any case
+	unknown []store.Usage // of which it was not known whether they ran
 }
 
 // mostBack is how long ago a window may have begun: what is older a server may have added up.
@@ -148,13 +153,22 @@ func (w *ranWatching) rearm(log *slog.Logger) {
 	w.armed = time.Now()
 	for _, p := range w.programs {
 		clear(p.seen)
+		p.known = 0
 	}
 }
 
 // add adds what has run of a program. mark is to be called when that is kept.
 func (w *ranWatching) add(a *agent, n *state, p *collect.RanProgram) (mark func(), err error) {
+	of, known := w.programs[p], p.Known()
+	window := n.Window
+	if of != nil && of.known == known {
+		n.Ran = append(n.Ran, of.build)
+		if w.ran.Watches(p) {
+			a.batches(n, of.build, w.start, n.Epoch, of.window, of.unknown)
+		}
+		return func() { of.window = window }, nil
+	}
 	files := p.Files(a.o.RanSources)
-	of := w.programs[p]
 	if of == nil {
 		if of, err = w.tell(a, p, files); err != nil {
 			return nil, err
@@ -162,7 +176,7 @@ func (w *ranWatching) add(a *agent, n *state, p *collect.RanProgram) (mark func(
 		w.programs[p] = of
 	}
 	n.Ran = append(n.Ran, of.build)
-	var usage []store.Usage
+	var usage, unknown []store.Usage
 	fresh := make(map[string][]int)
 	for _, f := range files {
 		hash, told := of.units[f.Name]
@@ -184,12 +198,19 @@ func (w *ranWatching) add(a *agent, n *state, p *collect.RanProgram) (mark func(
 		if some {
 			usage = append(usage, store.Usage{Unit: hash, Hits: hits})
 		}
+		if slices.Contains(f.Unknown, true) {
+			only := make([]uint64, len(hits))
+			copy(only[len(hits)-len(f.Unknown):], hits[len(hits)-len(f.Unknown):])
+			unknown = append(unknown, store.Usage{Unit: hash, Hits: only})
+		}
 	}
 	if w.ran.Watches(p) || len(fresh) > 0 {
 		a.batches(n, of.build, w.start, n.Epoch, of.window, usage)
 	}
-	window := n.Window
-	return func() { of.mark(window, fresh) }, nil
+	return func() {
+		of.mark(window, fresh)
+		of.known, of.unknown = known, unknown
+	}, nil
 }
 
 // mark notes what is on its way, and that a window ends.
