@@ -21,7 +21,7 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/ask"
 	"footfall/fleet/client"
-	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/output"
 	"footfall/report"
 	"footfall/report/exclude"
@@ -402,7 +402,7 @@ func (o *fleetOptions) open(ctx context.Context, sources *source.Sources) (fleet
 	if err != nil {
 		return nil, nil, usageError(err)
 	}
-	s, err := store.ReadSQLite(ctx, dir)
+	s, err := sqlite.Read(ctx, dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"footfall/fleet/pages"
 	"footfall/fleet/serve"
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/output"
 )
 
@@ -121,7 +122,7 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usageError(err)
 	}
-	options := serve.Options{Dir: dir, Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
+	options := serve.Options{Stores: sqlite.Dir(dir), Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
 	if options.KeepWindows, err = days("keep-windows", o.keepWindows); err == nil {
 		options.KeepDays, err = days("keep-days", o.keepDays)
 	}
@@ -141,7 +142,7 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second one ends us in any case
 	if o.backup != "" {
-		if err := serve.Backup(ctx, dir, o.backup); err != nil {
+		if err := sqlite.Dir(dir).Backup(ctx, o.backup); err != nil {
 			return err
 		}
 		fmt.Fprintf(output.Stderr, "footfall: %s is a copy of %s\n", output.Printable(o.backup), output.Printable(dir))
@@ -165,9 +166,9 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 }
 
 // pages answers questions about a project.
-func (o *serveOptions) pages(project string, s *store.SQLite) http.Handler {
+func (o *serveOptions) pages(project string, s store.Reader) http.Handler {
 	options := pages.Options{Title: "fleet"}
-	if project != serve.DefaultProject {
+	if project != store.DefaultProject {
 		options.Title = project
 	}
 	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked

@@ -18,6 +18,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 	"footfall/report"
 )
@@ -42,13 +43,13 @@ func source(name string, functions []string, counts ...int64) *coverage.File {
 // A fleetTest is a store that tests push to.
 type fleetTest struct {
 	*testing.T
-	*store.SQLite
+	store.Store
 	Ask
 }
 
 func newFleet(t *testing.T) *fleetTest {
 	t.Helper()
-	s, err := store.OpenSQLite(t.Context(), t.TempDir())
+	s, err := sqlite.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkNeverRan(b *testing.B) {
 		return answer.(*NeverRan)
 	}
 	opened := func() *Ask {
-		s, err := store.ReadSQLite(b.Context(), dir)
+		s, err := sqlite.Read(b.Context(), dir)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func BenchmarkNeverRan(b *testing.B) {
 
 // fillLarge makes the store of the benchmark. Each host reports of 2,000 functions.
 func fillLarge(b *testing.B, dir string) {
-	s, err := store.OpenSQLite(b.Context(), dir)
+	s, err := sqlite.Open(b.Context(), dir)
 	if err != nil {
 		b.Fatal(err)
 	}

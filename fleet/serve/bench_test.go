@@ -13,6 +13,7 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/client"
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
@@ -25,7 +26,7 @@ func counts(b *testing.B, list []store.Unit, batch func(n int64) *store.Batch) {
 	}
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := Serve(b.Context(), l, Options{Dir: b.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
+		if err := Serve(b.Context(), l, Options{Stores: sqlite.Dir(b.TempDir()), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
 			b.Error(err)
 		}
 	})

@@ -26,6 +26,7 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/client"
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
@@ -59,7 +60,7 @@ func TestMain(m *testing.M) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err == nil {
 			fmt.Println(l.Addr())
-			err = Serve(context.Background(), l, Options{Dir: dir, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+			err = Serve(context.Background(), l, Options{Stores: sqlite.Dir(dir), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -293,7 +294,7 @@ func TestSimulation(t *testing.T) {
 	server.kill()
 	t.Logf("%d batches of %d agents in %v, %.0f a second, %d kills; the server had up to %d MB", len(list), *simulatedAgents,
 		took.Round(time.Millisecond), float64(len(list))/took.Seconds(), kills, server.peak>>10)
-	s, err := store.OpenSQLite(t.Context(), server.dir)
+	s, err := sqlite.Open(t.Context(), server.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

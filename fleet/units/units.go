@@ -187,7 +187,7 @@ type Sum struct {
 	objects []object
 }
 
-// Add adds a unit, which has its program, and its counters. It is what [store.SQLite.Totals] calls.
+// Add adds a unit, which has its program, and its counters. It is what [store.Reader]'s Totals calls.
 func (s *Sum) Add(t store.Total) error {
 	if t.Unit.Kind == Notes {
 		o, err := objectOf(&t.Unit, t.Hits)
