@@ -770,10 +770,10 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 		s.stubs[st.id()] = site
 	}
 	s.addNotifier()
-	described := withExits(stubs)
+	described := slices.Clip(withExits(stubs))
 	for _, st := range stubs {
 		if st.copy != nil {
-			described = append(slices.Clip(described), st.copy)
+			described = append(described, st.copy)
 		}
 	}
 	for _, b := range s.blocks {

@@ -91,8 +91,8 @@ func Divided(i *target.Image) ([]binary.DividedFunction, error) {
 func (site *EntrySite) Moves() bool { return site.window != nil }
 
 // usableWindow compares what is in memory with the file, and notes it. It returns why the
-// window cannot be used, "" if it can.
-func (s *Session) usableWindow(site *EntrySite) string {
+// window cannot be used, "" if it can. Guarded tells whether the process has a shadow stack.
+func (s *Session) usableWindow(site *EntrySite, guarded bool) string {
 	w := site.window
 	code := make([]byte, max(len(w.Code), len(site.old)))
 	switch n, err := s.p.ReadAt(code, int64(site.Addr)); {
@@ -100,7 +100,7 @@ func (s *Session) usableWindow(site *EntrySite) string {
 		return err.Error()
 	case !bytes.HasPrefix(code, w.Code):
 		return fmt.Sprintf("somebody has changed the code there: % x", code[:native.jumpSize])
-	case s.p.ShadowStack() && w.Instructions[len(w.Instructions)-1].Kind == binary.MoveCall:
+	case guarded && w.Instructions[len(w.Instructions)-1].Kind == binary.MoveCall:
 		return "a call in its first instructions cannot be moved where the processor guards return addresses (shadow stack)"
 	}
 	site.room = max(len(w.Code), native.jumpSize)

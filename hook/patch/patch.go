@@ -290,13 +290,14 @@ func (s *Session) usable(sites []*EntrySite) []*EntrySite {
 	var usable []*EntrySite
 	seen := make(map[uint64]bool)
 	code := make([]byte, 16)
+	guarded := s.p.ShadowStack()
 	for _, site := range sites {
 		if seen[site.Addr] {
 			continue
 		}
 		seen[site.Addr] = true
 		if site.window != nil {
-			if why := s.usableWindow(site); why != "" {
+			if why := s.usableWindow(site, guarded); why != "" {
 				s.Skipped[site] = why
 			} else {
 				usable = append(usable, site)
