@@ -27,6 +27,7 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/client"
 	"footfall/fleet/store"
+	"footfall/fleet/store/fixtures"
 	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 	"footfall/fleet/wire"
@@ -239,6 +240,26 @@ func TestTokens(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string][]int64{"a.c": {2}}, sums(t, filepath.Join(dir, "projects", "db"))); diff != "" {
 		t.Errorf("db (-want +got):\n%s", diff)
+	}
+}
+
+// TestAway tells who sends to try again later where the database does not answer.
+func TestAway(t *testing.T) {
+	db := fixtures.NewClickHouse(t)
+	stores, err := storesOf("clickhouse:" + db.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _ := start(t, Options{Stores: stores})
+	c, a := newClient(t, address, ""), aFile("a.c", 1)
+	if err := errors.Join(c.Tell(t.Context(), "b", "", []store.Unit{a.Unit}), c.Push(t.Context(), batch(a, "1"))); err != nil {
+		t.Fatal(err)
+	}
+	db.Kill()
+	for _, err := range []error{c.Push(t.Context(), batch(a, "2")), c.Tell(t.Context(), "c", "", []store.Unit{a.Unit})} {
+		if status(err) != http.StatusServiceUnavailable {
+			t.Errorf("%v, want %d", err, http.StatusServiceUnavailable)
+		}
 	}
 }
 
