@@ -213,8 +213,9 @@ func (s *Store) Totals(ctx context.Context, q *store.Query, programs bool, use f
 		return s.db.query(ctx, query, func(a *answer) error {
 			unit := a.id()
 			u, known := units[unit]
-			if !known {
-				return fmt.Errorf("unit %x is gone", unit)
+			if !known { // it was told a moment ago
+				a.skip(8)
+				return nil
 			}
 			sums[unit] = a.numbers(u.counters)
 			return nil
@@ -273,11 +274,12 @@ func (s *Store) shares(ctx context.Context, q *store.Query, where []string, whic
 		return s.db.query(ctx, query, func(a *answer) error {
 			unit := a.id()
 			u, known := units[unit]
-			if !known {
-				return fmt.Errorf("unit %x is gone", unit)
-			}
 			one := store.Share{Host: a.text(), Unit: u.hash}
 			one.Labels = labels[a.id()]
+			if !known { // it was told a moment ago
+				a.skip(8)
+				return nil
+			}
 			one.Hits = a.numbers(u.counters)
 			list = append(list, one)
 			return nil
@@ -376,8 +378,10 @@ func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.Las
 			members = members[1:]
 		}
 		l, known := vectors(p)
-		if !known && a.err == nil {
-			return fmt.Errorf("unit %x is gone", p.unit)
+		if !known { // it was told a moment ago
+			a.skip(4)
+			a.skip(4)
+			return nil
 		}
 		l.Pushed = pushed
 		a.times(l.First, never, &scratch)

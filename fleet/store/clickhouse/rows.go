@@ -154,6 +154,14 @@ func (a *answer) array(n, size int, scratch []byte) []byte {
 	return scratch
 }
 
+// skip reads an array of numbers of so many bytes each, which are not wanted.
+func (a *answer) skip(size int) {
+	n := a.length(1 << 28)
+	if a.err == nil {
+		_, a.err = a.r.Discard(n * size)
+	}
+}
+
 // numbers reads a vector of n counters.
 func (a *answer) numbers(n int) []uint64 {
 	v := make([]uint64, n)

@@ -117,6 +117,8 @@ func (d *database) lasting(ctx context.Context) (settings string, err error) {
 // wanted are settings of queries, where the server knows them.
 var wanted = map[string]string{
 	"max_query_size":                     "16777216", // lists of units are in queries
+	"max_ast_elements":                   "1000000",
+	"max_expanded_ast_elements":          "1000000",
 	"max_bytes_before_external_group_by": "2000000000",
 	"max_partitions_per_insert_block":    "0",
 	"async_insert":                       "0", // an answer is when it is there
