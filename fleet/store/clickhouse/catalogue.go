@@ -113,7 +113,7 @@ func (s *Store) addMembers(ctx context.Context, name string, units []id) error {
 	return s.db.insert(ctx, s.table("member"), "build, unit", &r)
 }
 
-// together is how many ids are in one query.
+// idsTogether is how many ids are in one query.
 const idsTogether = 4000
 
 // existing returns those of the units that there are.

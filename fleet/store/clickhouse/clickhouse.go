@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -86,10 +87,10 @@ func (d *Database) unopened(err error) error {
 
 func (d *Database) open(ctx context.Context, project string) (*Store, error) {
 	s := d.store(project)
-	err := d.db.adapt(ctx)
+	err := s.db.adapt(ctx)
 	if hasCode(err, unknownDatabase) { // of the settings, which every database has
-		if err = d.db.outside().exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+strings.ReplaceAll(d.db.name, "`", "")+"`"); err == nil {
-			err = d.db.adapt(ctx)
+		if err = s.db.outside().exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+strings.ReplaceAll(d.db.name, "`", "")+"`"); err == nil {
+			err = s.db.adapt(ctx)
 		}
 	}
 	if err == nil {
@@ -106,7 +107,7 @@ func (d *Database) open(ctx context.Context, project string) (*Store, error) {
 // Read opens the store of a project for questions only: who wants to write gets [store.ErrClosing].
 func (d *Database) Read(ctx context.Context, project string) (store.Reader, error) {
 	s := d.store(project)
-	err := d.db.adapt(ctx)
+	err := s.db.adapt(ctx)
 	version := 0
 	if err == nil {
 		version, err = s.version(ctx)
@@ -141,7 +142,9 @@ func (d *Database) store(project string) *Store {
 	if project == store.DefaultProject {
 		project = ""
 	}
-	s := &Store{db: d.db, prefix: prefix(project), stop: make(chan struct{})}
+	db := *d.db
+	db.settings = make(url.Values) // found out by each, while others are in use
+	s := &Store{db: &db, prefix: prefix(project), stop: make(chan struct{})}
 	s.told.forget()
 	return s
 }

@@ -30,8 +30,8 @@ type database struct {
 	settings url.Values // that this server knows, for all queries
 }
 
-// DefaultName is that of the database, unless it is told.
-const DefaultName = "footfall"
+// defaultName is that of the database, unless it is told.
+const defaultName = "footfall"
 
 // parse reads the address of a database: http://[USER[:PASSWORD]@]HOST:PORT[/DATABASE].
 func parse(address string) (*database, error) {
@@ -39,9 +39,9 @@ func parse(address string) (*database, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("an address such as clickhouse:http://127.0.0.1:8123/footfall was expected")
 	}
-	d := &database{name: strings.Trim(u.Path, "/"), user: os.Getenv("CLICKHOUSE_USER"), password: os.Getenv("CLICKHOUSE_PASSWORD"), settings: make(url.Values)}
+	d := &database{name: strings.Trim(u.Path, "/"), user: os.Getenv("CLICKHOUSE_USER"), password: os.Getenv("CLICKHOUSE_PASSWORD")}
 	if d.name == "" {
-		d.name = DefaultName
+		d.name = defaultName
 	}
 	if strings.Contains(d.name, "/") {
 		return nil, fmt.Errorf("the database %q has a / in its name", d.name)
@@ -160,13 +160,13 @@ func (d *database) post(ctx context.Context, parameters url.Values, body []byte)
 	return nil, nil
 }
 
-// A Failure is what a server says that it could not do.
-type Failure struct {
+// A failure is what a server says that it could not do.
+type failure struct {
 	Code int // of ClickHouse's ErrorCodes; 0: it said none
 	Text string
 }
 
-func (f *Failure) Error() string { return f.Text }
+func (f *failure) Error() string { return f.Text }
 
 // Codes of errors: https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 const (
@@ -190,7 +190,7 @@ func (d *database) failed(r *http.Response) error {
 	defer r.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(r.Body, 2000))
 	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	f := &Failure{Text: first}
+	f := &failure{Text: first}
 	if m := codePattern.FindStringSubmatch(first); m != nil {
 		f.Code, _ = strconv.Atoi(m[1])
 	}
@@ -209,7 +209,7 @@ func (d *database) failed(r *http.Response) error {
 
 // hasCode tells whether a server said that.
 func hasCode(err error, codes ...int) bool {
-	f := (*Failure)(nil)
+	f := (*failure)(nil)
 	return errors.As(err, &f) && slices.Contains(codes, f.Code)
 }
 
