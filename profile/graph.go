@@ -57,88 +57,30 @@ func NewGraph(p *Profile) *Graph {
 	if p.symbols != nil {
 		g.ticks = p.symbols.ticks
 	}
-	nodes := make(map[uint64]*Node, len(p.Function))
+	sum := summing{g: g, nodes: make(map[uint64]*Node, len(p.Function)), edges: make(map[[2]*Node]*Edge), seen: make(map[*Node]bool), seenEdges: make(map[*Edge]bool)}
 	for _, f := range p.Function {
 		n := &Node{Func: f, Inlined: true}
-		nodes[f.ID] = n
+		sum.nodes[f.ID] = n
 		g.Nodes = append(g.Nodes, n)
 	}
-	edges := make(map[[2]*Node]*Edge)
-	edge := func(caller, callee *Node) *Edge {
-		key := [2]*Node{caller, callee}
-		e := edges[key]
-		if e == nil {
-			e = &Edge{Caller: caller, Callee: callee, order: len(edges)}
-			edges[key] = e
-			caller.Out = append(caller.Out, e)
-			callee.In = append(callee.In, e)
-		}
-		return e
-	}
-	var chain []*Node
-	seen, seenEdges := make(map[*Node]bool), make(map[*Edge]bool)
 	for _, s := range p.Sample {
-		chain = chain[:0]
-		for _, l := range s.Location {
-			for i, line := range l.Line {
-				n := nodes[line.Function.ID]
-				n.Image = imageName(l.Mapping)
-				if n.addr == 0 || l.Address < n.addr {
-					n.addr = l.Address
-				}
-				n.Inlined = n.Inlined && i < len(l.Line)-1
-				chain = append(chain, n)
-			}
-		}
+		chain := sum.chainOf(s.Location)
 		if len(chain) == 0 {
 			continue
 		}
-		calls, cpu := s.Value[callsIndex], s.Value[cpuIndex]
-		if calls != 0 {
-			g.Calls = true
-			chain[0].Calls += calls
-			if len(chain) > 1 {
-				edge(chain[1], chain[0]).Calls += calls
-				if chain[0] == chain[1] {
-					chain[0].recursive += calls
-				}
-			}
+		if calls := s.Value[callsIndex]; calls != 0 {
+			sum.addCalls(chain, calls)
 		}
-		if cpu == 0 {
-			continue
-		}
-		g.CPU = true
-		g.Total += cpu
-		g.Sampled = g.Sampled || len(s.Location) > 1
-		chain[0].Self += cpu
-		clear(seen)
-		clear(seenEdges)
-		for i, n := range chain {
-			if !seen[n] {
-				seen[n] = true
-				n.Total += cpu
-			}
-			if i > 0 {
-				if e := edge(n, chain[i-1]); !seenEdges[e] {
-					seenEdges[e] = true
-					e.CPU += cpu
-				}
-			}
+		if cpu := s.Value[cpuIndex]; cpu != 0 {
+			g.Sampled = g.Sampled || len(s.Location) > 1
+			sum.addTime(chain, cpu)
 		}
 	}
 	if g.Calls {
 		g.estimate()
 	}
 	if g.Calls && !g.Sampled {
-		for _, n := range g.Nodes {
-			n.Total = g.nanoseconds(n.est.self + n.est.children)
-			if countsCalls(n) {
-				n.Total = n.Self // which the estimate leaves out
-			}
-		}
-		for _, e := range edges {
-			e.CPU = g.nanoseconds(e.est.self + e.est.children)
-		}
+		sum.useEstimates()
 	}
 	for _, n := range g.Nodes {
 		slices.SortFunc(n.In, costlier)
@@ -146,6 +88,95 @@ func NewGraph(p *Profile) *Graph {
 	}
 	g.findOverloads()
 	return g
+}
+
+// summing is a graph to which samples are added.
+type summing struct {
+	g     *Graph
+	nodes map[uint64]*Node // by the ids of their functions
+	edges map[[2]*Node]*Edge
+
+	// Of one sample, kept for the next.
+	chain     []*Node
+	seen      map[*Node]bool
+	seenEdges map[*Edge]bool
+}
+
+// edge returns the one from caller to callee.
+func (s *summing) edge(caller, callee *Node) *Edge {
+	key := [2]*Node{caller, callee}
+	e := s.edges[key]
+	if e == nil {
+		e = &Edge{Caller: caller, Callee: callee, order: len(s.edges)}
+		s.edges[key] = e
+		caller.Out = append(caller.Out, e)
+		callee.In = append(callee.In, e)
+	}
+	return e
+}
+
+// chainOf returns the functions at the places of a sample, the innermost first, and notes where they are.
+// It is valid until the next call.
+func (s *summing) chainOf(places []*pprof.Location) []*Node {
+	s.chain = s.chain[:0]
+	for _, l := range places {
+		for i, line := range l.Line {
+			n := s.nodes[line.Function.ID]
+			n.Image = imageName(l.Mapping)
+			if n.addr == 0 || l.Address < n.addr {
+				n.addr = l.Address
+			}
+			n.Inlined = n.Inlined && i < len(l.Line)-1
+			s.chain = append(s.chain, n)
+		}
+	}
+	return s.chain
+}
+
+// addCalls adds calls of the chain's first function by its second one.
+func (s *summing) addCalls(chain []*Node, calls int64) {
+	s.g.Calls = true
+	chain[0].Calls += calls
+	if len(chain) > 1 {
+		s.edge(chain[1], chain[0]).Calls += calls
+		if chain[0] == chain[1] {
+			chain[0].recursive += calls
+		}
+	}
+}
+
+// addTime adds CPU time in the chain's first function, which counts once for each function and call of the chain.
+func (s *summing) addTime(chain []*Node, cpu int64) {
+	s.g.CPU = true
+	s.g.Total += cpu
+	chain[0].Self += cpu
+	clear(s.seen)
+	clear(s.seenEdges)
+	for i, n := range chain {
+		if !s.seen[n] {
+			s.seen[n] = true
+			n.Total += cpu
+		}
+		if i > 0 {
+			if e := s.edge(n, chain[i-1]); !s.seenEdges[e] {
+				s.seenEdges[e] = true
+				e.CPU += cpu
+			}
+		}
+	}
+}
+
+// useEstimates has times of callees be what is estimated of them, where nothing else is known.
+func (s *summing) useEstimates() {
+	for _, n := range s.g.Nodes {
+		n.Total = s.g.nanoseconds(n.est.self + n.est.children)
+		if countsCalls(n) {
+			n.Total = n.Self // which the estimate leaves out
+		}
+	}
+	for _, e := range s.edges {
+		e.CPU = s.g.nanoseconds(e.est.self + e.est.children)
+	}
 }
 
 // findOverloads marks the functions that share a name.
