@@ -116,7 +116,7 @@ var optionChecks = map[string]func(value string) error{
 	"profile top":       profileCheck(func(o *profileOptions, v string) { o.top = number(v) }),
 	"profile pid":       profileCheck(func(o *profileOptions, v string) { o.pid = cmp.Or(number(v), 1) }), // 0: none
 
-	"store":         func(v string) error { _, err := storeDir(v); return err },
+	"store":         func(v string) error { _, err := parseStores(v); return err },
 	"server":        func(v string) error { _, err := client.New(v, ""); return err },
 	"agent release": func(v string) error { _, err := parseReleases([]string{v}); return err },
 	"agent ran":     func(v string) error { _, err := path.Match(v, ""); return err },

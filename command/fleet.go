@@ -20,7 +20,6 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/ask"
-	"footfall/fleet/store"
 	"footfall/output"
 	"footfall/report"
 	"footfall/report/exclude"
@@ -60,7 +59,7 @@ var fleetQuestions = []struct {
 func newFleetCommand() *cobra.Command {
 	var o fleetOptions
 	cmd := &cobra.Command{
-		Use:   "fleet QUESTION [ARGUMENT] --server URL|--store sqlite:DIR",
+		Use:   "fleet QUESTION [ARGUMENT] --server URL|--store sqlite:DIR|clickhouse:URL",
 		Short: "Ask what a fleet has run: of a release, what never, since when, where, in which tests",
 		Long: `Fleet answers questions about what programs on many machines have run, and tests of
 many jobs, from a server of footfall serve or from its store, which may be in use.
@@ -106,7 +105,7 @@ the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 	}
 	f := cmd.Flags()
 	o.serverOptions.define(cmd, "ask")
-	f.StringVar(&o.store, "store", "", "ask the store `sqlite:DIR`")
+	f.StringVar(&o.store, "store", "", "ask the store `sqlite:DIR` or clickhouse:URL")
 	f.StringArrayVar(&o.releases, "release", nil, "only of the release `NAME`; may be repeated")
 	f.StringArrayVar(&o.builds, "build", nil, "only of the build `ID`; may be repeated")
 	f.StringArrayVar(&o.hosts, "host", nil, "only on the host `NAME`; may be repeated")
@@ -391,11 +390,7 @@ func (o *fleetOptions) open(ctx context.Context, sources *source.Sources) (fleet
 		}
 		return &ask.Client{Server: server, Read: read}, func() {}, nil
 	}
-	dir, err := storeDir(o.store)
-	if err != nil {
-		return nil, nil, usageError(err)
-	}
-	s, err := store.ReadSQLite(ctx, dir)
+	s, err := readStore(ctx, o.store)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 	"footfall/output"
 	"footfall/report"
@@ -34,7 +35,7 @@ func printStored(args []string) error {
 		return errors.New("usage: stored DIR FORMAT [NAME=VALUE]")
 	}
 	ctx := context.Background()
-	s, err := store.ReadSQLite(ctx, args[0])
+	s, err := sqlite.Read(ctx, args[0])
 	if err != nil {
 		return err
 	}

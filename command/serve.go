@@ -44,14 +44,18 @@ type serveOptions struct {
 func newServeCommand() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
-		Use:   "serve --store sqlite:DIR",
+		Use:   "serve --store sqlite:DIR|clickhouse:URL",
 		Short: "Keep what the programs of many machines, and tests, have run",
 		Long: `Serve takes what footfall push sends: which lines, functions and branches
 ran, how often, in which release, in which test. It keeps that in a database (SQLite)
-in a directory, which is made if it is not there, and which one serve uses at a time.
+in a directory, which is made if it is not there, and which one serve uses at a time;
+or in a database of a ClickHouse (18.16 or later), which is made, too, and which any
+number of serve may use: clickhouse:http://HOST:8123/DATABASE. User and password are
+USER:PASSWORD@ before HOST, or in CLICKHOUSE_USER and CLICKHOUSE_PASSWORD.
 
 Whatever it has answered with success is on disk, and what is sent again counts once:
-senders may repeat what they are not sure of. serve may be killed at any time.
+senders may repeat what they are not sure of. serve may be killed at any time. While
+ClickHouse is away senders are told to try again.
 
 It listens on 127.0.0.1 only, where everybody may do everything, unless it has
 tokens: --tokens=FILE has lines with four words,
@@ -78,13 +82,16 @@ kept for ever. 0 is never.`,
   footfall serve --store sqlite:/var/lib/footfall --listen :7117 \
       --tokens /etc/footfall/tokens --tls-cert cert.pem --tls-key key.pem
 
+  # what outgrows one machine: several of these, before one ClickHouse
+  CLICKHOUSE_PASSWORD=... footfall serve --store clickhouse:http://footfall@db:8123/footfall
+
   # a copy, while it runs; to restore, serve the copy
   footfall serve --store sqlite:/var/lib/footfall --backup /backup/footfall-monday`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.store, "store", "", "keep it in `sqlite:DIR`")
+	f.StringVar(&o.store, "store", "", "keep it in `sqlite:DIR` or clickhouse:URL")
 	f.StringVar(&o.listen, "listen", servedAt, "listen on `ADDRESS:PORT`")
 	f.StringVar(&o.tokens, "tokens", "", "let in who has a token of `FILE`")
 	f.StringVar(&o.cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
@@ -107,15 +114,6 @@ kept for ever. 0 is never.`,
 	return cmd
 }
 
-// storeDir is the directory of a store as it is named on command lines.
-func storeDir(name string) (dir string, err error) {
-	dir, ok := strings.CutPrefix(name, "sqlite:")
-	if !ok || dir == "" {
-		return "", fmt.Errorf("--store=%s: sqlite:DIR was expected", name)
-	}
-	return dir, nil
-}
-
 // days reads a number of days, 30d or 30.
 func days(flag, text string) (time.Duration, error) {
 	n, err := strconv.ParseUint(strings.TrimSuffix(text, "d"), 10, 16)
@@ -126,11 +124,11 @@ func days(flag, text string) (time.Duration, error) {
 }
 
 func (o *serveOptions) run(cmd *cobra.Command) error {
-	dir, err := storeDir(o.store)
+	stores, err := parseStores(o.store)
 	if err != nil {
 		return usageError(err)
 	}
-	options := serve.Options{Dir: dir, Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
+	options := serve.Options{Stores: stores, Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
 	if options.KeepWindows, err = days("keep-windows", o.keepWindows); err == nil {
 		options.KeepDays, err = days("keep-days", o.keepDays)
 	}
@@ -150,10 +148,10 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second one ends us in any case
 	if o.backup != "" {
-		if err := serve.Backup(ctx, dir, o.backup); err != nil {
+		if err := backup(ctx, stores, o.backup); err != nil {
 			return err
 		}
-		fmt.Fprintf(output.Stderr, "footfall: %s is a copy of %s\n", output.Printable(o.backup), output.Printable(dir))
+		fmt.Fprintf(output.Stderr, "footfall: %s is a copy of %s\n", output.Printable(o.backup), output.Printable(fmt.Sprint(stores)))
 		return nil
 	}
 	if options.Tokens, options.Clients, err = o.whoMay(); err != nil {
@@ -170,17 +168,17 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	if o.cert != "" {
 		scheme = "https"
 	}
-	fmt.Fprintf(output.Stderr, "footfall: serving %s at %s://%s\n", output.Printable(dir), scheme, l.Addr())
+	fmt.Fprintf(output.Stderr, "footfall: serving %s at %s://%s\n", output.Printable(fmt.Sprint(stores)), scheme, l.Addr())
 	return serve.Serve(ctx, l, options)
 }
 
 // pages answers questions about a project.
-func (o *serveOptions) pages(project string, s *store.SQLite) http.Handler {
+func (o *serveOptions) pages(project string, s store.Reader) http.Handler {
 	options := pages.Options{Title: "fleet"}
 	if o.owners != nil {
 		options.Owners, _, _ = ask.ReadOwners(o.codeowners, bytes.NewReader(o.owners)) // of each project, whose requests share it
 	}
-	if project != serve.DefaultProject {
+	if project != store.DefaultProject {
 		options.Title = project
 	}
 	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked

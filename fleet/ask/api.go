@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"footfall/coverage"
+	"footfall/fleet/store"
 	"footfall/output"
 	"footfall/report"
 )
@@ -33,6 +34,8 @@ func (a *Ask) API() http.Handler {
 // Status is the status of HTTP for an error.
 func Status(err error) int {
 	switch {
+	case errors.Is(err, store.ErrAway):
+		return http.StatusServiceUnavailable
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNoData):
 		return http.StatusNotFound
 	case errors.Is(err, ErrWrong):

@@ -27,18 +27,6 @@ import (
 	"footfall/fleet/store"
 )
 
-// A Store is what answers are made of, see [store.SQLite].
-type Store interface {
-	Units(ctx context.Context, q *store.Query, use func(store.Hash, store.Unit) error) error
-	Programs(ctx context.Context, hashes []store.Hash, use func(store.Hash, store.Unit) error) error
-	Totals(ctx context.Context, q *store.Query, programs bool, use func(store.Total) error) error
-	Shares(ctx context.Context, q *store.Query, units []store.Hash, use func(store.Share) error) error
-	LastSeen(ctx context.Context, q *store.Query, use func(store.LastSeen) error) error
-	Evidence(ctx context.Context, q *store.Query) ([]store.Evidence, error)
-	Reports(ctx context.Context, q *store.Query, use func(store.Report) error) error
-	Sizes(ctx context.Context) (store.Sizes, error)
-}
-
 // A Fleet is who can be asked.
 type Fleet interface {
 	// Answer answers a question of [Questions].
@@ -85,7 +73,7 @@ func wrong(format string, args ...any) error {
 
 // An Ask answers from a store. It may be used by several goroutines.
 type Ask struct {
-	Store Store
+	Store store.Reader
 	// Resolve says which source a recorded name is, and whether it counts; nil: all do, with the names as they are.
 	Resolve func(name string) (path string, keep bool)
 	// Now is the time; nil: that of the clock.

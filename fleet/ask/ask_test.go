@@ -18,6 +18,9 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/store"
+	"footfall/fleet/store/clickhouse"
+	"footfall/fleet/store/fixtures"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 	"footfall/report"
 )
@@ -42,13 +45,13 @@ func source(name string, functions []string, counts ...int64) *coverage.File {
 // A fleetTest is a store that tests push to.
 type fleetTest struct {
 	*testing.T
-	*store.SQLite
+	store.Store
 	Ask
 }
 
-func newFleet(t *testing.T) *fleetTest {
+func newFleet(t *testing.T, stores store.Stores) *fleetTest {
 	t.Helper()
-	s, err := store.OpenSQLite(t.Context(), t.TempDir())
+	s, err := stores.Open(t.Context(), store.DefaultProject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +85,8 @@ func (f *fleetTest) push(build, release, host, test string, daysAgo int, files .
 
 // twoReleases is a fleet of two hosts and a test. In 1.0 old and gone ran, in 2.0 new and fresh do; tested is only tested;
 // of never there is nothing; of later nobody knows, since its build was not deployed.
-func twoReleases(t *testing.T) *fleetTest {
-	f := newFleet(t)
+func twoReleases(t *testing.T, stores store.Stores) *fleetTest {
+	f := newFleet(t, stores)
 	one, two := []string{"both", "gone", "never", "new", "old", "tested"}, []string{"both", "fresh", "never", "new", "old", "tested"}
 	f.push("b1", "1.0", "a", "", 50, source("src/x.c", one, 5, 1, 0, 0, 2, 0))
 	f.push("b1", "1.0", "b", "", 40, source("src/x.c", one, 7, 0, 0, 0, 0, 0), source("lib/y.c", []string{"helper"}, 1))
@@ -217,9 +220,23 @@ week        lines  of  functions  of  branches  of  builds  hosts
 `},
 }
 
+// withStores runs a test with each kind of store.
+func withStores(t *testing.T, test func(*testing.T, store.Stores)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, sqlite.Dir(t.TempDir())) })
+	t.Run("clickhouse", func(t *testing.T) {
+		stores, err := clickhouse.Parse(fixtures.NewClickHouse(t).Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, stores)
+	})
+}
+
 // TestAnswers asks the store, and a server that has it: what a client reads from JSON is the same.
-func TestAnswers(t *testing.T) {
-	f := twoReleases(t)
+func TestAnswers(t *testing.T) { withStores(t, testAnswers) }
+
+func testAnswers(t *testing.T, stores store.Stores) {
+	f := twoReleases(t, stores)
 	server := httptest.NewServer(f.API())
 	defer server.Close()
 	client := &Client{Server: getter(server.URL), Read: readReport}
@@ -271,8 +288,10 @@ func readReport(name string) (*coverage.Set, error) {
 
 // TestCoverage has the sums of hosts, of tests, and test by test, here and from a server, as coverage and as JSON that is the
 // report's own.
-func TestCoverage(t *testing.T) {
-	f := twoReleases(t)
+func TestCoverage(t *testing.T) { withStores(t, testCoverage) }
+
+func testCoverage(t *testing.T, stores store.Stores) {
+	f := twoReleases(t, stores)
 	server := httptest.NewServer(f.API())
 	defer server.Close()
 	client := &Client{Server: getter(server.URL), Read: readReport}
@@ -341,7 +360,7 @@ apps/        @octocat
 			t.Errorf("%s: %s, want %s", file, got, want)
 		}
 	}
-	f := twoReleases(t)
+	f := twoReleases(t, sqlite.Dir(t.TempDir()))
 	answer, err := f.Answer(t.Context(), "never-ran", nil)
 	if err != nil {
 		t.Fatal(err)

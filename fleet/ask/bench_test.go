@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"footfall/coverage"
 	"footfall/fleet/store"
+	"footfall/fleet/store/clickhouse"
+	"footfall/fleet/store/fixtures"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
@@ -16,13 +20,27 @@ import (
 // releases of which each has a fifth of the sources changed. Cold is the first question to a store that has just been
 // opened, warm one to a server that has answered before. With FOOTFALL_BENCH_STORE=DIR the store is kept there.
 func BenchmarkNeverRan(b *testing.B) {
-	dir := os.Getenv("FOOTFALL_BENCH_STORE")
-	if dir == "" {
-		dir = b.TempDir()
-	}
-	if _, err := os.Stat(dir + "/footfall.db"); err != nil {
-		fillLarge(b, dir)
-	}
+	b.Run("sqlite", func(b *testing.B) {
+		dir := os.Getenv("FOOTFALL_BENCH_STORE")
+		if dir == "" {
+			dir = b.TempDir()
+		}
+		if _, err := os.Stat(dir + "/footfall.db"); err != nil {
+			fillLarge(b, sqlite.Dir(dir))
+		}
+		neverRan(b, func() (store.Reader, error) { return sqlite.Read(b.Context(), dir) })
+	})
+	b.Run("clickhouse", func(b *testing.B) {
+		stores, err := clickhouse.Parse(fixtures.NewClickHouse(b).Address)
+		if err != nil {
+			b.Fatal(err)
+		}
+		fillLarge(b, stores)
+		neverRan(b, func() (store.Reader, error) { return stores.Read(b.Context(), store.DefaultProject) })
+	})
+}
+
+func neverRan(b *testing.B, open func() (store.Reader, error)) {
 	question := func(a *Ask) *NeverRan {
 		answer, err := a.Answer(b.Context(), "never-ran", url.Values{})
 		if err != nil {
@@ -31,7 +49,7 @@ func BenchmarkNeverRan(b *testing.B) {
 		return answer.(*NeverRan)
 	}
 	opened := func() *Ask {
-		s, err := store.ReadSQLite(b.Context(), dir)
+		s, err := open()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -56,8 +74,8 @@ func BenchmarkNeverRan(b *testing.B) {
 }
 
 // fillLarge makes the store of the benchmark. Each host reports of 2,000 functions.
-func fillLarge(b *testing.B, dir string) {
-	s, err := store.OpenSQLite(b.Context(), dir)
+func fillLarge(b *testing.B, stores store.Stores) {
+	s, err := stores.Open(b.Context(), store.DefaultProject)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,15 +96,22 @@ func fillLarge(b *testing.B, dir string) {
 		if err := s.PutBuild(b.Context(), &build); err != nil {
 			b.Fatal(err)
 		}
+		var senders sync.WaitGroup
+		some := make(chan bool, 8) // at a time
 		for host := release; host < hosts; host += 3 {
 			batch := &store.Batch{Build: build.ID, Window: now.Add(-time.Duration(host%29) * 24 * time.Hour), Instance: store.Instance{Host: fmt.Sprint("host", host), PID: 1}}
 			for i := host % 50; i < sources; i += 50 {
 				batch.Usage = append(batch.Usage, store.Usage{Unit: build.Units[i].Hash(), Hits: hits[i]})
 			}
-			if err := s.Push(b.Context(), batch); err != nil {
-				b.Fatal(err)
-			}
+			some <- true
+			senders.Go(func() {
+				if err := s.Push(b.Context(), batch); err != nil {
+					b.Error(err)
+				}
+				<-some
+			})
 		}
+		senders.Wait()
 	}
 }
 

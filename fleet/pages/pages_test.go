@@ -11,13 +11,14 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/ask"
 	"footfall/fleet/store"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
 // newServer serves a fleet of a host, with names that pages must not take for their own text.
 func newServer(t *testing.T) *httptest.Server {
 	t.Helper()
-	s, err := store.OpenSQLite(t.Context(), t.TempDir())
+	s, err := sqlite.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,19 +13,32 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/client"
 	"footfall/fleet/store"
+	"footfall/fleet/store/fixtures"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
 // counts has batches sent to a server by eight senders at once, and says how many a second that are, and
 // how many counters.
 func counts(b *testing.B, list []store.Unit, batch func(n int64) *store.Batch) {
+	b.Run("sqlite", func(b *testing.B) { countsOf(b, sqlite.Dir(b.TempDir()), list, batch) })
+	b.Run("clickhouse", func(b *testing.B) {
+		stores, err := storesOf("clickhouse:" + fixtures.NewClickHouse(b).Address)
+		if err != nil {
+			b.Fatal(err)
+		}
+		countsOf(b, stores, list, batch)
+	})
+}
+
+func countsOf(b *testing.B, stores store.Stores, list []store.Unit, batch func(n int64) *store.Batch) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := Serve(b.Context(), l, Options{Dir: b.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
+		if err := Serve(b.Context(), l, Options{Stores: stores, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
 			b.Error(err)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"footfall/fleet/client"
+	"footfall/fleet/store/sqlite"
 )
 
 // An authority signs certificates.
@@ -108,7 +109,7 @@ func TestCertificates(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- Serve(ctx, l, Options{
-				Dir: t.TempDir(), Tokens: with, Clients: pool, CertFile: ours.file("server.pem"), KeyFile: ours.file("server.key"), Log: slog.New(slog.DiscardHandler),
+				Stores: sqlite.Dir(t.TempDir()), Tokens: with, Clients: pool, CertFile: ours.file("server.pem"), KeyFile: ours.file("server.key"), Log: slog.New(slog.DiscardHandler),
 			})
 		}()
 		for i, test := range tests {

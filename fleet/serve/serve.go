@@ -20,8 +20,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -32,15 +30,12 @@ import (
 	"footfall/fleet/wire"
 )
 
-// DefaultProject is the project where there are no tokens.
-const DefaultProject = "default"
-
 // Options say how to serve.
 type Options struct {
-	Dir    string  // of the stores
+	Stores store.Stores
 	Tokens *Tokens // nil: everybody may do everything
 	// Pages makes what answers questions about a project, below "/"; nil: nothing does.
-	Pages func(project string, s *store.SQLite) http.Handler
+	Pages func(project string, s store.Reader) http.Handler
 	// Names are those by which browsers may call this server, beside addresses and localhost; they
 	// matter where there are no tokens.
 	Names []string
@@ -70,7 +65,7 @@ type server struct {
 
 // A project has a store of its own.
 type project struct {
-	store *store.SQLite
+	store store.Store
 	pages http.Handler // nil: none
 }
 
@@ -126,19 +121,9 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 	return nil
 }
 
-// projectsDir is where projects are but the default one, which is in the directory itself.
-const projectsDir = "projects"
-
-func projectDir(dir, name string) string {
-	if name == DefaultProject {
-		return dir
-	}
-	return filepath.Join(dir, projectsDir, name)
-}
-
 // openAll opens the stores that are there, and the default one.
 func (s *server) openAll(ctx context.Context) error {
-	names, err := projectsIn(s.options.Dir)
+	names, err := s.options.Stores.Projects(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,21 +135,6 @@ func (s *server) openAll(ctx context.Context) error {
 	return nil
 }
 
-// projectsIn are the projects that have a store in a directory, and the default one.
-func projectsIn(dir string) (names []string, err error) {
-	names = []string{DefaultProject}
-	entries, err := os.ReadDir(filepath.Join(dir, projectsDir))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.IsDir() && checkName(e.Name()) == nil {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
-
 // project returns a project, which is made if it is not there.
 func (s *server) project(ctx context.Context, name string) (*project, error) {
 	s.mu.Lock()
@@ -172,7 +142,7 @@ func (s *server) project(ctx context.Context, name string) (*project, error) {
 	if p := s.projects[name]; p != nil {
 		return p, nil
 	}
-	opened, err := store.OpenSQLite(ctx, projectDir(s.options.Dir, name))
+	opened, err := s.options.Stores.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -192,27 +162,6 @@ func (s *server) close() {
 			s.options.Log.Error("store", "project", name, "error", err)
 		}
 	}
-}
-
-// Backup copies the stores of a directory to another one, which is made, while they are used.
-func Backup(ctx context.Context, dir, to string) error {
-	names, err := projectsIn(dir)
-	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	for _, name := range names {
-		from, target := projectDir(dir, name), projectDir(to, name)
-		if err := os.MkdirAll(target, 0o700); err != nil {
-			return err
-		}
-		if err := store.Backup(ctx, from, filepath.Join(target, store.FileName)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *server) handler() http.Handler {
@@ -248,7 +197,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, needed role) (who
 		http.Error(w, "footfall: the request is for another host", http.StatusMisdirectedRequest)
 		return nil, false
 	default:
-		who = &Token{Project: DefaultProject, Role: admin}
+		who = &Token{Project: store.DefaultProject, Role: admin}
 	}
 	if who.Role != admin && who.Role != needed {
 		http.Error(w, fmt.Sprintf("footfall: the token %s is one to %s, not to %s", who.Name, who.Role, needed), http.StatusForbidden)
@@ -342,7 +291,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusForbidden
 	case errors.Is(err, store.ErrLength), errors.As(err, &bad):
 		status = http.StatusUnprocessableEntity
-	case errors.Is(err, store.ErrClosing), r.Context().Err() != nil:
+	case errors.Is(err, store.ErrClosing), errors.Is(err, store.ErrAway), r.Context().Err() != nil:
 		status = http.StatusServiceUnavailable
 	}
 	if status == http.StatusInternalServerError {

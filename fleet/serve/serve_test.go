@@ -27,6 +27,8 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/client"
 	"footfall/fleet/store"
+	"footfall/fleet/store/fixtures"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 	"footfall/fleet/wire"
 )
@@ -94,7 +96,7 @@ func status(err error) int {
 // sums are the counts of lines of a store, by file.
 func sums(t *testing.T, dir string) map[string][]int64 {
 	t.Helper()
-	s, err := store.OpenSQLite(t.Context(), dir)
+	s, err := sqlite.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func sums(t *testing.T, dir string) map[string][]int64 {
 // TestServe tells, pushes, pushes again, and looks at what is there after the end.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
-	address, stop := start(t, Options{Dir: dir})
+	address, stop := start(t, Options{Stores: sqlite.Dir(dir)})
 	c := newClient(t, address, "")
 	ctx := t.Context()
 	a, b, none := aFile("a.c", 1, 0, 2), aFile("b.c", 7), aFile("none.c", 0)
@@ -159,7 +161,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("a unit of an unknown kind: %v", err)
 	}
 	copied := filepath.Join(t.TempDir(), "copy")
-	if err := Backup(ctx, dir, copied); err != nil {
+	if err := sqlite.Dir(dir).Backup(ctx, copied); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -186,10 +188,10 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	pages := func(project string, _ *store.SQLite) http.Handler {
+	pages := func(project string, _ store.Reader) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "pages of "+project) })
 	}
-	address, stop := start(t, Options{Dir: dir, Tokens: tokens, Pages: pages})
+	address, stop := start(t, Options{Stores: sqlite.Dir(dir), Tokens: tokens, Pages: pages})
 	ctx := t.Context()
 	a := aFile("a.c", 1)
 	ci, other, eyes, ops := newClient(t, address, "aaaaaaaaaaaaaaaaaaaaaaaa"), newClient(t, address, "bbbbbbbbbbbbbbbbbbbbbbbb"),
@@ -241,6 +243,26 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestAway tells who sends to try again later where the database does not answer.
+func TestAway(t *testing.T) {
+	db := fixtures.NewClickHouse(t)
+	stores, err := storesOf("clickhouse:" + db.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _ := start(t, Options{Stores: stores})
+	c, a := newClient(t, address, ""), aFile("a.c", 1)
+	if err := errors.Join(c.Tell(t.Context(), "b", "", []store.Unit{a.Unit}), c.Push(t.Context(), batch(a, "1"))); err != nil {
+		t.Fatal(err)
+	}
+	db.Kill()
+	for _, err := range []error{c.Push(t.Context(), batch(a, "2")), c.Tell(t.Context(), "c", "", []store.Unit{a.Unit})} {
+		if status(err) != http.StatusServiceUnavailable {
+			t.Errorf("%v, want %d", err, http.StatusServiceUnavailable)
+		}
+	}
+}
+
 // TestReadTokens says what is wrong with a file, and where.
 func TestReadTokens(t *testing.T) {
 	for text, want := range map[string]string{
@@ -261,7 +283,7 @@ func TestReadTokens(t *testing.T) {
 // TestHostile sends what no client of ours would.
 func TestHostile(t *testing.T) {
 	dir := t.TempDir()
-	address, stop := start(t, Options{Dir: dir})
+	address, stop := start(t, Options{Stores: sqlite.Dir(dir)})
 	post := func(path, kind, coding, host string, body []byte) int {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodPost, address+path, bytes.NewReader(body))
@@ -337,7 +359,7 @@ func TestRate(t *testing.T) {
 // TestExpiry adds up old windows at the start.
 func TestExpiry(t *testing.T) {
 	dir := t.TempDir()
-	address, stop := start(t, Options{Dir: dir})
+	address, stop := start(t, Options{Stores: sqlite.Dir(dir)})
 	c, a := newClient(t, address, ""), aFile("a.c", 3)
 	old := batch(a, "1")
 	old.Window = old.Window.Add(-40 * 24 * time.Hour)
@@ -345,11 +367,11 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	s, err := store.OpenSQLite(t.Context(), dir)
+	s, err := sqlite.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &server{options: Options{KeepWindows: 30 * 24 * time.Hour, KeepDays: 400 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler)}, projects: map[string]*project{DefaultProject: {store: s}}}
+	server := &server{options: Options{KeepWindows: 30 * 24 * time.Hour, KeepDays: 400 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler)}, projects: map[string]*project{store.DefaultProject: {store: s}}}
 	server.expire(t.Context(), time.Now())
 	older := batch(a, "3")
 	older.Window = old.Window
@@ -396,7 +418,7 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 // TestTLS sends to a server whose certificate is known, and to none that is not.
 func TestTLS(t *testing.T) {
 	var o Options
-	o.Dir = t.TempDir()
+	o.Stores = sqlite.Dir(t.TempDir())
 	o.CertFile, o.KeyFile = certificate(t)
 	address, _ := start(t, o)
 	address = strings.Replace(address, "http://", "https://", 1)

@@ -26,6 +26,9 @@ import (
 	"footfall/coverage"
 	"footfall/fleet/client"
 	"footfall/fleet/store"
+	"footfall/fleet/store/clickhouse"
+	"footfall/fleet/store/fixtures"
+	"footfall/fleet/store/sqlite"
 	"footfall/fleet/units"
 )
 
@@ -44,22 +47,26 @@ const (
 	linesOfFunction   = 20
 )
 
-// serverDir is set where a test is run to be a server.
-const serverDir = "FOOTFALL_TEST_SERVER"
+// serverStores is set where a test is run to be a server: sqlite:DIR or clickhouse:URL.
+const serverStores = "FOOTFALL_TEST_SERVER"
 
 // telling is set where it is run to tell a server something: which certificates are known is read once.
 const telling = "FOOTFALL_TEST_TELLING"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(serverDir); dir != "" {
+	if name := os.Getenv(serverStores); name != "" {
 		go func() { // it ends with who has started it
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(1)
 		}()
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		stores, err := storesOf(name)
+		var l net.Listener
+		if err == nil {
+			l, err = net.Listen("tcp", "127.0.0.1:0")
+		}
 		if err == nil {
 			fmt.Println(l.Addr())
-			err = Serve(context.Background(), l, Options{Dir: dir, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+			err = Serve(context.Background(), l, Options{Stores: stores, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -76,6 +83,17 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+func storesOf(name string) (store.Stores, error) {
+	if dir, is := strings.CutPrefix(name, "sqlite:"); is {
+		return sqlite.Dir(dir), nil
+	}
+	stores, err := clickhouse.Parse(strings.TrimPrefix(name, "clickhouse:"))
+	if err != nil {
+		return nil, err
+	}
+	return stores, nil
 }
 
 // A simulation is agents that count, in windows, for releases one after the other. All that they count follows from
@@ -203,7 +221,7 @@ func (s *simulation) truth(agents, release int) [][]uint64 {
 // A killedServer is one that is killed, and started again elsewhere.
 type killedServer struct {
 	t    *testing.T
-	dir  string
+	name string // of its stores
 	cmd  *exec.Cmd
 	to   atomic.Pointer[client.Client]
 	peak int64 // KiB of memory
@@ -211,7 +229,7 @@ type killedServer struct {
 
 func (k *killedServer) start() {
 	k.cmd = exec.Command(os.Args[0])
-	k.cmd.Env = append(os.Environ(), serverDir+"="+k.dir)
+	k.cmd.Env = append(os.Environ(), serverStores+"="+k.name)
 	k.cmd.Stderr = os.Stderr
 	_, err := k.cmd.StdinPipe() // as long as we are there
 	var out io.Reader
@@ -246,21 +264,39 @@ func (k *killedServer) kill() {
 // TestSimulation has agents send what they count, twice, in any order and in several lives, to a server that is killed
 // again and again. What is there in the end is what they have counted.
 func TestSimulation(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		simulate(t, "sqlite:"+t.TempDir(), 1, *simulatedAgents, func() {})
+	})
+	// Of a ClickHouse there are two servers, and it is killed, too.
+	t.Run("clickhouse", func(t *testing.T) {
+		db := fixtures.NewClickHouse(t)
+		simulate(t, "clickhouse:"+db.Address, 2, max(1, *simulatedAgents/2), func() {
+			db.Kill()
+			db.Start()
+		})
+	})
+}
+
+// simulate sends to servers of the same stores, which are killed in turn; at every other time killMore is called.
+func simulate(t *testing.T, stores string, n, agents int, killMore func()) {
 	sim := newSimulation(*simulatedFunctions)
-	server := &killedServer{t: t, dir: t.TempDir()}
-	server.start()
-	defer func() { server.kill() }()
+	servers := make([]*killedServer, n)
+	for i := range servers {
+		servers[i] = &killedServer{t: t, name: stores}
+		servers[i].start()
+		defer servers[i].kill()
+	}
 	for i := range sim.builds {
-		if err := server.to.Load().Tell(t.Context(), sim.builds[i].ID, sim.builds[i].Release, sim.builds[i].Units); err != nil {
+		if err := servers[i%n].to.Load().Tell(t.Context(), sim.builds[i].ID, sim.builds[i].Release, sim.builds[i].Units); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list := sim.readings(*simulatedAgents)
+	list := sim.readings(agents)
 	began := time.Now()
 	var next, done atomic.Int64
-	var agents sync.WaitGroup
+	var senders sync.WaitGroup
 	for range 2 * runtime.GOMAXPROCS(0) {
-		agents.Go(func() {
+		senders.Go(func() {
 			for {
 				i := next.Add(1) - 1
 				if i >= int64(len(list)) {
@@ -269,7 +305,7 @@ func TestSimulation(t *testing.T) {
 				b := sim.batch(list[i])
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				// Of a server that is killed it is not known whether it has taken it.
-				err := client.Persist(ctx, func() error { return server.to.Load().Push(ctx, b) })
+				err := client.Persist(ctx, func() error { return servers[int(i)%n].to.Load().Push(ctx, b) })
 				cancel()
 				if err != nil {
 					t.Error(err)
@@ -285,28 +321,46 @@ func TestSimulation(t *testing.T) {
 		for done.Load() < due && !t.Failed() {
 			time.Sleep(time.Millisecond)
 		}
+		if kills%2 == 1 {
+			killMore()
+		}
+		server := servers[kills%n]
 		server.kill()
 		server.start()
 	}
-	agents.Wait()
+	senders.Wait()
 	took := time.Since(began)
-	server.kill()
-	t.Logf("%d batches of %d agents in %v, %.0f a second, %d kills; the server had up to %d MB", len(list), *simulatedAgents,
-		took.Round(time.Millisecond), float64(len(list))/took.Seconds(), kills, server.peak>>10)
-	s, err := store.OpenSQLite(t.Context(), server.dir)
+	peak := int64(0)
+	for _, server := range servers {
+		server.kill()
+		peak = max(peak, server.peak)
+	}
+	t.Logf("%d batches of %d agents in %v, %.0f a second, %d kills; the server had up to %d MB", len(list), agents,
+		took.Round(time.Millisecond), float64(len(list))/took.Seconds(), kills, peak>>10)
+	sim.compare(t, stores, agents)
+}
+
+// compare has what is in a store be the truth.
+func (s *simulation) compare(t *testing.T, name string, agents int) {
+	t.Helper()
+	stores, err := storesOf(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	for release := range sim.builds {
-		b := &sim.builds[release]
+	opened, err := stores.Open(t.Context(), store.DefaultProject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	for release := range s.builds {
+		b := &s.builds[release]
 		want := make(map[store.Hash][]uint64)
-		for i, sum := range sim.truth(*simulatedAgents, release) {
+		for i, sum := range s.truth(agents, release) {
 			want[b.Units[i].Hash()] = sum
 		}
 		began := time.Now()
 		got := make(map[store.Hash][]uint64)
-		if err := s.Totals(t.Context(), &store.Query{Releases: []string{b.Release}}, true, func(total store.Total) error {
+		if err := opened.Totals(t.Context(), &store.Query{Releases: []string{b.Release}}, true, func(total store.Total) error {
 			got[total.Unit.Hash()] = total.Hits
 			return nil
 		}); err != nil {

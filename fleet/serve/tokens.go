@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"footfall/fleet/store"
 )
 
 // A role is what a token allows.
@@ -76,7 +78,7 @@ func (t *Tokens) add(fields []string, names map[string]bool) error {
 		return fmt.Errorf("%d words, where PROJECT ROLE NAME TOKEN were expected", len(fields))
 	}
 	token := &Token{Project: fields[0], Role: role(fields[1]), Name: fields[2]}
-	if err := checkName(token.Project); err != nil {
+	if err := store.CheckProject(token.Project); err != nil {
 		return err
 	}
 	switch token.Role {
@@ -103,19 +105,6 @@ func (t *Tokens) add(fields []string, names map[string]bool) error {
 		return fmt.Errorf("%s and %s have the same token", t.known[key].Name, token.Name)
 	}
 	t.known[key] = token
-	return nil
-}
-
-// checkName checks the name of a project, which is that of a directory, too.
-func checkName(name string) error {
-	for _, c := range name {
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return fmt.Errorf("project %q: its name is of a to z, 0 to 9, - and _", name)
-		}
-	}
-	if name == "" || len(name) > 64 {
-		return fmt.Errorf("project %q: its name has 1 to 64 characters", name)
-	}
 	return nil
 }
 
@@ -156,7 +145,7 @@ func (c *clients) of(name string) *Token {
 		c.known = make(map[string]*Token)
 	}
 	if c.known[name] == nil {
-		c.known[name] = &Token{Name: name, Project: DefaultProject, Role: admin}
+		c.known[name] = &Token{Name: name, Project: store.DefaultProject, Role: admin}
 	}
 	return c.known[name]
 }

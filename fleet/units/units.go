@@ -205,7 +205,7 @@ type Sum struct {
 	packages []*podSum
 }
 
-// Add adds a unit, which has its program, and its counters. It is what [store.SQLite.Totals] calls.
+// Add adds a unit, which has its program, and its counters. It is what [store.Reader]'s Totals calls.
 func (s *Sum) Add(t store.Total) error {
 	var err error
 	switch t.Unit.Kind {

@@ -1,10 +1,12 @@
-package store
+package sqlite
 
 import (
 	"database/sql"
 	"errors"
 	"fmt"
 	"time"
+
+	"footfall/fleet/store"
 )
 
 // A writer writes within a transaction. It keeps what it has read or written, which nobody else
@@ -13,7 +15,7 @@ type writer struct {
 	*connection
 	broken error // the transaction cannot go on
 	builds map[string]int64
-	units  map[Hash]unitRow
+	units  map[store.Hash]unitRow
 	member map[[2]int64]bool // build and unit
 	closed int64             // windows before take no more counts; -1: not known
 	usage  map[usageKey][]uint64
@@ -47,7 +49,7 @@ func newWriter(c *connection) *writer {
 // forget is called when what it keeps may not be what is on disk.
 func (w *writer) forget() {
 	w.builds = make(map[string]int64)
-	w.units = make(map[Hash]unitRow)
+	w.units = make(map[store.Hash]unitRow)
 	w.member = make(map[[2]int64]bool)
 	w.closed = -1
 	w.forgetVectors()
@@ -87,8 +89,8 @@ func (w *writer) idOf(insert, find string, args ...any) (id int64, err error) {
 	return result.LastInsertId()
 }
 
-func (w *writer) putBuild(b *Build) (id int64, err error) {
-	if id, err = w.build(b.ID); errors.Is(err, ErrUnknownBuild) {
+func (w *writer) putBuild(b *store.Build) (id int64, err error) {
+	if id, err = w.build(b.ID); errors.Is(err, store.ErrUnknownBuild) {
 		var result sql.Result
 		if result, err = w.exec("INSERT INTO build (name, release) VALUES (?, ?)", b.ID, b.Release); err != nil {
 			return 0, err
@@ -112,7 +114,7 @@ func (w *writer) build(name string) (id int64, err error) {
 	err = w.one([]any{&id}, "SELECT id FROM build WHERE name = ?", name)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, fmt.Errorf("build %s: %w", name, ErrUnknownBuild)
+		return 0, fmt.Errorf("build %s: %w", name, store.ErrUnknownBuild)
 	case err == nil:
 		w.builds[name] = id
 	}
@@ -120,7 +122,7 @@ func (w *writer) build(name string) (id int64, err error) {
 }
 
 // putUnit adds a unit, whose program is packed, to a build.
-func (w *writer) putUnit(build int64, u *Unit, packed []byte) error {
+func (w *writer) putUnit(build int64, u *store.Unit, packed []byte) error {
 	hash := u.Hash()
 	id := int64(0)
 	err := w.one([]any{&id}, "SELECT id FROM unit WHERE hash = ?", hash[:])
@@ -138,10 +140,10 @@ func (w *writer) putUnit(build int64, u *Unit, packed []byte) error {
 }
 
 // announce adds those of the units that are known to a build, and returns the others.
-func (w *writer) announce(build int64, units []Hash) (unknown []Hash, err error) {
+func (w *writer) announce(build int64, units []store.Hash) (unknown []store.Hash, err error) {
 	for _, hash := range units {
 		_, err := w.unit(build, hash)
-		if !errors.Is(err, ErrUnknownUnit) {
+		if !errors.Is(err, store.ErrUnknownUnit) {
 			if err != nil {
 				return nil, err
 			}
@@ -164,7 +166,7 @@ func (w *writer) announce(build int64, units []Hash) (unknown []Hash, err error)
 }
 
 // unit returns a unit of a build.
-func (w *writer) unit(build int64, hash Hash) (u unitRow, err error) {
+func (w *writer) unit(build int64, hash store.Hash) (u unitRow, err error) {
 	u, known := w.units[hash]
 	if !known {
 		if err = w.one([]any{&u.id, &u.counters}, "SELECT id, counters FROM unit WHERE hash = ?", hash[:]); err == nil {
@@ -178,13 +180,13 @@ func (w *writer) unit(build int64, hash Hash) (u unitRow, err error) {
 		}
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("unit %x: %w", hash[:8], ErrUnknownUnit)
+		err = fmt.Errorf("unit %x: %w", hash[:8], store.ErrUnknownUnit)
 	}
 	return u, err
 }
 
 // push adds a batch.
-func (w *writer) push(b *Batch) error {
+func (w *writer) push(b *store.Batch) error {
 	build, err := w.build(b.Build)
 	if err != nil {
 		return err
@@ -199,7 +201,7 @@ func (w *writer) push(b *Batch) error {
 		}
 	}
 	if window < w.closed {
-		return fmt.Errorf("window %v: %w", time.Unix(window, 0).UTC(), ErrClosed)
+		return fmt.Errorf("window %v: %w", time.Unix(window, 0).UTC(), store.ErrClosed)
 	}
 	for i := range b.Usage {
 		u, err := w.unit(build, b.Usage[i].Unit)
@@ -208,7 +210,7 @@ func (w *writer) push(b *Batch) error {
 		}
 		hits := b.Usage[i].Hits
 		if len(hits) != u.counters {
-			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], len(hits), u.counters, ErrLength)
+			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], len(hits), u.counters, store.ErrLength)
 		}
 		if err := w.reached(usageKey{window, u.id, instance}, hits, isNew); err != nil {
 			return err
@@ -225,7 +227,7 @@ func (w *writer) push(b *Batch) error {
 
 // instance returns the row of who has sent a batch, and the window that it is of, which is noted. isNew is that
 // nothing is there of this window.
-func (w *writer) instance(build int64, b *Batch) (id, window int64, isNew bool, err error) {
+func (w *writer) instance(build int64, b *store.Batch) (id, window int64, isNew bool, err error) {
 	in := &b.Instance
 	text := labelsText(in.Labels)
 	labels, err := w.idOf("INSERT INTO labels (text) VALUES (?)", "SELECT id FROM labels WHERE text = ?", text)
@@ -250,7 +252,7 @@ func (w *writer) instance(build int64, b *Batch) (id, window int64, isNew bool, 
 	case err != nil:
 		return 0, 0, false, err
 	case owner != in.Owner:
-		return 0, 0, false, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, ErrOwner)
+		return 0, 0, false, fmt.Errorf("process %d of %s: %w", in.PID, in.Host, store.ErrOwner)
 	case b.Once:
 		return id, first, false, nil
 	case window < first || window > last:
@@ -279,7 +281,7 @@ func (w *writer) reached(key usageKey, hits []uint64, isNew bool) error {
 		}
 		switch {
 		case err == nil:
-			if kept, err = UnpackVector(packed, len(hits)); err != nil {
+			if kept, err = store.UnpackVector(packed, len(hits)); err != nil {
 				return fmt.Errorf("usage %v: %w", key, err)
 			}
 			known = true
@@ -291,10 +293,10 @@ func (w *writer) reached(key usageKey, hits []uint64, isNew bool) error {
 		w.usage[key] = kept
 		w.kept += len(kept)
 	}
-	if !greatest(kept, hits) && known {
+	if !store.Greatest(kept, hits) && known {
 		return nil
 	}
-	_, err := w.exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, PackVector(kept))
+	_, err := w.exec("INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.window, key.unit, key.instance, store.PackVector(kept))
 	return err
 }
 

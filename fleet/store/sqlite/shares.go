@@ -1,4 +1,4 @@
-package store
+package sqlite
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"footfall/fleet/store"
 )
 
 // hashOf returns the hash that a column has.
-func hashOf(b []byte) (h Hash) {
+func hashOf(b []byte) (h store.Hash) {
 	copy(h[:], b)
 	return h
 }
@@ -22,13 +24,13 @@ type shareKey struct {
 
 // A hashedUnit is what is needed of a unit to read its vectors.
 type hashedUnit struct {
-	hash     Hash
+	hash     store.Hash
 	counters int
 }
 
 // Shares calls use with each host's part of what was counted in the units, by the sets of labels that it reported with,
 // in no order. No units are all.
-func (s *SQLite) Shares(ctx context.Context, q *Query, units []Hash, use func(Share) error) error {
+func (s *Store) Shares(ctx context.Context, q *store.Query, units []store.Hash, use func(store.Share) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		known, err := unitsByID(ctx, tx, units)
 		if err != nil || len(known) == 0 {
@@ -48,7 +50,7 @@ func (s *SQLite) Shares(ctx context.Context, q *Query, units []Hash, use func(Sh
 			return err
 		}
 		for key, hits := range sums {
-			if err := use(Share{key.host, labels[key.labels], known[key.unit].hash, hits}); err != nil {
+			if err := use(store.Share{Host: key.host, Labels: labels[key.labels], Unit: known[key.unit].hash, Hits: hits}); err != nil {
 				return err
 			}
 		}
@@ -61,8 +63,8 @@ type timed struct{ name, at, host, labels, joins string }
 
 // add adds to sums what the query chooses of the units, which all may be. The table's key begins with the time, so units
 // are looked up in each window or day that there is, one after the other, whatever else was counted then.
-func (t timed) add(ctx context.Context, tx *sql.Tx, q *Query, units map[int64]hashedUnit, all bool, sums map[shareKey][]uint64) error {
-	where := q.counted(t.name+"."+t.at, t.host)
+func (t timed) add(ctx context.Context, tx *sql.Tx, q *store.Query, units map[int64]hashedUnit, all bool, sums map[shareKey][]uint64) error {
+	where := countedOf(q, t.name+"."+t.at, t.host)
 	from := t.name
 	if !all {
 		// CROSS JOIN has SQLite keep this order.
@@ -77,14 +79,14 @@ func (t timed) add(ctx context.Context, tx *sql.Tx, q *Query, units map[int64]ha
 			if err := scan(&key.unit, &key.host, &key.labels, &packed); err != nil {
 				return err
 			}
-			hits, err := UnpackVector(packed, units[key.unit].counters)
+			hits, err := store.UnpackVector(packed, units[key.unit].counters)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", key.unit, err)
 			}
 			if sums[key] == nil {
 				sums[key] = hits
 			} else {
-				Add(sums[key], hits)
+				store.Add(sums[key], hits)
 			}
 			return nil
 		})
@@ -99,7 +101,7 @@ func idList(units map[int64]hashedUnit) string {
 }
 
 // unitsByID returns the units that have these hashes, all for none.
-func unitsByID(ctx context.Context, tx *sql.Tx, hashes []Hash) (map[int64]hashedUnit, error) {
+func unitsByID(ctx context.Context, tx *sql.Tx, hashes []store.Hash) (map[int64]hashedUnit, error) {
 	units := make(map[int64]hashedUnit)
 	take := func(scan func(...any) error) error {
 		var id int64

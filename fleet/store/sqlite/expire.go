@@ -1,9 +1,11 @@
-package store
+package sqlite
 
 import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"footfall/fleet/store"
 )
 
 const secondsOfDay = 24 * 60 * 60
@@ -53,7 +55,7 @@ func (w *writer) rollUp(before int64) error {
 		}
 		key.day = window - window%secondsOfDay
 		var hits []uint64
-		if hits, err = UnpackVector(packed, int(counters)); err != nil {
+		if hits, err = store.UnpackVector(packed, int(counters)); err != nil {
 			err = fmt.Errorf("usage of window %d, unit %d: %w", window, key.unit, err)
 			break
 		}
@@ -61,7 +63,7 @@ func (w *writer) rollUp(before int64) error {
 			sums[key] = make([]uint64, counters)
 			all = append(all, key)
 		}
-		Add(sums[key], hits)
+		store.Add(sums[key], hits)
 	}
 	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
 		return err
@@ -80,14 +82,14 @@ func (w *writer) addToRollup(key sumKey, hits []uint64) error {
 	err := w.one([]any{&packed}, "SELECT hits FROM rollup WHERE day = ? AND build = ? AND unit = ? AND host = ? AND labels = ?", key.day, key.build, key.unit, key.host, key.labels)
 	switch {
 	case err == nil:
-		before, err := UnpackVector(packed, len(hits))
+		before, err := store.UnpackVector(packed, len(hits))
 		if err != nil {
 			return err
 		}
-		Add(hits, before)
+		store.Add(hits, before)
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = w.exec("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.day, key.build, key.unit, key.host, key.labels, PackVector(hits))
+	_, err = w.exec("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = excluded.hits", key.day, key.build, key.unit, key.host, key.labels, store.PackVector(hits))
 	return err
 }

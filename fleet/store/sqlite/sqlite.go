@@ -1,4 +1,6 @@
-package store
+// Package sqlite keeps what a fleet has counted in files of one machine: a [store.Store] in a directory, which serves a
+// team. Vectors are packed (store.PackVector), and merged where they are written.
+package sqlite
 
 import (
 	"context"
@@ -14,11 +16,13 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"modernc.org/sqlite" // the driver "sqlite"
+
+	"footfall/fleet/store"
 )
 
-// A SQLite is a store in a directory of one machine. It may be used by several goroutines; of
+// A Store is a store in a directory of one machine. It may be used by several goroutines; of
 // processes one at a time writes.
-type SQLite struct {
+type Store struct {
 	db      *sql.DB // reads
 	lock    *sql.DB // nil: it is only read
 	writer  *writer
@@ -28,19 +32,19 @@ type SQLite struct {
 	done    sync.WaitGroup
 }
 
-// OpenSQLite opens the store in a directory, which is made if it is not there.
-func OpenSQLite(ctx context.Context, dir string) (*SQLite, error) {
-	s, err := openSQLite(ctx, dir)
+// Open opens the store in a directory, which is made if it is not there.
+func Open(ctx context.Context, dir string) (*Store, error) {
+	s, err := openDir(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-// FileName is that of the database within the directory of a store.
-const FileName = "footfall.db"
+// fileName is that of the database within the directory of a store.
+const fileName = "footfall.db"
 
-func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
+func openDir(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -53,7 +57,7 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", uri(dir, FileName, options))
+	db, err := sql.Open("sqlite", uri(dir, fileName, options))
 	if err != nil {
 		return nil, errors.Join(err, locked.Close())
 	}
@@ -65,7 +69,7 @@ func openSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close(), locked.Close())
 	}
-	s := &SQLite{db: db, lock: locked, writer: newWriter(c), pushes: make(chan push), stop: make(chan struct{})}
+	s := &Store{db: db, lock: locked, writer: newWriter(c), pushes: make(chan push), stop: make(chan struct{})}
 	s.done.Go(s.write)
 	return s, nil
 }
@@ -98,23 +102,23 @@ func uri(dir, name string, options url.Values) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, name)}).EscapedPath(), RawQuery: options.Encode()}).String()
 }
 
-// ReadSQLite opens the store in a directory for questions only, while another process may write it.
-// Those who want to write get [ErrClosing].
-func ReadSQLite(ctx context.Context, dir string) (*SQLite, error) {
-	s, err := readSQLite(ctx, dir)
+// Read opens the store in a directory for questions only, while another process may write it.
+// Those who want to write get [store.ErrClosing].
+func Read(ctx context.Context, dir string) (*Store, error) {
+	s, err := readDir(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-func readSQLite(ctx context.Context, dir string) (*SQLite, error) {
-	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
+func readDir(ctx context.Context, dir string) (*Store, error) {
+	if _, err := os.Stat(filepath.Join(dir, fileName)); err != nil {
 		return nil, err
 	}
 	options := url.Values{"mode": {"ro"}, "_pragma": {"query_only(1)", "busy_timeout(10000)", "cache_size(-65536)"}}
 	s, err := reader(ctx, dir, options)
-	if log, other := os.Stat(filepath.Join(dir, FileName+"-wal")); err != nil && (other != nil || log.Size() == 0) {
+	if log, other := os.Stat(filepath.Join(dir, fileName+"-wal")); err != nil && (other != nil || log.Size() == 0) {
 		// Who reads a database with a log has a file beside it for what is being read, which not
 		// everybody may make. Where nobody writes, which an empty log tells, it is not needed.
 		options.Set("immutable", "1")
@@ -125,8 +129,8 @@ func readSQLite(ctx context.Context, dir string) (*SQLite, error) {
 	return s, err
 }
 
-func reader(ctx context.Context, dir string, options url.Values) (*SQLite, error) {
-	db, err := sql.Open("sqlite", uri(dir, FileName, options))
+func reader(ctx context.Context, dir string, options url.Values) (*Store, error) {
+	db, err := sql.Open("sqlite", uri(dir, fileName, options))
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +142,13 @@ func reader(ctx context.Context, dir string, options url.Values) (*SQLite, error
 		_ = db.Close()
 		return nil, err
 	}
-	s := &SQLite{db: db, stop: make(chan struct{})}
+	s := &Store{db: db, stop: make(chan struct{})}
 	s.closing.Do(func() { close(s.stop) })
 	return s, nil
 }
 
 // Close ends what is being written, and closes the files. It may be called again.
-func (s *SQLite) Close() error {
+func (s *Store) Close() error {
 	s.closing.Do(func() { close(s.stop) })
 	s.done.Wait()
 	var err error
@@ -164,18 +168,15 @@ type push struct {
 	result chan error
 }
 
-// ErrClosing is returned to those who write while the store is closed.
-var ErrClosing = errors.New("the store is being closed")
-
 // do has the writer do something, and returns when that is on disk.
-func (s *SQLite) do(ctx context.Context, write func(*writer) error) error {
+func (s *Store) do(ctx context.Context, write func(*writer) error) error {
 	p := push{write, make(chan error, 1)}
 	select {
 	case s.pushes <- p:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.stop:
-		return ErrClosing
+		return store.ErrClosing
 	}
 	return <-p.result
 }
@@ -185,7 +186,7 @@ const together = 256
 
 // write writes what is pushed, as long as the store is open: what waits in one transaction, so that
 // it costs one look at the disk.
-func (s *SQLite) write() {
+func (s *Store) write() {
 	for {
 		select {
 		case first := <-s.pushes:
@@ -197,7 +198,7 @@ func (s *SQLite) write() {
 }
 
 // waiting are all that wait.
-func (s *SQLite) waiting(first push) []push {
+func (s *Store) waiting(first push) []push {
 	all := []push{first}
 	for len(all) < together {
 		select {
@@ -211,7 +212,7 @@ func (s *SQLite) waiting(first push) []push {
 }
 
 // writeTogether answers each push. What one of them would have done is left out if it fails.
-func (s *SQLite) writeTogether(all []push) {
+func (s *Store) writeTogether(all []push) {
 	results := make([]error, len(all))
 	err := s.transaction(func(w *writer) error {
 		for i, p := range all {
@@ -228,7 +229,7 @@ func (s *SQLite) writeTogether(all []push) {
 }
 
 // transaction calls do within one.
-func (s *SQLite) transaction(do func(*writer) error) error {
+func (s *Store) transaction(do func(*writer) error) error {
 	w := s.writer
 	w.broken = nil
 	if _, err := w.exec("BEGIN IMMEDIATE"); err != nil {
@@ -245,9 +246,8 @@ func (s *SQLite) transaction(do func(*writer) error) error {
 	return err
 }
 
-// PutBuild tells a build and its units. Those that are known may be told again, and a build may get
-// more of them: libraries that are opened later.
-func (s *SQLite) PutBuild(ctx context.Context, b *Build) error {
+// PutBuild tells a build and its units, see [store.Store].
+func (s *Store) PutBuild(ctx context.Context, b *store.Build) error {
 	packed := make([][]byte, len(b.Units))
 	for i := range b.Units {
 		packed[i] = packer.EncodeAll(b.Units[i].Program, nil)
@@ -263,11 +263,10 @@ func (s *SQLite) PutBuild(ctx context.Context, b *Build) error {
 	})
 }
 
-// Announce tells a build and the hashes of its units, and returns those of units that have to be told
-// by PutBuild because nobody has.
-func (s *SQLite) Announce(ctx context.Context, id, release string, units []Hash) (unknown []Hash, err error) {
+// Announce tells a build and the hashes of its units.
+func (s *Store) Announce(ctx context.Context, id, release string, units []store.Hash) (unknown []store.Hash, err error) {
 	err = s.do(ctx, func(w *writer) error {
-		build, err := w.putBuild(&Build{ID: id, Release: release})
+		build, err := w.putBuild(&store.Build{ID: id, Release: release})
 		if err == nil {
 			unknown, err = w.announce(build, units)
 		}
@@ -281,9 +280,8 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30))
 )
 
-// Push adds a batch, and returns when it is on disk. To push it again, or an older one of the same
-// instance and window, changes nothing.
-func (s *SQLite) Push(ctx context.Context, b *Batch) error {
+// Push adds a batch, and returns when it is on disk.
+func (s *Store) Push(ctx context.Context, b *store.Batch) error {
 	return s.do(ctx, func(w *writer) error { return w.push(b) })
 }
 
@@ -296,25 +294,7 @@ func labelsText(labels map[string]string) string {
 	return string(b)
 }
 
-// Expire makes sums of each day of the windows that began before rolled, which take no more counts
-// from then on, and forgets the sums of days before forgotten. What was last seen when stays.
-func (s *SQLite) Expire(ctx context.Context, rolled, forgotten time.Time) error {
+// Expire makes sums of days, and forgets.
+func (s *Store) Expire(ctx context.Context, rolled, forgotten time.Time) error {
 	return s.do(ctx, func(w *writer) error { return w.expire(rolled.Unix(), forgotten.Unix()) })
-}
-
-// Backup writes a copy of the store in a directory to a file that is not there yet, while the store is used by
-// whoever uses it.
-func Backup(ctx context.Context, dir, file string) error {
-	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
-		return err
-	}
-	db, err := sql.Open("sqlite", uri(dir, FileName, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)"}}))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
-		return fmt.Errorf("back up to %s: %w", file, err)
-	}
-	return nil
 }

@@ -1,13 +1,15 @@
-package store
+package sqlite
 
 import (
 	"context"
 	"database/sql"
 	"time"
+
+	"footfall/fleet/store"
 )
 
 // Sizes returns how much the store has. It reads all of the tables' rows, though not their vectors.
-func (s *SQLite) Sizes(ctx context.Context) (z Sizes, err error) {
+func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 	err = s.reading(ctx, func(tx *sql.Tx) error {
 		at := func(to *time.Time) sql.Scanner { return (*seconds)(to) }
 		for _, part := range []struct {

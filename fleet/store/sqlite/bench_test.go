@@ -1,21 +1,24 @@
-package store
+package sqlite
 
 import (
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"footfall/fleet/store"
+	"footfall/fleet/store/fixtures"
 )
 
 // BenchmarkPush pushes batches of 2,000 changed functions of 20 counters, in units of 50, from eight
 // agents at once: how many a second is what the metric says.
 func BenchmarkPush(b *testing.B) {
-	s, err := OpenSQLite(b.Context(), b.TempDir())
+	s, err := Open(b.Context(), b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	build := Build{ID: "build", Units: units(40, 1000)}
+	build := store.Build{ID: "build", Units: fixtures.Units(40, 1000)}
 	if err := s.PutBuild(b.Context(), &build); err != nil {
 		b.Fatal(err)
 	}
@@ -29,14 +32,14 @@ func BenchmarkPush(b *testing.B) {
 				if n > int64(b.N) {
 					return
 				}
-				batch := &Batch{Build: "build", Window: day1, Instance: Instance{Host: fmt.Sprint(agent), PID: int(n % 25)}}
+				batch := &store.Batch{Build: "build", Window: fixtures.Day1, Instance: store.Instance{Host: fmt.Sprint(agent), PID: int(n % 25)}}
 				for i := range build.Units {
 					u := &build.Units[i]
 					hits := make([]uint64, u.Counters)
 					for c := range hits {
 						hits[c] = uint64(n) * uint64(c%5)
 					}
-					batch.Usage = append(batch.Usage, Usage{u.Hash(), hits})
+					batch.Usage = append(batch.Usage, store.Usage{Unit: u.Hash(), Hits: hits})
 				}
 				if err := s.Push(b.Context(), batch); err != nil {
 					b.Error(err)
@@ -46,19 +49,4 @@ func BenchmarkPush(b *testing.B) {
 	}
 	agents.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
-}
-
-// BenchmarkUnpackVector reads vectors of 1,000 counters, of which one of five is 0.
-func BenchmarkUnpackVector(b *testing.B) {
-	v := make([]uint64, 1000)
-	for i := range v {
-		v[i] = uint64(i%5) * 77
-	}
-	packed := PackVector(v)
-	for b.Loop() {
-		if _, err := UnpackVector(packed, len(v)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mcounters/s")
 }

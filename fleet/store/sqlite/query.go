@@ -1,4 +1,4 @@
-package store
+package sqlite
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"footfall/fleet/store"
 )
 
 // A condition is text of SQL and its arguments.
@@ -42,25 +44,25 @@ func (c *condition) String() string {
 }
 
 // from is the condition that a host is of an origin.
-func (c *condition) from(o Origin, host string) {
+func (c *condition) from(o store.Origin, host string) {
 	switch o {
-	case OnHosts:
+	case store.OnHosts:
 		c.add(host + " <> ''")
-	case Pushed:
+	case store.Pushed:
 		c.add(host + " = ''")
 	}
 }
 
-// builds is the condition of the query for table build.
-func (q *Query) builds() (c condition) {
+// buildsOf is the condition of the query for table build.
+func buildsOf(q *store.Query) (c condition) {
 	c.oneOf("build.name", q.Builds)
 	c.oneOf("build.release", q.Releases)
 	return c
 }
 
-// counted is that for usage or rollup, by the names of their columns.
-func (q *Query) counted(at, host string) condition {
-	c := q.builds()
+// countedOf is that for usage or rollup, by the names of their columns.
+func countedOf(q *store.Query, at, host string) condition {
+	c := buildsOf(q)
 	if !q.From.IsZero() {
 		c.add(at+" >= ?", q.From.Unix())
 	}
@@ -76,34 +78,32 @@ func (q *Query) counted(at, host string) condition {
 	return c
 }
 
-// Totals calls use with each unit of the builds of the query, those that never counted too, and
-// the sums of what the query chooses. Days that have been rolled up count as a whole: where From or To are within one
-// it is that of its beginning that decides. Programs come without their bytes unless they are wanted.
-func (s *SQLite) Totals(ctx context.Context, q *Query, programs bool, use func(Total) error) error {
+// Totals calls use with each unit of the builds of the query, and the sums of what that chooses.
+func (s *Store) Totals(ctx context.Context, q *store.Query, programs bool, use func(store.Total) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		sums, err := sumsOf(ctx, tx, q)
 		if err != nil {
 			return err
 		}
-		return unitsOf(ctx, tx, q, programs, func(id int64, u Unit, hash Hash) error {
+		return unitsOf(ctx, tx, q, programs, func(id int64, u store.Unit, hash store.Hash) error {
 			hits := sums[id]
 			if hits == nil {
 				hits = make([]uint64, u.Counters)
 			}
-			return use(Total{u, hash, hits})
+			return use(store.Total{Unit: u, Hash: hash, Hits: hits})
 		})
 	})
 }
 
 // Units calls use with each unit of the builds of the query, without its program.
-func (s *SQLite) Units(ctx context.Context, q *Query, use func(Hash, Unit) error) error {
+func (s *Store) Units(ctx context.Context, q *store.Query, use func(store.Hash, store.Unit) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
-		return unitsOf(ctx, tx, q, false, func(_ int64, u Unit, hash Hash) error { return use(hash, u) })
+		return unitsOf(ctx, tx, q, false, func(_ int64, u store.Unit, hash store.Hash) error { return use(hash, u) })
 	})
 }
 
 // reading calls do in a transaction, within which nothing changes.
-func (s *SQLite) reading(ctx context.Context, do func(*sql.Tx) error) error {
+func (s *Store) reading(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *SQLite) reading(ctx context.Context, do func(*sql.Tx) error) error {
 }
 
 // sumsOf adds up what the query chooses, by unit.
-func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, error) {
+func sumsOf(ctx context.Context, tx *sql.Tx, q *store.Query) (map[int64][]uint64, error) {
 	sums := make(map[int64][]uint64)
 	for _, table := range []struct{ text, at, host string }{
 		{"SELECT usage.unit, unit.counters, usage.hits FROM usage JOIN unit ON unit.id = usage.unit JOIN instance ON instance.id = usage.instance" +
@@ -121,7 +121,7 @@ func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, erro
 		{"SELECT rollup.unit, unit.counters, rollup.hits FROM rollup JOIN unit ON unit.id = rollup.unit" +
 			" JOIN build ON build.id = rollup.build JOIN labels ON labels.id = rollup.labels", "rollup.day", "rollup.host"},
 	} {
-		where := q.counted(table.at, table.host)
+		where := countedOf(q, table.at, table.host)
 		err := each(ctx, tx, table.text+where.String(), where.args, func(scan func(...any) error) error {
 			var unit int64
 			var counters int
@@ -129,14 +129,14 @@ func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, erro
 			if err := scan(&unit, &counters, &packed); err != nil {
 				return err
 			}
-			hits, err := UnpackVector(packed, counters)
+			hits, err := store.UnpackVector(packed, counters)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", unit, err)
 			}
 			if sums[unit] == nil {
 				sums[unit] = hits
 			} else {
-				Add(sums[unit], hits)
+				store.Add(sums[unit], hits)
 			}
 			return nil
 		})
@@ -148,17 +148,17 @@ func sumsOf(ctx context.Context, tx *sql.Tx, q *Query) (map[int64][]uint64, erro
 }
 
 // unitsOf calls use with each unit of the builds of the query.
-func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(id int64, u Unit, hash Hash) error) error {
+func unitsOf(ctx context.Context, tx *sql.Tx, q *store.Query, programs bool, use func(id int64, u store.Unit, hash store.Hash) error) error {
 	program := "NULL"
 	if programs {
 		program = "unit.program"
 	}
-	where := q.builds()
+	where := buildsOf(q)
 	return each(ctx, tx, "SELECT unit.id, unit.kind, unit.name, unit.counters, unit.hash, "+program+
 		" FROM unit WHERE unit.id IN (SELECT build_unit.unit FROM build_unit JOIN build ON build.id = build_unit.build"+where.String()+") ORDER BY unit.name, unit.id",
 		where.args, func(scan func(...any) error) error {
 			var id int64
-			var u Unit
+			var u store.Unit
 			var hash, packed []byte
 			err := scan(&id, &u.Kind, &u.Name, &u.Counters, &hash, &packed)
 			if err == nil && programs {
@@ -173,18 +173,16 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *Query, programs bool, use func(
 		})
 }
 
-// LastSeen calls use with each unit of the builds of the query, and when its counters were seen to
-// count: ever, on whatever host, and apart from that in results that were pushed, if they were there. The vectors are
-// for the call only.
-func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) error) error {
+// LastSeen calls use with each unit of the builds of the query, and when its counters were seen to count.
+func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.LastSeen) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
-		where := q.builds()
+		where := buildsOf(q)
 		var firsts, lasts []uint64
 		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, unit.hash, IFNULL(seen.pushed, 0), seen.first, seen.last
 			FROM build_unit JOIN build ON build.id = build_unit.build JOIN unit ON unit.id = build_unit.unit
 			LEFT JOIN seen ON seen.build = build_unit.build AND seen.unit = build_unit.unit`+where.String()+" ORDER BY build_unit.build, build_unit.unit, seen.pushed",
 			where.args, func(scan func(...any) error) error {
-				var l LastSeen
+				var l store.LastSeen
 				var hash, first, last sql.RawBytes
 				if err := scan(&l.Build, &l.Unit.Kind, &l.Unit.Name, &l.Unit.Counters, &hash, &l.Pushed, &first, &last); err != nil {
 					return err
@@ -203,15 +201,14 @@ func (s *SQLite) LastSeen(ctx context.Context, q *Query, use func(LastSeen) erro
 	})
 }
 
-// Evidence returns for each build of the query who reported of it: hosts between whose first and last
-// report is some of the time of the query.
-func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err error) {
+// Evidence returns for each build of the query who reported of it.
+func (s *Store) Evidence(ctx context.Context, q *store.Query) (all []store.Evidence, err error) {
 	err = s.reading(ctx, func(tx *sql.Tx) error {
-		on := q.reported()
-		where := q.builds()
+		on := reportedOf(q)
+		where := buildsOf(q)
 		return each(ctx, tx, `SELECT build.name, build.release, COUNT(NULLIF(host, '')), IFNULL(SUM(instances), 0), IFNULL(SUM(instances) FILTER (WHERE host = ''), 0), IFNULL(MIN(first), 0), IFNULL(MAX(last), 0)
 			FROM build LEFT JOIN reported ON `+strings.Join(on.all, " AND ")+where.String()+" GROUP BY build.id ORDER BY build.id", append(on.args, where.args...), func(scan func(...any) error) error {
-			var e Evidence
+			var e store.Evidence
 			var first, last int64
 			if err := scan(&e.Build, &e.Release, &e.Hosts, &e.Instances, &e.Pushed, &first, &last); err != nil {
 				return err
@@ -226,8 +223,8 @@ func (s *SQLite) Evidence(ctx context.Context, q *Query) (all []Evidence, err er
 	return all, err
 }
 
-// reported is the condition for table reported.
-func (q *Query) reported() (c condition) {
+// reportedOf is the condition for table reported.
+func reportedOf(q *store.Query) (c condition) {
 	c.add("reported.build = build.id")
 	if !q.From.IsZero() {
 		c.add("reported.last >= ?", q.From.Unix())
@@ -240,14 +237,14 @@ func (q *Query) reported() (c condition) {
 	return c
 }
 
-// Reports calls use with each build of the query and each host that reported of it, as [SQLite.Evidence] has them.
-func (s *SQLite) Reports(ctx context.Context, q *Query, use func(Report) error) error {
+// Reports calls use with each build of the query and each host that reported of it, as [Store.Evidence] has them.
+func (s *Store) Reports(ctx context.Context, q *store.Query, use func(store.Report) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
-		where, builds := q.reported(), q.builds()
+		where, builds := reportedOf(q), buildsOf(q)
 		where.all, where.args = append(where.all, builds.all...), append(where.args, builds.args...)
 		return each(ctx, tx, "SELECT build.name, build.release, host, instances, first, last FROM reported JOIN build ON build.id = reported.build"+where.String()+
 			" ORDER BY build.id, host", where.args, func(scan func(...any) error) error {
-			var r Report
+			var r store.Report
 			var first, last int64
 			if err := scan(&r.Build, &r.Release, &r.Host, &r.Instances, &first, &last); err != nil {
 				return err
@@ -259,7 +256,7 @@ func (s *SQLite) Reports(ctx context.Context, q *Query, use func(Report) error) 
 }
 
 // Programs calls use with the units that have these hashes, and leaves out those that are not known.
-func (s *SQLite) Programs(ctx context.Context, hashes []Hash, use func(Hash, Unit) error) error {
+func (s *Store) Programs(ctx context.Context, hashes []store.Hash, use func(store.Hash, store.Unit) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		find, err := tx.PrepareContext(ctx, "SELECT kind, name, counters, program FROM unit WHERE hash = ?")
 		if err != nil {
@@ -267,7 +264,7 @@ func (s *SQLite) Programs(ctx context.Context, hashes []Hash, use func(Hash, Uni
 		}
 		defer find.Close()
 		for _, hash := range hashes {
-			var u Unit
+			var u store.Unit
 			var packed []byte
 			err := find.QueryRowContext(ctx, hash[:]).Scan(&u.Kind, &u.Name, &u.Counters, &packed)
 			if errors.Is(err, sql.ErrNoRows) {
