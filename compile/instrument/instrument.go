@@ -32,7 +32,7 @@
 //	                                     call *%rax
 //
 // On amd64 the increment is leaq .Lfc(%rip), %r11 and incq (%r11) where it waits for the last
-// one (waits.go), in functions that leave r11 free (scratch.go). With [Split] the increments are, in such functions,
+// one (waits.go), in functions that leave r11 free (registers.go). With [Split] the increments are, in such functions,
 //
 //	movq .Lfc(%rip), %r11
 //	leaq 1(%r11), %r11

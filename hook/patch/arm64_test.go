@@ -195,13 +195,13 @@ func TestNotifierRoomARM64(t *testing.T) {
 // mapped from files: what the kernel would do for footfall, it does itself.
 type emulated struct {
 	*testProgram
-	s     *Session
+	s      *Session
 	island *os.File
-	stubs map[trace.Mode][]*stub
+	stubs  map[trace.Mode][]*stub
 }
 
 const (
-	emulatedIsland  = 0x3000000
+	emulatedIsland = 0x3000000
 	emulatedRegion = 0x200000000
 	emulatedStacks = 0x100000000 // and so on: see testdata/arm64.c
 	emulatedShadow = 0x10000000

@@ -99,10 +99,10 @@ const (
 	threadIDPlace  = 8 // u64
 	rangeCount     = 16
 	rangesAt       = 24 // 8 pairs of u64: of stubs, or of return stubs
-	maxIslands      = 8
+	maxIslands     = 8
 	stacksAt       = rangesAt + 16*maxIslands // address and size u64; of arm64
-	sveAt          = stacksAt + 16           // u64, not 0: there is SVE; of arm64
-	routineTable   = 0x100                   // u32 each, in the order of routine
+	sveAt          = stacksAt + 16            // u64, not 0: there is SVE; of arm64
+	routineTable   = 0x100                    // u32 each, in the order of routine
 
 	returnsSizePlace = rangesAt + 16*maxIslands // u64: of returnsPlace
 )

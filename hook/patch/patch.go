@@ -119,7 +119,7 @@ var ErrNotSupported = errors.ErrUnsupported
 type Session struct {
 	p       *process.Process
 	options Options
-	islands  []*island
+	islands []*island
 	closed  map[*island]bool // to new stubs
 	region  *region
 	shadow  uint64
@@ -154,7 +154,7 @@ type Session struct {
 	traced        map[uint64]bool // where functions and their sites are; of those that were on before, sites
 
 	follows map[int]*child          // by their own pids
-	samples  map[*target.Image]*stub // one of each image, by which Gone sees that it is gone
+	samples map[*target.Image]*stub // one of each image, by which Gone sees that it is gone
 	files   map[string]bool         // of the islands
 
 	notifier     *notifier              // nil: there is none
