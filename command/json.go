@@ -47,7 +47,8 @@ the first and the last is a complete object, once its trailing comma is removed.
         "functions"?: [ FUNCTION ],  by ascending line and column
         "told"?: [ FUNCTION ],       what reports told of lines where several
                                      functions became one
-        "lines"?: [ LINE ] } ],      lines with code, ascending
+        "lines"?: [ LINE ],          lines with code, ascending
+        "expansions"?: [ EXPANSION ] } ],
     "excluded"?: [ EXCLUDED ] }      what was left out, by file and line
 
   EXCLUDED
@@ -71,12 +72,21 @@ the first and the last is a complete object, once its trailing comma is removed.
                                      entry and exit
       "regions"?, "regions_run"?     of LLVM's data: parts of the source that are
                                      counted by themselves, the most of any instance
+      "unused"?: true                of LLVM's data: the program has no code of it
       "instances"?                   if there are several:
                                      [ { "name", "count", "blocks",
                                          "blocks_executed", "lines"? } ]
                                      "lines" are the instance's own:
                                      [ line, count, line, count ... ], 0 for what
                                      did not run
+
+  EXPANSION: a macro that is used, or a file that is included in a function, of
+      LLVM's data
+      "line", "column"               where, ascending
+      "file"                         of its text
+      "lines"                        of its text that ran there: [ line, count, ... ],
+                                     0 for what did not run
+      "expansions"?                  in its text
 
   LINE
       "line", "count"

@@ -36,6 +36,8 @@ type File struct {
 	// Tests, by ascending Name, each name once, say what of the counts of Lines
 	// is theirs. Most coverage knows none.
 	Tests []Test
+	// Expansions by ascending Line and Column, then File.
+	Expansions []Expansion
 	// Told are functions as they were before [Set.Reconcile] made one of several:
 	// of each line where it did, all that start there, in the order of Functions.
 	// [Merge] goes on with these.
@@ -59,6 +61,8 @@ type Function struct {
 	// Regions are the parts of the source that are counted by themselves, as LLVM and Rust count them, and RegionsRun
 	// those of them that ran: the most of any instance. 0: data of others do not tell.
 	Regions, RegionsRun int32
+	// Unused is set where it is known that no program has code of it, since nothing uses it (LLVM, Rust).
+	Unused bool
 	// Instances, one or more, by ascending Name, each name once.
 	Instances []Instance
 }

@@ -10,7 +10,7 @@ import (
 // the same hundred thousand lines are a few hundred megabytes at most. For each
 // line, ascending, there are two numbers as of encoding/binary.AppendUvarint:
 // the distance from the line before (from 0 for the first), and the count. Both
-// are more than 0, but for the counts of an instance's lines that did not run.
+// are more than 0, but for the counts of lines of instances and expansions that did not run.
 type Hits []byte
 
 // AppendHits appends the lines that ran to h, which must be empty or end before

@@ -99,6 +99,7 @@ func (f *File) Merge(other *File) {
 	for _, t := range other.Tests {
 		f.mergeTest(t)
 	}
+	f.Expansions = mergeExpansions(f.Expansions, other.Expansions)
 }
 
 // told returns the functions as they were before Reconcile.
@@ -241,6 +242,7 @@ func (f *Function) Merge(other *Function) {
 	if !f.atOnePlace() { // where others end that have no column does not matter
 		f.EndLine, f.EndColumn = later(f.EndLine, f.EndColumn, other.EndLine, other.EndColumn)
 	}
+	f.Unused = f.Unused && other.Unused
 	f.Count = addCounts(f.Count, other.Count)
 	f.BlocksExecuted, f.Blocks = later(f.BlocksExecuted, f.Blocks, other.BlocksExecuted, other.Blocks)
 	f.Regions, f.RegionsRun = max(f.Regions, other.Regions), max(f.RegionsRun, other.RegionsRun)

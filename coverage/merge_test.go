@@ -80,7 +80,24 @@ func randomFile(r *rand.Rand, name string) *File {
 			f.Tests = append(f.Tests, Test{name, hits})
 		}
 	}
+	f.Expansions = randomExpansions(r, f.Lines, 0)
 	return f
+}
+
+func randomExpansions(r *rand.Rand, lines []Line, depth int) (list []Expansion) {
+	if depth == 2 {
+		return nil
+	}
+	for _, l := range lines {
+		for column := int32(1); column < 3; column++ {
+			if r.IntN(4) == 0 {
+				last := int32(0)
+				hits := Hits(nil).Add(&last, 1+r.Int32N(3), randomCount(r)).Add(&last, 5, 0)
+				list = append(list, Expansion{l.Number, column, []string{"a.h", "b.h"}[r.IntN(2)], hits, randomExpansions(r, lines[:min(1, len(lines))], depth+1)})
+			}
+		}
+	}
+	return list
 }
 
 func randomFunction(r *rand.Rand, line, column int32, names []string) *Function {

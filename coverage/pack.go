@@ -20,6 +20,7 @@ func (f *File) pack() string {
 		p.text(f.Tests[i].Name)
 		p.text(string(f.Tests[i].Hits))
 	}
+	p.expansions(f.Expansions)
 	return string(p)
 }
 
@@ -59,6 +60,7 @@ func (p *packer) functions(list []*Function) {
 		p.number(int64(f.BlocksExecuted))
 		p.number(int64(f.Regions))
 		p.number(int64(f.RegionsRun))
+		p.flags(f.Unused)
 		p.count(len(f.Instances))
 		for i := range f.Instances {
 			p.instance(&f.Instances[i], f.Name)
@@ -145,6 +147,7 @@ func unpack(name, packed string) *File {
 	for i := range f.Tests {
 		f.Tests[i] = Test{Name: u.text(), Hits: u.hits()}
 	}
+	f.Expansions = u.expansions()
 	return f
 }
 
@@ -208,7 +211,7 @@ func (u *unpacker) functions() []*Function {
 		list[i] = f
 		line += u.small()
 		*f = Function{StartLine: line, StartColumn: u.small(), EndLine: line + u.small(), EndColumn: u.small(),
-			Name: u.text(), Count: u.number(), Blocks: u.small(), BlocksExecuted: u.small(), Regions: u.small(), RegionsRun: u.small()}
+			Name: u.text(), Count: u.number(), Blocks: u.small(), BlocksExecuted: u.small(), Regions: u.small(), RegionsRun: u.small(), Unused: u.flags()&1 != 0}
 		if k := u.count(); k > 0 {
 			f.Instances = make([]Instance, k)
 		}

@@ -243,7 +243,7 @@ func (s *Set) Name(i int) string { return s.files[i].name }
 
 // Clone returns a copy of the file that has nothing in common with it but texts and terms of conditions.
 func (f *File) Clone() *File {
-	c := &File{Name: f.Name, Tests: slices.Clone(f.Tests)}
+	c := &File{Name: f.Name, Tests: slices.Clone(f.Tests), Expansions: cloneExpansions(f.Expansions)}
 	clones := func(list []*Function) []*Function {
 		if list == nil {
 			return nil

@@ -28,6 +28,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(r, v.Elem())
 	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[[]Expansion]() && r.IntN(4) > 0 { // which are in each other
+			return
+		}
 		n := 1 + r.IntN(3)
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
 		for i := range n {

@@ -37,7 +37,7 @@ func printJSON(w io.Writer, r *Report) error {
 			j.raw(",")
 		}
 		j.raw("\n")
-		j.file(f, r.Shown(f.Name))
+		j.file(f, r.Shown)
 		if err := j.flush(w); err != nil {
 			return err
 		}
@@ -103,9 +103,9 @@ func (j *jsonWriter) totals(t coverage.Totals) {
 	j.raw("}}")
 }
 
-func (j *jsonWriter) file(f *coverage.File, shown string) {
+func (j *jsonWriter) file(f *coverage.File, shown func(string) string) {
 	j.raw(`{"file":`)
-	j.text(shown)
+	j.text(shown(f.Name))
 	j.raw(`,"totals":`)
 	j.totals(f.Totals())
 	if _, stale := slices.BinarySearch(j.stale, f.Name); stale {
@@ -120,7 +120,21 @@ func (j *jsonWriter) file(f *coverage.File, shown string) {
 	j.list(`,"lines":[`, len(f.Lines), func(i int) { j.line(&f.Lines[i], changed && j.patch.Changed(f.Name, f.Lines[i].Number)) })
 	j.list(`,"told":[`, len(f.Told), func(i int) { j.function(f.Told[i]) })
 	j.list(`,"tests":[`, len(f.Tests), func(i int) { j.test(&f.Tests[i]) })
+	j.expansions(f.Expansions, shown)
 	j.raw("}")
+}
+
+func (j *jsonWriter) expansions(list []coverage.Expansion, shown func(string) string) {
+	j.list(`,"expansions":[`, len(list), func(i int) {
+		e := &list[i]
+		j.number(`{"line":`, int64(e.Line))
+		j.nonzero(`,"column":`, e.Column)
+		j.raw(`,"file":`)
+		j.text(shown(e.File))
+		j.hits(e.Lines)
+		j.expansions(e.Within, shown)
+		j.raw("}")
+	})
 }
 
 func (j *jsonWriter) test(t *coverage.Test) {
@@ -153,6 +167,7 @@ func (j *jsonWriter) function(f *coverage.Function) {
 		j.number(`,"regions":`, int64(f.Regions))
 		j.number(`,"regions_run":`, int64(f.RegionsRun))
 	}
+	j.flag(`,"unused":true`, f.Unused)
 	if len(f.Instances) > 1 {
 		j.list(`,"instances":[`, len(f.Instances), func(i int) {
 			in := f.Instances[i]

@@ -238,6 +238,7 @@ type countedFunction struct {
 	symbol     string
 	layer      int
 	impossible bool
+	unused     bool // it is a dummy of its unit
 }
 
 // evaluate computes the counts of the functions' regions.
@@ -317,7 +318,7 @@ func (f *distinct) evaluate() (*countedFunction, error) {
 			function.ranBy(whole)
 		}
 	}
-	cf := &countedFunction{Function: function, record: f.record, paths: f.files, layer: f.layer, symbol: symbol(name)}
+	cf := &countedFunction{Function: function, record: f.record, paths: f.files, layer: f.layer, symbol: symbol(name), unused: f.record.dummy}
 	if !slices.ContainsFunc(counts, func(n uint64) bool { return n > math.MaxInt64 }) { // else they are that large
 		cf.possible()
 	}
@@ -399,7 +400,7 @@ func (c *collector) set(functions []*countedFunction) *coverage.Set {
 	keys := slices.SortedFunc(maps.Keys(parts), func(a, b part) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.layer, b.layer)) })
 	files := make([]*coverage.File, len(keys))
 	coverage.Parallel(len(keys), func(i int) {
-		b := fileBuilder{path: keys[i].path, functions: parts[keys[i]], file: &coverage.File{Name: c.names[keys[i].path]}}
+		b := fileBuilder{names: c.names, path: keys[i].path, functions: parts[keys[i]], file: &coverage.File{Name: c.names[keys[i].path]}}
 		files[i] = b.build()
 	})
 	var sum coverage.Sum
@@ -413,6 +414,7 @@ func (c *collector) set(functions []*countedFunction) *coverage.Set {
 
 // A fileBuilder makes a file of the functions with regions in it.
 type fileBuilder struct {
+	names     []string // of paths
 	path      int32
 	functions []*countedFunction
 	file      *coverage.File
@@ -434,6 +436,7 @@ func (b *fileBuilder) build() *coverage.File {
 	b.groups()
 	b.branches()
 	b.conditions()
+	b.expansions()
 	return b.file
 }
 
@@ -455,10 +458,11 @@ func (b *fileBuilder) groups() {
 		at := first.start()
 		if index[at] == nil {
 			index[at] = &coverage.Function{
-				StartLine: int32(first.Line), StartColumn: column(first.Column), EndLine: int32(first.EndLine), EndColumn: column(first.EndColumn),
+				Unused: true, StartLine: int32(first.Line), StartColumn: column(first.Column), EndLine: int32(first.EndLine), EndColumn: column(first.EndColumn),
 			}
 			instances[at] = make(map[string][]*countedFunction)
 		}
+		index[at].Unused = index[at].Unused && f.unused
 		instances[at][f.symbol] = append(instances[at][f.symbol], f)
 	}
 	for at, fn := range index {

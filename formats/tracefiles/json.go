@@ -132,6 +132,8 @@ func (j *jsonReader) file() {
 			for j.s.begin('['); j.s.more(']'); {
 				j.line()
 			}
+		case "expansions":
+			j.build.file.Expansions = j.expansions(0)
 		case "tests":
 			for j.s.begin('['); j.s.more(']'); {
 				j.testHits()
@@ -202,6 +204,8 @@ func (j *jsonReader) function() {
 			f.Regions = j.s.line()
 		case "regions_run":
 			f.RegionsRun = j.s.line()
+		case "unused":
+			f.Unused = j.s.bool()
 		case "execution_count", "count":
 			in.Count = j.count()
 		case "gcovr/excluded":
@@ -541,6 +545,43 @@ func (j *jsonReader) term() (t coverage.Term) {
 		}
 	}
 	return t
+}
+
+// expansions reads what is expanded in a file, or within an expansion.
+func (j *jsonReader) expansions(depth int) (list []coverage.Expansion) {
+	for j.s.begin('['); j.s.more(']'); {
+		if depth == coverage.DeepestExpansion {
+			j.s.skip()
+			continue
+		}
+		var e coverage.Expansion
+		for j.s.begin('{'); j.s.more('}'); {
+			switch string(j.s.key()) {
+			case "line":
+				e.Line = j.s.line()
+			case "column":
+				e.Column = j.s.line()
+			case "file":
+				e.File = j.symbol()
+			case "lines":
+				last := int32(0)
+				for _, l := range j.hits() {
+					if l.Number > last {
+						e.Lines = e.Lines.Add(&last, l.Number, l.Count)
+					}
+				}
+			case "expansions":
+				e.Within = j.expansions(depth + 1)
+			default:
+				j.s.skip()
+			}
+		}
+		if e.Line > 0 && e.File != "" {
+			list = append(list, e)
+		}
+	}
+	slices.SortStableFunc(list, coverage.CompareExpansions)
+	return slices.CompactFunc(list, func(a, b coverage.Expansion) bool { return coverage.CompareExpansions(a, b) == 0 })
 }
 
 // testHits reads what a test ran: {"name": NAME, "lines": [line, count, ...]}.

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -242,6 +243,7 @@ func (r *reader) add(cwd, name, test string) {
 		r.finish()
 		f := &r.build.file
 		f.Name = where.path
+		f.Expansions = r.resolveExpansions(cwd, f.Expansions)
 		if test == "" {
 			test = r.test
 		}
@@ -251,6 +253,22 @@ func (r *reader) add(cwd, name, test string) {
 		r.sum.Add(f)
 	}
 	r.build.reset()
+}
+
+// resolveExpansions resolves the names of files of expansions, and takes those out that are not wanted.
+func (r *reader) resolveExpansions(cwd string, list []coverage.Expansion) []coverage.Expansion {
+	kept := list[:0]
+	for _, e := range list {
+		if where := r.resolve(cwd, e.File); where.keep {
+			e.File, e.Within = where.path, r.resolveExpansions(cwd, e.Within)
+			kept = append(kept, e)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(kept, coverage.CompareExpansions)
+	return slices.CompactFunc(kept, func(a, b coverage.Expansion) bool { return coverage.CompareExpansions(a, b) == 0 })
 }
 
 // finish completes the source under way but for its name.

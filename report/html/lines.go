@@ -37,8 +37,8 @@ const chunk = 256
 
 // Limits of a page, in bytes. Together they stay below 3 MB.
 const (
-	mostRows      = 2 << 20 // more lines go on in another page
-	mostInstances = 256 << 10
+	mostRows      = 2 << 20   // more lines go on in another page
+	mostInstances = 256 << 10 // and expansions
 	mostFunctions = 400 << 10
 )
 
@@ -56,6 +56,8 @@ type pageWriter struct {
 	listed    bool                // a list is open
 	last      int32               // number of the last line
 	next      int                 // function
+	expansion int                 // the first of this line, or a later one
+	others    map[string][][]byte // lines of sources that are expanded in this one
 	excluded  []exclude.Exclusion // of this source, by line
 	marks     []mark              // where lines with code are in buf
 }
@@ -79,6 +81,7 @@ func (w *pageWriter) load(i int) {
 	cpp := slices.ContainsFunc(p.file.Functions, func(f *coverage.Function) bool { return strings.HasPrefix(f.Name, "_Z") })
 	w.high = highlighter{language: languageOf(p.shown, cpp)}
 	w.instances, w.begin, w.last, w.next, w.listed, w.gap, w.gaps = 0, 0, 0, 0, false, false, 0
+	w.expansion, w.others = 0, make(map[string][][]byte)
 
 	w.marks = w.marks[:0]
 	w.excluded = w.Excluded.InFile(p.file.Name)
@@ -218,6 +221,9 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 		w.buf = appendSource(w.buf, []byte(output.Printable(rule)))
 		w.text("</small>")
 	}
+	if slices.ContainsFunc(functions, func(f *coverage.Function) bool { return f.Unused }) {
+		w.text(" <small>unused: the program has no code of it</small>")
+	}
 	w.text("\n")
 	if l != nil && l.Count > 0 {
 		w.outcomes(l, covered, total)
@@ -226,6 +232,9 @@ func (w *pageWriter) row(number int32, l *coverage.Line, text []byte, hasSource,
 		if len(f.Instances) > 1 {
 			w.instanceList(f)
 		}
+	}
+	if list := w.expansionsAt(number); len(list) > 0 && !excluded {
+		w.expansions(list, text, 0)
 	}
 	if l != nil {
 		w.marks = append(w.marks, mark{number, from, len(w.buf)})

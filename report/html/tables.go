@@ -81,7 +81,11 @@ func (w *pageWriter) functions(p part) (summary string, rows template.HTML) {
 		buf = append(buf, `">`...)
 		buf = appendName(buf, demangle.Title(f.Symbols()))
 		buf = append(buf, "</a><td>"...)
-		buf = appendCalls(buf, f.Count)
+		if f.Unused {
+			buf = append(buf, "<u>unused</u>"...)
+		} else {
+			buf = appendCalls(buf, f.Count)
+		}
 		buf = append(buf, "<td>"...)
 		buf = strconv.AppendInt(buf, int64(f.lines.Missed()), 10)
 		buf = append(buf, "<td>"...)
