@@ -17,6 +17,7 @@ import (
 	"footfall/binary"
 	"footfall/formats/gcov"
 	"footfall/input"
+	"footfall/output"
 	"footfall/process"
 )
 
@@ -44,8 +45,7 @@ type fileSet struct {
 
 // filesOf is the set of an image of a member.
 func (f *Family) filesOf(m *member, im *placed, when stage) (*fileSet, error) {
-	finder := &CountedProcess{PID: m.pid, proc: m.proc}
-	place, err := finder.placer()
+	place, err := m.places(im)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *fileSet) begin(f *Family) {
 	}
 	s.ranBefore = s.runs
 	if s.late && earlier {
-		f.problem(fmt.Errorf("%s: it was loaded for the first time by a process that has ended, and which had data files of earlier runs: what that process counted in it is not known", s.path))
+		f.problem(fmt.Errorf("%s: a process that has ended was the first to write data files that held earlier runs (%s): what it counted there is not known", s.path, output.Printable(s.firstName())))
 	}
 }
 
@@ -387,7 +387,7 @@ func (im *placed) mayHold(m *member, w words) bool {
 // it has locked one or waits for that, or it has not run since, so that it may have been interrupted where nothing is locked.
 // If it is not there now, and the flag is not set then, it was not when its counters were read.
 func (im *placed) mayBeWriting(m *member) bool {
-	finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+	finder := m.finder(im)
 	first, sleeps, err := m.proc.Activity()
 	last, looks := first, 0 // of one that has run before each
 	for end := time.Now().Add(4 * moment); err == nil && time.Now().Before(end); time.Sleep(moment / 8) {
