@@ -136,6 +136,7 @@ type sum struct {
 	id    int
 	ended words  // by processes that have ended, but for what is in files
 	total words  // at the last look
+	units []Unit // of total, nil: none were made of it so far
 }
 
 // A runningSum is what the members that run have counted in an image, at the last look.
@@ -165,7 +166,7 @@ func (f *Family) Running() map[int]Running {
 	all := make(map[int]Running)
 	for l, r := range f.ran {
 		s := f.sums[l]
-		all[s.id] = Running{s.units(r.words), r.members}
+		all[s.id] = Running{s.unitsOf(r.words), r.members}
 	}
 	return all
 }
@@ -1125,10 +1126,16 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	for _, s := range order {
 		if w := now[s.layout]; w != nil {
 			s.raise(w, s.total)
-			copy(s.total, w)
+			if !slices.Equal(w, s.total) {
+				copy(s.total, w)
+				s.units = nil
+			}
 			s.release(w)
 		}
-		units = append(units, s.units(s.total)...)
+		if s.units == nil {
+			s.units = s.unitsOf(s.total)
+		}
+		units = append(units, s.units...)
 	}
 	return units, nil
 }
@@ -1169,8 +1176,8 @@ func reachesOf(members []*member) map[*reach]bool {
 	return used
 }
 
-// units makes units of counters.
-func (s *sum) units(w words) []Unit {
+// unitsOf makes units of counters.
+func (s *sum) unitsOf(w words) []Unit {
 	load := &Load{ID: s.id, Path: s.path, At: s.start, Program: true, Group: s.id}
 	counts, _ := s.counts(w.bytes(), nil)
 	var units []Unit
