@@ -42,7 +42,7 @@ var arm64 = &cpu{
 	jump: func(at, target uint64) []byte {
 		return encoding.LittleEndian.AppendUint32(nil, branchARM64(arm64B, at, target))
 	},
-	reach:       1<<27 - blockSize - 1<<16,
+	reach:       1<<27 - islandSize - 1<<16,
 	stub:        stubARM64,
 	described:   describedARM64,
 	breakpoint:  []byte{0x00, 0x00, 0x20, 0xd4}, // brk #0

@@ -84,7 +84,7 @@ func TestARM64Instructions(t *testing.T) {
 			arm64.jump(at, target)
 		}()
 	}
-	// A site and any stub of a block that it reaches reach each other.
+	// A site and any stub of an island that it reaches reach each other.
 	for _, site := range []uint64{at - uint64(arm64.reach) + 4, at + uint64(arm64.reach) - 4} {
 		for _, stub := range []uint64{at + stubsAt, at + recordsAt - 4} {
 			arm64.jump(site, stub)
@@ -191,17 +191,17 @@ func TestNotifierRoomARM64(t *testing.T) {
 	}
 }
 
-// emulated is a program that qemu runs, with a block and a region that it has
+// emulated is a program that qemu runs, with an island and a region that it has
 // mapped from files: what the kernel would do for footfall, it does itself.
 type emulated struct {
 	*testProgram
 	s     *Session
-	block *os.File
+	island *os.File
 	stubs map[trace.Mode][]*stub
 }
 
 const (
-	emulatedBlock  = 0x3000000
+	emulatedIsland  = 0x3000000
 	emulatedRegion = 0x200000000
 	emulatedStacks = 0x100000000 // and so on: see testdata/arm64.c
 	emulatedShadow = 0x10000000
@@ -214,36 +214,36 @@ func emulate(t *testing.T, flags ...string) *emulated {
 	e := &emulated{testProgram: start(t, "qemu-aarch64", program), stubs: make(map[trace.Mode][]*stub)}
 	e.s = &Session{p: e.p, ownPID: e.p.PID, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus)}
 	e.s.options.RingSize, e.s.options.ChainDepth = 1<<20, 5
-	b := &block{addr: emulatedBlock, room: maxStubs, byKey: make(map[stubKey][]*stub)}
-	e.s.blocks = []*block{b}
+	b := &island{addr: emulatedIsland, room: maxStubs, byKey: make(map[stubKey][]*stub)}
+	e.s.islands = []*island{b}
 	e.mapRegion()
 
 	place, err := strconv.ParseInt(e.say("place"), 10, 64)
 	if err != nil || place >= 0 || place < arm64.threadBlock {
 		t.Fatalf("threads have their ids at %d, error %v", place, err)
 	}
-	code := arm64.code(emulatedShadow, uint64(place), false, [2]uint64{emulatedStacks, emulatedSize}, e.s.blocks, nil)
+	code := arm64.code(emulatedShadow, uint64(place), false, [2]uint64{emulatedStacks, emulatedSize}, e.s.islands, nil)
 	code[sveAt] = 1
-	e.block = e.file("block", blockSize)
-	e.writeBlock(codeAt, code)
-	e.writeBlock(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
+	e.island = e.file("island", islandSize)
+	e.writeIsland(codeAt, code)
+	e.writeIsland(unwindAt, arm64.unwindTable(b.addr+stubsAt, maxStubs*stubSize, emulatedShadow))
 	for _, site := range arm64Sites(t, program) {
 		for _, mode := range []trace.Mode{trace.Counts, trace.Entries, trace.Exits, trace.Filtered, trace.Chains, leads} {
 			e.addStub(site, mode)
 		}
 	}
-	if e.say("code %s %x %x", e.block.Name(), emulatedBlock, blockSize) != "1" {
-		t.Fatal("the block cannot be mapped")
+	if e.say("code %s %x %x", e.island.Name(), emulatedIsland, islandSize) != "1" {
+		t.Fatal("the island cannot be mapped")
 	}
-	e.say("unwind %x", emulatedBlock+unwindAt)
+	e.say("unwind %x", emulatedIsland+unwindAt)
 	return e
 }
 
 // addStub writes a stub, which records the arguments of the site.
 func (e *emulated) addStub(site *EntrySite, mode trace.Mode) {
-	b := e.s.blocks[0]
+	b := e.s.islands[0]
 	session := Session{options: Options{Mode: mode, Arguments: true}}
-	st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode, arguments: session.description(site)}
+	st := &stub{island: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(arm64.jumpSize), mode: mode, arguments: session.description(site)}
 	b.add(st)
 	e.s.stubs[st.id()] = site
 	e.stubs[mode] = append(e.stubs[mode], st)
@@ -251,8 +251,8 @@ func (e *emulated) addStub(site *EntrySite, mode trace.Mode) {
 	if st.arguments != 0 {
 		id |= argumentsFlag
 	}
-	e.writeBlock(int64(st.addr()-b.addr), arm64.stubAt(mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: id, description: st.arguments}))
-	e.writeBlock(int64(recordsAt+st.index*recordSize), st.record())
+	e.writeIsland(int64(st.addr()-b.addr), arm64.stubAt(mode, b.addr+codeAt, stubCode{at: st.addr(), resume: st.resume, id: id, description: st.arguments}))
+	e.writeIsland(int64(recordsAt+st.index*recordSize), st.record())
 }
 
 func (e *emulated) file(name string, size int64) *os.File {
@@ -287,9 +287,9 @@ func (e *emulated) mapRegion() {
 	e.s.region = r
 }
 
-func (e *emulated) writeBlock(at int64, b []byte) {
+func (e *emulated) writeIsland(at int64, b []byte) {
 	e.t.Helper()
-	if _, err := e.block.WriteAt(b, at); err != nil {
+	if _, err := e.island.WriteAt(b, at); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -367,7 +367,7 @@ func (e *emulated) switchTo(from, to trace.Mode) {
 	if to != 0 {
 		table = e.s.region.table()
 	}
-	e.writeBlock(0, encoding.LittleEndian.AppendUint64(nil, table))
+	e.writeIsland(0, encoding.LittleEndian.AppendUint64(nil, table))
 	e.s.options.Mode = to
 }
 
@@ -430,7 +430,7 @@ func TestARM64(t *testing.T) {
 			// Threads that are muted, and those that are in the stubs when recording ends, leave all memory alone.
 			e.readAll()
 			e.checkMuted(rounds)
-			e.writeBlock(0, make([]byte, 8))
+			e.writeIsland(0, make([]byte, 8))
 			if got := e.tallyOf(run).total(); len(got) != 0 {
 				t.Errorf("without a table of threads: events %v", got)
 			}
@@ -624,7 +624,7 @@ func (e *emulated) switchSome(modes map[string]trace.Mode) (on []*EntrySite) {
 	if len(on) != len(modes) {
 		e.t.Fatalf("%d functions are switched on, want %d", len(on), len(modes))
 	}
-	e.writeBlock(0, encoding.LittleEndian.AppendUint64(nil, e.s.region.table()))
+	e.writeIsland(0, encoding.LittleEndian.AppendUint64(nil, e.s.region.table()))
 	return on
 }
 

@@ -23,7 +23,7 @@ import (
 	"footfall/trace"
 )
 
-// A block is memory in the target within the reach of a jump from its sites,
+// An island is memory in the target within the reach of a jump from its sites,
 // so that a program and its libraries have several. What there is no memory for, of
 // stubs and records, is not mapped. It is a private mapping of
 // a file in memory (memfd), by whose name a later footfall finds it; but for
@@ -49,10 +49,10 @@ import (
 //	32  region: address u64, size u64
 //	48  shadow u64, 0: none
 //	56  the function that the unwind table was registered with, 0: none u64
-//	64  the block's number, which is part of its stubs' ids u64
+//	64  the island's number, which is part of its stubs' ids u64
 //	72  for how many stubs, and their records, there is memory u64
 //	80  whether a [Ran] is to stay, and of what: see Keeping, u64
-//	88  layout of the block u64
+//	88  layout of the island u64
 //
 // A record, from which the site can be restored:
 //
@@ -61,7 +61,7 @@ import (
 //	32  description of the arguments, or id of the exit's entry, u64
 //
 // Stubs are only ever added: there may be threads within.
-type block struct {
+type island struct {
 	addr      uint64
 	index     uint32
 	room      int // for stubs
@@ -78,7 +78,7 @@ type block struct {
 }
 
 type stub struct {
-	block        *block
+	island        *island
 	index        uint32
 	site, resume uint64
 	old          [8]byte
@@ -123,12 +123,12 @@ const (
 	rowsOfCellsAt = unwindAt + 0x1000
 	cellsAt       = rowsOfCellsAt + maxRows*rowSize
 	hitsAt        = cellsAt + recordsAt - codeAt
-	blockSize     = hitsAt + maxStubs
+	islandSize     = hitsAt + maxStubs
 	infoMagic     = "FOOTFALL"
 	infoSize      = 96
 	codeName      = process.MemoryPrefix + "code"
 	regionName    = process.MemoryPrefix + "ring"
-	blockOfIDLog  = 16
+	islandOfIDLog  = 16
 
 	// Of ids, as the trampoline has them.
 	exitFlag      = 1 << 31
@@ -143,40 +143,40 @@ const (
 	idMask        = 1<<wordsShift - 1
 )
 
-func (st *stub) addr() uint64 { return st.block.addr + stubsAt + uint64(st.index)*stubSize }
+func (st *stub) addr() uint64 { return st.island.addr + stubsAt + uint64(st.index)*stubSize }
 
 // id is what the stub pushes, but for the flag.
-func (st *stub) id() uint32 { return st.block.index<<blockOfIDLog | st.index }
+func (st *stub) id() uint32 { return st.island.index<<islandOfIDLog | st.index }
 
-// findBlocks reads the blocks that an earlier session left in the process.
-func findBlocks(p *process.Process) ([]*block, error) {
+// findIslands reads the islands that an earlier session left in the process.
+func findIslands(p *process.Process) ([]*island, error) {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return nil, err
 	}
-	var blocks []*block
+	var islands []*island
 	for _, m := range maps {
-		if m.Path != "/memfd:"+codeName || len(blocks) > 0 && m.Start < blocks[len(blocks)-1].addr+blockSize {
+		if m.Path != "/memfd:"+codeName || len(islands) > 0 && m.Start < islands[len(islands)-1].addr+islandSize {
 			continue
 		}
 		if m.Offset != infoAt || m.Start < infoAt {
-			continue // of a block that was not finished
+			continue // of an island that was not finished
 		}
-		b, err := readBlock(p, m.Start-infoAt)
+		b, err := readIsland(p, m.Start-infoAt)
 		if err != nil {
-			return nil, fmt.Errorf("process %d: block at %#x: %w", p.PID, m.Start-infoAt, err)
+			return nil, fmt.Errorf("process %d: island at %#x: %w", p.PID, m.Start-infoAt, err)
 		}
 		if b == nil {
 			continue
 		}
-		blocks = append(blocks, b)
+		islands = append(islands, b)
 	}
-	return blocks, nil
+	return islands, nil
 }
 
-// readBlock reads one; nil if the footfall that mapped it was killed before it wrote
+// readIsland reads one; nil if the footfall that mapped it was killed before it wrote
 // anything there.
-func readBlock(p *process.Process, addr uint64) (*block, error) {
+func readIsland(p *process.Process, addr uint64) (*island, error) {
 	info := make([]byte, infoSize)
 	if _, err := p.ReadAt(info, int64(addr+infoAt)); err != nil {
 		return nil, err
@@ -189,12 +189,12 @@ func readBlock(p *process.Process, addr uint64) (*block, error) {
 	switch {
 	case string(info[:8]) != infoMagic || count > maxStubs:
 		return nil, errors.New("it is damaged")
-	case word(info[64:]) >= maxBlocks, word(info[72:]) > maxStubs, uint64(count) > word(info[72:]):
+	case word(info[64:]) >= maxIslands, word(info[72:]) > maxStubs, uint64(count) > word(info[72:]):
 		return nil, errors.New("it is damaged")
 	case version != native.version() && (word(info[80:]) == 0 || word(info[88:]) != layout):
 		return nil, errOtherVersion
 	}
-	b := &block{
+	b := &island{
 		addr: addr, index: uint32(word(info[64:])), room: int(word(info[72:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
 		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinder: word(info[56:]), kept: Keeping(word(info[80:])),
 	}
@@ -204,7 +204,7 @@ func readBlock(p *process.Process, addr uint64) (*block, error) {
 	}
 	for i := range count {
 		r := records[recordSize*i:]
-		st := &stub{block: b, index: i, site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] == 1, doubted: r[25] == doubtedRoot, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
+		st := &stub{island: b, index: i, site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] == 1, doubted: r[25] == doubtedRoot, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
 		copy(st.old[:], r[16:24])
 		b.add(st)
 		if version != native.version() && !st.notesRun() { // which needs the trampoline
@@ -219,7 +219,7 @@ var errOtherVersion = errors.New("another version of footfall has put it there: 
 // doubtedRoot is a record's root where the stub is doubted.
 const doubtedRoot = 2
 
-func (b *block) add(st *stub) {
+func (b *island) add(st *stub) {
 	b.stubs = append(b.stubs, st)
 	key := stubKey{st.site, st.mode, st.root, st.arguments}
 	b.byKey[key] = append(b.byKey[key], st)
@@ -260,7 +260,7 @@ func (s *Session) injectAt(sites []*EntrySite) error {
 		return err
 	}
 	first := s.region == nil
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		s.shadow = cmp.Or(s.shadow, b.shadow)
 	}
 	shadow, returns := s.lacksShadow(), s.lacksReturns()
@@ -272,11 +272,11 @@ func (s *Session) injectAt(sites []*EntrySite) error {
 		err = s.injectFirst(sites, needed, shadow, returns)
 	} else {
 		err = held(s.p, func(h *process.Held) (err error) {
-			// Before the threads run on: nobody may see half of the list of blocks.
-			defer func() { err = errors.Join(err, s.writeBlocks()) }()
+			// Before the threads run on: nobody may see half of the list of islands.
+			defer func() { err = errors.Join(err, s.writeIslands()) }()
 			return h.InjectCalls(func() error {
 				for ; len(needed) > 0; needed = needed[1:] {
-					if err := s.addBlock(h, needed[0]); err != nil {
+					if err := s.addIsland(h, needed[0]); err != nil {
 						return err
 					}
 				}
@@ -290,7 +290,7 @@ func (s *Session) injectAt(sites []*EntrySite) error {
 	if err != nil {
 		return roomier(s.p, err)
 	}
-	return s.noteBlocks()
+	return s.noteIslands()
 }
 
 // longestStep is for how long the process is to stand still at most while memory is mapped: what
@@ -299,7 +299,7 @@ func (s *Session) injectAt(sites []*EntrySite) error {
 const longestStep = time.Millisecond
 
 // injectFirst is injectAt before anything leads to what is mapped.
-func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow, returns bool) error {
+func (s *Session) injectFirst(sites []*EntrySite, needed []plannedIsland, shadow, returns bool) error {
 	if err := s.survey(sites); err != nil {
 		return err
 	}
@@ -311,13 +311,13 @@ func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow,
 		s.lookAtThreads,
 	}
 	for _, b := range needed {
-		steps = append(steps, func(h *process.Held) error { return s.addBlock(h, b) })
+		steps = append(steps, func(h *process.Held) error { return s.addIsland(h, b) })
 	}
-	steps = append(steps, // where the kernel wants, which may be where the blocks were to be
+	steps = append(steps, // where the kernel wants, which may be where the islands were to be
 		func(h *process.Held) error { return s.mapRest(h, shadow, returns) },
 		func(h *process.Held) error { return r.mapInto(h) },
 	)
-	before := len(s.blocks)
+	before := len(s.islands)
 	for next := 0; next < len(steps); {
 		err := held(s.p, func(h *process.Held) (err error) {
 			begun := next
@@ -339,7 +339,7 @@ func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow,
 		})
 		if err != nil { // what could not be unmapped goes with the next session
 			r.forget()
-			s.blocks = s.blocks[:before]
+			s.islands = s.islands[:before]
 			return err
 		}
 	}
@@ -347,18 +347,18 @@ func (s *Session) injectFirst(sites []*EntrySite, needed []plannedBlock, shadow,
 	s.fillRegion()
 	s.region.noteReadable(s.p)
 	s.NoticeFilters()
-	return s.writeBlocks()
+	return s.writeIslands()
 }
 
-func (s *Session) addBlock(h *process.Held, planned plannedBlock) error {
-	b, err := newBlock(h, planned.addr, planned.stubs, uint32(len(s.blocks)))
+func (s *Session) addIsland(h *process.Held, planned plannedIsland) error {
+	b, err := newIsland(h, planned.addr, planned.stubs, uint32(len(s.islands)))
 	if err == nil {
-		s.blocks = append(s.blocks, b)
+		s.islands = append(s.islands, b)
 	}
 	return err
 }
 
-// mapRest maps what a session has besides blocks and the region.
+// mapRest maps what a session has besides islands and the region.
 func (s *Session) mapRest(h *process.Held, shadow, returns bool) error {
 	if shadow {
 		if err := s.newShadow(h); err != nil {
@@ -433,15 +433,15 @@ func (s *Session) threadsOf(h *process.Held) []process.ThreadStatus {
 	return s.before.threads
 }
 
-// unmap takes back what has been mapped, where nothing leads there yet: blocks, of
-// which there were so many before, and a shadow that no block knows.
+// unmap takes back what has been mapped, where nothing leads there yet: islands, of
+// which there were so many before, and a shadow that no island knows.
 func (s *Session) unmap(h *process.Held, before int) error {
 	var failed []error
-	for _, b := range s.blocks[before:] {
+	for _, b := range s.islands[before:] {
 		failed = append(failed, b.unmap(h))
 	}
-	s.blocks = s.blocks[:before]
-	if s.shadow != 0 && !slices.ContainsFunc(s.blocks, func(b *block) bool { return b.shadow == s.shadow }) {
+	s.islands = s.islands[:before]
+	if s.shadow != 0 && !slices.ContainsFunc(s.islands, func(b *island) bool { return b.shadow == s.shadow }) {
 		failed = append(failed, h.Unmap(s.shadow+s.stacks[0]-shadowColour, s.stacks[1]))
 		s.shadow = 0
 	}
@@ -465,8 +465,8 @@ func roomier(p *process.Process, err error) error {
 	return err
 }
 
-func (s *Session) writeBlocks() error {
-	for _, b := range s.blocks {
+func (s *Session) writeIslands() error {
+	for _, b := range s.islands {
 		if err := b.write(s); err != nil {
 			return err
 		}
@@ -474,29 +474,29 @@ func (s *Session) writeBlocks() error {
 	return nil
 }
 
-// A plannedBlock is one that is to be mapped.
-type plannedBlock struct {
+// A plannedIsland is one that is to be mapped.
+type plannedIsland struct {
 	addr  uint64
 	stubs int
 }
 
-// place returns which new blocks are needed, so that there is room for the stubs of each
+// place returns which new islands are needed, so that there is room for the stubs of each
 // site in one that it reaches.
-func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
+func (s *Session) place(sites []*EntrySite) ([]plannedIsland, error) {
 	maps, _, err := s.p.Maps()
 	if err != nil {
 		return nil, err
 	}
 	s.stacks = native.stackRange(maps)
-	used := make(map[*block]int)
+	used := make(map[*island]int)
 	total := 0
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		used[b] = len(b.stubs)
 		total += len(b.stubs)
 	}
-	var needed []plannedBlock
+	var needed []plannedIsland
 	put := func(site uint64, stubs int) bool {
-		for _, b := range s.blocks {
+		for _, b := range s.islands {
 			if reaches(b.addr, site) && used[b]+stubs <= b.room && !s.closed[b] {
 				used[b] += stubs
 				return true
@@ -511,7 +511,7 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 		addr := gap(maps, site)
 		if addr != 0 {
 			maps = insert(maps, addr)
-			needed = append(needed, plannedBlock{addr, stubs})
+			needed = append(needed, plannedIsland{addr, stubs})
 		}
 		return addr != 0
 	}
@@ -527,11 +527,11 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 			return nil, fmt.Errorf("process %d: no room for code within %d MB of %#x", s.p.PID, native.reach>>20, site.Addr)
 		}
 	}
-	if s.notifier != nil && len(s.blocks)+len(needed) < maxBlocks {
+	if s.notifier != nil && len(s.islands)+len(needed) < maxIslands {
 		put(s.notifier.site, 1)
 	}
-	if len(s.blocks)+len(needed) > maxBlocks {
-		return nil, fmt.Errorf("process %d: its code is spread too far: %d blocks are needed, there can be %d; select functions of fewer images", s.p.PID, len(s.blocks)+len(needed), maxBlocks)
+	if len(s.islands)+len(needed) > maxIslands {
+		return nil, fmt.Errorf("process %d: its code is spread too far: %d islands are needed, there can be %d; select functions of fewer images", s.p.PID, len(s.islands)+len(needed), maxIslands)
 	}
 	for i := range needed { // the more there are, the more may come
 		n := &needed[i]
@@ -540,24 +540,24 @@ func (s *Session) place(sites []*EntrySite) ([]plannedBlock, error) {
 	return needed, nil
 }
 
-// spareStubs is what a block has at least, and a multiple of which: for some sites more,
+// spareStubs is what an island has at least, and a multiple of which: for some sites more,
 // and so that its parts end with pages.
 const spareStubs = 512
 
 func insert(maps process.Maps, addr uint64) process.Maps {
-	maps = append(slices.Clone(maps), process.Mapping{Start: addr, End: addr + blockSize})
+	maps = append(slices.Clone(maps), process.Mapping{Start: addr, End: addr + islandSize})
 	slices.SortFunc(maps, func(a, b process.Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	return maps
 }
 
-func reaches(block, site uint64) bool {
-	d := int64(site - block)
+func reaches(island, site uint64) bool {
+	d := int64(site - island)
 	return -native.reach < d && d < native.reach
 }
 
-// blockFor returns a block that the site reaches and that is not full.
-func (s *Session) blockFor(site uint64) *block {
-	for _, b := range s.blocks {
+// islandFor returns an island that the site reaches and that is not full.
+func (s *Session) islandFor(site uint64) *island {
+	for _, b := range s.islands {
 		if reaches(b.addr, site) && len(b.stubs) < b.room {
 			return b
 		}
@@ -565,16 +565,16 @@ func (s *Session) blockFor(site uint64) *block {
 	return nil
 }
 
-// gap finds free addresses for a block: as near as possible below the site,
+// gap finds free addresses for an island: as near as possible below the site,
 // or as far as possible above, because the heap grows there.
 func gap(maps process.Maps, site uint64) uint64 {
 	const margin = 1 << 16
 	low := max(int64(site)-native.reach, 1<<20)
-	high := min(int64(site)+native.reach, math.MaxInt64-blockSize)
+	high := min(int64(site)+native.reach, math.MaxInt64-islandSize)
 	var below, above int64
 	free := low
 	consider := func(from, to int64) {
-		from, to = from+margin, min(to, high)-margin-blockSize
+		from, to = from+margin, min(to, high)-margin-islandSize
 		if from > to {
 			return
 		}
@@ -603,17 +603,17 @@ func gap(maps process.Maps, site uint64) uint64 {
 	return uint64(cmp.Or(below, above))
 }
 
-// newBlock maps a block with room for so many stubs: its parts, of which the one that is
+// newIsland maps an island with room for so many stubs: its parts, of which the one that is
 // looked for comes last.
-func newBlock(h *process.Held, addr uint64, room int, index uint32) (*block, error) {
+func newIsland(h *process.Held, addr uint64, room int, index uint32) (*island, error) {
 	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED_NOREPLACE
-	b := &block{addr: addr, index: index, room: room, byKey: make(map[stubKey][]*stub)}
+	b := &island{addr: addr, index: index, room: room, byKey: make(map[stubKey][]*stub)}
 	_, err := h.Map(addr, infoAt, unix.PROT_READ|unix.PROT_WRITE, fixed|unix.MAP_ANONYMOUS, process.NoFile, 0)
 	if err != nil {
 		return nil, fmt.Errorf("map memory: %w", err)
 	}
 	mapped := 0
-	err = h.WithFile(codeName, blockSize, func(fd uint64, _ *os.File) error {
+	err = h.WithFile(codeName, islandSize, func(fd uint64, _ *os.File) error {
 		for _, part := range b.parts() {
 			if _, err := h.Map(addr+part[0], part[1], unix.PROT_READ|unix.PROT_EXEC, fixed, fd, part[0]); err != nil {
 				return err
@@ -629,8 +629,8 @@ func newBlock(h *process.Held, addr uint64, room int, index uint32) (*block, err
 }
 
 // alone has a thread make system calls, if possible while the others run on: it may have to
-// wait for a processor. Behind the info of a block there is room for what it does else.
-func (b *block) alone(h *process.Held, do func() error) error {
+// wait for a processor. Behind the info of an island there is room for what it does else.
+func (b *island) alone(h *process.Held, do func() error) error {
 	err := h.InjectCallsAlone(b.addr+codeAt, codeAt-infoAt-infoSize, do)
 	if errors.Is(err, process.ErrNoRoom) {
 		return h.InjectCalls(do)
@@ -639,15 +639,15 @@ func (b *block) alone(h *process.Held, do func() error) error {
 }
 
 // tablesSize is what the unwinder's tables take.
-func (b *block) tablesSize() uint64 {
+func (b *island) tablesSize() uint64 {
 	if !native.describesAll {
 		return rowsOfCellsAt - unwindAt
 	}
 	return cellsAt - unwindAt + stubsAt - codeAt + pages(b.room*stubSize)
 }
 
-// parts are what is mapped of the block's file: offset and size.
-func (b *block) parts() [3][2]uint64 {
+// parts are what is mapped of the island's file: offset and size.
+func (b *island) parts() [3][2]uint64 {
 	return [3][2]uint64{
 		{unwindAt, b.tablesSize()},
 		{recordsAt, pages(b.room * recordSize)},
@@ -657,12 +657,12 @@ func (b *block) parts() [3][2]uint64 {
 
 func pages(size int) uint64 { return (uint64(size) + pageSize - 1) &^ (pageSize - 1) }
 
-// unmap takes the block back, to which nothing leads.
-func (b *block) unmap(h *process.Held) error { return b.unmapParts(h, len(b.parts())) }
+// unmap takes the island back, to which nothing leads.
+func (b *island) unmap(h *process.Held) error { return b.unmapParts(h, len(b.parts())) }
 
 // unmapParts unmaps the header and so many parts: where the others would be there may be
 // memory of the process.
-func (b *block) unmapParts(h *process.Held, mapped int) error {
+func (b *island) unmapParts(h *process.Held, mapped int) error {
 	var err error
 	parts := b.parts()
 	for _, part := range parts[:mapped] {
@@ -671,14 +671,14 @@ func (b *block) unmapParts(h *process.Held, mapped int) error {
 	return errors.Join(err, h.Unmap(b.addr, infoAt)) // it has no name by which it is found
 }
 
-// write fills the block but for its stubs. What is there already is the same.
-func (b *block) write(s *Session) error {
+// write fills the island but for its stubs. What is there already is the same.
+func (b *island) write(s *Session) error {
 	b.region, b.shadow = [2]uint64{s.region.addr, uint64(len(s.region.memory))}, s.shadow
 	self, err := process.Identify(unix.Getpid())
 	if err != nil {
 		return err
 	}
-	code := native.code(s.shadow, s.idPlace, s.pointerless, s.stacks, s.blocks, s.returns)
+	code := native.code(s.shadow, s.idPlace, s.pointerless, s.stacks, s.islands, s.returns)
 	if _, err := s.p.WriteAt(code, int64(b.addr+codeAt)); err != nil {
 		return err
 	}
@@ -689,7 +689,7 @@ func (b *block) write(s *Session) error {
 }
 
 // setOwner writes the info.
-func (b *block) setOwner(p *process.Process, pid, ticks uint64) error {
+func (b *island) setOwner(p *process.Process, pid, ticks uint64) error {
 	b.owner, b.ownerTicks = pid, ticks
 	info := []byte(infoMagic)
 	info = encoding.LittleEndian.AppendUint32(info, native.version())
@@ -702,23 +702,23 @@ func (b *block) setOwner(p *process.Process, pid, ticks uint64) error {
 }
 
 // setTable switches recording on or, with 0, off.
-func (b *block) setTable(p *process.Process, table uint64) error {
+func (b *island) setTable(p *process.Process, table uint64) error {
 	_, err := p.WriteAt(encoding.LittleEndian.AppendUint64(nil, table), int64(b.addr))
 	return err
 }
 
 // on tells whether recording is switched on.
-func (b *block) on(p *process.Process) (bool, error) {
+func (b *island) on(p *process.Process) (bool, error) {
 	var table [8]byte
 	_, err := p.ReadAt(table[:], int64(b.addr))
 	return table != [8]byte{}, err
 }
 
-// setPatched writes the records of those stubs that are in the block.
-func (b *block) setPatched(p *process.Process, stubs []*stub, patched bool) error {
+// setPatched writes the records of those stubs that are in the island.
+func (b *island) setPatched(p *process.Process, stubs []*stub, patched bool) error {
 	var low, high uint32 = maxStubs, 0
 	for _, st := range stubs {
-		if st.block == b {
+		if st.island == b {
 			st.patched = patched
 			low, high = min(low, st.index), max(high, st.index+1)
 		}
@@ -738,8 +738,8 @@ func (b *block) setPatched(p *process.Process, stubs []*stub, patched bool) erro
 // sites are changed.
 func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 	var stubs []*stub
-	before := make(map[*block]int)
-	for _, b := range s.blocks {
+	before := make(map[*island]int)
+	for _, b := range s.islands {
 		before[b] = len(b.stubs)
 	}
 	s.traced = make(map[uint64]bool)
@@ -770,13 +770,13 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 		s.stubs[st.id()] = site
 	}
 	s.addNotifier()
-	described := withExits(stubs)
+	described := slices.Clip(withExits(stubs))
 	for _, st := range stubs {
 		if st.copy != nil {
-			described = append(slices.Clip(described), st.copy)
+			described = append(described, st.copy)
 		}
 	}
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		var code, records []byte
 		first := before[b]
 		for _, st := range b.stubs[first:] {
@@ -796,7 +796,7 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 			return nil, err
 		}
 	}
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		if native.describesAll && (b.unwinder != 0 || b.described) {
 			if err := b.describeStubs(s.p, described); err != nil {
 				return nil, err
@@ -829,7 +829,7 @@ func (st *stub) code() []byte {
 	case trace.Entries, entersUnseen:
 		s.id |= unseenFlag
 	}
-	return native.stubAt(st.mode, st.block.addr+codeAt, s)
+	return native.stubAt(st.mode, st.island.addr+codeAt, s)
 }
 
 // addStub returns the stub of a site, which may be there.
@@ -841,19 +841,19 @@ func (s *Session) addStub(site *EntrySite) (*stub, error) {
 	if st := s.findStub(site, root); st != nil {
 		return st, nil
 	}
-	b := s.blockFor(site.Addr)
+	b := s.islandFor(site.Addr)
 	if b == nil {
 		return nil, s.full()
 	}
 	st := &stub{
-		block: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
+		island: b, index: uint32(len(b.stubs)), site: site.Addr, resume: site.Addr + uint64(site.room), old: site.old,
 		mode: site.mode, root: root, arguments: s.description(site),
 	}
 	b.add(st)
 	return st, nil
 }
 
-// full is what cannot be done where the blocks are.
+// full is what cannot be done where the islands are.
 func (s *Session) full() error {
 	return fmt.Errorf("process %d: more than %d sites: select fewer", s.p.PID, maxStubs)
 }
@@ -861,7 +861,7 @@ func (s *Session) full() error {
 // findStub finds a stub for the site that is there. In this session it must
 // not have been that of another function, whose library was at the same place.
 func (s *Session) findStub(site *EntrySite, root bool) *stub {
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		for _, st := range b.byKey[stubKey{site.Addr, site.mode, root, s.description(site)}] {
 			other := s.stubs[st.id()]
 			same := other == nil || other.Image.Path == site.Image.Path && other.Function == site.Function

@@ -95,7 +95,7 @@ func BenchmarkAttach(b *testing.B) {
 		s := g.open(sites, Options{Mode: trace.Exits})
 		on = append(on, float64(s.Stopped.Microseconds()))
 		begin := time.Now()
-		if err := restore(g.p, s.blocks, s.on); err != nil {
+		if err := restore(g.p, s.islands, s.on); err != nil {
 			b.Fatal(err)
 		}
 		off = append(off, float64(time.Since(begin).Microseconds()))

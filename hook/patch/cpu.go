@@ -28,7 +28,7 @@ type cpu struct {
 
 	jumpSize    int                            // of what is written at a site
 	jump        func(at, target uint64) []byte // encodes that
-	reach       int64                          // of jumps, from a block to its sites
+	reach       int64                          // of jumps, from an island to its sites
 	stub        func(stubCode) []byte          // encodes a stub, of stubSize bytes
 	described   func(unwind.CompactRow) uint64 // encodes a row that is known, but for where the CFA is from; or ruleEnd
 	breakpoint  []byte                         // an instruction
@@ -89,7 +89,7 @@ func (c *cpu) supports(p *process.Process, o *Options) error {
 // version tells code of one footfall from that of another.
 func (c *cpu) version() uint32 { return crc32.ChecksumIEEE(c.trampoline) + layout }
 
-// layout is changed with that of blocks.
+// layout is changed with that of islands.
 const layout = 4
 
 // What a trampoline has at its beginning.
@@ -99,12 +99,12 @@ const (
 	threadIDPlace  = 8 // u64
 	rangeCount     = 16
 	rangesAt       = 24 // 8 pairs of u64: of stubs, or of return stubs
-	maxBlocks      = 8
-	stacksAt       = rangesAt + 16*maxBlocks // address and size u64; of arm64
+	maxIslands      = 8
+	stacksAt       = rangesAt + 16*maxIslands // address and size u64; of arm64
 	sveAt          = stacksAt + 16           // u64, not 0: there is SVE; of arm64
 	routineTable   = 0x100                   // u32 each, in the order of routine
 
-	returnsSizePlace = rangesAt + 16*maxBlocks // u64: of returnsPlace
+	returnsSizePlace = rangesAt + 16*maxIslands // u64: of returnsPlace
 )
 
 type routine int
@@ -131,9 +131,9 @@ func (c *cpu) offset(r routine) uint64 {
 	return uint64(encoding.LittleEndian.Uint32(c.trampoline[routineTable+4*r:]))
 }
 
-// code is the trampoline for a process with those blocks; pointerless tells whether there
+// code is the trampoline for a process with those islands; pointerless tells whether there
 // may be threads without a thread pointer.
-func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, blocks []*block, returns []returnStubs) []byte {
+func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, islands []*island, returns []returnStubs) []byte {
 	code := slices.Clone(c.trampoline)
 	word := encoding.LittleEndian.PutUint64
 	word(code[threadIDPlace:], idPlace)
@@ -141,8 +141,8 @@ func (c *cpu) code(shadow, idPlace uint64, pointerless bool, stacks [2]uint64, b
 		c.putReturns(code, returns)
 	} else {
 		word(code[shadowConstant:], shadow)
-		word(code[rangeCount:], uint64(len(blocks)))
-		for i, b := range blocks {
+		word(code[rangeCount:], uint64(len(islands)))
+		for i, b := range islands {
 			word(code[rangesAt+16*i:], b.addr+stubsAt)
 			word(code[rangesAt+16*i+8:], uint64(b.room)*stubSize)
 		}

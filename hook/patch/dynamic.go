@@ -20,9 +20,9 @@ import (
 // programs that make code add their tables (_U_dyn_register). We add ours by writing to its
 // memory: nothing runs in the process for that, and it takes no lock when it looks there.
 //
-// A block has, in the page of its unwind table, which can be written to from then on:
+// An island has, in the page of its unwind table, which can be written to from then on:
 //
-//	0x800  entries of the list, of dynamicSize: its own, and in the first block those of return stubs
+//	0x800  entries of the list, of dynamicSize: its own, and in the first island those of return stubs
 //	0xd00  what its own refers to, see dynamicTable
 const (
 	dynamicAt      = unwindAt + 0x800
@@ -43,7 +43,7 @@ type dynamicList struct {
 func (s *Session) tellLibunwind() { _ = s.tryLibunwind() }
 
 func (s *Session) tryLibunwind() error {
-	if !native.describesAll || len(s.blocks) == 0 {
+	if !native.describesAll || len(s.islands) == 0 {
 		return nil
 	}
 	list, err := s.findDynamicList()
@@ -69,12 +69,12 @@ func (s *Session) tryLibunwind() error {
 	})
 }
 
-// describeAll writes what tables refer to, of blocks and of return stubs.
+// describeAll writes what tables refer to, of islands and of return stubs.
 func (s *Session) describeAll() error {
-	if err := s.describeBlocks(); err != nil {
+	if err := s.describeIslands(); err != nil {
 		return err
 	}
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		b.described = true
 	}
 	for _, r := range s.returns {
@@ -105,8 +105,8 @@ func (s *Session) untoldDynamic(list dynamicList) (untold []dynamic, err error) 
 	if err != nil {
 		return nil, err
 	}
-	first := s.blocks[0].addr + dynamicAt
-	for _, b := range s.blocks {
+	first := s.islands[0].addr + dynamicAt
+	for _, b := range s.islands {
 		size := stubsAt - codeAt + uint64(b.room)*stubSize
 		untold = append(untold, dynamic{b.addr + dynamicAt, b.addr + dynamicTableAt, b.addr + codeAt, size, dynamicTable(b.addr+dynamicTableAt, frameRules(b.addr), size)})
 	}

@@ -135,9 +135,9 @@ func (s *Session) bearsReturns() error {
 		return err
 	case native.returnStub == nil && limitsMemory(s.p):
 		return errors.New("it may limit or lock its memory, and what keeps them needs many addresses")
-	case !s.options.returns && u.register != 0 && uses(s.p, "backtrace", "_Unwind_Backtrace"):
-		// libgcc looks up under a lock what it was told of: two handlers of signals, or a
-		// handler and an exception, wait for each other.
+	case !s.options.returns && (u.register != 0 || u.path == "") && uses(s.p, "backtrace", "_Unwind_Backtrace"):
+		// libgcc, which backtrace loads when it is called first, looks up under a lock what it was
+		// told of: two handlers of signals, or a handler and an exception, wait for each other.
 		return errors.New("it looks at its own stack, which libgcc does under a lock then")
 	}
 	return nil
@@ -228,14 +228,14 @@ func (s *Session) addExits(site *EntrySite, entry *stub) bool {
 			entry.exits = append(entry.exits, known)
 			continue
 		}
-		if st.block = s.blockFor(addr); st.block == nil {
+		if st.island = s.islandFor(addr); st.island == nil {
 			return false
 		}
-		st.index = uint32(len(st.block.stubs))
+		st.index = uint32(len(st.island.stubs))
 		if !st.reaches() {
 			return false
 		}
-		st.block.add(st)
+		st.island.add(st)
 		entry.exits = append(entry.exits, st)
 	}
 	return true
@@ -264,7 +264,7 @@ func (s *Session) exitID(site *EntrySite, e *binary.Exit, entry *stub) uint64 {
 
 // findExit finds a stub that is there.
 func (s *Session) findExit(st *stub) *stub {
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		for _, known := range b.byKey[stubKey{site: st.site, mode: st.mode, arguments: st.arguments}] {
 			if known.old == st.old && known.resume == st.resume && known.conditional == st.conditional {
 				return known

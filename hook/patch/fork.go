@@ -9,20 +9,20 @@ import (
 )
 
 // A child made by fork has the jumps of its parent, and records nothing. It has
-// the same blocks, too: mappings of the same files in memory, by which it is
+// the same islands, too: mappings of the same files in memory, by which it is
 // found, whoever its parent is by now.
 
 // fileOf tells the file of a mapping from any other.
 func fileOf(m *process.Mapping) string { return fmt.Sprintf("%s %d", m.Device, m.Inode) }
 
-// noteBlocks remembers the files of the blocks.
-func (s *Session) noteBlocks() error {
+// noteIslands remembers the files of the islands.
+func (s *Session) noteIslands() error {
 	maps, _, err := s.p.Maps()
 	if err != nil {
 		return err
 	}
 	s.files = make(map[string]bool)
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		if m := maps.At(b.addr + infoAt); m != nil {
 			s.files[fileOf(m)] = true
 		}
@@ -67,11 +67,11 @@ func (s *Session) restoreChild(pid int) bool {
 		return false
 	}
 	defer release()
-	blocks, err := findBlocks(p)
-	if err != nil || refuseSecond(p, blocks) != nil {
+	islands, err := findIslands(p)
+	if err != nil || refuseSecond(p, islands) != nil {
 		return false
 	}
-	n, err := repair(p, blocks)
+	n, err := repair(p, islands)
 	return err == nil && n > 0
 }
 

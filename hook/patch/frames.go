@@ -14,10 +14,10 @@ import (
 	"footfall/process"
 )
 
-// How to find the caller from every instruction of a block's code, for libgcc's unwinder:
+// How to find the caller from every instruction of an island's code, for libgcc's unwinder:
 // it is asked where a signal came as well as where functions return to. One rule is for
 // all of the code (frameTable); it looks up the program counter in two tables that are in
-// the block, so that stubs can be added later:
+// the island, so that stubs can be added later:
 //
 //	cells   a byte for each byte of the code, trampoline and stubs: which row
 //	rows    of 16 bytes, see frameRow
@@ -34,7 +34,7 @@ type frameRow struct {
 // frameRegisters are those that calls preserve, by their numbers in DWARF.
 var frameRegisters = [6]byte{3, 6, 12, 13, 14, 15} // rbx, rbp, r12 ... r15
 
-// Where fields are in a row as the block has it.
+// Where fields are in a row as the island has it.
 const (
 	rowWords = iota
 	rowFromRBP
@@ -254,22 +254,22 @@ const (
 	opDerefSize = unwind.DW_OP_deref_size
 )
 
-// frameTable is .eh_frame for all code of a block, so many bytes.
-func frameTable(block, size uint64) []byte { return ehFrame(frameRules(block), block+codeAt, size) }
+// frameTable is .eh_frame for all code of an island, so many bytes.
+func frameTable(island, size uint64) []byte { return ehFrame(frameRules(island), island+codeAt, size) }
 
 // frameRules are the rules for it:
 //
 //	CFA = base + 8 words
 //	return address         at CFA - 8
 //	registers              where the row says
-func frameRules(block uint64) []byte {
-	base := block + codeAt
+func frameRules(island uint64) []byte {
+	base := island + codeAt
 	field := func(at byte) []byte { return []byte{opPlusConst, at, opDerefSize, 1} }
-	row := join([]byte{opBreg + rip, 0}, word(block+cellsAt-base), []byte{opPlus, opDerefSize, 1, opLit + 4, opShl}, word(block+rowsOfCellsAt), []byte{opPlus})
+	row := join([]byte{opBreg + rip, 0}, word(island+cellsAt-base), []byte{opPlus, opDerefSize, 1, opLit + 4, opShl}, word(island+rowsOfCellsAt), []byte{opPlus})
 
 	cfa := join(row, []byte{opDup}, field(rowFromRBP), []byte{opBreg + rbp, 0, opBreg + rsp, 0, opMinus, opMul, opSwap}, // (row is on top)
 		field(rowWords), []byte{opLit + 8, opMul, opPlus, opBreg + rsp, 0, opPlus})
-	address := join([]byte{opLit + 8, opMinus}, word(block+zeroAt), []byte{opMinus}, row, field(rowKnown), []byte{opMul}, word(block+zeroAt), []byte{opPlus})
+	address := join([]byte{opLit + 8, opMinus}, word(island+zeroAt), []byte{opMinus}, row, field(rowKnown), []byte{opMul}, word(island+zeroAt), []byte{opPlus})
 
 	rules := join(rule(cfa, unwind.DW_CFA_def_cfa_expression), rule(address, unwind.DW_CFA_expression, rip))
 	for i, register := range frameRegisters {
@@ -362,9 +362,9 @@ func frameEntry(b []byte) []byte {
 	return append(encoding.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// cells returns the cells for rows, which are written to the block where they are new.
+// cells returns the cells for rows, which are written to the island where they are new.
 // Where there are too many different ones the others are not known.
-func (b *block) cells(p *process.Process, rows []frameRow) ([]byte, error) {
+func (b *island) cells(p *process.Process, rows []frameRow) ([]byte, error) {
 	if b.rows == nil {
 		if err := b.readRows(p); err != nil {
 			return nil, err
@@ -393,7 +393,7 @@ func (b *block) cells(p *process.Process, rows []frameRow) ([]byte, error) {
 }
 
 // readRows reads those that an earlier session has written.
-func (b *block) readRows(p *process.Process) error {
+func (b *island) readRows(p *process.Process) error {
 	var all [maxRows * rowSize]byte
 	if _, err := p.ReadAt(all[:], int64(b.addr+rowsOfCellsAt)); err != nil {
 		return err
@@ -409,7 +409,7 @@ func (b *block) readRows(p *process.Process) error {
 }
 
 // describeTrampoline writes the cells of the trampoline.
-func (b *block) describeTrampoline(p *process.Process) error {
+func (b *island) describeTrampoline(p *process.Process) error {
 	rows := make([]frameRow, stubsAt-codeAt)
 	known := trampolineFrames(native.trampoline, native.calledRoutines())
 	row := justCalled
@@ -437,12 +437,12 @@ func (c *cpu) calledRoutines() []uint64 {
 	return all
 }
 
-// describeStubs writes the cells of those of the stubs that are in the block.
-func (b *block) describeStubs(p *process.Process, stubs []*stub) error {
+// describeStubs writes the cells of those of the stubs that are in the island.
+func (b *island) describeStubs(p *process.Process, stubs []*stub) error {
 	known := make(map[uint32]*cellRows)
 	for _, st := range stubs {
 		switch {
-		case st.block != b:
+		case st.island != b:
 		case st.frames != nil:
 			known[st.index] = st.frames
 		case !st.leaves() && st.mode != copies && st.mode != copiesLeaving && !st.notesRun():

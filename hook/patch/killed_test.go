@@ -78,11 +78,11 @@ func TestKilledNow(t *testing.T) {
 	g := start(t, build(t, "gcc-12", "arguments.c", "-fpatchable-function-entry=5"))
 	text := g.text()
 	g.another("PATCH_OPENED", "on") // whose end nobody waits for
-	blocks, err := findBlocks(g.p)
-	if err != nil || len(blocks) == 0 {
-		t.Fatalf("%d blocks, %v", len(blocks), err)
+	islands, err := findIslands(g.p)
+	if err != nil || len(islands) == 0 {
+		t.Fatalf("%d islands, %v", len(islands), err)
 	}
-	owner := int(blocks[0].owner)
+	owner := int(islands[0].owner)
 	if _, err := Repair(g.p); err == nil || !strings.Contains(err.Error(), "traces it already") {
 		t.Errorf("Repair beside a footfall that lives: %v", err)
 	}

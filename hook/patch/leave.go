@@ -12,7 +12,7 @@ import (
 	"footfall/process"
 )
 
-// What a session has mapped goes with it, but for the blocks, and what calls may have yet to
+// What a session has mapped goes with it, but for the islands, and what calls may have yet to
 // return by: return stubs, on arm64 the shadow of stacks. Memory for events goes as soon
 // as no thread is in the trampoline, which alone reads the address of the table of
 // threads. Nobody comes there anew once the sites are restored and the table is
@@ -22,10 +22,10 @@ import (
 // leavePatience is how long threads in the trampoline are waited for at the end.
 const leavePatience = 200 * time.Millisecond
 
-// A leftover is what there is of ours in a process besides blocks.
+// A leftover is what there is of ours in a process besides islands.
 type leftover struct {
 	memory  []process.Mapping // for events, and stacks of injected calls
-	broken  []process.Mapping // blocks that nothing was written to
+	broken  []process.Mapping // islands that nothing was written to
 	headers []uint64          // of these
 	files   bool              // there are descriptors
 }
@@ -34,8 +34,8 @@ func (l *leftover) none() bool {
 	return len(l.memory) == 0 && len(l.broken) == 0 && !l.files
 }
 
-// findLeftover looks for it. The blocks are those that are whole.
-func findLeftover(p *process.Process, blocks []*block) (*leftover, error) {
+// findLeftover looks for it. The islands are those that are whole.
+func findLeftover(p *process.Process, islands []*island) (*leftover, error) {
 	maps, _, err := p.Maps()
 	if err != nil {
 		return nil, err
@@ -46,10 +46,10 @@ func findLeftover(p *process.Process, blocks []*block) (*leftover, error) {
 		name, ours := strings.CutPrefix(m.Path, "/memfd:"+process.MemoryPrefix)
 		switch {
 		case ours && process.MemoryPrefix+name == returnsName:
-		case ours && process.MemoryPrefix+name == hitsName && within(blocks, m.Start): // stubs write there
+		case ours && process.MemoryPrefix+name == hitsName && within(islands, m.Start): // stubs write there
 		case ours && process.MemoryPrefix+name != codeName:
 			l.memory = append(l.memory, m)
-		case ours && !within(blocks, m.Start):
+		case ours && !within(islands, m.Start):
 			l.broken = append(l.broken, m)
 			at := m.Start - m.Offset
 			if header := maps.At(at); header != nil && header.Path == "" && header.Write && header.End-at >= infoAt && !slices.Contains(l.headers, at) {
@@ -60,26 +60,26 @@ func findLeftover(p *process.Process, blocks []*block) (*leftover, error) {
 	return l, nil
 }
 
-func within(blocks []*block, addr uint64) bool {
-	for _, b := range blocks {
-		if b.addr <= addr && addr < b.addr+blockSize {
+func within(islands []*island, addr uint64) bool {
+	for _, b := range islands {
+		if b.addr <= addr && addr < b.addr+islandSize {
 			return true
 		}
 	}
 	return false
 }
 
-// tidy unmaps what there is of ours but for the blocks. Sites are restored, and nothing
+// tidy unmaps what there is of ours but for the islands. Sites are restored, and nothing
 // is recorded.
-func tidy(p *process.Process, blocks []*block) error {
+func tidy(p *process.Process, islands []*island) error {
 	for end := time.Now().Add(leavePatience); ; time.Sleep(5 * time.Millisecond) {
-		l, err := findLeftover(p, blocks)
+		l, err := findLeftover(p, islands)
 		if err != nil || l.none() {
 			return err
 		}
 		gone := false
 		err = held(p, func(h *process.Held) (err error) {
-			gone, err = l.unmap(p, h, blocks)
+			gone, err = l.unmap(p, h, islands)
 			return err
 		})
 		if errors.Is(err, process.ErrFiltered) {
@@ -92,8 +92,8 @@ func tidy(p *process.Process, blocks []*block) error {
 }
 
 // unmap tells whether all is gone.
-func (l *leftover) unmap(p *process.Process, h *process.Held, blocks []*block) (gone bool, err error) {
-	for _, b := range blocks {
+func (l *leftover) unmap(p *process.Process, h *process.Held, islands []*island) (gone bool, err error) {
+	for _, b := range islands {
 		if on, err := b.on(p); err != nil || on {
 			return true, err // the sites could not be restored
 		}
@@ -102,7 +102,7 @@ func (l *leftover) unmap(p *process.Process, h *process.Held, blocks []*block) (
 	if err != nil {
 		return false, err
 	}
-	inside, err := inTrampoline(p, h, tops, blocks)
+	inside, err := inTrampoline(p, h, tops, islands)
 	if err != nil {
 		return false, err
 	}
@@ -113,8 +113,8 @@ func (l *leftover) unmap(p *process.Process, h *process.Held, blocks []*block) (
 		}
 	}
 	alone := h.InjectCalls
-	if len(blocks) > 0 {
-		alone = func(do func() error) error { return blocks[0].alone(h, do) }
+	if len(islands) > 0 {
+		alone = func(do func() error) error { return islands[0].alone(h, do) }
 	}
 	// The others do not come to what is unmapped any more.
 	err = alone(func() error {
@@ -146,12 +146,12 @@ func anyAt(tops []process.StackTop, m process.Mapping) bool {
 	return false
 }
 
-// inTrampoline tells whether a thread is in that of a block or in a stub, or returns there from the
+// inTrampoline tells whether a thread is in that of an island or in a stub, or returns there from the
 // handler of a signal. Other words on a stack may be old: routines call others. Where the
 // frames of signals are not known (arm64) any word counts.
-func inTrampoline(p *process.Process, h *process.Held, tops []process.StackTop, blocks []*block) (inside bool, err error) {
+func inTrampoline(p *process.Process, h *process.Held, tops []process.StackTop, islands []*island) (inside bool, err error) {
 	var trampolines []span
-	for _, b := range blocks {
+	for _, b := range islands {
 		code := span{b.addr + codeAt, b.addr + stubsAt}
 		if native.machine == elf.EM_X86_64 { // who is in a stub would come to the trampoline in the next session, which may be one of another mode
 			code.to += uint64(len(b.stubs)) * stubSize

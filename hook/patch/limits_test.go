@@ -113,17 +113,17 @@ func (g *testProgram) status(field string) string {
 	return strings.TrimSpace(value)
 }
 
-// TestBlockInTheWay maps a block where the process has memory already: that stays.
-func TestBlockInTheWay(t *testing.T) {
+// TestIslandInTheWay maps an island where the process has memory already: that stays.
+func TestIslandInTheWay(t *testing.T) {
 	g := start(t, build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...), "nothing")
 	before := g.maps()
 	maps, _, err := g.p.Maps()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range (&block{room: spareStubs}).parts() {
+	for _, part := range (&island{room: spareStubs}).parts() {
 		err := held(g.p, func(h *process.Held) error {
-			_, err := newBlock(h, maps[0].Start-part[0], spareStubs, 0)
+			_, err := newIsland(h, maps[0].Start-part[0], spareStubs, 0)
 			return err
 		})
 		if skipForbidden(t, err); !errors.Is(err, unix.EEXIST) {
@@ -143,7 +143,7 @@ func TestBlockInTheWay(t *testing.T) {
 func TestTidyWhileOn(t *testing.T) {
 	g := start(t, build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...), "nothing")
 	s := g.open(g.sites("leaf"), Options{Mode: trace.Entries})
-	if err := tidy(g.p, s.blocks); err != nil {
+	if err := tidy(g.p, s.islands); err != nil {
 		t.Fatal(err)
 	}
 	if answer := g.say("go on"); answer != "42" {

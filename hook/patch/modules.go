@@ -13,10 +13,10 @@ import (
 // switched on: they have been unloaded. Each is returned once.
 func (s *Session) Gone() []*target.Image {
 	var gone []*target.Image
-	for image, st := range s.probes {
+	for image, st := range s.samples {
 		if there, err := present(s.p, []*stub{st}, (*stub).jump); err == nil && len(there) == 0 {
 			gone = append(gone, image)
-			delete(s.probes, image)
+			delete(s.samples, image)
 		}
 	}
 	return gone
@@ -75,7 +75,7 @@ func (s *Session) drop() error {
 		return kept
 	})
 	s.on = there
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		if err := b.setPatched(s.p, withExits(gone), false); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 //	push %r13                 ...                         push %r13
 //	...        <--            jmp copy           -->      jmp behind the window
 //
-// A copy is in the block of its stub; there stubs of all modes have one. Copies stay, as stubs
+// A copy is in the island of its stub; there stubs of all modes have one. Copies stay, as stubs
 // do, for threads that are within.
 //
 // Where the first instructions and those behind them lead straight to an exit that has no room
@@ -91,8 +91,8 @@ func Divided(i *target.Image) ([]binary.DividedFunction, error) {
 func (site *EntrySite) Moves() bool { return site.window != nil }
 
 // usableWindow compares what is in memory with the file, and notes it. It returns why the
-// window cannot be used, "" if it can.
-func (s *Session) usableWindow(site *EntrySite) string {
+// window cannot be used, "" if it can. Guarded tells whether the process has a shadow stack.
+func (s *Session) usableWindow(site *EntrySite, guarded bool) string {
 	w := site.window
 	code := make([]byte, max(len(w.Code), len(site.old)))
 	switch n, err := s.p.ReadAt(code, int64(site.Addr)); {
@@ -100,7 +100,7 @@ func (s *Session) usableWindow(site *EntrySite) string {
 		return err.Error()
 	case !bytes.HasPrefix(code, w.Code):
 		return fmt.Sprintf("somebody has changed the code there: % x", code[:native.jumpSize])
-	case s.p.ShadowStack() && w.Instructions[len(w.Instructions)-1].Kind == binary.MoveCall:
+	case guarded && w.Instructions[len(w.Instructions)-1].Kind == binary.MoveCall:
 		return "a call in its first instructions cannot be moved where the processor guards return addresses (shadow stack)"
 	}
 	site.room = max(len(w.Code), native.jumpSize)
@@ -113,18 +113,18 @@ func (s *Session) usableWindow(site *EntrySite) string {
 // whoever runs the instruction that was there instead of the jump, as a breakpoint of the kernel
 // does, would go on in the middle of that. What one has left that was killed is put back.
 func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err error) {
-	blocks, err := findBlocks(p)
+	islands, err := findIslands(p)
 	if err != nil {
 		return nil, 0, err
 	}
-	if errors.Join(refuseSecond(p, blocks), refuseKept(p, blocks)) == nil {
-		if !slices.ContainsFunc(blocks, func(b *block) bool { return b.owner == uint64(os.Getpid()) }) {
-			_, err = repair(p, blocks)
+	if errors.Join(refuseSecond(p, islands), refuseKept(p, islands)) == nil {
+		if !slices.ContainsFunc(islands, func(b *island) bool { return b.owner == uint64(os.Getpid()) }) {
+			_, err = repair(p, islands)
 		}
 		return nil, 0, err
 	}
 	sites = make(map[uint64]bool)
-	for _, b := range blocks {
+	for _, b := range islands {
 		if process.Runs(int(b.owner), b.ownerTicks) {
 			footfall = int(b.owner)
 		}
@@ -140,8 +140,8 @@ func PatchedBy(p *process.Process) (sites map[uint64]bool, footfall int, err err
 // Patches tells whether a footfall has changed the code of a process, as far as it is known: one that is
 // there, or one that was killed.
 func Patches(p *process.Process) bool {
-	blocks, err := findBlocks(p)
-	return err != nil && p.Check() == nil || slices.ContainsFunc(blocks, func(b *block) bool {
+	islands, err := findIslands(p)
+	return err != nil && p.Check() == nil || slices.ContainsFunc(islands, func(b *island) bool {
 		return slices.ContainsFunc(b.stubs, func(st *stub) bool { return st.patched })
 	})
 }
@@ -157,18 +157,18 @@ func (s *Session) addMovedStub(site *EntrySite, root bool) (*stub, error) {
 		return st, nil
 	}
 	err := s.full()
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		const both = 2 // the stub and a copy
 		if !reaches(b.addr, site.Addr) || len(b.stubs)+both > b.room {
 			continue
 		}
-		st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode, root: root, arguments: s.description(site)}
+		st := &stub{island: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode, root: root, arguments: s.description(site)}
 		key := s.copyKey(site, st)
 		if i := slices.IndexFunc(b.byKey[key], func(c *stub) bool { return s.isCopy(site, c) }); i >= 0 {
 			st.copy = b.byKey[key][i]
 			b.add(st)
 		} else {
-			c := &stub{block: b, index: st.index + 1, site: site.Addr, resume: site.Addr + uint64(len(site.window.Code)), old: site.old, mode: key.mode, arguments: key.arguments}
+			c := &stub{island: b, index: st.index + 1, site: site.Addr, resume: site.Addr + uint64(len(site.window.Code)), old: site.old, mode: key.mode, arguments: key.arguments}
 			m, ok := copyCode(site, c)
 			if !ok {
 				err = errFar
@@ -204,7 +204,7 @@ func (site *EntrySite) exitWithin() *binary.Exit {
 
 // findCopy finds the copy where a stub of the site goes on; nil: that is not there.
 func (s *Session) findCopy(site *EntrySite, entry *stub) *stub {
-	for _, c := range entry.block.byKey[s.copyKey(site, entry)] {
+	for _, c := range entry.island.byKey[s.copyKey(site, entry)] {
 		if c.addr() == entry.resume && s.isCopy(site, c) {
 			return c
 		}
@@ -258,7 +258,7 @@ func copyCode(site *EntrySite, c *stub) (m movedCopy, ok bool) {
 	if e == nil {
 		return m, false
 	}
-	exit := &stub{block: c.block, index: c.index, site: site.Addr, mode: site.leaveMode(), arguments: c.arguments, leave: e, bias: site.Image.Bias}
+	exit := &stub{island: c.island, index: c.index, site: site.Addr, mode: site.leaveMode(), arguments: c.arguments, leave: e, bias: site.Image.Bias}
 	if !exit.reaches() {
 		return m, false
 	}

@@ -275,7 +275,7 @@ func (s *Session) addNotifier() {
 	}
 	set := s.region.settings()
 	set.state, set.patience, set.answering = n.state, uint64(patience), 1
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		for _, st := range b.byKey[stubKey{site: n.site, mode: notices}] {
 			if st.old == n.old {
 				n.stub = st
@@ -283,12 +283,12 @@ func (s *Session) addNotifier() {
 			}
 		}
 	}
-	b := s.blockFor(n.site)
+	b := s.islandFor(n.site)
 	if b == nil {
 		s.notifier = nil
 		return
 	}
-	n.stub = &stub{block: b, index: uint32(len(b.stubs)), site: n.site, resume: n.site + uint64(native.jumpSize), old: n.old, mode: notices}
+	n.stub = &stub{island: b, index: uint32(len(b.stubs)), site: n.site, resume: n.site + uint64(native.jumpSize), old: n.old, mode: notices}
 	b.add(n.stub)
 }
 

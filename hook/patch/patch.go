@@ -6,7 +6,7 @@
 // is no library in the process, and between [Open] and [Session.Close] it is
 // stopped twice, for about a millisecond.
 //
-//	site                stub (one a site)         trampoline (one a block)
+//	site                stub (one a site)         trampoline (one an island)
 //	nop  x5  --> jmp -> push id
 //	                    call ------------------>  write an event to the ring
 //	                    call the function         of this thread
@@ -15,7 +15,7 @@
 //	                    call ------------------>  write an event
 //	caller <----------- ret
 //
-// block.go has the layout of what is put into the process, ring.go the memory
+// island.go has the layout of what is put into the process, ring.go the memory
 // that it shares with us, amd64.go and arm64.go the bytes, trampoline/*.S the code.
 //
 // # What is left behind
@@ -119,8 +119,8 @@ var ErrNotSupported = errors.ErrUnsupported
 type Session struct {
 	p       *process.Process
 	options Options
-	blocks  []*block
-	closed  map[*block]bool // to new stubs
+	islands  []*island
+	closed  map[*island]bool // to new stubs
 	region  *region
 	shadow  uint64
 	stacks  [2]uint64 // what it is for: the lowest address, size
@@ -154,14 +154,14 @@ type Session struct {
 	traced        map[uint64]bool // where functions and their sites are; of those that were on before, sites
 
 	follows map[int]*child          // by their own pids
-	probes  map[*target.Image]*stub // one of each image, by which Gone sees that it is gone
-	files   map[string]bool         // of the blocks
+	samples  map[*target.Image]*stub // one of each image, by which Gone sees that it is gone
+	files   map[string]bool         // of the islands
 
 	notifier     *notifier              // nil: there is none
 	unwinders    map[string]*unwinding  // by image
 	dynamicLists map[string]dynamicList // by image
 	opened       time.Time
-	untold       time.Time // since when it is known that the unwinder does not know all blocks; 0: it does
+	untold       time.Time // since when it is known that the unwinder does not know all islands; 0: it does
 
 	unmapped    error // why no more rings can be mapped
 	recording   bool  // the threads have the table, or are about to
@@ -198,14 +198,14 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 		return nil, err
 	}
 	defer release()
-	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, probes: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string), Late: make(map[*EntrySite]time.Duration)}
-	if s.blocks, err = findBlocks(p); err != nil {
+	s = &Session{p: p, options: options, stubs: make(map[uint32]*EntrySite), threads: make(map[uint32]process.ThreadStatus), wanted: make(map[uint32]bool), since: make(map[uint32]time.Time), ended: ended{counts: make(map[uint32]uint64)}, samples: make(map[*target.Image]*stub), Skipped: make(map[*EntrySite]string), Late: make(map[*EntrySite]time.Duration)}
+	if s.islands, err = findIslands(p); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(refuseSecond(p, s.blocks), refuseKept(p, s.blocks)); err != nil {
+	if err := errors.Join(refuseSecond(p, s.islands), refuseKept(p, s.islands)); err != nil {
 		return nil, err
 	}
-	if _, err := repair(p, s.blocks); err != nil {
+	if _, err := repair(p, s.islands); err != nil {
 		return nil, err
 	}
 	if err := s.readReturns(); err != nil {
@@ -290,13 +290,14 @@ func (s *Session) usable(sites []*EntrySite) []*EntrySite {
 	var usable []*EntrySite
 	seen := make(map[uint64]bool)
 	code := make([]byte, 16)
+	guarded := s.p.ShadowStack()
 	for _, site := range sites {
 		if seen[site.Addr] {
 			continue
 		}
 		seen[site.Addr] = true
 		if site.window != nil {
-			if why := s.usableWindow(site); why != "" {
+			if why := s.usableWindow(site, guarded); why != "" {
 				s.Skipped[site] = why
 			} else {
 				usable = append(usable, site)
@@ -405,7 +406,7 @@ func (s *Session) switchSomeOn(stubs []*stub, last bool) error {
 				s.noLonger(s.stubs[st.id()])
 			}
 		}
-		for _, b := range s.blocks {
+		for _, b := range s.islands {
 			if err := b.setPatched(s.p, stubs, true); err != nil {
 				return err
 			}
@@ -419,8 +420,8 @@ func (s *Session) switchSomeOn(stubs []*stub, last bool) error {
 		changes := make([]change, len(stubs))
 		for i, st := range stubs {
 			changes[i] = change{st.site, st.old[:native.jumpSize], st.jump()}
-			if site := s.stubs[st.id()]; site != nil && s.probes[site.Image] == nil {
-				s.probes[site.Image] = st
+			if site := s.stubs[st.id()]; site != nil && s.samples[site.Image] == nil {
+				s.samples[site.Image] = st
 			}
 		}
 		_, err = writeCode(s.p, changes)
@@ -527,7 +528,7 @@ func (s *Session) Close() error {
 		err = errors.Join(err, s.region.close())
 		s.region = nil
 		if err == nil && s.p.Check() == nil {
-			err = tidy(s.p, s.blocks)
+			err = tidy(s.p, s.islands)
 		}
 		if s.p.Check() != nil { // it has ended meanwhile
 			err = nil
@@ -548,13 +549,13 @@ func (s *Session) SwitchOff() error {
 	defer func() { s.Children += s.restoreChildren() }()
 	s.stopNotices()
 	defer s.stopNotices() // those that have come meanwhile
-	if err := s.p.Check(); err != nil || len(s.blocks) == 0 {
+	if err := s.p.Check(); err != nil || len(s.islands) == 0 {
 		s.on, s.recording = nil, false
 		return nil // there is nothing to restore
 	}
 	var err error
 	if len(s.on) > 0 || s.recording {
-		err = restore(s.p, s.blocks, s.withNotifier(withExits(s.on), true))
+		err = restore(s.p, s.islands, s.withNotifier(withExits(s.on), true))
 	}
 	if err == nil { // else it may be tried again
 		s.on, s.recording = nil, false
@@ -563,13 +564,13 @@ func (s *Session) SwitchOff() error {
 }
 
 // restore switches recording off, and writes what was at the sites before, in steps between which the process runs on.
-func restore(p *process.Process, blocks []*block, stubs []*stub) error {
+func restore(p *process.Process, islands []*island, stubs []*stub) error {
 	steps := slices.Collect(slices.Chunk(sorted(stubs), mostAtOnce))
 	if len(steps) == 0 {
 		steps = [][]*stub{nil}
 	}
 	for i, some := range steps {
-		err := p.WhileHeld(func(*process.Held) error { return restoreSome(p, blocks, some, i == 0, i == len(steps)-1) })
+		err := p.WhileHeld(func(*process.Held) error { return restoreSome(p, islands, some, i == 0, i == len(steps)-1) })
 		if p.Check() != nil {
 			return nil // it ended meanwhile
 		}
@@ -581,18 +582,18 @@ func restore(p *process.Process, blocks []*block, stubs []*stub) error {
 }
 
 // restoreSome does it in one step.
-func restoreSome(p *process.Process, blocks []*block, stubs []*stub, first, last bool) error {
+func restoreSome(p *process.Process, islands []*island, stubs []*stub, first, last bool) error {
 	if first { // all of it ends at one moment
-		for _, b := range blocks {
+		for _, b := range islands {
 			if err := b.setTable(p, 0); err != nil {
 				return err
 			}
 		}
 	}
-	if err := putBack(p, blocks, stubs); err != nil || !last {
+	if err := putBack(p, islands, stubs); err != nil || !last {
 		return err
 	}
-	for _, b := range blocks {
+	for _, b := range islands {
 		b.kept = 0
 		if err := b.setOwner(p, 0, 0); err != nil {
 			return err
@@ -602,11 +603,11 @@ func restoreSome(p *process.Process, blocks []*block, stubs []*stub, first, last
 }
 
 // putBack writes what was at the sites before, and notes that.
-func putBack(p *process.Process, blocks []*block, stubs []*stub) error {
+func putBack(p *process.Process, islands []*island, stubs []*stub) error {
 	if err := putBackCode(p, stubs); err != nil {
 		return err
 	}
-	for _, b := range blocks {
+	for _, b := range islands {
 		if err := b.setPatched(p, stubs, false); err != nil {
 			return err
 		}
@@ -636,19 +637,19 @@ func Repair(p *process.Process) (int, error) {
 		return 0, err
 	}
 	defer release()
-	blocks, err := findBlocks(p)
+	islands, err := findIslands(p)
 	if err != nil {
 		return 0, err
 	}
-	if err := refuseSecond(p, blocks); err != nil {
+	if err := refuseSecond(p, islands); err != nil {
 		return 0, err
 	}
-	return repair(p, blocks)
+	return repair(p, islands)
 }
 
-func repair(p *process.Process, blocks []*block) (int, error) {
+func repair(p *process.Process, islands []*island) (int, error) {
 	var stubs []*stub
-	for _, b := range blocks {
+	for _, b := range islands {
 		for _, st := range b.stubs {
 			if st.patched {
 				stubs = append(stubs, st)
@@ -656,7 +657,7 @@ func repair(p *process.Process, blocks []*block) (int, error) {
 		}
 	}
 	records := false
-	for _, b := range blocks {
+	for _, b := range islands {
 		on, err := b.on(p)
 		if err != nil {
 			return 0, err
@@ -670,17 +671,17 @@ func repair(p *process.Process, blocks []*block) (int, error) {
 		}
 	}
 	if len(stubs) > 0 || records {
-		if err := restore(p, blocks, stubs); err != nil {
+		if err := restore(p, islands, stubs); err != nil {
 			return 0, err
 		}
 	}
-	return sites, tidy(p, blocks)
+	return sites, tidy(p, islands)
 }
 
 // refuseSecond returns an error if another footfall traces the process. One that was
 // killed does not, even if it has not ended yet.
-func refuseSecond(p *process.Process, blocks []*block) error {
-	for _, b := range blocks {
+func refuseSecond(p *process.Process, islands []*island) error {
+	for _, b := range islands {
 		if b.owner == 0 || b.owner == uint64(os.Getpid()) {
 			continue
 		}

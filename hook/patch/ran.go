@@ -33,8 +33,8 @@ import (
 // fork ran is noted, too. Nothing in the process needs us: if footfall is killed, it goes on with
 // the stubs, at a nanosecond a call, until [Repair] or the next session puts everything back.
 type Ran struct {
-	s       *Session // has the blocks; nothing is recorded
-	hits    map[*block][]byte
+	s       *Session // has the islands; nothing is recorded
+	hits    map[*island][]byte
 	shared  [][]byte // what is mapped of it here
 	armed   []*stub
 	waiting []*stub      // see putOff
@@ -84,24 +84,24 @@ func OpenRan(p *process.Process, sites []*EntrySite, what Keeping, keep bool) (r
 	}
 	defer release()
 	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
-	opened := &Ran{s: s, hits: make(map[*block][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), files: make(map[string]bool), before: make(map[string]bool), Skipped: s.Skipped, Gaps: make(map[*EntrySite]bool)}
+	opened := &Ran{s: s, hits: make(map[*island][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), files: make(map[string]bool), before: make(map[string]bool), Skipped: s.Skipped, Gaps: make(map[*EntrySite]bool)}
 	if keep {
 		opened.keep = what
 	}
-	if s.blocks, err = findBlocks(p); err != nil {
+	if s.islands, err = findIslands(p); err != nil {
 		return nil, err
 	}
-	if err := refuseSecond(p, s.blocks); err != nil {
+	if err := refuseSecond(p, s.islands); err != nil {
 		return nil, err
 	}
-	opened.TakenOver = keptBy(s.blocks)
+	opened.TakenOver = keptBy(s.islands)
 	if opened.TakenOver != 0 && opened.TakenOver != what {
-		return nil, refuseKept(p, s.blocks)
+		return nil, refuseKept(p, s.islands)
 	}
 	if opened.TakenOver != 0 {
 		err = opened.noteFiles(opened.before)
 	} else {
-		_, err = repair(p, s.blocks)
+		_, err = repair(p, s.islands)
 	}
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (r *Ran) Add(sites []*EntrySite) error {
 	return nil
 }
 
-// inject maps blocks and hits that are missing; again where the process has mapped something itself
+// inject maps islands and hits that are missing; again where the process has mapped something itself
 // meanwhile.
 func (r *Ran) inject(sites []*EntrySite) error {
 	const tries = 10
@@ -200,8 +200,8 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 	if err != nil {
 		return err
 	}
-	before := len(s.blocks)
-	lacking := slices.DeleteFunc(slices.Clone(s.blocks), func(b *block) bool { return r.hits[b] != nil || s.closed[b] })
+	before := len(s.islands)
+	lacking := slices.DeleteFunc(slices.Clone(s.islands), func(b *island) bool { return r.hits[b] != nil || s.closed[b] })
 	if len(needed)+len(lacking) == 0 {
 		return nil
 	}
@@ -210,11 +210,11 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 		defer r.stood(h)
 		err := h.InjectCalls(func() error {
 			for _, b := range needed {
-				if err := s.addBlock(h, b); err != nil {
+				if err := s.addIsland(h, b); err != nil {
 					return err
 				}
 			}
-			return r.mapHits(h, slices.Concat(lacking, s.blocks[before:]), taking)
+			return r.mapHits(h, slices.Concat(lacking, s.islands[before:]), taking)
 		})
 		if err != nil && !errors.Is(err, process.ErrBusy) {
 			return errors.Join(err, s.unmap(h, before))
@@ -228,7 +228,7 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		if b.kept = r.keep; r.keep == 0 && r.TakenOver != 0 { // until it is closed
 			b.kept = r.TakenOver
 		}
@@ -236,17 +236,17 @@ func (r *Ran) injectAt(sites []*EntrySite) error {
 			return err
 		}
 	}
-	return errors.Join(s.noteBlocks(), r.noteFiles(r.files))
+	return errors.Join(s.noteIslands(), r.noteFiles(r.files))
 }
 
-// closeTaken finds blocks of earlier traces where hits would be, but the process has mapped something meanwhile.
+// closeTaken finds islands of earlier traces where hits would be, but the process has mapped something meanwhile.
 func (r *Ran) closeTaken() error {
 	mappings, _, err := r.s.p.Maps()
 	if err != nil {
 		return err
 	}
-	r.s.closed = make(map[*block]bool)
-	for _, b := range r.s.blocks {
+	r.s.closed = make(map[*island]bool)
+	for _, b := range r.s.islands {
 		hits := span{b.addr + hitsAt, b.addr + hitsAt + maxStubs}
 		r.s.closed[b] = r.hits[b] == nil && slices.ContainsFunc(mappings, func(m process.Mapping) bool {
 			return m.Start < hits.to && hits.from < m.End && m.Path != "/memfd:"+hitsName
@@ -255,20 +255,20 @@ func (r *Ran) closeTaken() error {
 	return nil
 }
 
-// mapHits maps memory for the hits of blocks, in place of that of an earlier session, whose hits are taken over or
+// mapHits maps memory for the hits of islands, in place of that of an earlier session, whose hits are taken over or
 // forgotten.
-func (r *Ran) mapHits(h *process.Held, blocks []*block, taking bool) error {
+func (r *Ran) mapHits(h *process.Held, islands []*island, taking bool) error {
 	mappings, _, err := r.s.p.Maps()
 	if err != nil {
 		return err
 	}
-	size := len(blocks) * maxStubs
+	size := len(islands) * maxStubs
 	return h.WithFile(hitsName, int64(size), func(fd uint64, f *os.File) error {
 		memory, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			return fmt.Errorf("map shared memory: %w", err)
 		}
-		for n, b := range blocks {
+		for n, b := range islands {
 			how := unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 			if m := mappings.At(b.addr + hitsAt); m != nil && m.Path == "/memfd:"+hitsName {
 				how = unix.MAP_SHARED | unix.MAP_FIXED
@@ -279,7 +279,7 @@ func (r *Ran) mapHits(h *process.Held, blocks []*block, taking bool) error {
 				}
 			}
 			if _, err := h.Map(b.addr+hitsAt, maxStubs, unix.PROT_READ|unix.PROT_WRITE, how, fd, uint64(n*maxStubs)); err != nil {
-				for _, done := range blocks[:n] {
+				for _, done := range islands[:n] {
 					if taking { // stubs write there
 						delete(r.hits, done)
 						continue
@@ -299,11 +299,11 @@ func (r *Ran) mapHits(h *process.Held, blocks []*block, taking bool) error {
 // writeStubs adds the stubs that are missing, and the notes by which all are put back.
 func (r *Ran) writeStubs(sites []*EntrySite) (stubs []*stub, err error) {
 	s := r.s
-	first := make(map[*block]int)
-	for _, b := range s.blocks {
+	first := make(map[*island]int)
+	for _, b := range s.islands {
 		first[b] = len(b.stubs)
 	}
-	there := make(map[*block][]byte) // stubs of earlier sessions
+	there := make(map[*island][]byte) // stubs of earlier sessions
 	for _, site := range sites {
 		st := r.findStub(site, there)
 		if st == nil {
@@ -313,10 +313,10 @@ func (r *Ran) writeStubs(sites []*EntrySite) (stubs []*stub, err error) {
 			}
 		}
 		r.sites[st] = site
-		r.hits[st.block][st.index] = 0
+		r.hits[st.island][st.index] = 0
 		stubs = append(stubs, st)
 	}
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		var code []byte
 		for _, st := range b.stubs[first[b]:] {
 			code = append(code, st.ranCode()...)
@@ -356,11 +356,11 @@ func (st *stub) ranCode() []byte {
 // addStub adds the stub of a site.
 func (r *Ran) addStub(site *EntrySite) (*stub, error) {
 	err := r.s.full()
-	for _, b := range r.s.blocks {
+	for _, b := range r.s.islands {
 		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room || r.s.closed[b] {
 			continue
 		}
-		st := &stub{block: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode}
+		st := &stub{island: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode}
 		if st.fillRan(site) {
 			b.add(st)
 			return st, nil
@@ -377,7 +377,7 @@ func (st *stub) fillRan(site *EntrySite) bool {
 	if site.block {
 		note = noteBlock
 	}
-	code := note(st.addr(), st.block.addr+hitsAt+uint64(st.index))
+	code := note(st.addr(), st.island.addr+hitsAt+uint64(st.index))
 	m, ok := movedCode(site, st.addr()+uint64(len(code)))
 	if !ok || len(code)+len(m.code) > stubSize {
 		return false
@@ -418,8 +418,8 @@ func noteBlock(at, hit uint64) (code []byte) {
 }
 
 // findStub finds the stub of a site that an earlier session has left; nil: there is none.
-func (r *Ran) findStub(site *EntrySite, there map[*block][]byte) *stub {
-	for _, b := range r.s.blocks {
+func (r *Ran) findStub(site *EntrySite, there map[*island][]byte) *stub {
+	for _, b := range r.s.islands {
 		if r.s.closed[b] {
 			continue
 		}
@@ -507,11 +507,11 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 func (r *Ran) noteDoubts(stubs []*stub) error {
 	var doubted []*stub
 	for _, st := range stubs {
-		if st.doubted = r.doubts[r.sites[st]]; st.doubted && keptBy(r.s.blocks) != 0 {
+		if st.doubted = r.doubts[r.sites[st]]; st.doubted && keptBy(r.s.islands) != 0 {
 			doubted = append(doubted, st)
 		}
 	}
-	for _, b := range r.s.blocks {
+	for _, b := range r.s.islands {
 		if err := b.setPatched(r.s.p, doubted, true); err != nil {
 			return err
 		}
@@ -583,7 +583,7 @@ func (r *Ran) Look() (ran []*EntrySite, err error) {
 // split returns the stubs that are armed, apart those that have run.
 func (r *Ran) split() (hit, rest []*stub) {
 	for _, st := range r.armed {
-		if r.hits[st.block][st.index] != 0 {
+		if r.hits[st.island][st.index] != 0 {
 			hit = append(hit, st)
 		} else {
 			rest = append(rest, st)
@@ -602,7 +602,7 @@ func (r *Ran) disarm(stubs []*stub) error {
 			return err
 		}
 	}
-	for _, b := range r.s.blocks {
+	for _, b := range r.s.islands {
 		if err := b.setPatched(r.s.p, stubs, false); err != nil {
 			return err
 		}
@@ -638,9 +638,9 @@ func (r *Ran) Close() (ran []*EntrySite, err error) {
 	release, _ := s.p.Claim() // it may have ended
 	defer release()
 	hit, rest := r.split()
-	if alive := s.p.Check() == nil; alive && len(s.blocks) > 0 {
+	if alive := s.p.Check() == nil; alive && len(s.islands) > 0 {
 		if err = r.disarm(slices.Concat(hit, rest)); err == nil {
-			err = restore(s.p, s.blocks, r.all()) // what is not there is noted, too
+			err = restore(s.p, s.islands, r.all()) // what is not there is noted, too
 		}
 		err = r.unlessEnded(err)
 	}
@@ -652,14 +652,14 @@ func (r *Ran) Close() (ran []*EntrySite, err error) {
 	}
 	err = errors.Join(err, r.forget())
 	if err == nil && s.p.Check() == nil {
-		err = r.unlessEnded(tidy(s.p, s.blocks))
+		err = r.unlessEnded(tidy(s.p, s.islands))
 	}
 	return ran, err
 }
 
 // all are the stubs that may be to be put back: also those that an earlier Ran has left, and that were not asked for.
 func (r *Ran) all() (stubs []*stub) {
-	for _, b := range r.s.blocks {
+	for _, b := range r.s.islands {
 		for _, st := range b.stubs {
 			if st.patched && st.notesRun() || r.sites[st] != nil {
 				stubs = append(stubs, st)

@@ -19,7 +19,7 @@ import (
 // Keeping is what is watched by a Ran that is to stay.
 type Keeping uint64
 
-// What can be watched; as a block's info has it, in which 0 is that nothing stays.
+// What can be watched; as an island's info has it, in which 0 is that nothing stays.
 const (
 	KeepsFunctions Keeping = iota + 1
 	KeepsBlocks
@@ -33,16 +33,16 @@ func (k Keeping) String() string {
 }
 
 // refuseKept returns an error if a Ran is to stay in the process.
-func refuseKept(p *process.Process, blocks []*block) error {
-	k := keptBy(blocks)
+func refuseKept(p *process.Process, islands []*island) error {
+	k := keptBy(islands)
 	if k == 0 {
 		return nil
 	}
 	return fmt.Errorf("process %d: footfall live --ran %v --keep watches it: footfall live --ran %v %d shows what ran and ends that, footfall trace --repair %d just ends it", p.PID, k, k, p.PID, p.PID)
 }
 
-func keptBy(blocks []*block) (k Keeping) {
-	for _, b := range blocks {
+func keptBy(islands []*island) (k Keeping) {
+	for _, b := range islands {
 		k = max(k, b.kept)
 	}
 	return k
@@ -52,7 +52,7 @@ func keptBy(blocks []*block) (k Keeping) {
 // It returns those that have to be armed yet.
 func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
 	var stubs []*stub
-	for _, b := range r.s.blocks {
+	for _, b := range r.s.islands {
 		for _, st := range b.stubs {
 			if st.notesRun() && r.hits[b] != nil {
 				stubs = append(stubs, st)
@@ -69,7 +69,7 @@ func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
 	}
 	hit := make(map[uint64]*stub)
 	for _, st := range stubs {
-		if r.hits[st.block][st.index] != 0 {
+		if r.hits[st.island][st.index] != 0 {
 			hit[st.site] = st
 		}
 	}
@@ -107,7 +107,7 @@ func (r *Ran) Leave() (ran []*EntrySite, err error) {
 	hit, rest := r.split()
 	if s.p.Check() == nil {
 		err = r.disarm(hit)
-		for _, b := range s.blocks {
+		for _, b := range s.islands {
 			err = errors.Join(err, b.setOwner(s.p, 0, 0))
 		}
 		err = r.unlessEnded(err)
@@ -136,7 +136,7 @@ func (r *Ran) Rearm() error {
 		if !still[st] {
 			delete(r.doubts, site)
 			st.doubted = false
-			r.hits[st.block][st.index] = 0
+			r.hits[st.island][st.index] = 0
 			again = append(again, st)
 		}
 	}
@@ -200,7 +200,7 @@ func (r *Ran) noteFiles(files map[string]bool) error {
 		return err
 	}
 	for i, m := range maps {
-		if m.Path == "/memfd:"+hitsName && within(r.s.blocks, m.Start) {
+		if m.Path == "/memfd:"+hitsName && within(r.s.islands, m.Start) {
 			files[fileOf(&maps[i])] = true
 		}
 	}

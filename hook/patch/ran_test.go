@@ -154,12 +154,12 @@ func testRan(t *testing.T, g *testProgram) {
 			t.Fatal("the code is not what it was")
 		}
 	}
-	blocks, err := findBlocks(g.p)
+	islands, err := findIslands(g.p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stubs := 0
-	for _, b := range blocks {
+	for _, b := range islands {
 		for _, st := range b.stubs {
 			if st.notesRun() {
 				stubs++
@@ -319,12 +319,12 @@ func TestRanBeside(t *testing.T) {
 	if err := g.open(g.moved(), Options{Mode: trace.Counts}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	blocks, err := findBlocks(g.p)
-	if err != nil || len(blocks) == 0 {
-		t.Fatalf("%d blocks, %v", len(blocks), err)
+	islands, err := findIslands(g.p)
+	if err != nil || len(islands) == 0 {
+		t.Fatalf("%d islands, %v", len(islands), err)
 	}
 	err = held(g.p, func(h *process.Held) error {
-		_, err := h.Map(blocks[0].addr+hitsAt, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, process.NoFile, 0)
+		_, err := h.Map(islands[0].addr+hitsAt, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, process.NoFile, 0)
 		return err
 	})
 	if err != nil {

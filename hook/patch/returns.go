@@ -103,7 +103,7 @@ func (r *returnStubs) told() uint64  { return r.table() + returnsToldAt }
 
 // lacksReturns tells whether return stubs have yet to be mapped.
 func (s *Session) lacksReturns() bool {
-	if native.returnStub == nil || !s.exits() || len(s.returns) == maxBlocks {
+	if native.returnStub == nil || !s.exits() || len(s.returns) == maxIslands {
 		return false
 	}
 	n := len(s.returns)

@@ -188,7 +188,7 @@ func (s *Session) mapRings() {
 	}
 	if n := min(first, maxThreads-len(r.rings)); n > 0 && s.unmapped == nil {
 		s.unmapped = held(s.p, func(h *process.Held) error {
-			return s.blocks[0].alone(h, func() error {
+			return s.islands[0].alone(h, func() error {
 				at, err := r.extend(h, n)
 				if err == nil {
 					r.give(at, n)

@@ -60,7 +60,7 @@ func stepInGDB(t *testing.T, g *testProgram, s *Session) {
 		ranges = append(ranges, fmt.Sprintf("%x-%x", code, code+size))
 		args = append(args, "-ex", "add-symbol-file "+name)
 	}
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		add(b.addr+codeAt, stubsAt-codeAt+uint64(b.room)*stubSize, frameRules(b.addr))
 	}
 	for _, r := range s.returns {

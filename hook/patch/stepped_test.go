@@ -113,7 +113,7 @@ func step(t *testing.T, g *testProgram, how string, least int) {
 	}
 }
 
-// TestTablesHaveRoom looks whether what is written to the page of a block's unwind table fits
+// TestTablesHaveRoom looks whether what is written to the page of an island's unwind table fits
 // there.
 func TestTablesHaveRoom(t *testing.T) {
 	size := uint64(stubsAt - codeAt + maxStubs*stubSize)
@@ -124,7 +124,7 @@ func TestTablesHaveRoom(t *testing.T) {
 		length   int
 	}{
 		{"table", unwindAt, dynamicAt, len(frameTable(0, size)) + len(amd64.breakpoint)},
-		{"entries", dynamicAt, dynamicTableAt, (1 + maxBlocks) * dynamicSize},
+		{"entries", dynamicAt, dynamicTableAt, (1 + maxIslands) * dynamicSize},
 		{"an entry", 0, dynamicSize, len((&dynamic{}).entry(0))},
 		{"libunwind's", dynamicTableAt, unwindAt + pageSize, len(dynamicTable(0, frameRules(0), size))},
 		{"of return stubs", 0, returnsDynamicAt, len(r.unwindTable()) + len(amd64.breakpoint)},

@@ -38,12 +38,12 @@ func (s *Session) Switch(sites []*EntrySite) (on, off int, err error) {
 	}
 	if len(unwanted) > 0 {
 		for _, some := range inSteps(unwanted) {
-			if err := s.p.WhileHeld(func(*process.Held) error { return putBack(s.p, s.blocks, withExits(some)) }); err != nil {
+			if err := s.p.WhileHeld(func(*process.Held) error { return putBack(s.p, s.islands, withExits(some)) }); err != nil {
 				return 0, 0, err
 			}
 		}
 		s.on = rest
-		s.chooseProbes()
+		s.chooseSamples()
 	}
 	clear(s.Skipped)
 	s.putOff = nil
@@ -55,12 +55,12 @@ func (s *Session) Switch(sites []*EntrySite) (on, off int, err error) {
 	return on, len(unwanted), nil
 }
 
-// chooseProbes takes a site of each image, of those that are on.
-func (s *Session) chooseProbes() {
-	clear(s.probes)
+// chooseSamples takes a site of each image, of those that are on.
+func (s *Session) chooseSamples() {
+	clear(s.samples)
 	for _, st := range s.on {
-		if image := s.stubs[st.id()].Image; s.probes[image] == nil {
-			s.probes[image] = st
+		if image := s.stubs[st.id()].Image; s.samples[image] == nil {
+			s.samples[image] = st
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (s *Session) followFork(h *process.Held) error {
 		advice = unix.MADV_KEEPONFORK
 	}
 	return h.InjectCalls(func() error {
-		for _, b := range s.blocks {
+		for _, b := range s.islands {
 			_, err := h.SystemCall(unix.SYS_MADVISE, b.addr, processAt, advice)
 			if err == nil {
 				_, err = h.SystemCall(unix.SYS_MADVISE, b.addr+processAt, infoAt-processAt, unix.MADV_WIPEONFORK)

@@ -41,7 +41,7 @@ var unwindsAlways bool
 // relocationPatience is how long a library may be taken for one that is not relocated.
 const relocationPatience = time.Second
 
-// registerUnwinding tells the unwinder about the blocks, in a thread where that cannot
+// registerUnwinding tells the unwinder about the islands, in a thread where that cannot
 // wait for itself. A libgcc that comes again after it was unloaded knows nothing of what
 // the one before was told. One that is not relocated yet cannot be told: s.untold is set.
 func (s *Session) registerUnwinding() error {
@@ -76,9 +76,9 @@ type registration struct {
 	knownBy func(unwinder uint64) error
 }
 
-// registrations returns those of blocks and return stubs.
+// registrations returns those of islands and return stubs.
 func (s *Session) registrations() (all []registration) {
-	for _, b := range s.blocks {
+	for _, b := range s.islands {
 		all = append(all, registration{s.tableOf(b), b.addr + unwindAt, b.addr + stubsAt, b.unwinder, func(u uint64) error {
 			b.unwinder = u
 			return b.setOwner(s.p, b.owner, b.ownerTicks)
@@ -95,17 +95,17 @@ func (s *Session) registrations() (all []registration) {
 	return all
 }
 
-// tableOf returns that of a block.
-func (s *Session) tableOf(b *block) []byte {
+// tableOf returns that of an island.
+func (s *Session) tableOf(b *island) []byte {
 	if native.describesAll {
 		return frameTable(b.addr, stubsAt-codeAt+uint64(b.room)*stubSize)
 	}
 	return native.unwindTable(b.addr+stubsAt, uint64(b.room)*stubSize, s.shadow)
 }
 
-// describeBlocks writes what the tables of blocks refer to.
-func (s *Session) describeBlocks() error {
-	for _, b := range s.blocks {
+// describeIslands writes what the tables of islands refer to.
+func (s *Session) describeIslands() error {
+	for _, b := range s.islands {
 		if !native.describesAll {
 			return nil
 		}
@@ -118,7 +118,7 @@ func (s *Session) describeBlocks() error {
 
 // untoldTables returns those that the unwinder does not know.
 func (s *Session) untoldTables() (u *unwinder, untold []registration, err error) {
-	if len(s.blocks) == 0 {
+	if len(s.islands) == 0 {
 		return nil, nil, nil
 	}
 	if u, err = s.findUnwinder(); err != nil {
@@ -141,7 +141,7 @@ func (s *Session) untoldTables() (u *unwinder, untold []registration, err error)
 // tell calls the unwinder for each table. It looks up an address there at once, as it
 // takes memory when it does so first, which a handler of a signal could not have.
 func (s *Session) tell(u *unwinder, untold []registration, call func(function, trap uint64, args ...uint64) error) error {
-	if err := s.describeBlocks(); err != nil {
+	if err := s.describeIslands(); err != nil {
 		return err
 	}
 	for _, r := range untold {
@@ -152,7 +152,7 @@ func (s *Session) tell(u *unwinder, untold []registration, call func(function, t
 		trap := r.at + uint64(len(r.table))
 		err := call(u.register, trap, r.at)
 		if err == nil && u.find != 0 {
-			err = call(u.find, trap, r.code, s.blocks[0].addr+basesAt)
+			err = call(u.find, trap, r.code, s.islands[0].addr+basesAt)
 		}
 		if err != nil {
 			return fmt.Errorf("process %d: tell its unwinder of exceptions about the stubs: %w; trace entries only", s.p.PID, err)
@@ -213,7 +213,7 @@ func (s *Session) tellWhenRelocated() error {
 // waiting returns the thread that is in a notice, 0 if there is none. It is one at most:
 // it has the linker's lock.
 func (n *notifier) waiting(h *process.Held) (tid int) {
-	code := n.stub.block.addr + codeAt
+	code := n.stub.island.addr + codeAt
 	from, to := code+native.offset(noticeRoutine), code+native.offset(noticeEnd)
 	for _, tid := range h.Threads() {
 		if pc, err := h.PC(tid); err == nil && from <= pc && pc < to {

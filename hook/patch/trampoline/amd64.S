@@ -1,8 +1,8 @@
 # The code that runs inside the watched program: what happens between a site
 # and the function behind it, and after the function.
 #
-# It is position independent and lies in a block of memory like this
-# (patch/block.go makes it):
+# It is position independent and lies in an island, memory like this
+# (patch/island.go makes it):
 #
 #   0x0000   header: address of the table of threads, 0: record nothing.
 #            A child made by fork finds zeros here (MADV_WIPEONFORK), unless

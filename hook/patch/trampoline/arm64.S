@@ -1,6 +1,6 @@
 // The code that runs inside the watched program on arm64: what happens between
 // a site and the function behind it, and after the function. It is to amd64.S
-// what arm64.go is to amd64.go: the block of memory in which it lies, the table
+// what arm64.go is to amd64.go: the island of memory in which it lies, the table
 // of threads and the rings are the same, and drawn there.
 //
 // The site, a nop, becomes a branch to a stub, which is one of these
@@ -441,7 +441,7 @@ write_arguments:
 
 // capture writes the arguments of the stub of id w4 to the buffer x11: the number of
 // words u64, then the words. What there is to write says the record of the stub
-// (patch/block.go), in a byte for each, up to one of 0: what it is, and in the low half
+// (patch/island.go), in a byte for each, up to one of 0: what it is, and in the low half
 // which (from 0 on).
 //
 //   VALUE    integers and pointers as they are passed, 8 in registers, the others
