@@ -3,6 +3,7 @@
 package live
 
 import (
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -375,12 +376,34 @@ func (im *placed) mayHold(m *member, w words) bool {
 		})
 		switch same := stamps[i] == s.stamps[i]; {
 		case less:
-			return false
+			// It may have begun to write while w was read: what is written first was read before, and others after that.
+			return !im.isLess(m, im.units[i]) && im.mayBeWriting(m)
 		case !none, !same && s.anyNow(i): // it may have been this process
 			return im.mayBeWriting(m)
 		}
 	}
 	return false
+}
+
+// isLess tells whether some counter of a unit is less now than what its file, which is locked, had when it was read.
+func (im *placed) isLess(m *member, u *unit) (less bool) {
+	var words []int
+	var ranges []process.MemoryRange
+	im.eachCounterOf(u, func(at, n int) {
+		if addr, is := im.addressOf(at); is {
+			words = append(words, at)
+			ranges = append(ranges, process.MemoryRange{Addr: addr + im.at - im.start, Bytes: make([]byte, 8*n)})
+		}
+	})
+	if m.proc.ReadRanges(ranges) != nil {
+		return false
+	}
+	for k, at := range words {
+		for i := 0; i < len(ranges[k].Bytes); i += 8 {
+			less = less || encoding.LittleEndian.Uint64(ranges[k].Bytes[i:]) < im.files.now[at+i/8]
+		}
+	}
+	return less
 }
 
 // mayBeWriting tells whether a process may be between the first of its data files and the flag that is set after the last:
