@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -19,6 +20,17 @@ type Snapshot struct {
 	units []live.Unit // since the reset, with what is gone; not to be changed
 	// profiles are source-based counters, of libraries that are closed as they were read last.
 	profiles []live.RawProfile
+}
+
+// Same tells whether two looks at targets have found the same counts.
+func Same(a, b []*Snapshot) bool {
+	return slices.EqualFunc(a, b, func(a, b *Snapshot) bool {
+		return a == b || a.Target == b.Target && slices.EqualFunc(a.units, b.units, func(a, b live.Unit) bool {
+			return a.Name == b.Name && a.Image == b.Image && a.Counts.Same(b.Counts)
+		}) && slices.EqualFunc(a.profiles, b.profiles, func(a, b live.RawProfile) bool {
+			return a.Key() == b.Key() && bytes.Equal(a.Bytes, b.Bytes) && bytes.Equal(a.Inherited, b.Inherited)
+		})
+	})
 }
 
 // Units returns the counters of the snapshots since the resets; they are not to be changed.

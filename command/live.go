@@ -48,8 +48,9 @@ Reading needs the same user as the program's, or root (CAP_SYS_PTRACE).
 
   --watch        shows coverage grow, on the full screen: files, functions,
                  sources, what is hot. If standard output is not a terminal, or
-                 with --output, it rewrites the outputs at each tick until the
-                 program ends or footfall is interrupted. With any TARGET but a
+                 with --output, it rewrites the outputs at each tick at which
+                 something was counted, until the program ends or footfall is
+                 interrupted. With any TARGET but a
                  plain pid, processes that come later are followed, and what
                  those have counted that end is kept.
   --serve        shows it in a browser: the pages of the report, alive, with what became

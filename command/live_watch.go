@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -71,7 +72,7 @@ func (l *liveReport) save(snapshots []*collect.Snapshot) (string, error) {
 	return dir, err
 }
 
-// rewrite writes the outputs again at each tick, until a signal comes, at which they are written once more, or all
+// rewrite writes the outputs again at each tick at which counts are others, until a signal comes, at which they are written once more, or all
 // targets have ended. What was written last stays.
 func (l *liveReport) rewrite() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,6 +86,7 @@ func (l *liveReport) rewrite() error {
 	var judged error
 	l.Again = new(report.Again)
 	look := l.TakeAgain
+	var written []*collect.Snapshot
 	for first := true; ; first = false {
 		snapshots, err := look()
 		last := ctx.Err() != nil
@@ -99,8 +101,11 @@ func (l *liveReport) rewrite() error {
 			return judged
 		}
 		l.SaidOnce()
-		if judged, err = l.tick(snapshots, first); err != nil {
-			return err
+		if first || last || !collect.Same(snapshots, written) || !l.areThere() {
+			if judged, err = l.tick(snapshots, first); err != nil {
+				return err
+			}
+			written = snapshots
 		}
 		if last {
 			return judged
@@ -111,6 +116,12 @@ func (l *liveReport) rewrite() error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// areThere tells whether what was written is where it was put.
+func (l *liveReport) areThere() bool {
+	is := func(name string) bool { _, err := os.Lstat(name); return err == nil }
+	return (l.options.dump == "" || is(l.options.dump)) && !slices.ContainsFunc(l.Outputs, func(out output.Request) bool { return !out.OnStdout() && !is(out.File) })
 }
 
 // tick writes all outputs. What is said about them is said the first time.

@@ -3,6 +3,7 @@
 package live
 
 import (
+	encoding "encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"footfall/binary"
 	"footfall/formats/gcov"
 	"footfall/input"
+	"footfall/output"
 	"footfall/process"
 )
 
@@ -44,8 +46,7 @@ type fileSet struct {
 
 // filesOf is the set of an image of a member.
 func (f *Family) filesOf(m *member, im *placed, when stage) (*fileSet, error) {
-	finder := &CountedProcess{PID: m.pid, proc: m.proc}
-	place, err := finder.placer()
+	place, err := m.places(im)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (s *fileSet) begin(f *Family) {
 	}
 	s.ranBefore = s.runs
 	if s.late && earlier {
-		f.problem(fmt.Errorf("%s: it was loaded for the first time by a process that has ended, and which had data files of earlier runs: what that process counted in it is not known", s.path))
+		f.problem(fmt.Errorf("%s: a process that has ended was the first to write data files that held earlier runs (%s): what it counted there is not known", s.path, output.Printable(s.firstName())))
 	}
 }
 
@@ -375,7 +376,8 @@ func (im *placed) mayHold(m *member, w words) bool {
 		})
 		switch same := stamps[i] == s.stamps[i]; {
 		case less:
-			return false
+			// It may have begun to write while w was read: what is written first was read before, and others after that.
+			return !im.isLess(m, im.units[i]) && im.mayBeWriting(m)
 		case !none, !same && s.anyNow(i): // it may have been this process
 			return im.mayBeWriting(m)
 		}
@@ -383,11 +385,32 @@ func (im *placed) mayHold(m *member, w words) bool {
 	return false
 }
 
+// isLess tells whether some counter of a unit is less now than what its file, which is locked, had when it was read.
+func (im *placed) isLess(m *member, u *unit) (less bool) {
+	var words []int
+	var ranges []process.MemoryRange
+	im.eachCounterOf(u, func(at, n int) {
+		if addr, is := im.addressOf(at); is {
+			words = append(words, at)
+			ranges = append(ranges, process.MemoryRange{Addr: addr + im.at - im.start, Bytes: make([]byte, 8*n)})
+		}
+	})
+	if m.proc.ReadRanges(ranges) != nil {
+		return false
+	}
+	for k, at := range words {
+		for i := 0; i < len(ranges[k].Bytes); i += 8 {
+			less = less || encoding.LittleEndian.Uint64(ranges[k].Bytes[i:]) < im.files.now[at+i/8]
+		}
+	}
+	return less
+}
+
 // mayBeWriting tells whether a process may be between the first of its data files and the flag that is set after the last:
 // it has locked one or waits for that, or it has not run since, so that it may have been interrupted where nothing is locked.
 // If it is not there now, and the flag is not set then, it was not when its counters were read.
 func (im *placed) mayBeWriting(m *member) bool {
-	finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+	finder := m.finder(im)
 	first, sleeps, err := m.proc.Activity()
 	last, looks := first, 0 // of one that has run before each
 	for end := time.Now().Add(4 * moment); err == nil && time.Now().Before(end); time.Sleep(moment / 8) {

@@ -88,9 +88,10 @@ type member struct {
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
-	mu          sync.Mutex // of what follows
-	files       []byte     // process.MappedFilesKey, when images were looked for
-	whole       bool       // all were found then
+	mu          sync.Mutex    // of what follows
+	files       []byte        // process.MappedFilesKey, when images were looked for
+	around      *surroundings // nil: no image has counters of which there are data files
+	whole       bool          // all were found then
 	images      []*placed
 	counted     []*countedImage
 	room        int    // words that are kept of it
@@ -103,6 +104,7 @@ type member struct {
 // Findings are what was found in a member.
 type findings struct {
 	mapped  []byte // as in member
+	around  *surroundings
 	whole   bool
 	images  []*placed       // layout, at and files do not change
 	counted []*countedImage // their image, and what they are merged into
@@ -132,8 +134,9 @@ type placed struct {
 type sum struct {
 	*layout
 	id    int
-	ended words // by processes that have ended, but for what is in files
-	total words // at the last look
+	ended words  // by processes that have ended, but for what is in files
+	total words  // at the last look
+	units []Unit // of total, nil: none were made of it so far
 }
 
 // A runningSum is what the members that run have counted in an image, at the last look.
@@ -163,7 +166,7 @@ func (f *Family) Running() map[int]Running {
 	all := make(map[int]Running)
 	for l, r := range f.ran {
 		s := f.sums[l]
-		all[s.id] = Running{s.units(r.words), r.members}
+		all[s.id] = Running{s.unitsOf(r.words), r.members}
 	}
 	return all
 }
@@ -399,7 +402,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		known = from.found.Load()
 	}
 	if known != nil {
-		m.files, m.whole = known.mapped, known.whole
+		m.files, m.whole, m.around = known.mapped, known.whole, known.around
 		for _, im := range known.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, keeps: !im.resetsForks || !byLibrary})
 		}
@@ -691,7 +694,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 	}
 	defer m.mu.Unlock()
 	files, err := m.proc.MappedFilesKey()
-	if err != nil || !m.whole || len(m.counted) > 0 || !bytes.Equal(files, m.files) {
+	if err != nil || !m.whole || len(m.counted) > 0 || !bytes.Equal(files, m.files) || m.around != nil && !m.around.are(m.proc) {
 		return false
 	}
 	counted := make([]func(), 0, len(m.images))
@@ -819,7 +822,7 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}, true
 	}
 	if !im.silent && im.files != nil {
-		finder := &CountedProcess{PID: m.pid, proc: m.proc, images: []*image{im.image}}
+		finder := m.finder(im)
 		switch locked := finder.locks(); {
 		case len(locked) > 0 && atOnce:
 			return nil, false
@@ -891,7 +894,14 @@ func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	files, err := m.proc.MappedFilesKey() // before the map: what changes in between is seen at the next look
-	if err != nil || m.whole && bytes.Equal(files, m.files) {
+	if err != nil {
+		return
+	}
+	if m.whole && bytes.Equal(files, m.files) {
+		if m.around != nil && !m.around.are(m.proc) && when != forked { // the child of one that was up to date, or will be followed
+			f.follow(m, when)
+			m.publish()
+		}
 		return
 	}
 	maps, _, err := m.proc.Maps()
@@ -923,9 +933,9 @@ func (f *Family) look(m *member, when stage) {
 			continue
 		}
 		im := &placed{layout: l, at: mapped.Start}
-		if im.files == nil && l.tellsDumps() {
+		if l.tellsDumps() {
 			if im.files, err = f.filesOf(m, im, when); err != nil {
-				f.problem(fmt.Errorf("%s: its data files cannot be followed: what is counted there is left out: %w", im.path, err))
+				f.problem(errFiles(im, err))
 				continue
 			}
 		}
@@ -939,9 +949,16 @@ func (f *Family) look(m *member, when stage) {
 			m.images = append(m.images, im)
 		}
 	}
+	if m.around != nil && !m.around.are(m.proc) {
+		f.follow(m, when)
+	}
 	complete = f.lookForProfiles(m, maps, when) && complete
 	m.files, m.whole = files, complete
 	m.publish()
+}
+
+func errFiles(im *placed, err error) error {
+	return fmt.Errorf("%s: its data files cannot be followed: what is counted there is left out: %w", im.path, err)
 }
 
 // owes tells whether what was inherited is in the data files as the process's own, as soon as it has written them.
@@ -953,7 +970,7 @@ func (im *placed) owes() bool {
 func (m *member) publish() {
 	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
 	counted := slices.DeleteFunc(slices.Clone(m.counted), func(c *countedImage) bool { return c.closed })
-	m.found.Store(&findings{m.files, m.whole, images, counted})
+	m.found.Store(&findings{m.files, m.around, m.whole, images, counted})
 }
 
 // begin notes what an image of a process has written already that is seen for the first
@@ -1036,7 +1053,11 @@ const beginningOf = 20 * time.Millisecond
 
 // isStarting tells whether a process may not have got to its own code so far: it has not run for long, and waits for nothing.
 func (m *member) isStarting() bool {
-	ran, sleeps, err := m.proc.Activity()
+	return isStarting(m.proc)
+}
+
+func isStarting(p *process.Process) bool {
+	ran, sleeps, err := p.Activity()
 	return err == nil && !sleeps && ran < beginningOf
 }
 
@@ -1105,10 +1126,16 @@ func (f *Family) Snapshot() ([]Unit, error) {
 	for _, s := range order {
 		if w := now[s.layout]; w != nil {
 			s.raise(w, s.total)
-			copy(s.total, w)
+			if !slices.Equal(w, s.total) {
+				copy(s.total, w)
+				s.units = nil
+			}
 			s.release(w)
 		}
-		units = append(units, s.units(s.total)...)
+		if s.units == nil {
+			s.units = s.unitsOf(s.total)
+		}
+		units = append(units, s.units...)
 	}
 	return units, nil
 }
@@ -1153,8 +1180,8 @@ func reachesOf(members []*member) map[*reach]bool {
 	return used
 }
 
-// units makes units of counters.
-func (s *sum) units(w words) []Unit {
+// unitsOf makes units of counters.
+func (s *sum) unitsOf(w words) []Unit {
 	load := &Load{ID: s.id, Path: s.path, At: s.start, Program: true, Group: s.id}
 	counts, _ := s.counts(w.bytes(), nil)
 	var units []Unit

@@ -258,7 +258,7 @@ func (f *Family) fromParent(m *member, c *countedImage, r *RawProfile) []byte {
 
 // followMerged finds the file into which a member merges its profile, if it does, and what is in it.
 func (f *Family) followMerged(m *member, c *countedImage, r *RawProfile, when stage) {
-	place, err := m.program(c).placer()
+	place, err := m.program(c).startPlacer()
 	if err != nil {
 		return
 	}
@@ -538,7 +538,7 @@ func (m *member) sharedBy(c *countedImage, r *RawProfile) string {
 	}
 	file := fmt.Sprintf("%s %d", at.Device, at.Inode)
 	_, first := m.program(c).ancestors()
-	place, err := m.program(c).placer()
+	place, err := m.program(c).startPlacer()
 	if err != nil {
 		return file
 	}

@@ -342,7 +342,7 @@ func (p *CountedProcess) arguments() map[string]string {
 // Places are where the modules of a program may be, as we reach them: its working directory, and the directories of its
 // images with counters of Go.
 func (p *CountedProcess) Places() (dirs []string) {
-	if place, err := p.placer(); err == nil {
+	if place, err := p.startPlacer(); err == nil {
 		if dir, err := filepath.EvalSymlinks(place.dir); err == nil {
 			dirs = append(dirs, dir)
 		}

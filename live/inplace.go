@@ -69,15 +69,48 @@ type placer struct {
 	root, dir string // how to reach its root and working directory
 }
 
+// placer is that of libgcov, which asks for variables of the environment when it writes.
 func (p *CountedProcess) placer() (*placer, error) {
-	if p.env == nil {
-		env, err := p.proc.Environment()
-		if err != nil {
-			return nil, err
-		}
-		p.env = env
+	env, err := p.environment()
+	if err != nil {
+		return nil, err
 	}
-	place := &placer{pid: p.PID, env: p.env, root: p.proc.Root(), dir: p.proc.Dir() + "/cwd"}
+	return p.placerBy(env)
+}
+
+// startPlacer is that of runtimes that ask for the environment when the program begins.
+func (p *CountedProcess) startPlacer() (*placer, error) {
+	env, err := p.proc.Environment()
+	if err == nil && len(env) == 0 {
+		env, err = p.environment()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.placerBy(env)
+}
+
+// environment is what the program has now, as far as that is known, else what it was started with.
+func (p *CountedProcess) environment() (map[string]string, error) {
+	if p.environ == nil && p.guest == nil {
+		if maps, _, err := p.proc.Maps(); err == nil {
+			p.environ = p.proc.Environ(maps)
+		}
+	} else if p.env != nil && p.proc.Unchanged(p.environ) {
+		return p.env, nil
+	}
+	if p.environ != nil {
+		env, now, err := p.proc.CurrentEnvironment(p.environ)
+		if err == nil && (env != nil || !isStarting(p.proc)) {
+			p.environ, p.env = now, env
+			return env, nil
+		}
+	}
+	return p.proc.Environment()
+}
+
+func (p *CountedProcess) placerBy(env map[string]string) (*placer, error) {
+	place := &placer{pid: p.PID, env: env, root: p.proc.Root(), dir: filepath.Join(p.proc.Dir(), "cwd")}
 	if place.root == "" {
 		return place, nil
 	}

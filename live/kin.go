@@ -131,6 +131,16 @@ func (l *layout) regionsOf(sums []mark) (regions []region) {
 	return regions
 }
 
+// addressOf is where a sum is that is in a word of the buffer, in the process where the image was found.
+func (l *layout) addressOf(word int) (addr uint64, is bool) {
+	for _, r := range l.regions {
+		if r.from <= word && word < r.to {
+			return r.addr + uint64(word-r.from)*8, true
+		}
+	}
+	return 0, false
+}
+
 // joinedMarks joins the ranges that follow each other.
 func joinedMarks(marks []mark) (joined []mark) {
 	slices.SortFunc(marks, func(a, b mark) int { return a.from - b.from })

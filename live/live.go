@@ -68,8 +68,10 @@ type CountedProcess struct {
 	text   []byte   // of the memory map, when images were looked for; nil: it changed meanwhile
 	images []*image // all that are mapped, most without counters
 	plan   *plan
-	loaded int               // images that were given a number so far
-	env    map[string]string // nil: not needed so far
+	loaded int // images that were given a number so far
+
+	environ *process.Environ  // nil: not needed so far, or not known
+	env     map[string]string // as it was there last
 
 	guest   *guest // the program that is emulated, nil: none
 	noGuest bool   // where it is was not found

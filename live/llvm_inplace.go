@@ -26,7 +26,7 @@ import (
 // WriteProfilesInPlace adds profiles to the files that the program would write when it ends (and still will), with the
 // rights of its user. It returns the number of files. The error tells of those that could not be written.
 func (p *CountedProcess) WriteProfilesInPlace(list []RawProfile) (n int, err error) {
-	place, err := p.placer()
+	place, err := p.startPlacer()
 	if err != nil {
 		return 0, err
 	}

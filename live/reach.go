@@ -33,14 +33,10 @@ var errReaches = errors.New("more file systems of containers than footfall holds
 // reachOf is the way to the file system of a process, nil if it is ours. The family is not locked.
 func (f *Family) reachOf(p *process.Process) (*reach, error) {
 	dir := p.Root()
-	if dir == "" {
-		return nil, nil
-	}
-	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, dir+"/", unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+	key, err := rootKey(dir)
+	if err != nil || dir == "" {
 		return nil, err
 	}
-	key := fmt.Sprintf("%d:%d %d %d", st.Dev_major, st.Dev_minor, st.Ino, st.Mnt_id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.reaches[key]
@@ -48,7 +44,7 @@ func (f *Family) reachOf(p *process.Process) (*reach, error) {
 		if len(f.reaches) >= maxReaches {
 			return nil, errReaches
 		}
-		r = &reach{key: fmt.Sprintf("%d:%d:%d", st.Dev_major, st.Dev_minor, st.Ino)}
+		r = &reach{key: key[:strings.LastIndexByte(key, ' ')]}
 		f.reaches[key] = r
 	}
 	r.idle = false
@@ -68,6 +64,19 @@ func (f *Family) reachOf(p *process.Process) (*reach, error) {
 	}
 	r.root, r.namespace = root, namespace
 	return r, nil
+}
+
+// rootKey tells the root of a process, [process.Process.Root], from others: its device and number, and how it is mounted. "": it
+// is ours.
+func rootKey(dir string) (string, error) {
+	var st unix.Statx_t
+	if dir == "" {
+		return "", nil
+	}
+	if err := unix.Statx(unix.AT_FDCWD, dir+"/", unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d:%d:%d %d", st.Dev_major, st.Dev_minor, st.Ino, st.Mnt_id), nil
 }
 
 // dir is where the root is to be found, "" if it was let go.

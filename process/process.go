@@ -250,13 +250,16 @@ func (p *Process) LivingThread() int {
 }
 
 // Environment returns the environment as it was when the program was
-// started; later changes by the program itself are not seen.
+// started. It is empty if the program has written over it; see [Process.CurrentEnvironment].
 func (p *Process) Environment() (map[string]string, error) {
 	b, err := p.read("environ")
 	if err != nil {
 		return nil, err
 	}
 	env := make(map[string]string)
+	if first, _, _ := strings.Cut(string(b), "\x00"); !strings.Contains(first, "=") {
+		return env, nil // a title, or zeros
+	}
 	for entry := range strings.SplitSeq(string(b), "\x00") {
 		if name, value, ok := strings.Cut(entry, "="); ok {
 			if _, twice := env[name]; !twice {

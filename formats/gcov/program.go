@@ -291,6 +291,19 @@ func sameCounters(a, b *FunctionCounts) bool {
 	})
 }
 
+// Same tells whether two files, or readings, are of one build and have the same counters.
+func (c *Counts) Same(other *Counts) bool {
+	if c.BigEndian != other.BigEndian || c.Version != other.Version || c.Stamp != other.Stamp || c.Checksum != other.Checksum || len(c.Functions) != len(other.Functions) {
+		return false
+	}
+	if len(c.Functions) == 0 || &c.Functions[0] == &other.Functions[0] {
+		return true
+	}
+	return slices.EqualFunc(c.Functions, other.Functions, func(a, b FunctionCounts) bool {
+		return a.Placeholder == b.Placeholder && a.Ident == b.Ident && a.CfgChecksum == b.CfgChecksum && sameCounters(&a, &b)
+	})
+}
+
 // takeOne adds the counters of a function in all readings of an object.
 func (c *collector) takeOne(unit, function int32) {
 	of := c.kept[unit]
