@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CallSafely calls a function of the process, in a thread that waits in one of quietCalls or
-// runs code of the program that no library can have called: it holds no lock that the
-// function might want. All others run on meanwhile, so that locks are given back. The function has
+// CallSafely calls a function of the process, in a thread that waits in one of quietCalls or, where
+// libraries are files of their own, runs code of the program that no library can have called: it holds
+// no lock that the function might want. All others run on meanwhile, so that locks are given back. The function has
 // a stack of its own: that of the thread may be a coroutine's, with little room, and
 // what lies below it others'.
 func (p *Process) CallSafely(function, trap uint64, args ...uint64) (err error) {
@@ -30,7 +30,11 @@ func (p *Process) CallSafely(function, trap uint64, args ...uint64) (err error) 
 			err = errors.Join(err, p.unmap(stack, room))
 		}
 	}()
-	deadline := time.Now().Add(5 * time.Second)
+	patience := 5 * time.Second
+	if maps, _, err := p.Maps(); err == nil && isStatic(maps) {
+		patience = 100 * time.Millisecond // its threads wait in a system call, or they do not
+	}
+	deadline := time.Now().Add(patience)
 	for {
 		err := p.WhileHeld(func(h *Held) (err error) {
 			for _, tid := range h.Threads() {
@@ -97,8 +101,16 @@ func (h *Held) quiet(tid int) bool {
 	if err != nil {
 		return false
 	}
+	if isStatic(maps) {
+		return false
+	}
 	m := maps.At(pc)
 	return m != nil && strings.HasPrefix(m.Path, "/") && !runtimeLibrary(m.Path)
+}
+
+// isStatic tells whether what allocates, locks and unwinds is in the program's own file.
+func isStatic(maps Maps) bool {
+	return !slices.ContainsFunc(maps, func(m Mapping) bool { return runtimeLibrary(m.Path) })
 }
 
 // runtimeLibrary knows libraries that allocate memory, lock or unwind.

@@ -4,6 +4,7 @@ package process
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -241,4 +242,58 @@ func wordAt(t *testing.T, p *Process, addr uint64) uint64 {
 		t.Fatal(err)
 	}
 	return binary.LittleEndian.Uint64(b[:])
+}
+
+// TestInjectStepping has a thread make system calls, and call a function, that traps after each of its own instructions and
+// handles that: it does so on, and what runs for us traps nowhere. Else the kernel would take the handler away.
+func TestInjectStepping(t *testing.T) {
+	p, line := started(t, `
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile long steps, called;
+static void step(int s) { steps++; }
+static void call(void) { called++; }
+int main(void)
+{
+	signal(SIGTRAP, step);
+	alarm(600);
+	printf("%p %p %p\n", call, &steps, &called);
+	fflush(stdout);
+	__asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc");
+	for (;;) usleep(1000);
+}
+`)
+	var call, steps, called uint64
+	if _, err := fmt.Sscan(line, &call, &steps, &called); err != nil {
+		t.Fatal(err)
+	}
+	const calls = 20
+	trap := call + 64 // is not reached where the thread finds back by itself
+	for done, end := uint64(0), time.Now().Add(time.Minute); done < calls; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d calls were made of %d", done, calls)
+		}
+		before := wordAt(t, p, steps)
+		err := p.WhileHeld(func(h *Held) error {
+			if _, err := h.SystemCall(unix.SYS_GETPID); err != nil {
+				return err
+			}
+			return h.Call(p.PID, call, trap, time.Second)
+		})
+		if errors.Is(err, ErrBusy) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done++; wordAt(t, p, called) != done {
+			t.Errorf("called %d times, where %d were expected", wordAt(t, p, called), done)
+		}
+		for wordAt(t, p, steps) == before {
+			if time.Sleep(time.Millisecond); time.Now().After(end) {
+				t.Fatal("the thread does not go on, or traps no more")
+			}
+		}
+	}
 }

@@ -40,9 +40,12 @@ func (r *registers) setArguments(args []uint64) {
 func (r *registers) setReturn(uint64) {}
 
 // elsewhere returns the registers for running something else: no system call is
-// started again.
+// started again. Flags are as functions expect them. If the thread traps after each instruction of its own the
+// kernel must not find that it traps in what runs for us, with signals blocked: it would take the handler away.
 func (r registers) elsewhere() registers {
+	const trap, down, aligned = 1 << 8, 1 << 10, 1 << 18 // TF, DF and AC of RFLAGS
 	r.Orig_rax = ^uint64(0)
+	r.Eflags &^= trap | down | aligned
 	return r
 }
 

@@ -129,6 +129,12 @@ func (h *Held) passReturn(tid int, r *rescue, patience time.Duration) error {
 		if err := h.toSystemCall(tid, deadline); err != nil {
 			return err
 		}
+		if time.Now().After(deadline) { // it waits again and again, as one does whose wait is ended by signals
+			if err := h.park(tid); err != nil {
+				return err
+			}
+			return ErrStuck
+		}
 		regs, err := h.registers(tid)
 		if err != nil {
 			return err

@@ -103,6 +103,21 @@ func (site *EntrySite) unsee(m trace.Mode) {
 	}
 }
 
+// withoutReturns gives up the exits that replaced return addresses would show, for that reason. It returns the sites less those
+// that are of no use without.
+func (s *Session) withoutReturns(sites []*EntrySite, why error) []*EntrySite {
+	s.noReturns, s.replaced = why, 0
+	return slices.DeleteFunc(sites, func(site *EntrySite) bool {
+		if site.way == byReturns {
+			site.unsee(s.options.Mode)
+			if s.options.Mode == trace.Chains {
+				s.Untraced = why
+			}
+		}
+		return site.mode == 0
+	})
+}
+
 // leaves tells whether the stub is that of an exit.
 func (st *stub) leaves() bool {
 	return st.mode == leaves || st.mode == leavesFiltered || st.mode == leavesCaller

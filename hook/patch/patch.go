@@ -233,7 +233,10 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 		return s, err
 	}
 	if s.exits() || unwindsAlways {
-		if err := s.registerUnwinding(); err != nil {
+		switch err := s.registerUnwinding(); {
+		case errors.Is(err, process.ErrBusy), errors.Is(err, process.ErrStuck):
+			sites = s.withoutReturns(sites, err)
+		case err != nil:
 			return s, err
 		}
 	}
