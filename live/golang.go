@@ -156,7 +156,7 @@ func (g *golang) search(mem memory, readOnly bool, size int, visit func(addr uin
 }
 
 // read reads what the program would write now. It returns nil before a package has entered itself in the list.
-func (g *golang) read(mem memory, ranges func([]process.MemoryRange) error, all process.Maps) (*gocover.Segment, error) {
+func (g *golang) read(mem memory, ranges func([]process.MemoryRange) error, all process.Maps) (*gocover.CounterSegment, error) {
 	if err := g.readList(mem, all); err != nil || g.meta == nil {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func (g *golang) read(mem memory, ranges func([]process.MemoryRange) error, all 
 }
 
 // functions takes the counters of each function that was called out of the array.
-func (g *golang) functions(words []uint32) (*gocover.Segment, error) {
-	s := new(gocover.Segment)
+func (g *golang) functions(words []uint32) (*gocover.CounterSegment, error) {
+	s := new(gocover.CounterSegment)
 	for i := 0; i < len(words); i++ {
 		n := int(words[i])
 		if n == 0 {

@@ -239,7 +239,7 @@ func (m *goMemory) ReadRanges(ranges []process.MemoryRange) error {
 func FuzzGoMemory(f *testing.F) {
 	const at = 0x400000
 	le := binary.LittleEndian
-	p := gocover.Package{Path: "p", Name: "p", Functions: []gocover.Function{{Name: "f", File: "p/f.go", Units: []gocover.Unit{{Line: 1, Column: 2, EndLine: 3, EndColumn: 4, Statements: 5}}}}}
+	p := gocover.Package{Path: "p", Name: "p", Functions: []gocover.FuncDesc{{Name: "f", File: "p/f.go", Units: []gocover.CoverableUnit{{Line: 1, Column: 2, EndLine: 3, EndColumn: 4, Statements: 5}}}}}
 	text := p.Encode()
 	b := make([]byte, 1024)
 	copy(b[512:], text)

@@ -102,10 +102,10 @@ type image struct {
 	units   []*unit
 	symbols bool // its file has some, so that it tells whether there are counters
 	code    clangCode
-	profile *profile // source-based counters
-	profErr error    // why they cannot be used
-	golang  *golang  // counters of Go
-	problem error    // with some of the units, or all
+	profile *llvmSections // source-based counters
+	profErr error         // why they cannot be used
+	golang  *golang       // counters of Go
+	problem error         // with some of the units, or all
 	// unopened is why the file could not be opened: what only it tells is not
 	// found then.
 	unopened error

@@ -160,7 +160,7 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 }
 
 // ownFile tells where the program would write the profile; data are its records.
-func (p *profile) ownFile(data []byte) ownFile {
+func (p *llvmSections) ownFile(data []byte) ownFile {
 	o := ownFile{known: p.patternAt != 0, pattern: p.pattern, signature: p.signatureOf(data)}
 	if len(p.ids) > 8 {
 		o.ids = p.ids[8:min(uint64(len(p.ids)), 8+p.order.Uint64(p.ids))]
@@ -169,7 +169,7 @@ func (p *profile) ownFile(data []byte) ownFile {
 }
 
 // records are those of a raw profile of the image.
-func (p *profile) records() rawRecords {
+func (p *llvmSections) records() rawRecords {
 	r := rawRecords{RecordLayout: p.raw.Record(p.pointer), address: p.address, wrap: p.wrap, counters: p.counters.addr, relative: p.raw.Number() >= 8}
 	if r.relative {
 		r.counters -= p.data.addr
@@ -178,7 +178,7 @@ func (p *profile) records() rawRecords {
 }
 
 // parts are those of a raw profile of the image.
-func (p *profile) parts() rawParts {
+func (p *llvmSections) parts() rawParts {
 	counters, bits, names := p.inFile(0)
 	at := rawParts{
 		order: p.order, records: int(counters - p.data.size), counters: int(counters), bits: int(bits), rest: int(names),
@@ -226,7 +226,7 @@ type profileRead struct{ data, counters, bits []byte }
 
 // place says where counters and bitmaps are: elsewhere when the program maps
 // its file on them (continuous mode).
-func (p *profile) place(mem memory, maps process.Maps) (counters, bits section, err error) {
+func (p *llvmSections) place(mem memory, maps process.Maps) (counters, bits section, err error) {
 	counters, bits = p.counters, p.bits
 	if file := p.mappedFile(mem, maps); file != 0 {
 		counters.addr, bits.addr, _ = p.inFile(file)
@@ -239,7 +239,7 @@ func (p *profile) place(mem memory, maps process.Maps) (counters, bits section, 
 }
 
 // plan adds what is to be read.
-func (r *profileRead) plan(p *profile, mem memory, maps process.Maps, ranges []process.MemoryRange) ([]process.MemoryRange, error) {
+func (r *profileRead) plan(p *llvmSections, mem memory, maps process.Maps, ranges []process.MemoryRange) ([]process.MemoryRange, error) {
 	counters, bits, err := p.place(mem, maps)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (r *profileRead) plan(p *profile, mem memory, maps process.Maps, ranges []p
 // mappedFile finds the file that a stripped program has mapped in place of its
 // counters, 0 if there is none: one with the same names. Others have a variable
 // that tells.
-func (p *profile) mappedFile(mem memory, maps process.Maps) uint64 {
+func (p *llvmSections) mappedFile(mem memory, maps process.Maps) uint64 {
 	if p.versionAt != 0 || len(p.text) == 0 {
 		return 0
 	}
@@ -284,7 +284,7 @@ func (p *profile) mappedFile(mem memory, maps process.Maps) uint64 {
 }
 
 // inFile says where counters, bitmaps and names are in a file at that address.
-func (p *profile) inFile(start uint64) (counters, bits, names uint64) {
+func (p *llvmSections) inFile(start uint64) (counters, bits, names uint64) {
 	head := len(p.encode(nil, nil, nil, nil)) - len(p.text) - len(padding(len(p.text)))
 	counters = start + uint64(head) + p.data.size
 	bits = counters + (p.counters.size+7)&^7
@@ -292,7 +292,7 @@ func (p *profile) inFile(start uint64) (counters, bits, names uint64) {
 }
 
 // moved adds the distance that the variable has, if there is one.
-func (p *profile) moved(addr, variable uint64, mem memory) (uint64, error) {
+func (p *llvmSections) moved(addr, variable uint64, mem memory) (uint64, error) {
 	if variable == 0 {
 		return addr, nil
 	}

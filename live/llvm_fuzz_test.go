@@ -131,7 +131,7 @@ func TestProfileVersions(t *testing.T) {
 	} {
 		m := fakeMemory{fakeStart, make([]byte, pageSize)}
 		binary.LittleEndian.PutUint64(m.b, version|1<<56)
-		p := &profile{order: binary.LittleEndian, pointer: 8, versionAt: fakeStart}
+		p := &llvmSections{order: binary.LittleEndian, pointer: 8, versionAt: fakeStart}
 		p.data, p.counters = section{fakeStart + 0x100, 96}, section{fakeStart + 0x200, 64}
 		err := p.prepare(m.walker(8))
 		if message == "" && err != nil || message != "" && (err == nil || !strings.Contains(err.Error(), message)) {
@@ -154,7 +154,7 @@ func FuzzProfile(f *testing.F) {
 	f.Add(self, uint8(0), uint16(0x240), uint16(0x20), uint16(0x40), uint16(0x40), true)
 	f.Fuzz(func(t *testing.T, b []byte, version uint8, data, counters, names, notes uint16, mode32 bool) {
 		m := fakeMemory{fakeStart, append([]byte{version, 0, 0, 0, 0, 0, 0, 0}, b...)}
-		p := &profile{order: binary.LittleEndian, pointer: 8, versionAt: fakeStart, coverage: true, compilers: []int{9, 11, 13, 14, 18, 19, 23}}
+		p := &llvmSections{order: binary.LittleEndian, pointer: 8, versionAt: fakeStart, coverage: true, compilers: []int{9, 11, 13, 14, 18, 19, 23}}
 		if mode32 {
 			p.pointer = 4
 		}

@@ -152,7 +152,7 @@ func (o *ownFile) fileName(place *placer) (name string, merges bool, err error) 
 
 // signatureOf is what a program calls the file of one of its images by: as cheap as a sum can be, see
 // lprofGetLoadModuleSignature in compiler-rt.
-func (p *profile) signatureOf(first []byte) uint64 {
+func (p *llvmSections) signatureOf(first []byte) uint64 {
 	counters := p.counters.size
 	if p.raw&llvm.FlagSingleBytes == 0 {
 		counters /= 8

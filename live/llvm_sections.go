@@ -17,8 +17,8 @@ import (
 	"footfall/process"
 )
 
-// A profile is where the counters of an image are.
-type profile struct {
+// llvmSections are where the counters of an image are.
+type llvmSections struct {
 	order   byteOrder
 	pointer int
 
@@ -49,8 +49,8 @@ type section struct{ addr, size uint64 }
 
 // profileOf takes from an image's file where a profile is, nil if there is
 // none. symbols looks symbols up.
-func profileOf(f *binary.File, bias uint64, symbols func(name string) ([]uint64, error)) *profile {
-	p := &profile{order: encoding.LittleEndian, pointer: f.PointerSize()}
+func profileOf(f *binary.File, bias uint64, symbols func(name string) ([]uint64, error)) *llvmSections {
+	p := &llvmSections{order: encoding.LittleEndian, pointer: f.PointerSize()}
 	if f.Order == encoding.ByteOrder(encoding.BigEndian) {
 		p.order = encoding.BigEndian
 	}
@@ -114,7 +114,7 @@ const (
 )
 
 // prepare reads what never changes.
-func (p *profile) prepare(w *walker) error {
+func (p *llvmSections) prepare(w *walker) error {
 	if len(p.more) > 0 {
 		return fmt.Errorf("it has section %s, which footfall does not know how to write", p.more[0])
 	}
@@ -173,7 +173,7 @@ func holds(maps process.Maps, s section) bool {
 // findVersion finds the version and its flags: in the variable that has it; in
 // a stripped program by what records look like, and by the compilers that the
 // file names.
-func (p *profile) findVersion(w *walker) error {
+func (p *llvmSections) findVersion(w *walker) error {
 	if p.versionAt != 0 {
 		b, err := w.read(p.versionAt, 8)
 		if err != nil {
@@ -208,7 +208,7 @@ func (p *profile) findVersion(w *walker) error {
 // findBitmaps finds where the bitmaps would be of a program that was built for
 // them, but has none: strip removes the empty section, the head of the profile
 // tells its address still, and records lead there.
-func (p *profile) findBitmaps(w *walker) error {
+func (p *llvmSections) findBitmaps(w *walker) error {
 	l := p.raw.Record(p.pointer)
 	if l.Bitmaps == 0 || p.bits.addr != 0 {
 		return nil
@@ -225,7 +225,7 @@ func (p *profile) findBitmaps(w *walker) error {
 
 // recordBytes is the size of all records. The section may lack the padding of
 // the last one.
-func (p *profile) recordBytes(v llvm.RawVersion) (uint64, error) {
+func (p *llvmSections) recordBytes(v llvm.RawVersion) (uint64, error) {
 	size := uint64(v.Record(p.pointer).Size)
 	all := (p.data.size + size - 1) / size * size
 	if all-p.data.size >= 8 {
@@ -236,7 +236,7 @@ func (p *profile) recordBytes(v llvm.RawVersion) (uint64, error) {
 
 // fits tells whether the records, as that version has them, lead to all
 // counters of 64 bits, one record after the other.
-func (p *profile) fits(data []byte, v llvm.RawVersion) bool {
+func (p *llvmSections) fits(data []byte, v llvm.RawVersion) bool {
 	l := v.Record(p.pointer)
 	all, err := p.recordBytes(v)
 	if err != nil {
@@ -258,7 +258,7 @@ func (p *profile) fits(data []byte, v llvm.RawVersion) bool {
 }
 
 // readIDs reads the build IDs out of the notes, in the form of the profile.
-func (p *profile) readIDs(w *walker) error {
+func (p *llvmSections) readIDs(w *walker) error {
 	for _, s := range p.notes {
 		if s.size > maxNotes {
 			return fmt.Errorf("%d bytes of notes: %w", s.size, errTooMany)
@@ -279,7 +279,7 @@ func (p *profile) readIDs(w *walker) error {
 //
 //	size of name u32, size of description u32, type u32, name, description,
 //	both padded to 4 bytes
-func (p *profile) appendIDs(ids, notes []byte) []byte {
+func (p *llvmSections) appendIDs(ids, notes []byte) []byte {
 	const buildID = 3
 	for len(notes) >= 12 {
 		name, description := uint64(p.order.Uint32(notes)), uint64(p.order.Uint32(notes[4:]))
@@ -301,7 +301,7 @@ func (p *profile) appendIDs(ids, notes []byte) []byte {
 	return ids
 }
 
-func (p *profile) address(b []byte) uint64 {
+func (p *llvmSections) address(b []byte) uint64 {
 	if p.pointer == 4 {
 		return uint64(p.order.Uint32(b))
 	}
@@ -309,7 +309,7 @@ func (p *profile) address(b []byte) uint64 {
 }
 
 // wrap is arithmetic on addresses of the program.
-func (p *profile) wrap(x uint64) uint64 {
+func (p *llvmSections) wrap(x uint64) uint64 {
 	if p.pointer == 4 {
 		return uint64(uint32(x))
 	}

@@ -43,7 +43,7 @@ import (
 func padding(n int) []byte { return make([]byte, -n&7) }
 
 // encode makes the bytes of the file of what was read.
-func (p *profile) encode(data, counters, bits, values []byte) []byte {
+func (p *llvmSections) encode(data, counters, bits, values []byte) []byte {
 	v, l := p.raw.Number(), p.raw.Record(p.pointer)
 	b := make([]byte, 0, 256+len(p.ids)+len(data)+len(counters)+len(bits)+len(p.text)+len(values))
 	word := func(since uint32, x uint64) {

@@ -41,7 +41,7 @@ const maxSites = 1 << 20
 
 // values makes the last part of a profile: what the lists hold to which the
 // records lead.
-func (p *profile) values(data []byte, mem memory) ([]byte, error) {
+func (p *llvmSections) values(data []byte, mem memory) ([]byte, error) {
 	records, err := p.readValues(data, mem)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (p *profile) values(data []byte, mem memory) ([]byte, error) {
 }
 
 // readValues reads the lists of all sites.
-func (p *profile) readValues(data []byte, mem memory) ([]recordValues, error) {
+func (p *llvmSections) readValues(data []byte, mem memory) ([]recordValues, error) {
 	records, err := p.valueRecords(data)
 	if err != nil || len(records) == 0 {
 		return nil, err
@@ -70,7 +70,7 @@ func (p *profile) readValues(data []byte, mem memory) ([]recordValues, error) {
 }
 
 // valueRecords returns the records that have sites.
-func (p *profile) valueRecords(data []byte) ([]recordValues, error) {
+func (p *llvmSections) valueRecords(data []byte) ([]recordValues, error) {
 	l := p.raw.Record(p.pointer)
 	var records []recordValues
 	total := 0
@@ -97,7 +97,7 @@ func (p *profile) valueRecords(data []byte) ([]recordValues, error) {
 }
 
 // heads reads where the lists begin.
-func (p *profile) heads(records []recordValues, mem memory) error {
+func (p *llvmSections) heads(records []recordValues, mem memory) error {
 	var ranges []process.MemoryRange
 	var lists [][]*siteValues
 	for i := range records {
@@ -119,7 +119,7 @@ func (p *profile) heads(records []recordValues, mem memory) error {
 
 // follow reads all lists at once: the first nodes, the second ones, and so on.
 // The program writes no more than 255 of a site.
-func (p *profile) follow(open []*siteValues, mem memory) error {
+func (p *llvmSections) follow(open []*siteValues, mem memory) error {
 	size, left := 16+p.pointer, maxValues
 	for range math.MaxUint8 {
 		n := 0
@@ -153,7 +153,7 @@ func (p *profile) follow(open []*siteValues, mem memory) error {
 	return nil
 }
 
-func (p *profile) appendValues(b []byte, r *recordValues) []byte {
+func (p *llvmSections) appendValues(b []byte, r *recordValues) []byte {
 	start := len(b)
 	b = p.order.AppendUint32(b, 0) // the size, below
 	b = p.order.AppendUint32(b, 0)

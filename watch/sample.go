@@ -57,7 +57,7 @@ func (s *sampler) reset() sampled {
 }
 
 // open reads a source.
-func (s *sampler) open(name string) *source {
+func (s *sampler) open(name string) *listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shown, read := s.growth.FileName(name), s.source.ReadFile

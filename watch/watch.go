@@ -119,7 +119,7 @@ type model struct {
 
 	tables [2]*table // files, functions
 	tab    int       // the one that is shown
-	source *source   // shown instead, if not nil
+	source *listing  // shown instead, if not nil
 
 	mode   mode
 	paused bool
@@ -157,7 +157,7 @@ func newModel(src Source, o Options) *model {
 type (
 	tick   struct{ chain int }
 	opened struct {
-		source *source
+		source *listing
 		line   int32 // to begin with; 0: the hottest
 	}
 	saved struct {

@@ -32,8 +32,8 @@ type program struct {
 // An object is a unit, and where its counters are.
 type object struct {
 	hash      store.Hash
-	layout    *units.Layout    // of GCC's
-	functions []units.Function // of counters that only tell that something ran
+	layout    *units.Layout           // of GCC's
+	functions []units.CountedFunction // of counters that only tell that something ran
 }
 
 // byBuild finds the builds that were read. Several images may be of one.

@@ -9,17 +9,17 @@ import (
 
 // Changed is what runs, or runs no more, since a release.
 type Changed struct {
-	Since  string     `json:"since"`
-	Until  string     `json:"until,omitempty"` // "": all that was reported of later
-	In     string     `json:"in"`              // whose counts these are: of hosts, tests or all
-	Before []Evidence `json:"before"`
-	After  []Evidence `json:"after"`
+	Since  string          `json:"since"`
+	Until  string          `json:"until,omitempty"` // "": all that was reported of later
+	In     string          `json:"in"`              // whose counts these are: of hosts, tests or all
+	Before []BuildEvidence `json:"before"`
+	After  []BuildEvidence `json:"after"`
 	// Began ran after and not before, Stopped the reverse, of functions that are on both sides.
-	Began   []Function `json:"began"`
-	Stopped []Function `json:"stopped"`
+	Began   []FunctionUse `json:"began"`
+	Stopped []FunctionUse `json:"stopped"`
 	// Added ran, and was not there before; Removed ran, and is not there after.
-	Added   []Function `json:"added"`
-	Removed []Function `json:"removed"`
+	Added   []FunctionUse `json:"added"`
+	Removed []FunctionUse `json:"removed"`
 }
 
 // What is known of a function.
@@ -36,7 +36,7 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 	if err := p.everywhere(); err != nil {
 		return nil, err
 	}
-	answer := &Changed{Since: p.one("since", ""), Until: p.one("until", ""), After: []Evidence{}, Began: []Function{}, Stopped: []Function{}, Added: []Function{}, Removed: []Function{}}
+	answer := &Changed{Since: p.one("since", ""), Until: p.one("until", ""), After: []BuildEvidence{}, Began: []FunctionUse{}, Stopped: []FunctionUse{}, Added: []FunctionUse{}, Removed: []FunctionUse{}}
 	if answer.Since == "" {
 		return nil, wrong("since is missing: the release with which others are compared")
 	}
@@ -48,7 +48,7 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := slices.IndexFunc(all, func(e Evidence) bool { return e.Release == answer.Since }) // they are in order
+	begin := slices.IndexFunc(all, func(e BuildEvidence) bool { return e.Release == answer.Since }) // they are in order
 	for _, e := range all {
 		if e.Release == answer.Since {
 			answer.Before = append(answer.Before, e)
@@ -106,9 +106,9 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 		}
 	}
 	if len(answer.After) == 0 { // that it is not there says nothing
-		answer.Removed = []Function{}
+		answer.Removed = []FunctionUse{}
 	}
-	for _, list := range [][]Function{answer.Began, answer.Stopped, answer.Added, answer.Removed} {
+	for _, list := range [][]FunctionUse{answer.Began, answer.Stopped, answer.Added, answer.Removed} {
 		worst(list)
 	}
 	return answer, nil
@@ -125,7 +125,7 @@ func (c *Changed) Parts() []ChangedPart {
 // A ChangedPart is a list of functions.
 type ChangedPart struct {
 	Name, Title string
-	Functions   []Function
+	Functions   []FunctionUse
 }
 
 // Text writes the lists.

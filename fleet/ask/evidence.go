@@ -10,8 +10,8 @@ import (
 	"footfall/fleet/store"
 )
 
-// An Evidence is who has reported of a build.
-type Evidence struct {
+// A BuildEvidence tells who has reported of a build.
+type BuildEvidence struct {
 	Build     string    `json:"build"`
 	Release   string    `json:"release,omitempty"`
 	Hosts     int       `json:"hosts"`
@@ -22,17 +22,17 @@ type Evidence struct {
 }
 
 // evidence returns that of the builds of a query, in the order in which they were first reported.
-func (a *Ask) evidence(ctx context.Context, q *store.Query) (with, without []Evidence, err error) {
+func (a *Ask) evidence(ctx context.Context, q *store.Query) (with, without []BuildEvidence, err error) {
 	all, err := a.Store.Evidence(ctx, q)
 	for _, e := range all {
-		one := Evidence{e.Build, e.Release, e.Hosts, e.Instances, e.Pushed, utc(e.First), utc(e.Last)}
+		one := BuildEvidence{e.Build, e.Release, e.Hosts, e.Instances, e.Pushed, utc(e.First), utc(e.Last)}
 		if one.known() {
 			with = append(with, one)
 		} else {
 			without = append(without, one)
 		}
 	}
-	slices.SortStableFunc(with, func(a, b Evidence) int { return a.First.Compare(b.First) })
+	slices.SortStableFunc(with, func(a, b BuildEvidence) int { return a.First.Compare(b.First) })
 	return with, without, err
 }
 
@@ -69,9 +69,9 @@ func seconds(n uint64) time.Time {
 }
 
 // known tells whether there is any.
-func (e *Evidence) known() bool { return e.Instances+e.Results > 0 }
+func (e *BuildEvidence) known() bool { return e.Instances+e.Results > 0 }
 
-func buildsOf(list []Evidence) []string {
+func buildsOf(list []BuildEvidence) []string {
 	names := make([]string, len(list))
 	for i := range list {
 		names[i] = list[i].Build
@@ -85,7 +85,7 @@ type hostsOf map[string][]uint64
 // hosts returns who reported of the builds of a query.
 func (a *Ask) hosts(ctx context.Context, q *store.Query) (hostsOf, error) {
 	numbers, of := make(map[string]int), make(hostsOf)
-	return of, a.Store.Reports(ctx, q, func(r store.Report) error {
+	return of, a.Store.Reports(ctx, q, func(r store.HostReport) error {
 		if r.Host == "" {
 			return nil // a result that was pushed
 		}
@@ -120,11 +120,11 @@ func (h hostsOf) count(builds []string) int {
 
 // A Release is a release, and who reported of it.
 type Release struct {
-	Release string     `json:"release"` // "": builds of which none was told
-	Hosts   int        `json:"hosts"`
-	First   time.Time  `json:"first,omitzero"`
-	Last    time.Time  `json:"last,omitzero"`
-	Builds  []Evidence `json:"builds"`
+	Release string          `json:"release"` // "": builds of which none was told
+	Hosts   int             `json:"hosts"`
+	First   time.Time       `json:"first,omitzero"`
+	Last    time.Time       `json:"last,omitzero"`
+	Builds  []BuildEvidence `json:"builds"`
 }
 
 // Processes is how many reported of it on hosts.
@@ -163,7 +163,7 @@ func (a *Ask) releases(ctx context.Context, p *parameters) (Answer, error) {
 }
 
 // byRelease has the builds by release, in the order of the first of each.
-func byRelease(builds []Evidence, hosts hostsOf) []Release {
+func byRelease(builds []BuildEvidence, hosts hostsOf) []Release {
 	list := []Release{}
 	for _, e := range builds {
 		i := slices.IndexFunc(list, func(r Release) bool { return r.Release == e.Release })

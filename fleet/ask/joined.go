@@ -10,8 +10,8 @@ import (
 	"footfall/fleet/store"
 )
 
-// A Function is one of a source, whatever builds it is in.
-type Function struct {
+// A FunctionUse is one of a source, whatever builds it is in.
+type FunctionUse struct {
 	File     string    `json:"file"`
 	Line     int32     `json:"line"` // in the build that was reported of last
 	Function string    `json:"function"`
@@ -40,7 +40,7 @@ type sighting struct{ first, last, unsure uint64 }
 // its number, and when it was first and last seen to run there.
 //
 // Of an origin that does not count it is only known that functions are there, and whether they are tested.
-func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, use func(f *joined, build int, s sighting)) ([]*joined, error) {
+func (a *Ask) join(ctx context.Context, builds []BuildEvidence, origin store.Origin, use func(f *joined, build int, s sighting)) ([]*joined, error) {
 	if len(builds) == 0 {
 		return nil, nil // none would be all
 	}
@@ -100,7 +100,7 @@ func (a *Ask) join(ctx context.Context, builds []Evidence, origin store.Origin, 
 }
 
 // newest is the number of the build, of those that have the function, that was reported of last.
-func (f *joined) newest(builds []Evidence) int {
+func (f *joined) newest(builds []BuildEvidence) int {
 	newest := int(f.builds[0])
 	for _, b := range f.builds[1:] {
 		if !builds[b].Last.Before(builds[newest].Last) {
@@ -152,13 +152,13 @@ func (j *joining) of(hash store.Hash) ([]*joined, error) {
 
 // A describer makes what is said of functions.
 type describer struct {
-	builds []Evidence
+	builds []BuildEvidence
 	hosts  hostsOf
 	counts map[string]int // hosts, by numbers of builds
 }
 
-func (d *describer) of(f *joined) Function {
-	out := Function{File: f.file, Line: f.fn.line, Function: f.fn.name, Lines: f.fn.lines, First: seconds(f.first), Last: seconds(f.last), Tested: seconds(f.tested)}
+func (d *describer) of(f *joined) FunctionUse {
+	out := FunctionUse{File: f.file, Line: f.fn.line, Function: f.fn.name, Lines: f.fn.lines, First: seconds(f.first), Last: seconds(f.last), Tested: seconds(f.tested)}
 	var names []string
 	for _, b := range f.builds {
 		if d.builds[b].known() {
@@ -177,8 +177,8 @@ func (d *describer) of(f *joined) Function {
 }
 
 // worst has those with most lines first.
-func worst(list []Function) {
-	slices.SortFunc(list, func(a, b Function) int {
+func worst(list []FunctionUse) {
+	slices.SortFunc(list, func(a, b FunctionUse) int {
 		return cmp.Or(cmp.Compare(b.Lines, a.Lines), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
 	})
 }

@@ -20,16 +20,16 @@ type NeverRan struct {
 	AsOf  time.Time `json:"as_of"`
 	In    string    `json:"in"` // whose counts these are: of hosts, tests or all
 	// Builds are those that were reported of since then, and Hosts how many hosts did.
-	Builds []Evidence `json:"builds"`
-	Hosts  int        `json:"hosts"`
+	Builds []BuildEvidence `json:"builds"`
+	Hosts  int             `json:"hosts"`
 	// NoData are builds that were not. Functions that are only in these are counted, and not judged.
-	NoData          []Evidence `json:"builds_without_data"`
-	NoDataFunctions int        `json:"functions_without_data"`
+	NoData          []BuildEvidence `json:"builds_without_data"`
+	NoDataFunctions int             `json:"functions_without_data"`
 	// Functions is how many there are in builds that were looked at.
-	Functions int        `json:"functions"`
-	Unknown   int        `json:"functions_unknown"` // of these it is not known, in some process, whether they ran; the rest did not
-	Never     []Function `json:"never_ran"`         // those with most lines first
-	Files     []FileDead `json:"files"`             // all of the sources of these functions, by name
+	Functions int           `json:"functions"`
+	Unknown   int           `json:"functions_unknown"` // of these it is not known, in some process, whether they ran; the rest did not
+	Never     []FunctionUse `json:"never_ran"`         // those with most lines first
+	Files     []FileDead    `json:"files"`             // all of the sources of these functions, by name
 }
 
 // A FileDead is what of a source never ran.
@@ -56,7 +56,7 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 		return nil, err
 	}
 	now := a.now().UTC()
-	answer := &NeverRan{Days: days, Since: daysAgo(now, days), AsOf: now.Truncate(time.Second), In: originNames[p.Origin], Never: []Function{}, Files: []FileDead{}}
+	answer := &NeverRan{Days: days, Since: daysAgo(now, days), AsOf: now.Truncate(time.Second), In: originNames[p.Origin], Never: []FunctionUse{}, Files: []FileDead{}}
 	q := p.Query
 	q.From = answer.Since
 	if answer.Builds, answer.NoData, err = a.evidence(ctx, &q); err != nil {
@@ -82,7 +82,7 @@ func (a *Ask) neverRan(ctx context.Context, p *parameters) (Answer, error) {
 
 // takeTested takes builds out of those without data of which there are results of tests, where these do not count: nobody
 // expects them on hosts.
-func (a *Ask) takeTested(ctx context.Context, n *NeverRan) (tested []Evidence, err error) {
+func (a *Ask) takeTested(ctx context.Context, n *NeverRan) (tested []BuildEvidence, err error) {
 	if n.In != originNames[store.OnHosts] || len(n.NoData) == 0 {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func (a *Ask) takeTested(ctx context.Context, n *NeverRan) (tested []Evidence, e
 	for _, e := range all {
 		known[e.Build] = e.Pushed > 0 && e.Instances == 0
 	}
-	n.NoData = slices.DeleteFunc(n.NoData, func(e Evidence) bool {
+	n.NoData = slices.DeleteFunc(n.NoData, func(e BuildEvidence) bool {
 		if known[e.Build] {
 			tested = append(tested, e)
 		}
@@ -101,7 +101,7 @@ func (a *Ask) takeTested(ctx context.Context, n *NeverRan) (tested []Evidence, e
 }
 
 // take judges functions. The first ones of the builds have data.
-func (n *NeverRan) take(all []*joined, builds []Evidence, hosts hostsOf) {
+func (n *NeverRan) take(all []*joined, builds []BuildEvidence, hosts hostsOf) {
 	d := &describer{builds, hosts, make(map[string]int)}
 	since := uint64(n.Since.Unix())
 	files := make(map[string]*FileDead)
@@ -262,7 +262,7 @@ func (n *NeverRan) writeEvidence(w io.Writer) error {
 }
 
 // whereText says on how many hosts, or of how many pushed results, evidence is.
-func whereText(builds []Evidence, hosts int) string {
+func whereText(builds []BuildEvidence, hosts int) string {
 	if hosts > 0 {
 		return plural(hosts, "host")
 	}
@@ -274,7 +274,7 @@ func whereText(builds []Evidence, hosts int) string {
 }
 
 // releasesText names the releases of builds.
-func releasesText(builds []Evidence) string {
+func releasesText(builds []BuildEvidence) string {
 	var names []string
 	for _, e := range builds {
 		if e.Release != "" && !slices.Contains(names, e.Release) {

@@ -173,7 +173,7 @@ type neverPage struct {
 	Groups []ask.Group
 	Most   int // lines of a group
 	Chosen string
-	List   []ask.Function
+	List   []ask.FunctionUse
 	More   int
 	All    bool
 }
@@ -204,7 +204,7 @@ func (s *server) neverRan(r *http.Request, values url.Values) (any, error) {
 	}
 	p.List = n.Never
 	if p.Chosen != "" {
-		p.List = slices.DeleteFunc(slices.Clone(n.Never), func(f ask.Function) bool { return !slices.Contains(ask.GroupsOf(style, f.File), p.Chosen) })
+		p.List = slices.DeleteFunc(slices.Clone(n.Never), func(f ask.FunctionUse) bool { return !slices.Contains(ask.GroupsOf(style, f.File), p.Chosen) })
 	}
 	if !p.All && len(p.List) > mostRows {
 		p.More = len(p.List) - mostRows
@@ -221,7 +221,7 @@ type changedPage struct {
 }
 
 // Short are the functions of a list that are shown.
-func (p *changedPage) Short(list []ask.Function) []ask.Function {
+func (p *changedPage) Short(list []ask.FunctionUse) []ask.FunctionUse {
 	if p.All {
 		return list
 	}
@@ -229,7 +229,7 @@ func (p *changedPage) Short(list []ask.Function) []ask.Function {
 }
 
 // Longer is how many are not.
-func (p *changedPage) Longer(list []ask.Function) int { return len(list) - len(p.Short(list)) }
+func (p *changedPage) Longer(list []ask.FunctionUse) int { return len(list) - len(p.Short(list)) }
 
 func (s *server) changed(r *http.Request, values url.Values) (any, error) {
 	releases, err := s.answer(r, "releases", url.Values{})
@@ -279,10 +279,10 @@ func (s *server) store(r *http.Request, values url.Values) (any, error) {
 // An evidenceTable is builds under a title.
 type evidenceTable struct {
 	Title  string
-	Builds []ask.Evidence
+	Builds []ask.BuildEvidence
 }
 
-func evidenceOf(title string, builds []ask.Evidence) evidenceTable {
+func evidenceOf(title string, builds []ask.BuildEvidence) evidenceTable {
 	return evidenceTable{title, builds}
 }
 

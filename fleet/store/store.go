@@ -131,9 +131,9 @@ type Evidence struct {
 	First, Last      time.Time // beginnings of the windows in which it was seen; zero: never
 }
 
-// A Report is that a host has reported of a build: how many instances there were, and the beginnings of the
+// A HostReport is that a host has reported of a build: how many instances there were, and the beginnings of the
 // first and the last window.
-type Report struct {
+type HostReport struct {
 	Build, Release, Host string
 	Instances            int
 	First, Last          time.Time

@@ -28,7 +28,7 @@ type Reader interface {
 	// between whose first and last report is some of the time of the query.
 	Evidence(ctx context.Context, q *Query) ([]Evidence, error)
 	// Reports calls use with each build of the query and each host that reported of it, as Evidence has them.
-	Reports(ctx context.Context, q *Query, use func(Report) error) error
+	Reports(ctx context.Context, q *Query, use func(HostReport) error) error
 	// Sizes returns how much there is.
 	Sizes(ctx context.Context) (Sizes, error)
 	Close() error

@@ -257,7 +257,7 @@ func (o *goPackage) agrees(sources map[string]*goSource) bool {
 }
 
 // functionsOfPackage are those of a unit of the kind GoPackage.
-func functionsOfPackage(u *store.Unit) (list []Function, err error) {
+func functionsOfPackage(u *store.Unit) (list []CountedFunction, err error) {
 	o, err := goPackageOf(u)
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func functionsOfPackage(u *store.Unit) (list []Function, err error) {
 	for _, file := range ofPackages([]*podSum{{o, o.pod(nil)}}).All() {
 		first := len(list)
 		for i, fn := range file.Functions {
-			list = append(list, Function{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1})
+			list = append(list, CountedFunction{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1})
 		}
 		for k := range o.Functions {
 			if i := o.source(o.Functions[k].File); i >= 0 && o.sources[i].shown == file.Name {
@@ -278,10 +278,10 @@ func functionsOfPackage(u *store.Unit) (list []Function, err error) {
 
 // share gives each counter of a compiled function to the function of the report that its block is in, the innermost: those of a function
 // literal count for that only.
-func (o *goPackage) share(list []Function, compiled int) {
+func (o *goPackage) share(list []CountedFunction, compiled int) {
 	for k, u := range o.Functions[compiled].Units {
 		at := gocover.Position{Line: int32(min(u.Line, 1<<30)), Column: int32(min(u.Column, 1<<30))}
-		var of *Function
+		var of *CountedFunction
 		for i := range list {
 			begin, end := extent(&list[i])
 			if at.Compare(begin) < 0 || at.Compare(end) >= 0 {
@@ -302,7 +302,7 @@ func (o *goPackage) share(list []Function, compiled int) {
 }
 
 // extent is where a function of a report begins, and what is behind its end.
-func extent(f *Function) (begin, end gocover.Position) {
+func extent(f *CountedFunction) (begin, end gocover.Position) {
 	begin, end = gocover.Position{Line: f.StartLine, Column: f.StartColumn}, gocover.Position{Line: f.EndLine, Column: f.EndColumn + 1}
 	if f.EndColumn == 0 { // whole lines
 		end = gocover.Position{Line: f.EndLine + 1}

@@ -312,8 +312,8 @@ func (o *object) agrees(names map[recording]name) bool {
 	return true
 }
 
-// A Function is one of a unit, and which of the unit's counters count only when it runs.
-type Function struct {
+// A CountedFunction is one of a unit, and which of the unit's counters count only when it runs.
+type CountedFunction struct {
 	*coverage.Function
 	File     string // as the unit names it
 	Lines    int    // that have code
@@ -322,7 +322,7 @@ type Function struct {
 }
 
 // functionsOfNotes are those of a unit of notes.
-func functionsOfNotes(u *store.Unit) ([]Function, error) {
+func functionsOfNotes(u *store.Unit) ([]CountedFunction, error) {
 	o, err := objectOf(u, nil)
 	if err != nil {
 		return nil, err
@@ -347,10 +347,10 @@ func functionsOfNotes(u *store.Unit) ([]Function, error) {
 			counters[at] = append(counters[at], int32(of.first+k))
 		}
 	}
-	var list []Function
+	var list []CountedFunction
 	for _, file := range ofNotes([]object{o}).All() {
 		for i, fn := range file.Functions {
-			one := Function{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1}
+			one := CountedFunction{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1}
 			for _, symbol := range fn.Symbols() {
 				one.Counters = append(one.Counters, counters[place{file.Name, fn.StartLine, symbol}]...)
 			}

@@ -134,7 +134,7 @@ func TestFunctionsOfNotes(t *testing.T) {
 	}
 }
 
-func compareFunctions(t *testing.T, title string, list []Function, files []*coverage.File, hits []uint64) (compared int) {
+func compareFunctions(t *testing.T, title string, list []CountedFunction, files []*coverage.File, hits []uint64) (compared int) {
 	t.Helper()
 	for _, f := range files {
 		for _, fn := range f.Functions {

@@ -350,7 +350,7 @@ func (o *mapped) known(hits []uint64) *llvm.Binary {
 
 // A placedFunction is one of a report with what it is made of.
 type placedFunction struct {
-	Function
+	CountedFunction
 	records []*llvm.Record
 }
 
@@ -375,7 +375,7 @@ func (o *mapped) functions() (list []placedFunction) {
 	set, _ := llvm.Collect([]llvm.Image{image}, llvm.CollectOptions{Source: llvm.KeptOfPart})
 	for _, file := range set.All() {
 		for i, fn := range file.Functions {
-			one := placedFunction{Function: Function{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1}}
+			one := placedFunction{CountedFunction: CountedFunction{Function: fn, File: file.Name, Lines: len(file.LinesOf(i)), Unknown: -1}}
 			for _, in := range fn.Instances {
 				one.records = append(one.records, from[place{file.Name, fn.StartLine, fn.StartColumn, in.Name}]...)
 			}
@@ -396,13 +396,13 @@ func (o *mapped) functions() (list []placedFunction) {
 }
 
 // functionsOfMapping are those of a unit of the kind Mapping.
-func functionsOfMapping(u *store.Unit) (list []Function, err error) {
+func functionsOfMapping(u *store.Unit) (list []CountedFunction, err error) {
 	o, err := mappedOf(u)
 	if err != nil {
 		return nil, err
 	}
 	for _, fn := range o.functions() {
-		list = append(list, fn.Function)
+		list = append(list, fn.CountedFunction)
 	}
 	return list, nil
 }

@@ -257,7 +257,7 @@ func FuzzProfiles(f *testing.F) {
 			}
 		}
 	}
-	pkg := &gocover.Package{Path: "example.com/a", Name: "a", Functions: []gocover.Function{{Name: "f", File: "a.go", Units: []gocover.Unit{{Line: 1, Column: 1, EndLine: 3, EndColumn: 2, Statements: 1}}}}}
+	pkg := &gocover.Package{Path: "example.com/a", Name: "a", Functions: []gocover.FuncDesc{{Name: "f", File: "a.go", Units: []gocover.CoverableUnit{{Line: 1, Column: 1, EndLine: 3, EndColumn: 2, Statements: 1}}}}}
 	pkg.Bytes = pkg.Encode()
 	u, err := OfPackage(pkg, gocover.Set, gocover.PerBlock, func(name string) GoSource {
 		return GoSource{name, gocover.NewSource([]byte("package a\nfunc f() {\n}\n"))}

@@ -47,10 +47,10 @@ func once(f *coverage.File) {
 }
 
 // functionsOfRan are those of a unit of the kind Ran.
-func functionsOfRan(u *store.Unit) ([]Function, error) {
+func functionsOfRan(u *store.Unit) ([]CountedFunction, error) {
 	list, err := functionsOfLines(u)
 	// Their counters are in the order of the functions as they were written.
-	slices.SortFunc(list, func(a, b Function) int { return cmp.Compare(a.Counters[0], b.Counters[0]) })
+	slices.SortFunc(list, func(a, b CountedFunction) int { return cmp.Compare(a.Counters[0], b.Counters[0]) })
 	for i := range list {
 		list[i].Unknown = int32(u.Counters - len(list) + i)
 	}

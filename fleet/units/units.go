@@ -90,8 +90,8 @@ func fileOf(u *store.Unit, hits []uint64) (*coverage.File, error) {
 }
 
 // Functions returns the functions of a unit, but for those that start elsewhere.
-func Functions(u *store.Unit) ([]Function, error) {
-	var list []Function
+func Functions(u *store.Unit) ([]CountedFunction, error) {
+	var list []CountedFunction
 	var err error
 	switch u.Kind {
 	case Notes:
@@ -113,7 +113,7 @@ func Functions(u *store.Unit) ([]Function, error) {
 
 // functionsOfLines finds the counters of each function by having the first counter be 1, the next 2, and so on: they are its
 // own and those of its lines.
-func functionsOfLines(u *store.Unit) (list []Function, err error) {
+func functionsOfLines(u *store.Unit) (list []CountedFunction, err error) {
 	numbers := make([]uint64, u.Counters)
 	for i := range numbers {
 		numbers[i] = uint64(i) + 1
@@ -127,7 +127,7 @@ func functionsOfLines(u *store.Unit) (list []Function, err error) {
 			continue // calls of what starts elsewhere
 		}
 		lines := f.LinesOf(i)
-		one := Function{Function: fn, File: u.Name, Lines: len(lines), Counters: make([]int32, 0, len(lines)+1), Unknown: -1}
+		one := CountedFunction{Function: fn, File: u.Name, Lines: len(lines), Counters: make([]int32, 0, len(lines)+1), Unknown: -1}
 		counts := func(n int64) bool {
 			if n >= 1 && n <= int64(u.Counters) {
 				one.Counters = append(one.Counters, int32(n-1))

@@ -148,7 +148,7 @@ func functionAt(f *coverage.File, line int32) string {
 // A hotLine ran since the tick before.
 type hotLine struct {
 	path string
-	growth.Line
+	growth.LineGrowth
 	text string
 }
 
@@ -172,7 +172,7 @@ func (s *state) hottest() []hotLine {
 			if l.Runs <= 0 || len(s.hot) == mostHot && l.Runs < s.hot[mostHot-1].Runs {
 				continue
 			}
-			hot := hotLine{path: file.Key.File, Line: l}
+			hot := hotLine{path: file.Key.File, LineGrowth: l}
 			at, _ := slices.BinarySearchFunc(s.hot, hot, compare)
 			s.hot = slices.Insert(s.hot, at, hot)
 			s.hot = s.hot[:min(len(s.hot), mostHot)]

@@ -42,11 +42,11 @@ const (
 // Counters are what one or more runs of a program have counted.
 type Counters struct {
 	Hash     Hash // of the meta-data
-	Segments []Segment
+	Segments []CounterSegment
 }
 
-// A Segment is a run.
-type Segment struct {
+// A CounterSegment is a run.
+type CounterSegment struct {
 	// Arguments are what the run says of itself: argc, argv0 and so on, GOOS, GOARCH.
 	Arguments map[string]string
 	Functions []FunctionCounters
@@ -104,13 +104,13 @@ func ReadCounters(b []byte) (*Counters, error) {
 	return nil, r.Err
 }
 
-func (r *reader) segment(flavor uint8, big bool) Segment {
+func (r *reader) segment(flavor uint8, big bool) CounterSegment {
 	start := r.At
 	n := r.U64()
 	textBytes, argumentBytes := uint64(r.U32()), uint64(r.U32())
 	texts := &reader{cursor.Reader{Base: r.At, B: r.Bytes(textBytes)}}
 	arguments := &reader{cursor.Reader{Base: r.At, B: r.Bytes(argumentBytes)}}
-	s := Segment{Arguments: arguments.arguments(texts.texts())}
+	s := CounterSegment{Arguments: arguments.arguments(texts.texts())}
 	if r.Err == nil {
 		r.Err = cmp.Or(texts.Err, arguments.Err)
 	}
@@ -162,7 +162,7 @@ func (r *reader) arguments(texts []string) map[string]string {
 
 // Encode makes the file of one run, in the flavor that programs write. Go puts the texts of the arguments in an order
 // that is another one each time; here it is that of their names.
-func (s *Segment) Encode(hash Hash) []byte {
+func (s *CounterSegment) Encode(hash Hash) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(append([]byte(nil), countersMagic...), countersVersion)
 	b = append(append(b, hash[:]...), flavorULEB, 0, 0, 0, 0, 0, 0, 0)

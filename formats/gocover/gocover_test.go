@@ -103,7 +103,7 @@ func TestReadWrite(t *testing.T) {
 // TestFlavors reads counters as the other flavors have them, several runs in one file.
 func TestFlavors(t *testing.T) {
 	functions := []FunctionCounters{{0, 0, []uint32{1, 300}}, {1, 7, []uint32{1 << 31}}}
-	want := &Counters{Hash: Hash{1, 2, 3}, Segments: []Segment{{map[string]string{"GOOS": "plan9"}, functions}, {map[string]string{"GOOS": "plan9"}, functions}}}
+	want := &Counters{Hash: Hash{1, 2, 3}, Segments: []CounterSegment{{map[string]string{"GOOS": "plan9"}, functions}, {map[string]string{"GOOS": "plan9"}, functions}}}
 	for _, big := range []bool{false, true} {
 		order, flag := binary.AppendByteOrder(binary.LittleEndian), byte(0)
 		if big {
@@ -185,7 +185,7 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := NewPod(m)
-	err = p.Add(&Counters{Hash: m.Hash, Segments: []Segment{{Functions: []FunctionCounters{{9, 0, nil}, {0, 0, []uint32{1, 2}}, {0, 0, []uint32{7}}}}}})
+	err = p.Add(&Counters{Hash: m.Hash, Segments: []CounterSegment{{Functions: []FunctionCounters{{9, 0, nil}, {0, 0, []uint32{1, 2}}, {0, 0, []uint32{7}}}}}})
 	if err == nil || p.Counts[0][0][0] != 7 {
 		t.Errorf("counters of functions that are not there: %v, the others %v", err, p.Counts[0][0])
 	}

@@ -58,24 +58,24 @@ type Meta struct {
 // A Package is one that was built for coverage.
 type Package struct {
 	Path, Name, Module string // example.com/shop/cmd/app, main, example.com/shop
-	Functions          []Function
+	Functions          []FuncDesc
 	// Bytes are the package as the compiler wrote it.
 	Bytes []byte
 }
 
-// A Function is a declared one, or a function literal outside of these: blocks of literals within functions are
+// A FuncDesc is a declared one, or a function literal outside of these: blocks of literals within functions are
 // those of the function.
-type Function struct {
+type FuncDesc struct {
 	// Name is as in *server.handle and Num.Double, of generic types without the type: Push. Literals are
 	// func.L28.C12 by their place.
 	Name    string
 	File    string // example.com/shop/calc/calc.go, or the path of a file
 	Literal bool
-	Units   []Unit
+	Units   []CoverableUnit
 }
 
-// A Unit is a block of statements that run one after the other. End is behind its last character.
-type Unit struct {
+// A CoverableUnit is a block of statements that run one after the other. End is behind its last character.
+type CoverableUnit struct {
 	Line, Column, EndLine, EndColumn uint32
 	Statements                       uint32
 }
@@ -143,7 +143,7 @@ func readPackage(b []byte, base int) (*Package, error) {
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	p.Functions = make([]Function, n)
+	p.Functions = make([]FuncDesc, n)
 	units := len(b) / smallestBlock // that there can be at most: functions do not overlap
 	for i := range p.Functions {
 		at := r.Order.Uint32(offsets[4*i:])
@@ -161,7 +161,7 @@ func readPackage(b []byte, base int) (*Package, error) {
 	return p, nil
 }
 
-func (r *reader) function(f *Function, texts []string, most int) {
+func (r *reader) function(f *FuncDesc, texts []string, most int) {
 	start := r.At
 	n := r.Uleb()
 	if n > uint64(most) {
@@ -172,9 +172,9 @@ func (r *reader) function(f *Function, texts []string, most int) {
 	if !r.Fits("blocks", n, smallestBlock) {
 		return
 	}
-	f.Units = make([]Unit, n)
+	f.Units = make([]CoverableUnit, n)
 	for i := range f.Units {
-		f.Units[i] = Unit{r.Uleb32("a line"), r.Uleb32("a column"), r.Uleb32("a line"), r.Uleb32("a column"), r.Uleb32("a number of statements")}
+		f.Units[i] = CoverableUnit{r.Uleb32("a line"), r.Uleb32("a column"), r.Uleb32("a line"), r.Uleb32("a column"), r.Uleb32("a number of statements")}
 	}
 	f.Literal = r.Uleb() != 0
 }
@@ -237,7 +237,7 @@ func (m *Meta) Check() error {
 }
 
 // hash adds what there is of a function to a hash.
-func (f *Function) hash(h io.Writer) {
+func (f *FuncDesc) hash(h io.Writer) {
 	_, _ = io.WriteString(h, f.Name)
 	_, _ = io.WriteString(h, f.File)
 	var b []byte
@@ -250,7 +250,7 @@ func (f *Function) hash(h io.Writer) {
 	_, _ = h.Write(b)
 }
 
-func (f *Function) isLiteral() uint32 {
+func (f *FuncDesc) isLiteral() uint32 {
 	if f.Literal {
 		return 1
 	}
@@ -258,7 +258,7 @@ func (f *Function) isLiteral() uint32 {
 }
 
 // Hash tells functions apart.
-func (f *Function) Hash() Hash {
+func (f *FuncDesc) Hash() Hash {
 	h := fnv.New128a()
 	f.hash(h)
 	return Hash(h.Sum(nil))

@@ -85,7 +85,7 @@ func (p *Pod) check(f *FunctionCounters) error {
 }
 
 // units are what the counters of a function are of.
-func (p *Pod) units(f *FunctionCounters) []Unit {
+func (p *Pod) units(f *FunctionCounters) []CoverableUnit {
 	return p.Packages[f.Package].Functions[f.Function].Units
 }
 
@@ -141,11 +141,11 @@ func (c *Counters) Subtract(mode Mode, earlier *Counters) {
 }
 
 // Sum is what c and more, of the same program, have counted together, as if it were one run: that of c.
-func (c *Counters) Sum(mode Mode, more *Counters) *Segment {
+func (c *Counters) Sum(mode Mode, more *Counters) *CounterSegment {
 	type key struct{ pkg, function uint32 }
-	sum := new(Segment)
+	sum := new(CounterSegment)
 	at := make(map[key]int)
-	for _, all := range [][]Segment{c.Segments, more.Segments} {
+	for _, all := range [][]CounterSegment{c.Segments, more.Segments} {
 		for i := range all {
 			if sum.Arguments == nil {
 				sum.Arguments = all[i].Arguments

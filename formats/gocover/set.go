@@ -70,7 +70,7 @@ type collector struct {
 type file struct {
 	path      string
 	pkg       string // name of the package
-	units     map[Unit]int
+	units     map[CoverableUnit]int
 	blocks    []Block
 	ran       []bool // of blocks: how often is not known
 	whole     bool   // only functions are counted, not their blocks
@@ -80,7 +80,7 @@ type file struct {
 
 type functionKey struct {
 	name  string
-	first Unit
+	first CoverableUnit
 }
 
 // A compiled function is one as meta-data tell of it.
@@ -109,14 +109,14 @@ func (c *collector) path(p *Pod, name string) string {
 	return at
 }
 
-func (c *collector) add(p *Pod, pkg *Package, fn *Function, counts []uint64) {
+func (c *collector) add(p *Pod, pkg *Package, fn *FuncDesc, counts []uint64) {
 	at := c.path(p, fn.File)
 	if at == "" {
 		return
 	}
 	f := c.files[at]
 	if f == nil {
-		f = &file{path: at, pkg: cmp.Or(pkg.Name, path.Base(pkg.Path)), units: make(map[Unit]int), functions: make(map[functionKey]*compiled)}
+		f = &file{path: at, pkg: cmp.Or(pkg.Name, path.Base(pkg.Path)), units: make(map[CoverableUnit]int), functions: make(map[functionKey]*compiled)}
 		c.files[at] = f
 		c.order = append(c.order, at)
 	}
@@ -147,7 +147,7 @@ func (c *collector) add(p *Pod, pkg *Package, fn *Function, counts []uint64) {
 const mostLine = 1 << 24 // of a source
 
 // block adds a count to a block, and returns its number in the file, -1 for what can be none.
-func (f *file) block(u Unit, mode Mode, n uint64) int {
+func (f *file) block(u CoverableUnit, mode Mode, n uint64) int {
 	if max(u.Line, u.EndLine) > mostLine || u.Line == 0 || u.EndLine < u.Line || max(u.Column, u.EndColumn) > math.MaxInt32 {
 		return -1
 	}

@@ -50,10 +50,10 @@ type Counted struct {
 
 // Values are what was seen at the sites of a function, by kind: the functions that a call called, the sizes of
 // copies, the tables of virtual functions.
-type Values [][]Site
+type Values [][]ValueSite
 
-// A Site is a place at which values are counted, by ascending value.
-type Site []ValueCount
+// A ValueSite is a place at which values are counted, by ascending value.
+type ValueSite []ValueCount
 
 // A ValueCount is how often a value was seen: a number, or the hash of a name.
 type ValueCount struct{ Value, Count uint64 }

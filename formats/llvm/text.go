@@ -190,7 +190,7 @@ func (t *textReader) textValues() Values {
 			if t.err != nil {
 				return nil
 			}
-			var site Site
+			var site ValueSite
 			for range t.count("a number of values") {
 				if t.err != nil || !t.next() {
 					t.fail("a value")

@@ -130,7 +130,7 @@ func (r *reader) values(kinds int, named func(kind int, value uint64) uint64) (V
 			if r.Err != nil {
 				return nil, r.Err
 			}
-			var site Site
+			var site ValueSite
 			for ; len(b) > 0; b = b[16:] {
 				value := r.Order.Uint64(b)
 				if named != nil {

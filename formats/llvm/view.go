@@ -89,8 +89,8 @@ func (c *Coverage) FunctionsOf(file string) []*Function {
 	return list
 }
 
-// A Line is what is known of a line.
-type Line struct {
+// A LineView is what is known of a line.
+type LineView struct {
 	Mapped   bool
 	Count    uint64
 	Multiple bool // several regions begin here
@@ -112,13 +112,13 @@ type Lines struct {
 func (c *Coverage) NewLines(list []Segment) *Lines { return &Lines{rules: &c.rules, left: list} }
 
 // Next returns the next line, and false after the last that has segments.
-func (l *Lines) Next() (Line, bool) {
+func (l *Lines) Next() (LineView, bool) {
 	l.number++
 	if len(l.left) == 0 {
 		l.ended = true
 	}
 	if l.ended {
-		return Line{}, false
+		return LineView{}, false
 	}
 	if l.last != nil {
 		l.wrapped, l.last = l.last, nil
@@ -127,7 +127,7 @@ func (l *Lines) Next() (Line, bool) {
 	for n < len(l.left) && l.left[n].Line == l.number {
 		n++
 	}
-	line := Line{Segments: l.left[:n:n], Wrapped: l.wrapped}
+	line := LineView{Segments: l.left[:n:n], Wrapped: l.wrapped}
 	if n > 0 {
 		l.last = &l.left[n-1]
 	}

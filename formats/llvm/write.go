@@ -225,11 +225,11 @@ func (v Values) merge(o Values, weight uint64) Values {
 }
 
 // merge adds a site. Values that only it has are not multiplied, as LLVM does not.
-func (s Site) merge(o Site, weight uint64) Site {
+func (s ValueSite) merge(o ValueSite, weight uint64) ValueSite {
 	byValue := func(a, b ValueCount) int { return cmp.Compare(a.Value, b.Value) }
 	slices.SortStableFunc(s, byValue)
 	slices.SortStableFunc(o, byValue)
-	out := make(Site, 0, len(s)+len(o))
+	out := make(ValueSite, 0, len(s)+len(o))
 	for len(s) > 0 && len(o) > 0 {
 		switch {
 		case s[0].Value < o[0].Value:

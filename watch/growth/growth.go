@@ -104,26 +104,26 @@ type Row struct {
 	Called int64  // calls since the tick before
 }
 
-// A Line is one with code, and what became of it.
-type Line struct {
+// A LineGrowth is one with code, and what became of it.
+type LineGrowth struct {
 	*coverage.Line
 	Runs              float64 // since the tick before
 	NewTick, NewStart bool    // it was covered for the first time
 }
 
 // Lines returns the lines with code of a file by its name in the set, nil if it is not there.
-func (p *Picture) Lines(name string) []Line {
+func (p *Picture) Lines(name string) []LineGrowth {
 	now := file(p.Now, name)
 	if now == nil {
 		return nil
 	}
 	var s sums
 	s.add(now, file(p.Before, name), file(p.Start, name), p.Before != nil)
-	lines := make([]Line, len(now.Lines))
+	lines := make([]LineGrowth, len(now.Lines))
 	for i := range lines {
 		var r Row
 		s.lines(&r, i, i+1)
-		lines[i] = Line{&now.Lines[i], r.Runs, r.NewTick > 0, r.NewStart > 0}
+		lines[i] = LineGrowth{&now.Lines[i], r.Runs, r.NewTick > 0, r.NewStart > 0}
 	}
 	return lines
 }

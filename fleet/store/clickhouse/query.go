@@ -398,7 +398,7 @@ func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.Las
 }
 
 // Reports calls use with each build of the query and each host that reported of it.
-func (s *Store) Reports(ctx context.Context, q *store.Query, use func(store.Report) error) error {
+func (s *Store) Reports(ctx context.Context, q *store.Query, use func(store.HostReport) error) error {
 	builds, err := s.builds(ctx, q)
 	if err != nil || len(builds) == 0 {
 		return err
@@ -415,7 +415,7 @@ func (s *Store) Reports(ctx context.Context, q *store.Query, use func(store.Repo
 }
 
 // reports are those of a query, by build, and by host.
-func (s *Store) reports(ctx context.Context, q *store.Query, builds []build) (map[id][]store.Report, error) {
+func (s *Store) reports(ctx context.Context, q *store.Query, builds []build) (map[id][]store.HostReport, error) {
 	names := make(map[id]*build)
 	for i := range builds {
 		names[builds[i].id] = &builds[i]
@@ -434,10 +434,10 @@ func (s *Store) reports(ctx context.Context, q *store.Query, builds []build) (ma
 	if len(during) > 0 {
 		having = " HAVING " + strings.Join(during, " AND ")
 	}
-	all := make(map[id][]store.Report)
+	all := make(map[id][]store.HostReport)
 	return all, s.db.query(ctx, fmt.Sprintf("SELECT build, host, uniqExactMerge(instances), minMerge(first), maxMerge(last) FROM %s WHERE %s GROUP BY build, host%s ORDER BY build, host", s.table("reported"), strings.Join(where, " AND "), having), func(a *answer) error {
 		key := a.id()
-		r := store.Report{Host: a.text(), Instances: int(a.u64()), First: time.Unix(int64(a.u32()), 0), Last: time.Unix(int64(a.u32()), 0)}
+		r := store.HostReport{Host: a.text(), Instances: int(a.u64()), First: time.Unix(int64(a.u32()), 0), Last: time.Unix(int64(a.u32()), 0)}
 		if b := names[key]; b != nil {
 			r.Build, r.Release = b.name, b.release
 			all[key] = append(all[key], r)

@@ -238,13 +238,13 @@ func reportedOf(q *store.Query) (c condition) {
 }
 
 // Reports calls use with each build of the query and each host that reported of it, as [Store.Evidence] has them.
-func (s *Store) Reports(ctx context.Context, q *store.Query, use func(store.Report) error) error {
+func (s *Store) Reports(ctx context.Context, q *store.Query, use func(store.HostReport) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		where, builds := reportedOf(q), buildsOf(q)
 		where.all, where.args = append(where.all, builds.all...), append(where.args, builds.args...)
 		return each(ctx, tx, "SELECT build.name, build.release, host, instances, first, last FROM reported JOIN build ON build.id = reported.build"+where.String()+
 			" ORDER BY build.id, host", where.args, func(scan func(...any) error) error {
-			var r store.Report
+			var r store.HostReport
 			var first, last int64
 			if err := scan(&r.Build, &r.Release, &r.Host, &r.Instances, &first, &last); err != nil {
 				return err

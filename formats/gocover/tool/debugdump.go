@@ -55,7 +55,7 @@ func (d *debugDump) pkg(_ int, p *gocover.Package) error {
 	return nil
 }
 
-func (d *debugDump) function(pkg, index int, f *gocover.Function) error {
+func (d *debugDump) function(pkg, index int, f *gocover.FuncDesc) error {
 	counts := d.counts[functionKey{uint32(pkg), uint32(index)}]
 	if counts != nil && len(counts) < len(f.Units) {
 		return tooFewCounts(counts, f)

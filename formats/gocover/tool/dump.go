@@ -41,7 +41,7 @@ type functionName struct {
 // A unit is a block of a function.
 type unit struct {
 	function int
-	gocover.Unit
+	gocover.CoverableUnit
 }
 
 func (r *run) newDump() (*dump, error) {
@@ -99,11 +99,11 @@ func (d *dump) pkg(_ int, p *gocover.Package) error {
 	return nil
 }
 
-func tooFewCounts(counts []uint32, f *gocover.Function) error {
+func tooFewCounts(counts []uint32, f *gocover.FuncDesc) error {
 	return fmt.Errorf("%d counters for the %d blocks of %s in %s", len(counts), len(f.Units), f.Name, f.File)
 }
 
-func (d *dump) function(pkg, index int, f *gocover.Function) error {
+func (d *dump) function(pkg, index int, f *gocover.FuncDesc) error {
 	counts := d.counts[functionKey{uint32(pkg), uint32(index)}]
 	if counts != nil && len(counts) < len(f.Units) {
 		return tooFewCounts(counts, f)

@@ -171,7 +171,7 @@ func (m *merge) pkg(_ int, p *gocover.Package) error {
 	return nil
 }
 
-func (m *merge) function(pkg, index int, f *gocover.Function) error {
+func (m *merge) function(pkg, index int, f *gocover.FuncDesc) error {
 	counts, called := m.counts[functionKey{uint32(pkg), uint32(index)}]
 	at := uint32(index)
 	if m.combine {
@@ -270,7 +270,7 @@ func (m *merge) writeMeta() (gocover.Hash, error) {
 
 // writeCounters writes those of the packages so far, as of process 0.
 func (m *merge) writeCounters(hash gocover.Hash) error {
-	s := gocover.Segment{Arguments: m.arguments.all()}
+	s := gocover.CounterSegment{Arguments: m.arguments.all()}
 	for i, p := range m.order {
 		for _, f := range slices.Sorted(maps.Keys(p.counts)) {
 			s.Functions = append(s.Functions, gocover.FunctionCounters{Package: uint32(i), Function: f, Counts: p.counts[f]})

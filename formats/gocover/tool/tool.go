@@ -49,7 +49,7 @@ type operation interface {
 	counters(f *gocover.FunctionCounters) error
 	endCounters()
 	pkg(index int, p *gocover.Package) error
-	function(pkg, index int, f *gocover.Function) error
+	function(pkg, index int, f *gocover.FuncDesc) error
 	endPod() error
 	finish() error
 }

@@ -333,7 +333,7 @@ func (s *profileShow) printCounts(c *llvm.Counted) {
 	}
 }
 
-func sitesOf(c *llvm.Counted, kind int) []llvm.Site {
+func sitesOf(c *llvm.Counted, kind int) []llvm.ValueSite {
 	if kind < len(c.Values) {
 		return c.Values[kind]
 	}

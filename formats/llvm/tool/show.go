@@ -411,7 +411,7 @@ func cleaned(name string) string {
 	return filepath.Clean(name)
 }
 
-func (v *view) line(number uint32, text []byte, line *llvm.Line, depth int) {
+func (v *view) line(number uint32, text []byte, line *llvm.LineView, depth int) {
 	v.prefix(depth)
 	n := strconv.FormatUint(uint64(number), 10)
 	n = n[:min(len(n), numberWidth)]
@@ -431,7 +431,7 @@ func (v *view) line(number uint32, text []byte, line *llvm.Line, depth int) {
 }
 
 // within shows what belongs to a line, below it.
-func (v *view) within(number uint32, text []byte, line *llvm.Line, depth int) {
+func (v *view) within(number uint32, text []byte, line *llvm.LineView, depth int) {
 	some := false
 	for ; len(v.expanded) > 0 && v.expanded[0].at.Line <= number; v.expanded = v.expanded[1:] {
 		e := v.expanded[0]
@@ -485,7 +485,7 @@ func (v *view) within(number uint32, text []byte, line *llvm.Line, depth int) {
 	}
 }
 
-func (v *view) count(line *llvm.Line) {
+func (v *view) count(line *llvm.LineView) {
 	if !line.Mapped {
 		v.b.WriteString(strings.Repeat(" ", countWidth) + "|")
 		return
@@ -515,7 +515,7 @@ func formatted(n uint64) string {
 }
 
 // text prints the line, and what never ran in it on red.
-func (v *view) text(text []byte, line *llvm.Line, expansion uint32) {
+func (v *view) text(text []byte, line *llvm.LineView, expansion uint32) {
 	highlight := none
 	if w := line.Wrapped; w != nil && !w.Gap && w.HasCount && w.Count == 0 {
 		highlight = red
@@ -544,7 +544,7 @@ func (v *view) text(text []byte, line *llvm.Line, expansion uint32) {
 }
 
 // hasMarkers tells whether a region other than the line's begins and ends on it.
-func (v *view) hasMarkers(line *llvm.Line) bool {
+func (v *view) hasMarkers(line *llvm.LineView) bool {
 	if !v.markers() || len(line.Segments) == 0 {
 		return false
 	}
@@ -556,7 +556,7 @@ func (v *view) hasMarkers(line *llvm.Line) bool {
 	return false
 }
 
-func (v *view) printMarkers(line *llvm.Line, depth int) {
+func (v *view) printMarkers(line *llvm.LineView, depth int) {
 	v.prefix(depth)
 	v.b.WriteString(strings.Repeat(" ", v.before()))
 	list := line.Segments

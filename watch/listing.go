@@ -14,8 +14,8 @@ import (
 	"footfall/watch/growth"
 )
 
-// A source is the text of a file, with the counts of its lines.
-type source struct {
+// A listing is the text of a file, with the counts of its lines.
+type listing struct {
 	name, shown string
 	text        []string // without line ends, as it is in the file
 	err         error    // why there is no text
@@ -34,8 +34,8 @@ type source struct {
 }
 
 // newSource splits a text into lines.
-func newSource(name, shown string, text []byte, err error) *source {
-	s := &source{name: name, shown: shown, err: err}
+func newSource(name, shown string, text []byte, err error) *listing {
+	s := &listing{name: name, shown: shown, err: err}
 	if err == nil && len(text) > 0 {
 		s.text = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	}
@@ -43,7 +43,7 @@ func newSource(name, shown string, text []byte, err error) *source {
 }
 
 // update takes the counts of a picture.
-func (s *source) update(p *growth.Picture) {
+func (s *listing) update(p *growth.Picture) {
 	s.seconds = p.Seconds
 	grown := p.Lines(s.name)
 	s.lines, s.heat, s.fresh, s.hottest = make([]coverage.Line, len(grown)), make([]float64, len(grown)), make([]bool, len(grown)), 0
@@ -54,7 +54,7 @@ func (s *source) update(p *growth.Picture) {
 }
 
 // count is the number of lines.
-func (s *source) count() int {
+func (s *listing) count() int {
 	n := len(s.text)
 	if len(s.lines) > 0 {
 		n = max(n, int(s.lines[len(s.lines)-1].Number))
@@ -63,7 +63,7 @@ func (s *source) count() int {
 }
 
 // begin goes to a line; to the hottest, or else the first with code, if it is 0.
-func (s *source) begin(line int32, height int) {
+func (s *listing) begin(line int32, height int) {
 	s.height = height
 	switch {
 	case line > 0:
@@ -76,13 +76,13 @@ func (s *source) begin(line int32, height int) {
 }
 
 // move moves the cursor.
-func (s *source) move(by int) {
+func (s *listing) move(by int) {
 	s.cursor = max(0, min(s.cursor+by, s.count()-1))
 	s.top = scroll(s.top, s.cursor, s.height, s.count())
 }
 
 // jump moves the cursor to a line, and shows what is around it.
-func (s *source) jump(line int) {
+func (s *listing) jump(line int) {
 	s.cursor = line
 	if line < s.top || line >= s.top+s.height {
 		s.top = max(0, line-s.height/3)
@@ -91,7 +91,7 @@ func (s *source) jump(line int) {
 }
 
 // toHottest jumps to the line that ran most since the tick before, or ever.
-func (s *source) toHottest() {
+func (s *listing) toHottest() {
 	most, at := 0.0, -1
 	for i := range s.lines {
 		n := s.heat[i]
@@ -109,7 +109,7 @@ func (s *source) toHottest() {
 
 // toUncovered jumps to the next line, or the one before, that begins a group of
 // lines that never ran, and tells if there is one.
-func (s *source) toUncovered(forward bool) bool {
+func (s *listing) toUncovered(forward bool) bool {
 	var groups []int
 	for i := range s.lines {
 		if s.lines[i].Count <= 0 && (i == 0 || s.lines[i-1].Count > 0) {
@@ -131,10 +131,10 @@ func (s *source) toUncovered(forward bool) bool {
 }
 
 // beginSearch forgets what was searched for before.
-func (s *source) beginSearch() { s.wanted, s.origin = "", s.cursor }
+func (s *listing) beginSearch() { s.wanted, s.origin = "", s.cursor }
 
 // search goes to the first line with a text from where the search began, or back there if there is none.
-func (s *source) search(text string) {
+func (s *listing) search(text string) {
 	s.wanted = text
 	s.jump(s.origin)
 	if !s.has(s.cursor) {
@@ -143,13 +143,13 @@ func (s *source) search(text string) {
 }
 
 // has tells whether a line, from 0, has the text that is searched for.
-func (s *source) has(line int) bool {
+func (s *listing) has(line int) bool {
 	return s.wanted != "" && line < len(s.text) && strings.Contains(strings.ToLower(clean(s.text[line])), strings.ToLower(s.wanted))
 }
 
 // toMatch jumps to the next line with the text, or the one before, round the end of the file, and tells if there
 // is one.
-func (s *source) toMatch(forward bool) bool {
+func (s *listing) toMatch(forward bool) bool {
 	step := 1
 	if !forward {
 		step = -1
@@ -164,7 +164,7 @@ func (s *source) toMatch(forward bool) bool {
 }
 
 // found says how many lines have the text.
-func (s *source) found() string {
+func (s *listing) found() string {
 	n := 0
 	for line := range s.text {
 		if s.has(line) {
@@ -178,7 +178,7 @@ func (s *source) found() string {
 }
 
 // drawText draws text, what is searched for in it in reverse.
-func (s *source) drawText(c *canvas, style style, text string) {
+func (s *listing) drawText(c *canvas, style style, text string) {
 	lower, wanted := strings.ToLower(text), strings.ToLower(s.wanted)
 	if s.wanted == "" || c.selected || len(lower) != len(text) { // letters whose lower ones are longer
 		c.style(style, text)
@@ -197,7 +197,7 @@ func (s *source) drawText(c *canvas, style style, text string) {
 }
 
 // line returns the index in s.lines of a line number from 0; -1: no code.
-func (s *source) line(number int) int {
+func (s *listing) line(number int) int {
 	i, ok := slices.BinarySearchFunc(s.lines, number+1, func(l coverage.Line, n int) int { return cmp.Compare(int(l.Number), n) })
 	if !ok {
 		return -1
@@ -213,7 +213,7 @@ const (
 )
 
 // draw draws so many lines, with titles of the columns above them.
-func (s *source) draw(c *canvas, height int, titles bool) {
+func (s *listing) draw(c *canvas, height int, titles bool) {
 	s.height = height
 	s.move(0)
 	number := max(len(strconv.Itoa(s.count())), 4)
@@ -229,7 +229,7 @@ func (s *source) draw(c *canvas, height int, titles bool) {
 	}
 }
 
-func (s *source) drawTitles(c *canvas, number int) {
+func (s *listing) drawTitles(c *canvas, number int) {
 	covered, missed := 0, 0
 	for i := range s.lines {
 		if s.lines[i].Count > 0 {
@@ -264,7 +264,7 @@ func (s *source) drawTitles(c *canvas, number int) {
 
 // drawLine draws a line: its number, count, "*" if part of it never ran, "+" if
 // it ran first since the start, branches if some were never taken, its heat.
-func (s *source) drawLine(c *canvas, n, number int) {
+func (s *listing) drawLine(c *canvas, n, number int) {
 	mark := " "
 	if c.selected {
 		mark = ">"
@@ -286,7 +286,7 @@ func (s *source) drawLine(c *canvas, n, number int) {
 
 // drawCounts draws what is known about the i-th line with code, and returns the
 // style for its text.
-func (s *source) drawCounts(c *canvas, i int) style {
+func (s *listing) drawCounts(c *canvas, i int) style {
 	l := &s.lines[i]
 	taken, ways := branches(l)
 	text := plain
@@ -357,7 +357,7 @@ func cut(s string, columns int) string {
 }
 
 // details returns the exact numbers of the line of the cursor.
-func (s *source) details() string {
+func (s *listing) details() string {
 	i := s.line(s.cursor)
 	if i < 0 {
 		return fmt.Sprintf("line %d: no code", s.cursor+1)
