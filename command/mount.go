@@ -128,7 +128,7 @@ func (o *mountOptions) run(cmd *cobra.Command, dir string, targets []string) err
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	m, err := o.mountUnless(signals, dir)
-	if err != nil {
+	if err != nil || m == nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "footfall: mounted %s: %s; fusermount3 -u %s ends it\n", dir, output.Count(m.Processes(), "process", "processes"), dir)
@@ -153,7 +153,7 @@ func (o *mountOptions) run(cmd *cobra.Command, dir string, targets []string) err
 }
 
 // mountUnless mounts, unless a signal comes while processes are looked for, which
-// takes long where some are stuck.
+// takes long where some are stuck: then there is no mount.
 func (o *mountOptions) mountUnless(signals <-chan os.Signal, dir string) (m *mount.Mount, err error) {
 	mounted := make(chan struct{})
 	go func() {
@@ -168,8 +168,8 @@ func (o *mountOptions) mountUnless(signals <-chan os.Signal, dir string) (m *mou
 		input.Hurry()
 	}
 	<-mounted
-	if err == nil {
-		err = m.Unmount()
+	if err == nil { // it was mounted just then, and ends as it does later
+		return nil, m.Unmount()
 	}
 	return nil, errors.Join(err, mount.ErrInterrupted)
 }
