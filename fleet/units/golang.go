@@ -126,12 +126,9 @@ func (o *goPackage) size() int {
 
 // goPackageOf reads a unit.
 func goPackageOf(u *store.Unit) (*goPackage, error) {
-	if len(u.Program) > mostProgram {
-		return nil, fmt.Errorf("%d bytes, where at most %d are read", len(u.Program), mostProgram)
-	}
-	c := &cursor{b: u.Program}
-	if of := c.byte(); c.err == nil && of != version {
-		c.fail("version %d is not known: a newer footfall wrote it", of)
+	c, err := programOf(u)
+	if err != nil {
+		return nil, err
 	}
 	o := &goPackage{mode: gocover.Mode(c.byte()), granularity: gocover.Granularity(c.byte())}
 	if c.err == nil && !o.mode.Counts() {
@@ -150,7 +147,6 @@ func goPackageOf(u *store.Unit) (*goPackage, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	var err error
 	if o.Package, err = gocover.ReadPackage(c.b[c.at:]); err != nil {
 		return nil, err
 	}

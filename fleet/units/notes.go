@@ -62,12 +62,18 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// readNotes returns the names of sources, and the notes, of a program.
-func readNotes(program []byte) (names map[string]name, notes []byte, err error) {
+// cursorOf reads the version that a program begins with.
+func cursorOf(program []byte) *cursor {
 	c := &cursor{b: program}
 	if of := c.byte(); c.err == nil && of != version {
 		c.fail("version %d is not known: a newer footfall wrote it", of)
 	}
+	return c
+}
+
+// readNotes returns the names of sources, and the notes, of a program.
+func readNotes(program []byte) (names map[string]name, notes []byte, err error) {
+	c := cursorOf(program)
 	names = make(map[string]name)
 	for n := c.number(); n > 0 && c.err == nil; n-- {
 		one := name{recorded: c.text()}

@@ -174,17 +174,23 @@ func FuzzNotes(f *testing.F) {
 			return
 		}
 		u := store.Unit{Kind: Notes, Name: "a.bbg", Counters: counters, Program: program}
-		err := Check(&u)
-		hits := make([]uint64, counters)
-		for i := range hits {
-			hits[i] = uint64(i % 3)
-		}
-		_, err2 := Files(&u, hits)
-		if (err == nil) != (err2 == nil) {
-			t.Fatalf("%v, but %v", err, err2)
-		}
-		if _, err3 := Functions(&u); (err == nil) != (err3 == nil) {
-			t.Fatalf("%v, but %v", err, err3)
-		}
+		checkAgrees(t, &u)
 	})
+}
+
+// checkAgrees looks whether what Check says of a unit is so when it is read.
+func checkAgrees(t *testing.T, u *store.Unit) {
+	t.Helper()
+	err := Check(u)
+	hits := make([]uint64, u.Counters)
+	for i := range hits {
+		hits[i] = uint64(i % 3)
+	}
+	_, err2 := Files(u, hits)
+	if (err == nil) != (err2 == nil) {
+		t.Fatalf("%v, but %v", err, err2)
+	}
+	if _, err3 := Functions(u); (err == nil) != (err3 == nil) {
+		t.Fatalf("%v, but %v", err, err3)
+	}
 }

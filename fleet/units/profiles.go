@@ -247,14 +247,19 @@ func (o *mapped) place() places {
 	return p
 }
 
-// mappedOf reads a unit.
-func mappedOf(u *store.Unit) (*mapped, error) {
+// programOf begins to read the program of a unit of profiles, of which what is made takes memory.
+func programOf(u *store.Unit) (*cursor, error) {
 	if len(u.Program) > mostProgram {
 		return nil, fmt.Errorf("%d bytes, where at most %d are read", len(u.Program), mostProgram)
 	}
-	c := &cursor{b: u.Program}
-	if of := c.byte(); c.err == nil && of != version {
-		c.fail("version %d is not known: a newer footfall wrote it", of)
+	return cursorOf(u.Program), nil
+}
+
+// mappedOf reads a unit.
+func mappedOf(u *store.Unit) (*mapped, error) {
+	c, err := programOf(u)
+	if err != nil {
+		return nil, err
 	}
 	flags := c.byte()
 	if c.err == nil && flags&^(flagSets|flagOldBitmaps) != 0 {
@@ -275,7 +280,6 @@ func mappedOf(u *store.Unit) (*mapped, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	var err error
 	if o.binary, err = llvm.ReadPart(c.b[c.at:]); err != nil {
 		return nil, err
 	}

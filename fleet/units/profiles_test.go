@@ -274,17 +274,6 @@ func FuzzProfiles(f *testing.F) {
 		if mapping {
 			u.Kind = Mapping
 		}
-		err := Check(&u)
-		hits := make([]uint64, counters)
-		for i := range hits {
-			hits[i] = uint64(i % 3)
-		}
-		_, err2 := Files(&u, hits)
-		if (err == nil) != (err2 == nil) {
-			t.Fatalf("%v, but %v", err, err2)
-		}
-		if _, err3 := Functions(&u); (err == nil) != (err3 == nil) {
-			t.Fatalf("%v, but %v", err, err3)
-		}
+		checkAgrees(t, &u)
 	})
 }

@@ -169,14 +169,17 @@ func (s *Store) Units(ctx context.Context, q *store.Query, use func(store.Hash, 
 
 // Programs calls use with the units that have these hashes.
 func (s *Store) Programs(ctx context.Context, hashes []store.Hash, use func(store.Hash, store.Unit) error) error {
-	for len(hashes) > 0 {
-		some := hashes[:min(idsTogether, len(hashes))]
-		hashes = hashes[len(some):]
+	return inParts(hashes, func(where string) error { return s.eachUnit(ctx, where, true, use) })
+}
+
+// inParts calls do with conditions for units of these hashes, each for as many as a query may name.
+func inParts(hashes []store.Hash, do func(where string) error) error {
+	for some := range slices.Chunk(hashes, idsTogether) {
 		ids := make([]id, len(some))
 		for i, hash := range some {
 			ids[i] = unitID(hash)
 		}
-		if err := s.eachUnit(ctx, inIDs("unit", ids), true, use); err != nil {
+		if err := do(inIDs("unit", ids)); err != nil {
 			return err
 		}
 	}
@@ -243,19 +246,7 @@ func (s *Store) Shares(ctx context.Context, q *store.Query, hashes []store.Hash,
 	if len(hashes) == 0 {
 		return s.shares(ctx, q, where, s.member(builds), use)
 	}
-	for len(hashes) > 0 {
-		some := hashes[:min(idsTogether, len(hashes))]
-		hashes = hashes[len(some):]
-		ids := make([]id, len(some))
-		for i, hash := range some {
-			ids[i] = unitID(hash)
-		}
-		of := inIDs("unit", ids)
-		if err := s.shares(ctx, q, append(slices.Clone(where), of), of, use); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inParts(hashes, func(of string) error { return s.shares(ctx, q, append(slices.Clone(where), of), of, use) })
 }
 
 func (s *Store) shares(ctx context.Context, q *store.Query, where []string, which string, use func(store.Share) error) error {
