@@ -99,7 +99,7 @@ func (d *Database) open(ctx context.Context, project string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.pushes, s.ended = make(chan *push), make(chan struct{})
+	s.ended = make(chan struct{})
 	go s.write()
 	return s, nil
 }
@@ -132,7 +132,7 @@ type Store struct {
 	known  catalogue
 	told   told // what the writer has told
 
-	pushes  chan *push
+	pushes  *store.Queue[*push]
 	stop    chan struct{}
 	ended   chan struct{} // nil: nothing is written
 	closing sync.Once
@@ -145,6 +145,7 @@ func (d *Database) store(project string) *Store {
 	db := *d.db
 	db.settings = make(url.Values) // found out by each, while others are in use
 	s := &Store{db: &db, prefix: prefix(project), stop: make(chan struct{})}
+	s.pushes = store.NewQueue[*push](s.stop)
 	s.told.forget()
 	return s
 }

@@ -11,10 +11,9 @@ import (
 	"footfall/fleet/store"
 )
 
-// A push is a batch to be written, and where its result is waited for.
+// A push is a batch to be written.
 type push struct {
-	batch  *store.Batch
-	result chan error
+	batch *store.Batch
 
 	build    id
 	units    map[id]unit
@@ -85,47 +84,26 @@ func (s *Store) Push(ctx context.Context, b *store.Batch) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	p := &push{batch: b, result: make(chan error, 1)}
-	select {
-	case s.pushes <- p:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.stop:
-		return store.ErrClosing
-	}
-	return <-p.result
+	return s.pushes.Do(ctx, &push{batch: b})
 }
-
-// most is how many batches are written together, at most.
-const most = 256
 
 // write writes what is pushed, as long as the store is open: what waits together, since ClickHouse likes few large
 // inserts.
 func (s *Store) write() {
 	defer close(s.ended)
-	for {
-		select {
-		case first := <-s.pushes:
-			all := []*push{first}
-			for waiting := true; waiting && len(all) < most; {
-				select {
-				case p := <-s.pushes:
-					all = append(all, p)
-				default:
-					waiting = false
-				}
+	for waiting := s.pushes.Take(); waiting != nil; waiting = s.pushes.Take() {
+		all := make([]*push, len(waiting))
+		for i, w := range waiting {
+			all[i] = w.What
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		err := s.writeTogether(ctx, all)
+		cancel()
+		for i, p := range all {
+			if p.err == nil {
+				p.err = err
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			err := s.writeTogether(ctx, all)
-			cancel()
-			for _, p := range all {
-				if p.err == nil {
-					p.err = err
-				}
-				p.result <- p.err
-			}
-		case <-s.stop:
-			return
+			waiting[i].Answer(p.err)
 		}
 	}
 }

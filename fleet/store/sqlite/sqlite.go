@@ -26,7 +26,7 @@ type Store struct {
 	db      *sql.DB // reads
 	lock    *sql.DB // nil: it is only read
 	writer  *writer
-	pushes  chan push
+	pushes  *store.Queue[func(*writer) error]
 	stop    chan struct{}
 	closing sync.Once
 	done    sync.WaitGroup
@@ -69,9 +69,16 @@ func openDir(ctx context.Context, dir string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close(), locked.Close())
 	}
-	s := &Store{db: db, lock: locked, writer: newWriter(c), pushes: make(chan push), stop: make(chan struct{})}
+	s := newStore(db)
+	s.lock, s.writer = locked, newWriter(c)
 	s.done.Go(s.write)
 	return s, nil
+}
+
+func newStore(db *sql.DB) *Store {
+	s := &Store{db: db, stop: make(chan struct{})}
+	s.pushes = store.NewQueue[func(*writer) error](s.stop)
+	return s
 }
 
 // ErrOpen is returned where another process writes to the store.
@@ -142,7 +149,7 @@ func reader(ctx context.Context, dir string, options url.Values) (*Store, error)
 		_ = db.Close()
 		return nil, err
 	}
-	s := &Store{db: db, stop: make(chan struct{})}
+	s := newStore(db)
 	s.closing.Do(func() { close(s.stop) })
 	return s, nil
 }
@@ -162,61 +169,20 @@ func (s *Store) Close() error {
 	return err
 }
 
-// A push is something to be written, and where its result is waited for.
-type push struct {
-	write  func(*writer) error
-	result chan error
-}
-
-// do has the writer do something, and returns when that is on disk.
-func (s *Store) do(ctx context.Context, write func(*writer) error) error {
-	p := push{write, make(chan error, 1)}
-	select {
-	case s.pushes <- p:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.stop:
-		return store.ErrClosing
-	}
-	return <-p.result
-}
-
-// together is how many that wait are written in one transaction, at most.
-const together = 256
-
 // write writes what is pushed, as long as the store is open: what waits in one transaction, so that
 // it costs one look at the disk.
 func (s *Store) write() {
-	for {
-		select {
-		case first := <-s.pushes:
-			s.writeTogether(s.waiting(first))
-		case <-s.stop:
-			return
-		}
+	for all := s.pushes.Take(); all != nil; all = s.pushes.Take() {
+		s.writeTogether(all)
 	}
-}
-
-// waiting are all that wait.
-func (s *Store) waiting(first push) []push {
-	all := []push{first}
-	for len(all) < together {
-		select {
-		case p := <-s.pushes:
-			all = append(all, p)
-		default:
-			return all
-		}
-	}
-	return all
 }
 
 // writeTogether answers each push. What one of them would have done is left out if it fails.
-func (s *Store) writeTogether(all []push) {
+func (s *Store) writeTogether(all []store.Waiting[func(*writer) error]) {
 	results := make([]error, len(all))
 	err := s.transaction(func(w *writer) error {
 		for i, p := range all {
-			results[i] = w.savepoint(func() error { return p.write(w) })
+			results[i] = w.savepoint(func() error { return p.What(w) })
 			if w.broken != nil {
 				return w.broken
 			}
@@ -224,7 +190,7 @@ func (s *Store) writeTogether(all []push) {
 		return nil
 	})
 	for i, p := range all {
-		p.result <- errors.Join(err, results[i])
+		p.Answer(errors.Join(err, results[i]))
 	}
 }
 
@@ -252,7 +218,7 @@ func (s *Store) PutBuild(ctx context.Context, b *store.Build) error {
 	for i := range b.Units {
 		packed[i] = packer.EncodeAll(b.Units[i].Program, nil)
 	}
-	return s.do(ctx, func(w *writer) error {
+	return s.pushes.Do(ctx, func(w *writer) error {
 		build, err := w.putBuild(b)
 		for i := range b.Units {
 			if err == nil {
@@ -265,7 +231,7 @@ func (s *Store) PutBuild(ctx context.Context, b *store.Build) error {
 
 // Announce tells a build and the hashes of its units.
 func (s *Store) Announce(ctx context.Context, id, release string, units []store.Hash) (unknown []store.Hash, err error) {
-	err = s.do(ctx, func(w *writer) error {
+	err = s.pushes.Do(ctx, func(w *writer) error {
 		build, err := w.putBuild(&store.Build{ID: id, Release: release})
 		if err == nil {
 			unknown, err = w.announce(build, units)
@@ -282,7 +248,7 @@ var (
 
 // Push adds a batch, and returns when it is on disk.
 func (s *Store) Push(ctx context.Context, b *store.Batch) error {
-	return s.do(ctx, func(w *writer) error { return w.push(b) })
+	return s.pushes.Do(ctx, func(w *writer) error { return w.push(b) })
 }
 
 // labelsText is what labels are known by.
@@ -296,5 +262,5 @@ func labelsText(labels map[string]string) string {
 
 // Expire makes sums of days, and forgets.
 func (s *Store) Expire(ctx context.Context, rolled, forgotten time.Time) error {
-	return s.do(ctx, func(w *writer) error { return w.expire(rolled.Unix(), forgotten.Unix()) })
+	return s.pushes.Do(ctx, func(w *writer) error { return w.expire(rolled.Unix(), forgotten.Unix()) })
 }
