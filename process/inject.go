@@ -432,16 +432,17 @@ func (h *Held) starves(tid int, before time.Duration) bool {
 		return false
 	}
 	_, state, _ := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
-	return bytes.HasPrefix(state, []byte("t")) || bytes.HasPrefix(state, []byte("R")) && h.ran(tid)-before < fairTime
+	ran, _ := h.ran(tid)
+	return bytes.HasPrefix(state, []byte("t")) || bytes.HasPrefix(state, []byte("R")) && ran-before < fairTime
 }
 
-// ran is for how long a thread has been on processors.
-func (h *Held) ran(tid int) (t time.Duration) {
+// ran is for how long a thread has been on processors, and for how long it could have run but got none.
+func (h *Held) ran(tid int) (ran, without time.Duration) {
 	b, err := h.p.readFile(fmt.Sprintf("task/%d/schedstat", tid))
 	if err == nil {
-		_, _ = fmt.Sscan(string(b), &t)
+		_, _ = fmt.Sscan(string(b), &ran, &without)
 	}
-	return t
+	return ran, without
 }
 
 // waitStopped waits until a thread that runs has stopped; after the deadline, if it is not
@@ -453,7 +454,7 @@ func (h *Held) waitStopped(tid int, deadline time.Time) (status unix.WaitStatus,
 	if deadline.IsZero() {
 		options = unix.WALL
 	} else {
-		ran = h.ran(tid)
+		ran, _ = h.ran(tid)
 	}
 	for pause := time.Microsecond; ; pause = min(2*pause, longestPause) {
 		got, err := h.p.wait(tid, &status, options)

@@ -137,7 +137,7 @@ func TestCallStarved(t *testing.T) {
 #include <stdio.h>
 #include <unistd.h>
 static volatile long done;
-static void work(void) { for (volatile long i = 0; i < 3000000; i++); done = 1; }
+static void work(void) { for (volatile long i = 0; i < 3000000; i++); getppid(); done = 1; }
 static void *busy(void *x) { for (;;); return x; }
 int main(void)
 {

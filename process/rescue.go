@@ -125,15 +125,10 @@ func (h *Held) toSystemCall(tid int, deadline time.Time) error {
 // take it back, and leaves that out.
 func (h *Held) passReturn(tid int, r *rescue, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
+	_, before := h.ran(tid)
 	for {
 		if err := h.toSystemCall(tid, deadline); err != nil {
 			return err
-		}
-		if time.Now().After(deadline) { // it waits again and again, as one does whose wait is ended by signals
-			if err := h.park(tid); err != nil {
-				return err
-			}
-			return ErrStuck
 		}
 		regs, err := h.registers(tid)
 		if err != nil {
@@ -145,6 +140,13 @@ func (h *Held) passReturn(tid int, r *rescue, patience time.Duration) error {
 				return err
 			}
 			return h.toSystemCall(tid, deadline)
+		}
+		if _, without := h.ran(tid); time.Now().After(deadline.Add(without - before)) {
+			// it waits again and again, as one does whose wait is ended by signals
+			if err := h.park(tid); err != nil {
+				return err
+			}
+			return ErrStuck
 		}
 		if err := h.toSystemCall(tid, deadline); err != nil { // the end of another one
 			return err
