@@ -76,7 +76,7 @@ func (l *Targets) pair(snapshots []*Snapshot) *find.Objects {
 			r := Reading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
 			if parent != nil && !l.options.Each {
 				var unsure int
-				var own *live.RawProfile
+				var own *live.SourceProfile
 				own, unsure = p.WithoutParents(parent.profiles, r.Since)
 				r.Profile = *own
 				l.unsure = max(l.unsure, unsure)
@@ -112,7 +112,7 @@ func (l *Targets) sayInherited(snapshots []*Snapshot) {
 	}
 	var forked []string
 	for _, s := range snapshots {
-		source := func(p live.RawProfile) bool { return p.Meta == nil && s.zero[p.Key()] == nil }
+		source := func(p live.SourceProfile) bool { return p.Meta == nil && s.zero[p.Key()] == nil }
 		if s.process == nil || s.family != nil || !slices.ContainsFunc(s.profiles, source) {
 			continue
 		}
@@ -133,7 +133,7 @@ func (l *Targets) sayInherited(snapshots []*Snapshot) {
 type Reading struct {
 	Title   string // of the process
 	Root    string // where its file system is, "" if it is ours
-	Profile live.RawProfile
+	Profile live.SourceProfile
 	Since   []byte   // Bytes of the profile at a reset; nil: there was none
 	Places  []string // where modules of Go may be
 }
