@@ -73,7 +73,7 @@ func (l *Targets) pair(snapshots []*Snapshot) *find.Objects {
 	for _, s := range snapshots {
 		parent := l.parentOf(s, snapshots)
 		for _, p := range s.profiles {
-			r := Reading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
+			r := ProfileReading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
 			if parent != nil && !l.options.Each {
 				var unsure int
 				var own *live.SourceProfile
@@ -129,8 +129,8 @@ func (l *Targets) sayInherited(snapshots []*Snapshot) {
 	}
 }
 
-// A Reading is source-based counters that were read in a process.
-type Reading struct {
+// A ProfileReading is source-based counters that were read in a process.
+type ProfileReading struct {
 	Title   string // of the process
 	Root    string // where its file system is, "" if it is ours
 	Profile live.SourceProfile
@@ -139,7 +139,7 @@ type Reading struct {
 }
 
 // AddProfile adds what was read to what is collected.
-func AddProfile(objects *find.Objects, r Reading) {
+func AddProfile(objects *find.Objects, r ProfileReading) {
 	image := r.Root + r.Profile.Image
 	if r.Profile.Meta != nil {
 		objects.Go = append(objects.Go,

@@ -82,7 +82,7 @@ func (of *profiled) bytes() []byte {
 // addProfiles adds the profiles of the process to what is collected. The process must be locked.
 func (p *target) addProfiles(objects *find.Objects) {
 	for _, of := range p.profiles {
-		collect.AddProfile(objects, collect.Reading{
+		collect.AddProfile(objects, collect.ProfileReading{
 			Title: p.name, Root: p.fsRoot, Profile: of.now, Since: of.zero, Places: p.places,
 		})
 	}
