@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +36,7 @@ type countedImage struct {
 	*image
 	inherited []byte      // what is not its own, as RawProfile.counted; nil: nothing
 	forked    []byte      // of that, what it has of its parent, whose counts are in the sum; nil: nothing, or not known
+	zero      []byte      // of its counters, what is in no sum, as it was counted before a reset; nil: nothing
 	outside   bool        // it had counts at its beginning, here, that are in no sum
 	merges    *mergedFile // nil: what is in files is not added to its counters
 	wrote     bool        // it had added it already, and runs on
@@ -64,7 +66,7 @@ func (c *countedImage) copyFor() *countedImage {
 	if c.merges != nil {
 		c.merges.shared.Store(true)
 	}
-	return &countedImage{image: &im, merges: c.merges, wrote: c.wrote, outside: c.outside, shared: c.shared}
+	return &countedImage{image: &im, merges: c.merges, wrote: c.wrote, outside: c.outside, zero: c.zero, shared: c.shared}
 }
 
 // program is what is read of an image.
@@ -177,7 +179,7 @@ func (f *Family) begins(m *member, c *countedImage, when stage) {
 		default:
 			r.parts.combine(c.inherited, before, func(a, b uint64) uint64 { return max(a, b) }, plusSet)
 		}
-		c.forked, c.outside = nil, true
+		c.forked, c.zero = nil, before
 	}
 	if c.inherited != nil && !f.hasRoomFor(m, len(c.inherited)/8) {
 		f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
@@ -349,7 +351,7 @@ func (f *Family) inheritProfiles(m *member) {
 			c.wrote, c.outside = true, true // what is in the file is in its counters
 		}
 		if !c.outside && r.Meta == nil {
-			c.forked = c.inherited
+			c.forked = r.parts.since(c.inherited, c.zero)
 		}
 		if !f.hasRoomFor(m, len(c.inherited)/8) {
 			f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
@@ -601,6 +603,46 @@ func (f *Family) Profiles() []RawProfile {
 	}
 	slices.SortFunc(profiles, func(a, b RawProfile) int { return strings.Compare(a.Key(), b.Key()) })
 	return profiles
+}
+
+// ResetInherited has what processes inherit count from now on: what [Family.Profiles] tells of that from then on is what their
+// parents have counted since. It is for who takes away what was counted until now.
+func (f *Family) ResetInherited() {
+	f.mu.Lock()
+	members := slices.Collect(maps.Values(f.members))
+	for i, r := range f.profiles {
+		f.profiles[i] = r.withoutInherited()
+	}
+	f.mu.Unlock()
+	for _, m := range members {
+		_, err := patiently(m.pid, func() (struct{}, error) {
+			f.resetInherited(m)
+			return struct{}{}, nil
+		}, func(struct{}) {})
+		f.problem(err)
+	}
+}
+
+func (f *Family) resetInherited(m *member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.counted {
+		if c.closed || c.golang != nil {
+			continue
+		}
+		if r, err := m.readProfile(c); err == nil && r != nil {
+			if c.zero == nil && !f.hasRoomFor(m, len(r.counted())/8) {
+				f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
+			}
+			c.zero = r.counted()
+		}
+		c.forked = nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, r := range m.own {
+		m.own[i] = r.withoutInherited()
+	}
 }
 
 // lookAtAllProfiles reads the members that run.
