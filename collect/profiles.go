@@ -146,7 +146,8 @@ func (p *profiles) read(file find.Profile) {
 	if file.Since != nil {
 		// Unless the program has set its counters to zero since the reset.
 		p.with(file, file.Since, "counts at the reset", list, func(own, before *llvm.Profile) { own.Subtract(before) })
-	} else if file.Inherited != nil {
+	}
+	if file.Inherited != nil {
 		p.with(file, file.Inherited, "counts of parents", list, (*llvm.Profile).Inherits)
 	}
 	for i, profile := range list {

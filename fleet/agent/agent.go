@@ -61,7 +61,9 @@ type Options struct {
 	Ran        []string
 	RanSources *source.Sources
 	ObjectDirs []string // of notes
-	Log        *slog.Logger
+	// Texts has the text of sources below the root of Sources be sent.
+	Texts bool
+	Log   *slog.Logger
 }
 
 // share is how much of the time of one processor the agent takes at most for reading: a hundredth.
