@@ -446,6 +446,14 @@ func (r *Ran) Watches(p *RanProgram) bool {
 	return slices.ContainsFunc(r.of(p), func(t *ranProcess) bool { return t.session != nil })
 }
 
+// PIDs are the processes of the program that are known.
+func (r *Ran) PIDs(p *RanProgram) (pids []int) {
+	for _, t := range r.of(p) {
+		pids = append(pids, t.p.PID)
+	}
+	return pids
+}
+
 // Watched says over what a program is kept, "" if it is not.
 func (p *RanProgram) Watched() string {
 	if p.kept == nil || p.kept.file == nil {

@@ -32,6 +32,7 @@ type agentOptions struct {
 	objectDirs       []string
 	sources          source.Options
 	ran              []string
+	withSources      bool
 }
 
 func newAgentCommand() *cobra.Command {
@@ -46,8 +47,10 @@ their processes, and sends what they have counted to a server of footfall serve,
 minute. The programs are not changed. Which lines the counters are of the server knows
 from what the compiler has put into the program; for --coverage from the notes (.gcno),
 which have to be here, where the compiler wrote them or in --object-directory. Sources
-are not needed, and not sent. TARGETs limit it to some programs: names, paths, PID+ with
-its descendants, cgroup:NAME or unit:NAME, with * ? [...].
+are not needed, and not sent unless --with-sources says so: then the text of those below
+--root, once each, up to 1 MB of one and 64 MB of a build. TARGETs limit it to some
+programs: names, paths, PID+ with its descendants, cgroup:NAME or unit:NAME, with
+* ? [...].
 
 Of programs that run when the first agent is started counts are those from then on; of
 those that begin later all. What is to be sent, and what was read last, is in --spool,
@@ -92,6 +95,7 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 	f.StringArrayVar(&o.labels, "label", nil, "`NAME=VALUE` is so of this machine; may be repeated")
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno), too")
 	f.StringArrayVar(&o.ran, "ran", nil, "also send which functions run of `TARGET`, which needs no counters; may be repeated")
+	f.BoolVar(&o.withSources, "with-sources", false, "send the text of sources below --root, too, for the server's pages")
 	f.StringVar(&o.sources.Root, "root", "/", "send names below `DIR` from there")
 	f.StringArrayVar(&o.sources.PathMaps, "path-map", nil, "`OLD=NEW`: what was compiled below OLD is called as if it were below NEW; the first that fits counts")
 	f.StringArrayVar(&o.sources.Include, "include", nil, "send only sources that match `GLOB`; may be repeated")
@@ -145,6 +149,9 @@ func (o *agentOptions) options() (options agent.Options, err error) {
 	if err != nil {
 		return options, usageError(err)
 	}
+	if o.withSources && sources.Root() == "/" {
+		return options, usageError(errNoRoot)
+	}
 	ranSources, err := source.NewSources(o.sources)
 	if err != nil {
 		return options, usageError(err)
@@ -166,7 +173,7 @@ func (o *agentOptions) options() (options agent.Options, err error) {
 	}
 	return agent.Options{
 		Server: server, Dir: dir, Host: host, Every: o.every, Most: int64(o.most) << 20, Release: release, Labels: labels,
-		Sources: sources, RanSources: ranSources, Ran: o.ran, ObjectDirs: o.objectDirs, Log: slog.New(slog.NewTextHandler(output.Stderr, nil)),
+		Sources: sources, RanSources: ranSources, Texts: o.withSources, Ran: o.ran, ObjectDirs: o.objectDirs, Log: slog.New(slog.NewTextHandler(output.Stderr, nil)),
 	}, nil
 }
 

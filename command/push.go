@@ -31,6 +31,7 @@ type pushOptions struct {
 	release, job string
 	labels       []string
 	patience     time.Duration
+	withSources  bool
 }
 
 func newPushCommand() *cobra.Command {
@@ -54,6 +55,9 @@ jobs that are to be added up although all of their counts are the same are told 
 by --job, such as the CI's number of the job. Of one job, with the same labels, the
 greatest value counts that was pushed of each count.
 
+No text of a source is sent, unless --with-sources says so: then that of sources below
+--root, once each, up to 1 MB of one and 64 MB of all.
+
 The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 		Example: `  # after the tests of a build
   footfall push --server http://127.0.0.1:7117 --release 1.4 --test parser build
@@ -70,6 +74,7 @@ The token for the server is in the environment's FOOTFALL_TOKEN, or in --token-f
 	f.StringVar(&o.test, "test", "", "it ran in the test of this `NAME`")
 	f.StringArrayVar(&o.labels, "label", nil, "`NAME=VALUE` is so of it; may be repeated")
 	f.StringVar(&o.job, "job", "", "it is of the job `ID`, and not of another one that is the same")
+	f.BoolVar(&o.withSources, "with-sources", false, "send the text of sources below --root, too, for the server's pages")
 	f.DurationVar(&o.patience, "patience", time.Minute, "try again for so long if the server cannot be reached, or has too much to do")
 	f.StringArrayVarP(&o.objectDirs, "object-directory", "o", nil, "search `DIR` for notes (.gcno), and binaries with coverage mapping, too")
 	f.StringArrayVar(&o.binaries, "object", nil, "`FILE` is a binary with coverage mapping (Clang's, Rust's), whether profiles are of it or not; may be repeated")
@@ -112,6 +117,9 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 	}
 	o.sources.SystemHeaders = true // a report has those that were asked for
 	o.outputs = []string{"text"}   // of which nothing is printed
+	if err := o.checkTexts(); err != nil {
+		return usageError(err)
+	}
 	p, err := o.printer(cmd)
 	if err != nil {
 		return err
@@ -126,6 +134,10 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.patience)
 	defer cancel()
 	list, parts := units.Split(fromRoot(r.Set, p.Sources.Shown))
+	list, texts, err := o.addTexts(p, list)
+	if err != nil {
+		return err
+	}
 	if err := client.Persist(ctx, func() error { return server.Tell(ctx, o.release, o.release, list) }); err != nil {
 		return fmt.Errorf("push to %s: %w", o.server, err)
 	}
@@ -135,8 +147,48 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 			return fmt.Errorf("push to %s: %w", o.server, err)
 		}
 	}
-	fmt.Fprintf(p.notes, "footfall: pushed %s of release %s to %s\n", output.Plural(len(list), "file"), output.Printable(o.release), output.Printable(o.server))
+	fmt.Fprintf(p.notes, "footfall: pushed %s%s of release %s to %s\n", output.Plural(len(list)-texts, "file"), textsText(o.withSources, texts), output.Printable(o.release), output.Printable(o.server))
 	return nil
+}
+
+// checkTexts tells what is wrong with --with-sources.
+func (o *pushOptions) checkTexts() error {
+	if o.withSources && o.ofData.Root() == "/" {
+		return errNoRoot
+	}
+	return nil
+}
+
+// errNoRoot is told where anything could be the text of a source.
+var errNoRoot = errors.New("--with-sources needs --root: the text of what is in that directory is sent")
+
+// addTexts adds the texts of the sources of units, if they are to be sent, and returns how many these are.
+func (o *pushOptions) addTexts(p *printer, list []store.Unit) (all []store.Unit, n int, err error) {
+	if !o.withSources {
+		return list, 0, nil
+	}
+	texts := units.NewTexts(p.Sources.Root(), &p.Sources.Owners)
+	for i := range list {
+		if err := texts.Note(&list[i]); err != nil {
+			return nil, 0, err
+		}
+	}
+	all = list
+	err = texts.Read([]string{""}, func(_ store.Hash, u store.Unit) error {
+		all = append(all, u)
+		return nil
+	})
+	if left, why := texts.Left(); left > 0 {
+		fmt.Fprintf(p.Stderr, "footfall: the text of %s is not sent: %s\n", output.Plural(left, "source"), output.Printable(why.Error()))
+	}
+	return all, len(all) - len(list), err
+}
+
+func textsText(wanted bool, n int) string {
+	if !wanted {
+		return ""
+	}
+	return " with the text of " + output.Plural(n, "source")
 }
 
 // fromRoot is the set with the names that are shown.

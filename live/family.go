@@ -61,7 +61,7 @@ type Family struct {
 	// all the time, by name, and images without any.
 	profiles   []*RawProfile
 	merged     map[string]*mergedFile
-	shared     map[string]*RawProfile
+	shared     map[sharedFile]*RawProfile
 	unprofiled map[string]string // when they were changed last
 	room       int               // words that are kept of counters
 	aside      int               // processes that have been let go, whose counts are about to be added or whose members about to be known
@@ -103,7 +103,7 @@ func NewFamily(selects func(pid int) bool) *Family {
 	f := &Family{
 		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
 		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), reaches: make(map[string]*reach), left: make(map[int]uint64), said: make(map[string]bool),
-		merged: make(map[string]*mergedFile), shared: make(map[string]*RawProfile), unprofiled: make(map[string]string),
+		merged: make(map[string]*mergedFile), shared: make(map[sharedFile]*RawProfile), unprofiled: make(map[string]string),
 	}
 	f.settled, f.looking = sync.NewCond(&f.mu), make(chan struct{}, maxSlow)
 	f.attendant = process.NewAttendant(lifetimes{f})

@@ -309,11 +309,3 @@ func (im *placed) takeInherited(w words) {
 		im.inherited = nil
 	}
 }
-
-// flagsIn are the flags of libgcov in a buffer.
-func (l *layout) flagsIn(w words) int {
-	if l.root == 0 {
-		return 0
-	}
-	return l.flags(w.bytes()[l.rootAt : l.rootAt+l.rootSize()])
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"footfall/collect"
+	"footfall/collect/find"
 	"footfall/fleet/store"
 	"footfall/fleet/units"
 	"footfall/formats/gocover"
@@ -129,7 +130,7 @@ func (a *agent) vectorsOf(r *live.RawProfile, pid int) (*profiled, map[string][]
 	build := filepath.Base(r.Image) + "-" + r.BuildID
 	p := a.profiled[build]
 	if p == nil {
-		p = &profiled{program: &program{build: build, path: r.Image, objects: make(map[string]*object)}, sets: r.Sets}
+		p = &profiled{program: a.newProgram(build, r.Image), sets: r.Sets}
 		a.profiled[build] = p
 	}
 	var vectors map[string][]uint64
@@ -138,6 +139,12 @@ func (a *agent) vectorsOf(r *live.RawProfile, pid int) (*profiled, map[string][]
 		vectors, err = a.goVectors(p, r, pid)
 	} else {
 		vectors, err = a.mappedVectors(p, r, pid)
+	}
+	if err == nil {
+		var more bool
+		if more, err = a.readTexts(p.program, pid); more && err == nil {
+			err = a.keepUnits(p)
+		}
 	}
 	if err != nil {
 		p.failed = err
@@ -210,17 +217,25 @@ func (a *agent) readMapping(p *profiled, r *live.RawProfile, own *llvm.Profile, 
 		return err
 	}
 	names := make([]string, len(list))
-	hashes := make([]store.Hash, len(list))
 	for i := range list {
-		if names[i], hashes[i], err = a.keepUnit(p, &list[i]); err != nil {
+		if names[i], err = a.keepUnit(p, &list[i]); err != nil {
 			return err
 		}
 	}
-	if err := a.spool.keepBuild(p.build, a.o.Release(p.path), hashes); err != nil {
+	if err := a.keepUnits(p); err != nil {
 		return err
 	}
 	p.layout, p.names, p.sets = layout, names, own.SingleBytes()
 	return nil
+}
+
+// keepUnits keeps which units a build has, with the texts of their sources.
+func (a *agent) keepUnits(p *profiled) error {
+	var hashes []store.Hash
+	for _, name := range slices.Sorted(maps.Keys(p.objects)) {
+		hashes = append(hashes, p.objects[name].hash)
+	}
+	return a.spool.keepBuild(p.build, a.o.Release(p.path), append(hashes, p.texts.hashes()...))
 }
 
 // shown says what a source is called, and whether it is sent.
@@ -259,19 +274,19 @@ func readBinary(sources *source.Sources, name string) ([]*llvm.Binary, error) {
 }
 
 // keepUnit keeps a unit of a build.
-func (a *agent) keepUnit(p *profiled, u *store.Unit) (name string, hash store.Hash, err error) {
-	hash = u.Hash()
+func (a *agent) keepUnit(p *profiled, u *store.Unit) (name string, err error) {
+	hash := u.Hash()
 	o := &object{hash: hash}
 	if p.sets {
 		if o.functions, err = units.Functions(u); err != nil {
-			return "", hash, err
+			return "", err
 		}
 	}
-	if err := a.spool.keepUnit(hash, *u); err != nil {
-		return "", hash, err
+	if err := errors.Join(a.spool.keepUnit(hash, *u), p.texts.note(u)); err != nil {
+		return "", err
 	}
 	p.objects[u.Name] = o
-	return u.Name, hash, nil
+	return u.Name, nil
 }
 
 // goVectors is vectorsOf of counters of Go. Packages enter themselves in the list of a program one after the other.
@@ -300,7 +315,7 @@ func (a *agent) goVectors(p *profiled, r *live.RawProfile, pid int) (map[string]
 		}
 		u, err := units.OfPackage(pkg, meta.Mode, meta.Granularity, named)
 		if err == nil {
-			_, _, err = a.keepUnit(p, &u)
+			_, err = a.keepUnit(p, &u)
 		}
 		if err != nil {
 			return nil, err
@@ -308,11 +323,7 @@ func (a *agent) goVectors(p *profiled, r *live.RawProfile, pid int) (map[string]
 		added = true
 	}
 	if added {
-		var hashes []store.Hash
-		for _, name := range slices.Sorted(maps.Keys(p.objects)) {
-			hashes = append(hashes, p.objects[name].hash)
-		}
-		return vectors, a.spool.keepBuild(p.build, a.o.Release(p.path), hashes)
+		return vectors, a.keepUnits(p)
 	}
 	return vectors, nil
 }
@@ -320,7 +331,7 @@ func (a *agent) goVectors(p *profiled, r *live.RawProfile, pid int) (map[string]
 // goSource tells how sources of a program are called, and which of their lines have code: none of their text leaves the machine.
 func (a *agent) goSource(r *live.RawProfile, pid int) func(name string) units.GoSource {
 	root := a.watching.rootOf(pid)
-	file := source.GoFile{Name: root + r.Image, Bytes: r.Meta, Starts: a.watching.family.Places(pid), Root: root}
+	file := find.GoFile{Name: root + r.Image, Bytes: r.Meta, Starts: a.watching.family.Places(pid), Root: root}
 	locate := collect.GoLocator(a.o.Sources, &a.modules, file)
 	return func(name string) units.GoSource {
 		path, keep := locate(name)

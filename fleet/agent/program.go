@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ type program struct {
 	path  string
 	// objects are by the names of their data files; nil: it has no notes.
 	objects map[string]*object
+	texts   *texts // nil: none are sent
 }
 
 // An object is a unit, and where its counters are.
@@ -81,7 +83,7 @@ func buildOf(list []live.Unit) string {
 func (a *agent) programOf(build string, images []image) (*program, error) {
 	p := a.programs[build]
 	if p == nil {
-		p = &program{build: build, path: images[0].path, objects: make(map[string]*object)}
+		p = a.newProgram(build, images[0].path)
 	}
 	missing, why := 0, error(nil)
 	var hashes []store.Hash
@@ -93,7 +95,7 @@ func (a *agent) programOf(build string, images []image) (*program, error) {
 				unit, layout, err := a.unitOf(u)
 				if err == nil {
 					o = &object{hash: unit.Hash(), layout: layout}
-					err = a.spool.keepUnit(o.hash, unit)
+					err = errors.Join(a.spool.keepUnit(o.hash, unit), p.texts.note(&unit))
 				}
 				if err != nil {
 					missing++
@@ -109,14 +111,27 @@ func (a *agent) programOf(build string, images []image) (*program, error) {
 	if missing > 0 {
 		a.sayNoNotes(p.path, missing, why)
 	}
-	if !added {
+	more, err := a.readTexts(p, pidsOf(images)...)
+	if err != nil {
+		return nil, err
+	}
+	if !added && !more {
 		return p, nil
 	}
-	if err := a.spool.keepBuild(build, a.o.Release(p.path), hashes); err != nil {
+	if err := a.spool.keepBuild(build, a.o.Release(p.path), append(hashes, p.texts.hashes()...)); err != nil {
 		return nil, err
 	}
 	a.programs[build] = p
 	return p, nil
+}
+
+// newProgram is a build of which nothing is known so far.
+func (a *agent) newProgram(build, path string) *program {
+	p := &program{build: build, path: path, objects: make(map[string]*object)}
+	if a.o.Texts {
+		p.texts = newTexts(a.o.Sources.Root())
+	}
+	return p
 }
 
 // unitOf returns the unit of an object.
@@ -195,6 +210,14 @@ func (p *program) vectors(images []image, of func(*image) []live.Unit) (map[stri
 
 func ofAll(im *image) []live.Unit     { return im.units }
 func ofRunning(im *image) []live.Unit { return im.running.Units }
+
+// pidsOf are the processes that run the images.
+func pidsOf(images []image) (pids []int) {
+	for _, m := range members(images) {
+		pids = append(pids, m.PID)
+	}
+	return pids
+}
 
 // members are the processes that run the images, each once, by what tells it from all others.
 func members(images []image) map[string]live.RunningMember {

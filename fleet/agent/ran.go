@@ -237,6 +237,7 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanF
 	}
 	of := &ranProgram{build: filepath.Base(p.Path) + "-" + p.BuildID(), window: since.Unix(), units: make(map[string]store.Hash), seen: make(map[string]map[int]bool)}
 	var hashes []store.Hash
+	told := a.newProgram(of.build, p.Path)
 	for _, f := range files {
 		one := units.OfRan(f.File, f.Unknown).Unit
 		if one.Counters > wire.MostCounters {
@@ -249,6 +250,12 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanF
 		}
 		of.units[f.Name] = hash
 		hashes = append(hashes, hash)
+		if err := told.texts.note(&one); err != nil {
+			return nil, err
+		}
 	}
-	return of, a.spool.keepBuild(of.build, a.o.Release(p.Path), hashes)
+	if _, err := a.readTexts(told, w.ran.PIDs(p)...); err != nil {
+		return nil, err
+	}
+	return of, a.spool.keepBuild(of.build, a.o.Release(p.Path), append(hashes, told.texts.hashes()...))
 }

@@ -24,6 +24,7 @@ import (
 	"footfall/fleet/client"
 	"footfall/fleet/store"
 	"footfall/fleet/wire"
+	"footfall/input"
 	"footfall/output"
 )
 
@@ -41,15 +42,15 @@ type spool struct {
 	log    *slog.Logger
 	lock   *os.File
 	woken  chan struct{}
-	told   map[string]bool // builds that the server knows
-	said   time.Time       // when it was said that the server does not take what there is
+	told   map[string]time.Time // builds that the server knows, as they were written then
+	said   time.Time            // when it was said that the server does not take what there is
 }
 
 // saidAgain is after how long that is said again.
 const saidAgain = 10 * time.Minute
 
 func openSpool(o Options) (*spool, error) {
-	s := &spool{dir: o.Dir, most: o.Most, server: o.Server, log: o.Log, woken: make(chan struct{}, 1), told: make(map[string]bool)}
+	s := &spool{dir: o.Dir, most: o.Most, server: o.Server, log: o.Log, woken: make(chan struct{}, 1), told: make(map[string]time.Time)}
 	dirs := []string{"", "batches", "builds", "units"}
 	for _, dir := range dirs {
 		if err := os.MkdirAll(filepath.Join(s.dir, dir), 0o700); err != nil {
@@ -319,19 +320,22 @@ func (s *spool) send(ctx context.Context, name string) error {
 		return damaged{err}
 	}
 	for {
-		fresh := !s.told[batch.Build]
+		// A build may get more units, and texts, later.
+		written := input.Modified(filepath.Join(s.dir, "builds", nameOf(batch.Build)))
+		told, known := s.told[batch.Build]
+		fresh := !known || !told.Equal(written)
 		if fresh {
 			if err := s.tell(ctx, batch.Build); err != nil {
 				return err
 			}
-			s.told[batch.Build] = true
+			s.told[batch.Build] = written
 		}
 		err := s.server.Push(ctx, batch)
 		answer := (*client.Error)(nil)
 		if fresh || !errors.As(err, &answer) || !answer.UnknownUnits() {
 			return err
 		}
-		delete(s.told, batch.Build) // its store is another one, or the build has got more units
+		delete(s.told, batch.Build) // its store is another one
 	}
 }
 

@@ -110,12 +110,6 @@ func (a *Ask) serveCoverage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// ErrNoSources is why a server shows no sources: those that names lead to here are not those of the fleet.
-var ErrNoSources = errors.New("sources are not on this server")
-
-// NoSources reads none.
-func NoSources(string) ([]byte, error) { return nil, ErrNoSources }
-
 func (a *Ask) print(w io.Writer, set *coverage.Set, format string) error {
 	r := report.Report{Set: set, Shown: func(path string) string { return path }, Time: a.now(), ReadSource: NoSources}
 	_, err := r.Write(output.Request{Format: format, File: "-"}, w)

@@ -138,8 +138,8 @@ func Persist(ctx context.Context, do func() error) error {
 	}
 }
 
-// mostAtOnce is how many bytes of what is to be packed are sent together.
-const mostAtOnce = wire.MostBytes / 4
+// mostAtOnce is how many bytes of what is to be packed are sent together: not too many if they do not become less.
+const mostAtOnce = wire.MostPacked - 1<<12
 
 // Tell tells a build and its units: those that the server does not know go with their programs.
 func (c *Client) Tell(ctx context.Context, build, release string, units []store.Unit) error {
@@ -169,7 +169,15 @@ func (c *Client) TellKept(ctx context.Context, a *wire.Announcement, load func(s
 	}
 	var some []store.Unit
 	size := 0
-	for n, hash := range wanted {
+	send := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		_, err := c.post(ctx, wire.PathUnits, wire.EncodeUnits(a.Build, some))
+		some, size = nil, 0
+		return err
+	}
+	for _, hash := range wanted {
 		if !known[hash] {
 			return fmt.Errorf("answer of %s: it wants a unit that was not announced", c.server)
 		}
@@ -177,17 +185,15 @@ func (c *Client) TellKept(ctx context.Context, a *wire.Announcement, load func(s
 		if err != nil {
 			return err
 		}
-		some = append(some, unit)
-		size += len(unit.Program) + len(unit.Name) + 32
-		if size < mostAtOnce && n+1 < len(wanted) {
-			continue
+		its := len(unit.Program) + len(unit.Name) + 64
+		if size+its > mostAtOnce {
+			if err := send(); err != nil {
+				return err
+			}
 		}
-		if _, err := c.post(ctx, wire.PathUnits, wire.EncodeUnits(a.Build, some)); err != nil {
-			return err
-		}
-		some, size = nil, 0
+		some, size = append(some, unit), size+its
 	}
-	return nil
+	return send()
 }
 
 // Push sends a batch, in parts if it is large. When it returns without an error the server has it on disk.

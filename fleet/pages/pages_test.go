@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -105,12 +106,81 @@ func TestPages(t *testing.T) {
 	if link, _, _ = strings.Cut(link, `"`); !found {
 		t.Fatalf("no page of a source in\n%s", b)
 	}
-	source, err := http.Get(server.URL + "/coverage/all/files/" + link)
+	if page := body(t, server.URL+"/coverage/all/files/"+link); !strings.Contains(page, "Here are counts only: sources are not on this server.") || strings.Contains(page, "root:") {
+		t.Errorf("%s: %s", link, page)
+	}
+}
+
+func body(t *testing.T, address string) string {
+	t.Helper()
+	r, err := http.Get(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer source.Body.Close()
-	if b, _ = io.ReadAll(source.Body); !strings.Contains(string(b), "sources are not on this server") || strings.Contains(string(b), "root:") {
-		t.Errorf("%s: %s\n%s", link, source.Status, b)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestTexts has pages show the text that was sent of the sources of their selection, of several the newest, as text.
+func TestTexts(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	now := time.Now()
+	for i, text := range []string{"old one\nold two\n", "<script>alert(1)</script>\nnew two\n"} {
+		f := &coverage.File{Name: "../../etc/passwd", Lines: []coverage.Line{{Number: 1, Count: 3}, {Number: 2}}}
+		other := &coverage.File{Name: "b.c", Lines: []coverage.Line{{Number: 1, Count: 3}}}
+		c, d := units.Of(f), units.Of(other)
+		u, err := units.OfText(f.Name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := &store.Build{ID: string(rune('a' + i)), Release: string(rune('1' + i)), Units: []store.Unit{c.Unit, d.Unit, u}}
+		batch := &store.Batch{Build: build.ID, Window: now.Add(time.Duration(i-9) * time.Hour), Instance: store.Instance{Host: "h", PID: i}, Usage: []store.Usage{{Unit: c.Unit.Hash(), Hits: c.Hits}}}
+		if err := errors.Join(s.PutBuild(t.Context(), build), s.Push(t.Context(), batch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(Handler(&ask.Ask{Store: s}, Options{}))
+	t.Cleanup(server.Close)
+	const newest, several = "&lt;script>alert(1)&lt;/script>", "Several versions of the source were sent"
+	for _, c := range []struct {
+		selection     string
+		holds, misses []string
+	}{
+		{"all", []string{newest, several}, []string{"old two"}},
+		{"release=2", []string{newest}, []string{"old two", several}},
+		{"release=1", []string{"old two"}, []string{newest, several}},
+	} {
+		index := body(t, server.URL+"/coverage/"+c.selection+"/")
+		_, link, found := strings.Cut(index, `href="files/`)
+		if !found || strings.Contains(index, "not on the server") {
+			t.Fatalf("no page of a source in\n%s", index)
+		}
+		for found {
+			var page string
+			if link, index, _ = strings.Cut(link, `"`); strings.Contains(link, "passwd") {
+				page = body(t, server.URL+"/coverage/"+c.selection+"/files/"+link)
+				for _, want := range c.holds {
+					if !strings.Contains(page, want) {
+						t.Errorf("%s: there is no %q in\n%s", c.selection, want, page)
+					}
+				}
+				for _, not := range append(c.misses, "<script>alert", "root:") {
+					if strings.Contains(page, not) {
+						t.Errorf("%s: there is %q in\n%s", c.selection, not, page)
+					}
+				}
+			} else if page = body(t, server.URL+"/coverage/"+c.selection+"/files/"+link); strings.HasPrefix(link, "b.c") && !strings.Contains(page, "its text was not sent") {
+				t.Errorf("%s: %s", link, page)
+			}
+			_, link, found = strings.Cut(index, `href="files/`)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type shownReport struct {
 	mu    sync.Mutex // held while a page is made
 	made  time.Time  // zero: not yet
 	set   *coverage.Set
+	texts *ask.Texts
 	pages html.Pages
 }
 
@@ -103,9 +104,14 @@ func (of *shownReport) make(s *server, r *http.Request) error {
 	if of.set, err = s.ask.Coverage(r.Context(), q); err != nil {
 		return err
 	}
-	shown := report.Report{Set: of.set, Shown: func(path string) string { return path }, Time: time.Now(), ReadSource: ask.NoSources}
+	if of.texts, err = s.ask.Texts(r.Context(), q); err != nil {
+		return err
+	}
+	shown := report.Report{Set: of.set, Shown: func(path string) string { return path }, Time: time.Now(), ReadSource: of.texts.Read}
 	of.pages = html.Pages{}
-	of.pages.Update(shown.Contents())
+	contents := shown.Contents()
+	contents.Elsewhere, contents.Doubt = true, of.texts.Doubt
+	of.pages.Update(contents)
 	of.made = time.Now()
 	return nil
 }
@@ -119,7 +125,7 @@ func (of *shownReport) page(s *server, name string) ([]byte, error) {
 		to   *template.HTML
 	}{{"report-head", &f.Head}, {"report-above", &f.Above}, {"report-front", &f.Front}} {
 		var b bytes.Buffer
-		if err := templates().ExecuteTemplate(&b, part.name, frame{Title: s.options.Title, Page: titleOf(q), Query: q}); err != nil {
+		if err := templates().ExecuteTemplate(&b, part.name, frame{Title: s.options.Title, Page: titleOf(q), Query: q, Data: of.texts}); err != nil {
 			return nil, err
 		}
 		*part.to = template.HTML(b.String())

@@ -252,6 +252,15 @@ func TestAway(t *testing.T) {
 	}
 	address, _ := start(t, Options{Stores: stores})
 	c, a := newClient(t, address, ""), aFile("a.c", 1)
+	for _, text := range []store.Unit{
+		{Kind: store.Text, Name: "nul.c", Program: []byte("\x01a\x00")},
+		{Kind: store.Text, Name: "large.c", Program: bytes.Repeat([]byte("\x01"), units.MostText+2)},
+		{Kind: store.Text, Name: "counting.c", Counters: 1, Program: []byte("\x01a")},
+	} {
+		if err := c.Tell(t.Context(), "texts", "", []store.Unit{text}); status(err) != 422 {
+			t.Errorf("the text of %s: %v", text.Name, err)
+		}
+	}
 	if err := errors.Join(c.Tell(t.Context(), "b", "", []store.Unit{a.Unit}), c.Push(t.Context(), batch(a, "1"))); err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,10 @@ func (u *Unit) Hash() Hash {
 	return Hash(h.Sum(nil))
 }
 
+// Text is the kind of units that are the text of a source, of the name by which other units of their builds tell of it. They count
+// nothing, and only queries for texts find them.
+const Text = "text"
+
 // A Build is a program, as it was built: a GNU build id, or what stands for one.
 type Build struct {
 	ID      string
@@ -106,6 +110,7 @@ type Query struct {
 	From, To         time.Time // windows that began in [From, To)
 	Hosts            []string
 	Labels           map[string]string // that the instance has
+	Texts            bool              // units of the kind [Text], in place of all others
 }
 
 // A Total is the sum of what was counted in a unit.

@@ -121,6 +121,7 @@ func TestFunctionsOfNotes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				checkNamed(t, name, &total.Unit, list)
 				files, err := Files(&total.Unit, total.Hits)
 				if err != nil {
 					t.Fatal(err)

@@ -114,6 +114,7 @@ func functionsRan(t *testing.T, title string, total store.Total) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkNamed(t, title, &total.Unit, list)
 	files, err := Files(&total.Unit, total.Hits)
 	if err != nil {
 		t.Fatal(err)

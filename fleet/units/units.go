@@ -2,7 +2,8 @@
 //
 // What was pushed are source files, each a [store.Unit] of the kind [Lines]; what an agent has read of programs of GCC are object files,
 // of the kind [Notes], of source-based counters functions of a binary, of the kind [Mapping], of programs of Go packages, of the
-// kind [GoPackage]; what it has seen to run of programs without counters are functions, of the kind [Ran].
+// kind [GoPackage]; what it has seen to run of programs without counters are functions, of the kind [Ran]. The text of sources, for who
+// sends it, is of the kind [store.Text].
 //
 // # Source files
 //
@@ -188,6 +189,8 @@ func Check(u *store.Unit) error {
 		_, err = sumOfMapping(u, nil)
 	case GoPackage:
 		_, err = sumOfPackage(u, nil)
+	case store.Text:
+		_, err = TextOf(u)
 	default:
 		_, err = decode(u, nil)
 	}

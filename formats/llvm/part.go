@@ -114,6 +114,20 @@ func ReadPart(b []byte) (*Binary, error) {
 // KeptOfPart is [CollectOptions.Source] for parts.
 func KeptOfPart(_, name string) (path string, keep bool) { return name, name != "" }
 
+// Files calls use with the name of each file of the binary's units, as it is recorded, with some of them again.
+func (b *Binary) Files(use func(name string)) {
+	var last *unit
+	for _, r := range b.Records {
+		if r.unit == last {
+			continue
+		}
+		last = r.unit
+		for _, name := range r.unit.files {
+			use(name)
+		}
+	}
+}
+
 // Check returns an error if the mapping of some function cannot be read.
 func (b *Binary) Check() error {
 	var m mapping

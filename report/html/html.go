@@ -82,6 +82,10 @@ type Contents struct {
 	Order string
 	// ReadSource reads a source by its name in the Set.
 	ReadSource func(name string) ([]byte, error)
+	// Elsewhere tells that sources are no files here, of which somebody could say where they have moved.
+	Elsewhere bool
+	// Doubt says what is doubtful about the text of a source, "" for nothing; nil: nothing is.
+	Doubt func(name string) string
 }
 
 // A Requirement is that of something a part must be covered.

@@ -139,6 +139,11 @@ func (w *pageWriter) source() (text []byte, ok bool) {
 	text, err := w.ReadSource(f.Name)
 	if err != nil {
 		err = source.WithoutPath(err)
+		if w.Elsewhere {
+			w.notice = fmt.Sprintf("Here are counts only: %v.", err)
+			w.problem = err
+			return nil, false
+		}
 		w.notice = fmt.Sprintf("The source could not be read (%v): these are its counts only. --path-map OLD=NEW tells footfall where sources have moved.", err)
 		w.problem = fmt.Errorf("%w: its page has counts only; --path-map says where sources have moved", err)
 		return nil, false
@@ -150,6 +155,8 @@ func (w *pageWriter) source() (text []byte, ok bool) {
 		w.problem = errors.New("shorter than when it was compiled: counts may stand beside other code")
 	case w.stale(f.Name):
 		w.notice = "The source has changed since it was compiled: counts may stand beside other code than was run."
+	case w.Doubt != nil:
+		w.notice = w.Doubt(f.Name)
 	}
 	return text, true
 }

@@ -129,9 +129,13 @@ func inBuilds(list []build) string {
 	return in("build", list, func(b *build) string { return string(b.id[:]) })
 }
 
-// member is the condition that a unit is one of builds.
-func (s *Store) member(builds []build) string {
-	return fmt.Sprintf("unit IN (SELECT unit FROM %s WHERE %s)", s.table("member"), inBuilds(builds))
+// member is the condition that a unit is one of builds, which a query is about.
+func (s *Store) member(q *store.Query, builds []build) string {
+	is := "<>"
+	if q.Texts {
+		is = "="
+	}
+	return fmt.Sprintf("kind %s %s AND unit IN (SELECT unit FROM %s WHERE %s)", is, quote(store.Text), s.table("member"), inBuilds(builds))
 }
 
 // eachUnit calls use with units, of which the condition tells, in the order of their names.
@@ -158,13 +162,13 @@ func (s *Store) eachUnit(ctx context.Context, where string, programs bool, use f
 	})
 }
 
-// Units calls use with each unit of the builds of the query.
+// Units calls use with each unit, or text, of the builds of the query.
 func (s *Store) Units(ctx context.Context, q *store.Query, use func(store.Hash, store.Unit) error) error {
 	builds, err := s.builds(ctx, q)
 	if err != nil || len(builds) == 0 {
 		return err
 	}
-	return s.eachUnit(ctx, s.member(builds), false, use)
+	return s.eachUnit(ctx, s.member(q, builds), false, use)
 }
 
 // Programs calls use with the units that have these hashes.
@@ -205,7 +209,7 @@ func (s *Store) Totals(ctx context.Context, q *store.Query, programs bool, use f
 		return err
 	}
 	where, _ := s.conditions(q, builds)
-	units, err := s.countersOf(ctx, s.member(builds))
+	units, err := s.countersOf(ctx, s.member(q, builds))
 	if err != nil {
 		return err
 	}
@@ -227,7 +231,7 @@ func (s *Store) Totals(ctx context.Context, q *store.Query, programs bool, use f
 	if err != nil {
 		return err
 	}
-	return s.eachUnit(ctx, s.member(builds), programs, func(hash store.Hash, u store.Unit) error {
+	return s.eachUnit(ctx, s.member(q, builds), programs, func(hash store.Hash, u store.Unit) error {
 		hits := sums[unitID(hash)]
 		if hits == nil {
 			hits = make([]uint64, u.Counters)
@@ -244,7 +248,7 @@ func (s *Store) Shares(ctx context.Context, q *store.Query, hashes []store.Hash,
 	}
 	where, _ := s.conditions(q, builds)
 	if len(hashes) == 0 {
-		return s.shares(ctx, q, where, s.member(builds), use)
+		return s.shares(ctx, q, where, s.member(q, builds), use)
 	}
 	return inParts(hashes, func(of string) error { return s.shares(ctx, q, append(slices.Clone(where), of), of, use) })
 }
@@ -317,7 +321,7 @@ func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.Las
 		return err
 	}
 	units := make(map[id]store.LastSeen)
-	if err := s.eachUnit(ctx, s.member(builds), false, func(hash store.Hash, u store.Unit) error {
+	if err := s.eachUnit(ctx, s.member(q, builds), false, func(hash store.Hash, u store.Unit) error {
 		units[unitID(hash)] = store.LastSeen{Unit: u, Hash: hash}
 		return nil
 	}); err != nil {

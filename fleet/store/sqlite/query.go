@@ -60,6 +60,14 @@ func buildsOf(q *store.Query) (c condition) {
 	return c
 }
 
+// kindOf is the condition of the query for table unit.
+func kindOf(q *store.Query) string {
+	if q.Texts {
+		return "unit.kind = '" + store.Text + "'"
+	}
+	return "unit.kind <> '" + store.Text + "'"
+}
+
 // countedOf is that for usage or rollup, by the names of their columns.
 func countedOf(q *store.Query, at, host string) condition {
 	c := buildsOf(q)
@@ -95,7 +103,7 @@ func (s *Store) Totals(ctx context.Context, q *store.Query, programs bool, use f
 	})
 }
 
-// Units calls use with each unit of the builds of the query, without its program.
+// Units calls use with each unit, or text, of the builds of the query, without its program.
 func (s *Store) Units(ctx context.Context, q *store.Query, use func(store.Hash, store.Unit) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		return unitsOf(ctx, tx, q, false, func(_ int64, u store.Unit, hash store.Hash) error { return use(hash, u) })
@@ -155,7 +163,7 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *store.Query, programs bool, use
 	}
 	where := buildsOf(q)
 	return each(ctx, tx, "SELECT unit.id, unit.kind, unit.name, unit.counters, unit.hash, "+program+
-		" FROM unit WHERE unit.id IN (SELECT build_unit.unit FROM build_unit JOIN build ON build.id = build_unit.build"+where.String()+") ORDER BY unit.name, unit.id",
+		" FROM unit WHERE "+kindOf(q)+" AND unit.id IN (SELECT build_unit.unit FROM build_unit JOIN build ON build.id = build_unit.build"+where.String()+") ORDER BY unit.name, unit.id",
 		where.args, func(scan func(...any) error) error {
 			var id int64
 			var u store.Unit
@@ -177,6 +185,7 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *store.Query, programs bool, use
 func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.LastSeen) error) error {
 	return s.reading(ctx, func(tx *sql.Tx) error {
 		where := buildsOf(q)
+		where.add(kindOf(q))
 		var firsts, lasts []uint64
 		return each(ctx, tx, `SELECT build.name, unit.kind, unit.name, unit.counters, unit.hash, IFNULL(seen.pushed, 0), seen.first, seen.last
 			FROM build_unit JOIN build ON build.id = build_unit.build JOIN unit ON unit.id = build_unit.unit
