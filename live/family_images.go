@@ -19,14 +19,25 @@ type findings struct {
 	mapped  []byte // as in member
 	around  *surroundings
 	whole   bool
-	images  []*placed       // layout, at and files do not change
+	images  []origin
 	counted []*countedImage // their image, and what they are merged into
+}
+
+// An origin is what a child of fork knows of an image by its parent.
+type origin struct {
+	*layout
+	at      uint64
+	files   *fileSet
+	cleared bool
 }
 
 // A placed is an image with counters in a member.
 type placed struct {
 	*layout
-	at        uint64
+	at uint64
+	// cleared tells that libgcov's wrapper of fork sets its counters to zero in a child: the image has it, or one that it is
+	// joined with, as a module is with the program that has opened it.
+	cleared   bool
 	inherited *sparse // what is not its own, until counters are set to zero; nil: nothing
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
@@ -115,6 +126,7 @@ func (f *Family) look(m *member, when stage) {
 	if m.around != nil && !m.around.are(m.proc) {
 		f.follow(m, when)
 	}
+	m.findCleared()
 	complete = f.lookForProfiles(m, maps, when) && complete
 	m.files, m.whole = files, complete
 	m.publish()
@@ -179,9 +191,49 @@ func errFiles(im *placed, err error) error {
 
 // publish has those that the member forks know what was found in it, which is locked.
 func (m *member) publish() {
-	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
+	var images []origin
+	for _, im := range m.images {
+		if !im.parted {
+			images = append(images, origin{im.layout, im.at, im.files, im.cleared})
+		}
+	}
 	counted := slices.DeleteFunc(slices.Clone(m.counted), func(c *countedImage) bool { return c.closed })
 	m.found.Store(&findings{m.files, m.around, m.whole, images, counted})
+}
+
+// findCleared finds out of which images a fork by the wrapper clears the counters in the child. libgcov does so with all whose
+// roots are in one list, whichever of them has the wrapper.
+func (m *member) findCleared() {
+	byRoot := make(map[uint64]*placed)
+	var ranges []process.MemoryRange
+	for _, im := range m.images {
+		im.cleared = im.resetsForks
+		if im.tellsDumps() && !im.parted {
+			root := im.root + im.at - im.start
+			byRoot[root] = im
+			ranges = append(ranges, process.MemoryRange{Addr: root, Bytes: make([]byte, im.rootSize())})
+		}
+	}
+	if len(ranges) < 2 || m.proc.ReadRanges(ranges) != nil {
+		return
+	}
+	next := make(map[*placed][]uint64)
+	var open []*placed
+	for _, r := range ranges {
+		im := byRoot[r.Addr]
+		next[im] = im.neighbours(r.Bytes)
+		if im.cleared {
+			open = append(open, im)
+		}
+	}
+	for ; len(open) > 0; open = open[1:] {
+		for _, root := range next[open[0]] {
+			if im := byRoot[root]; im != nil && !im.cleared {
+				im.cleared = true
+				open = append(open, im)
+			}
+		}
+	}
 }
 
 // begin notes what an image of a process has written already that is seen for the first

@@ -35,7 +35,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 	if known != nil {
 		m.files, m.whole, m.around = known.mapped, known.whole, known.around
 		for _, im := range known.images {
-			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, keeps: !im.resetsForks || !byLibrary})
+			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, cleared: im.cleared, keeps: !im.cleared || !byLibrary})
 		}
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
@@ -49,7 +49,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.images = slices.DeleteFunc(m.images, func(im *placed) bool {
-			im.keeps = !im.resetsForks || !byLibrary
+			im.keeps = !im.cleared || !byLibrary
 			w := im.buffer()
 			defer im.release(w)
 			if im.read(m.proc, im.at, w) != nil {

@@ -32,8 +32,8 @@ type layout struct {
 	heads   []head
 	// inOrder are the indexes of the units, in the order in which their data files are written.
 	inOrder []int
-	// resetsForks tells that the program has libgcov's wrapper of fork, by which counters begin from
-	// zero in the child.
+	// resetsForks tells that the image has libgcov's wrapper of fork, by which counters begin from
+	// zero in the child: its own, and those of images that it is joined with.
 	resetsForks bool
 
 	free   sync.Pool // of *words

@@ -183,6 +183,7 @@ func (s *search) directory(dir string, kind fileKind) {
 	for _, e := range entries {
 		name := e.Name()
 		switch {
+		case isTrial(name) && !slices.ContainsFunc(entries, isTrialSource):
 		case e.IsDir():
 			if name != ".git" {
 				s.later(dir+"/"+name, kind)
@@ -199,6 +200,19 @@ func (s *search) directory(dir string, kind fileKind) {
 			s.maybe(dir+"/"+name, kind)
 		}
 	}
+}
+
+// isTrial tells whether a file is what compiling a trial of autoconf leaves: its configure compiles and removes conftest.c many
+// times, and the notes of one of them stay.
+func isTrial(name string) bool {
+	stem := strings.TrimSuffix(strings.TrimSuffix(name, notesSuffix), dataSuffix)
+	return stem != name && (stem == "conftest" || strings.HasSuffix(stem, "-conftest"))
+}
+
+// isTrialSource tells whether a file is the source of such a thing after all.
+func isTrialSource(e fs.DirEntry) bool {
+	stem, ext, _ := strings.Cut(e.Name(), ".")
+	return stem == "conftest" && slices.Contains([]string{"c", "cc", "cpp", "cxx", "C", "m", "f", "f90", "d"}, ext)
 }
 
 // later searches dir in another goroutine, or at once if there are enough.
