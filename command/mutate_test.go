@@ -66,6 +66,7 @@ func TestMutate(t *testing.T) {
 	t.Chdir(dir)
 	debug.SetMemoryLimit(mostMutateMemory / 2) // what is garbage does not count
 	silence(t)
+	debug.FreeOSMemory() // what unpacking took is no command's
 	w := &watchdog{}
 	go w.watch()
 	random := rand.New(rand.NewPCG(*mutateSeed, 0))

@@ -214,6 +214,21 @@ func (c *covering) failed(file string, err error) error {
 	return fmt.Errorf("%s'%s': %w", what, file, err)
 }
 
+// A noProfileError is of a profile that cannot be opened, which since LLVM 15 is found before anything is loaded.
+type noProfileError struct{ error }
+
+// noProfile is what llvm-cov says then.
+func (c *covering) noProfile(err error) error {
+	says := c.message("could not read profile data!")
+	switch v := c.version(); {
+	case v >= 15:
+		return noProfileError{fmt.Errorf("%s: %w%w", c.profile, says, err)}
+	case v == 14 && c.Args[0] == "show":
+		return fmt.Errorf("%w: %w", err, says)
+	}
+	return c.failed(c.profile, err)
+}
+
 var errBadMagic = errors.New("invalid instrumentation profile data (bad magic)")
 
 // readProfile reads an indexed profile, or, if no version is to be imitated, which cannot do that, a raw one.
@@ -224,10 +239,7 @@ func (c *covering) readProfile() (*llvm.Profile, error) {
 	}
 	b, err := input.ReadFile(c.profile, input.Most())
 	if err != nil {
-		if c.version() < 15 {
-			return nil, c.failed(c.profile, withoutPath(err))
-		}
-		return nil, fmt.Errorf("%s: %w%s", c.profile, c.message("could not read profile data!"), withoutPath(err))
+		return nil, c.noProfile(withoutPath(err))
 	}
 	if f, ok := llvm.Kind(b); (!ok || f != llvm.Indexed) && c.given {
 		err := errBadMagic
@@ -478,7 +490,9 @@ func (v *Invocation) export(args []string) error {
 	if c.format != "text" && c.format != "lcov" {
 		return c.message("coverage data can only be exported as textual JSON or an lcov tracefile.")
 	}
-	if err := c.load(); err != nil {
+	if err := c.load(); errors.As(err, new(noProfileError)) {
+		return err
+	} else if err != nil {
 		c.colored(c.Stderr, red, fmt.Sprintf("error: %v\n", err))
 		return c.message("could not load coverage information")
 	}

@@ -14,7 +14,7 @@ import (
 	"footfall/process/needs"
 )
 
-// installed are the tools of Debian 12, and programs whose data they read.
+// installed are the tools of Debian 12 (those of 22 are security updates), and programs whose data they read.
 var installed = []struct {
 	version  int
 	programs []string
@@ -22,6 +22,7 @@ var installed = []struct {
 	{14, []string{"clang-9/templ"}},
 	{16, []string{"clang-14/macros"}},
 	{19, []string{"clang-19/mcdc", "clang-16/templ"}},
+	{22, []string{"clang-22/mcdc", "rust-1.95/rsgen"}},
 }
 
 // runs are options beyond those of the runs of the fixtures.
@@ -36,6 +37,9 @@ var runs = []string{
 	"llvm-cov export ./main -instr-profile=base.profdata -format=html",
 	"llvm-cov export ./main -instr-profile=base.profdata -skip-expansions",
 	"llvm-cov export ./nothing -instr-profile=base.profdata",
+	"llvm-cov export ./main -instr-profile=nothing.profdata",
+	"llvm-cov report ./main -instr-profile=nothing.profdata",
+	"llvm-cov show ./main -instr-profile=nothing.profdata",
 	"llvm-profdata show -all-functions -counts -ic-targets -memop-sizes -detailed-summary -topn=2 base.profdata",
 	"llvm-profdata show -value-cutoff=2 -list-below-cutoff base.profdata",
 	"llvm-profdata show -detailed-summary -detailed-summary-cutoffs=500000,900000 base.profdata",

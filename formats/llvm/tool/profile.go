@@ -147,13 +147,15 @@ func (s *profileShow) print() {
 		s.printf("Functions shown: %d\n", s.shown)
 	}
 	s.printf("Total functions: %d\n", s.sums.Functions)
-	if s.least > 0 {
-		s.printf("Number of functions with maximum count (< %d): %d\n", s.least, s.fewer)
-		s.printf("Number of functions with maximum count (>= %d): %d\n", s.least, s.sums.Functions-uint64(s.fewer))
+	if s.version() < 22 {
+		s.printFewer()
 	}
 	s.printf("Maximum function count: %d\nMaximum internal block count: %d\n", s.sums.MostEntry, s.sums.MostInner)
 	if s.version() >= 20 {
 		s.printBlocks()
+	}
+	if s.version() >= 22 {
+		s.printFewer()
 	}
 	if s.top > 0 {
 		s.printf("Top %d functions with the largest internal block counts: \n", s.top)
@@ -170,6 +172,14 @@ func (s *profileShow) print() {
 		s.printSites(&s.sites[llvm.MemorySizes])
 	}
 	s.printDetails()
+}
+
+// printFewer prints how many functions are below -value-cutoff.
+func (s *profileShow) printFewer() {
+	if s.least > 0 {
+		s.printf("Number of functions with maximum count (< %d): %d\n", s.least, s.fewer)
+		s.printf("Number of functions with maximum count (>= %d): %d\n", s.least, s.sums.Functions-uint64(s.fewer))
+	}
 }
 
 func (s *profileShow) printLevel() {
