@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"footfall/collect/find"
 	"footfall/coverage"
 	"footfall/formats/gcov"
 	"footfall/report"
@@ -37,7 +38,7 @@ func NewCache(sources *source.Sources) *Cache {
 }
 
 // gather is that of [Objects]. It has the set of the result be shared: it is not to be updated.
-func (p *Cache) gather(objects *source.Objects, o Options) *Result {
+func (p *Cache) gather(objects *find.Objects, o Options) *Result {
 	r := &Result{Objects: objects, options: o}
 	var found []gcov.InputProblem
 	r.Set, found, r.Stats = p.gcov.Collect(objects.Units)

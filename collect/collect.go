@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"footfall/collect/find"
 	"footfall/coverage"
 	"footfall/formats/gcov"
 	"footfall/report"
@@ -40,7 +41,7 @@ type Options struct {
 // A Result is a set, and what a reader of it should know.
 type Result struct {
 	Set      *coverage.Set
-	Objects  *source.Objects
+	Objects  *find.Objects
 	Excluded exclude.Excluded
 	Problems []source.Problem // of all steps
 	Stats    gcov.Stats
@@ -63,7 +64,7 @@ func Files(paths []string, o Options) (*Result, error) {
 // Gather is Files for what is to be combined with more: it is neither reconciled nor
 // is anything taken out of it, which is for [Result.Finish] to do.
 func Gather(paths []string, o Options) (*Result, error) {
-	objects, err := source.Find(paths, o.ObjectDirs, o.Sources)
+	objects, err := find.In(paths, o.ObjectDirs, o.Sources)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func Gather(paths []string, o Options) (*Result, error) {
 
 // Objects collects what was found otherwise: the counters of running programs. With a
 // Program the set is not to be updated.
-func Objects(objects *source.Objects, o Options) *Result {
+func Objects(objects *find.Objects, o Options) *Result {
 	gather, finish := gather, (*Result).Finish
 	if o.Cache != nil && len(objects.Profiles)+len(objects.Go) == 0 {
 		gather, finish = o.Cache.gather, o.Cache.finish
@@ -92,7 +93,7 @@ func Objects(objects *source.Objects, o Options) *Result {
 	return r
 }
 
-func gather(objects *source.Objects, o Options) *Result {
+func gather(objects *find.Objects, o Options) *Result {
 	r := &Result{Objects: objects, options: o}
 	var sum coverage.Sum
 	units := newProgress(o.Progress, "units")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"footfall/collect/find"
 	"footfall/formats/gcov"
 	"footfall/process/needs"
 	"footfall/report/source"
@@ -22,7 +23,7 @@ func TestSay(t *testing.T) {
 	}
 	var b bytes.Buffer
 	r := Result{
-		Objects: &source.Objects{Units: make([]gcov.Object, 3), Data: 2, Outside: []string{"/build/a.gcno"}},
+		Objects: &find.Objects{Units: make([]gcov.Object, 3), Data: 2, Outside: []string{"/build/a.gcno"}},
 		Stats:   gcov.Stats{Objects: 3, NeverRun: 1, Inconsistent: 4},
 		options: Options{Sources: sources},
 	}

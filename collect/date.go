@@ -3,9 +3,9 @@ package collect
 import (
 	"time"
 
+	"footfall/collect/find"
 	"footfall/formats/gocover"
 	"footfall/input"
-	"footfall/report/source"
 )
 
 // Made returns when the newest of the data was written, see [Result.NotBefore].
@@ -25,7 +25,7 @@ func (r *Result) NotBefore(other *Result) {
 
 // newest returns when the last of the data files and reports was written, or of the
 // notes if there are none.
-func newest(objects *source.Objects) time.Time {
+func newest(objects *find.Objects) time.Time {
 	var data, notes time.Time
 	for _, name := range objects.Reports {
 		data = later(data, input.Modified(name))

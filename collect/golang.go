@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"footfall/collect/find"
 	"footfall/coverage"
 	"footfall/formats/gocover"
 	"footfall/input"
@@ -26,7 +27,7 @@ type GoStats struct {
 // A goProgram is meta-data and where they come from.
 type goProgram struct {
 	*gocover.Pod
-	file source.GoFile
+	file find.GoFile
 	runs int
 }
 
@@ -45,7 +46,7 @@ func (r *Result) goPrograms(sum *coverage.Sum) {
 		return
 	}
 	g := goPrograms{options: &r.options, byHash: make(map[gocover.Hash]*goProgram)}
-	var counters []source.GoFile
+	var counters []find.GoFile
 	texts := make(map[string][]byte)
 	for _, f := range r.Objects.Go {
 		b := f.Bytes
@@ -88,7 +89,7 @@ func (g *goPrograms) problem(kind, file string, err error) {
 	g.problems = append(g.problems, problem)
 }
 
-func (g *goPrograms) meta(f source.GoFile, b []byte) {
+func (g *goPrograms) meta(f find.GoFile, b []byte) {
 	if len(b) == 0 {
 		g.problem(source.Damaged, f.Name, errors.New("empty, but it is to be the meta-data of a program of Go: was the disk full?"))
 		return
@@ -109,7 +110,7 @@ func (g *goPrograms) meta(f source.GoFile, b []byte) {
 	g.programs = append(g.programs, p)
 }
 
-func (g *goPrograms) counters(f source.GoFile, b []byte) {
+func (g *goPrograms) counters(f find.GoFile, b []byte) {
 	if b == nil {
 		b = f.Bytes
 	}
@@ -156,7 +157,7 @@ func (g *goPrograms) locator(p *goProgram) func(name string) (string, bool) {
 
 // GoLocator says which file a source is that the meta-data of a program name, which are in a file or of a process, and
 // whether it is wanted.
-func GoLocator(sources *source.Sources, modules *gocover.Modules, meta source.GoFile) func(name string) (path string, keep bool) {
+func GoLocator(sources *source.Sources, modules *gocover.Modules, meta find.GoFile) func(name string) (path string, keep bool) {
 	starts := slices.Clone(meta.Starts)
 	if meta.Bytes == nil {
 		starts = append(starts, filepath.Dir(meta.Name))

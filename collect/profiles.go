@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"footfall/collect/find"
 	"footfall/coverage"
 	"footfall/formats/llvm"
 	"footfall/input"
@@ -28,7 +29,7 @@ type ProfileStats struct {
 
 // A profiled binary is one with the counts that are its own.
 type profiled struct {
-	source.Binary
+	find.Binary
 	image llvm.Image
 	used  bool
 }
@@ -51,7 +52,7 @@ type sharedCounts struct {
 }
 
 // profiles collects what objects has of source-based coverage.
-func (o *Options) profiles(objects *source.Objects) (*coverage.Set, []source.Problem, ProfileStats) {
+func (o *Options) profiles(objects *find.Objects) (*coverage.Set, []source.Problem, ProfileStats) {
 	p := profiles{options: o}
 	p.readBinaries(objects.Binaries)
 	for _, file := range objects.Profiles {
@@ -74,7 +75,7 @@ func (p *profiles) problem(kind, file string, err error) {
 }
 
 // readBinaries reads the mappings of binaries, in parallel.
-func (p *profiles) readBinaries(files []source.Binary) {
+func (p *profiles) readBinaries(files []find.Binary) {
 	found := make([][]*llvm.Binary, len(files))
 	failed := make([]error, len(files))
 	reader := llvm.NewBinaryReader()
@@ -124,7 +125,7 @@ const mostCompared = 64
 const mostProfile = 1 << 30
 
 // read adds the profiles of a file.
-func (p *profiles) read(file source.Profile) {
+func (p *profiles) read(file find.Profile) {
 	b := file.Bytes
 	if b == nil {
 		var err error
@@ -145,7 +146,8 @@ func (p *profiles) read(file source.Profile) {
 	if file.Since != nil {
 		// Unless the program has set its counters to zero since the reset.
 		p.with(file, file.Since, "counts at the reset", list, func(own, before *llvm.Profile) { own.Subtract(before) })
-	} else if file.Inherited != nil {
+	}
+	if file.Inherited != nil {
 		p.with(file, file.Inherited, "counts of parents", list, (*llvm.Profile).Inherits)
 	}
 	for i, profile := range list {
@@ -160,7 +162,7 @@ func (p *profiles) read(file source.Profile) {
 }
 
 // with does something to each profile of a file with its like of another reading, of which what says what it is.
-func (p *profiles) with(file source.Profile, other []byte, what string, list []*llvm.Profile, do func(own, other *llvm.Profile)) {
+func (p *profiles) with(file find.Profile, other []byte, what string, list []*llvm.Profile, do func(own, other *llvm.Profile)) {
 	of, err := llvm.Read(other)
 	if err != nil {
 		p.problem(source.Damaged, file.Name, fmt.Errorf("%s: %w", what, err))
@@ -171,7 +173,7 @@ func (p *profiles) with(file source.Profile, other []byte, what string, list []*
 	}
 }
 
-func (p *profiles) add(file source.Profile, profile *llvm.Profile) {
+func (p *profiles) add(file find.Profile, profile *llvm.Profile) {
 	if profile.Flags&llvm.FlagIR != 0 {
 		p.problem(source.NoBinary, file.Name, fmt.Errorf("%v for the optimiser (-fprofile-generate), which no source belongs to: compile with -fprofile-instr-generate -fcoverage-mapping", profile))
 		return
@@ -221,7 +223,7 @@ func (p *profiles) mayBeOf(ids []string, b *llvm.Binary, named bool) bool {
 }
 
 // pair finds the binary of a profile. That of counters of a process is known, and must still be what runs.
-func (p *profiles) pair(file source.Profile, profile *llvm.Profile) (int, llvm.Pairing) {
+func (p *profiles) pair(file find.Profile, profile *llvm.Profile) (int, llvm.Pairing) {
 	if file.Binary == "" {
 		return llvm.Pair(profile, p.binaries)
 	}
@@ -237,7 +239,7 @@ func (p *profiles) pair(file source.Profile, profile *llvm.Profile) (int, llvm.P
 
 // unpaired takes a profile of which it is not known which binary counted: an indexed one, or a raw one whose binary
 // is missing. It tells whether it may be of one that is here.
-func (p *profiles) unpaired(file source.Profile, profile *llvm.Profile) bool {
+func (p *profiles) unpaired(file find.Profile, profile *llvm.Profile) bool {
 	own := llvm.NewSum()
 	_, _ = own.Add(profile.Clone())
 	knows := false

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"footfall/collect/find"
 	"footfall/coverage"
 	"footfall/report/exclude"
 	"footfall/report/source"
@@ -24,7 +25,7 @@ import (
 func (r *Ran) Result(o Options) (*Result, error) {
 	r.Settle()
 	o.Sources.Texts = make(map[string][]byte)
-	result := &Result{Set: new(coverage.Set), Objects: new(source.Objects), options: o, made: time.Now()}
+	result := &Result{Set: new(coverage.Set), Objects: new(find.Objects), options: o, made: time.Now()}
 	files := make(map[string]*coverage.File)
 	fileAt := func(path string, keep bool) *coverage.File {
 		if keep && files[path] == nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"footfall/collect/find"
 	"footfall/formats/gcov"
 	"footfall/live"
 	"footfall/output"
@@ -59,7 +60,7 @@ func (l *Targets) gather(snapshots []*Snapshot, progress io.Writer) *Result {
 }
 
 // pair finds the notes of snapshots.
-func (l *Targets) pair(snapshots []*Snapshot) *source.Objects {
+func (l *Targets) pair(snapshots []*Snapshot) *find.Objects {
 	var readings []gcov.Reading
 	for _, s := range snapshots {
 		root := s.root()
@@ -138,17 +139,17 @@ type Reading struct {
 }
 
 // AddProfile adds what was read to what is collected.
-func AddProfile(objects *source.Objects, r Reading) {
+func AddProfile(objects *find.Objects, r Reading) {
 	image := r.Root + r.Profile.Image
 	if r.Profile.Meta != nil {
 		objects.Go = append(objects.Go,
-			source.GoFile{Name: image, Bytes: r.Profile.Meta, Starts: r.Places, Root: r.Root},
-			source.GoFile{Name: r.Title, Bytes: r.Profile.Bytes, Since: r.Since})
+			find.GoFile{Name: image, Bytes: r.Profile.Meta, Starts: r.Places, Root: r.Root},
+			find.GoFile{Name: r.Title, Bytes: r.Profile.Bytes, Since: r.Since})
 		return
 	}
-	objects.Profiles = append(objects.Profiles, source.Profile{Name: r.Title + ": " + r.Profile.Image, Bytes: r.Profile.Bytes, Since: r.Since, Binary: image, Inherited: r.Profile.Inherited})
-	if !slices.ContainsFunc(objects.Binaries, func(b source.Binary) bool { return b.Name == image }) {
-		objects.Binaries = append(objects.Binaries, source.Binary{Name: image, Runs: true})
+	objects.Profiles = append(objects.Profiles, find.Profile{Name: r.Title + ": " + r.Profile.Image, Bytes: r.Profile.Bytes, Since: r.Since, Binary: image, Inherited: r.Profile.Inherited})
+	if !slices.ContainsFunc(objects.Binaries, func(b find.Binary) bool { return b.Name == image }) {
+		objects.Binaries = append(objects.Binaries, find.Binary{Name: image, Runs: true})
 	}
 }
 
@@ -165,7 +166,7 @@ func (l *Targets) nothing(r *Result) error {
 		titles = append(titles, t.Title)
 	}
 	who := strings.Join(titles, ", ")
-	rebuilt := func(p source.Problem) bool { return errors.Is(p.Err, source.ErrRebuilt) }
+	rebuilt := func(p source.Problem) bool { return errors.Is(p.Err, find.ErrRebuilt) }
 	switch objects := r.Objects; {
 	case len(objects.Units) == 0 && len(objects.Profiles) > 0 && r.Profiled.Binaries == 0:
 		return fmt.Errorf("nothing to report: the coverage mapping of %s is not there: its file was rebuilt or removed, start it again", who)

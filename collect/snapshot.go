@@ -265,6 +265,12 @@ func (l *Targets) ResetCounts() error {
 		for _, p := range s.profiles {
 			s.zero[p.Key()] = p.Bytes
 		}
+		if s.family != nil {
+			s.family.ResetInherited()
+			for i := range s.profiles {
+				s.profiles[i].Inherited = nil
+			}
+		}
 		s.last.units = s.history.Units()
 	}
 	return nil

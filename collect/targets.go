@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"footfall/collect/find"
 	"footfall/input"
 	"footfall/live"
 	"footfall/output"
@@ -78,7 +79,7 @@ type Targets struct {
 	options   TargetOptions
 	known     *live.Known
 	baselines *live.Baselines
-	finder    *source.NotesFinder
+	finder    *find.NotesFinder
 	problems  []source.Problem // told once
 	advised   bool
 	unsure    int // functions of the last look that may have counts twice
@@ -102,7 +103,7 @@ func OpenTargets(args []string, o TargetOptions) (_ *Targets, err error) {
 	if o.Follow {
 		l.options.Cache = NewCache(o.Sources)
 	}
-	if l.finder, l.problems, err = source.NewNotes(o.ObjectDirs, o.Sources); err != nil {
+	if l.finder, l.problems, err = find.NewNotesFinder(o.ObjectDirs, o.Sources); err != nil {
 		return nil, err
 	}
 	seen := make(map[int]bool)

@@ -20,6 +20,7 @@ import (
 
 	"footfall/coverage"
 	"footfall/fleet/ask"
+	"footfall/input"
 	"footfall/output"
 	"footfall/report"
 	"footfall/report/exclude"
@@ -374,7 +375,7 @@ func findOwners(dir string) (name, top string) {
 	for {
 		for _, at := range []string{".github", "", "docs", ".gitlab"} {
 			name := filepath.Join(dir, at, "CODEOWNERS")
-			if source.IsFile(name) {
+			if input.IsFile(name) {
 				return name, dir
 			}
 		}

@@ -20,10 +20,10 @@ import (
 
 	"footfall/collect"
 	"footfall/coverage"
-	"footfall/fleet/web"
 	"footfall/input"
 	"footfall/output"
 	"footfall/report/html"
+	"footfall/watch/web"
 )
 
 // This file is live TARGET --serve: pages that are alive.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -68,25 +69,27 @@ func TestMutate(t *testing.T) {
 	w := &watchdog{}
 	go w.watch()
 	random := rand.New(rand.NewPCG(*mutateSeed, 0))
-	kinds, counts := kindsOf(seeds), make(map[string]int)
-	if len(kinds) != 15 {
-		t.Fatalf("seeds of %d kinds, expected 15: have files moved?", len(kinds))
+	kinds, tried := kindsOf(seeds), make(map[string]*mutateTried)
+	if len(kinds) != 17 {
+		t.Fatalf("seeds of %d kinds, expected 17: have files moved?", len(kinds))
 	}
 	kinds = slices.DeleteFunc(kinds, func(k []*mutateGroup) bool { return !strings.Contains(k[0].kind, *mutateKind) })
 	if len(kinds) == 0 {
 		t.Fatalf("no kind is like %q", *mutateKind)
 	}
 	for i := range *mutations {
-		ofKind := kinds[0] // of notes, the most involved, as many as of all others
-		if len(kinds) > 1 && random.IntN(2) == 0 {
-			ofKind = kinds[1+random.IntN(len(kinds)-1)]
+		ofKind := kinds[random.IntN(len(kinds))]
+		if kinds[0][0].kind == "notes and data" && random.IntN(2) == 0 { // the most involved: as many as of all others
+			ofKind = kinds[0]
 		}
 		group := ofKind[random.IntN(len(ofKind))]
-		counts[group.kind]++
+		if tried[group.kind] == nil {
+			tried[group.kind] = &mutateTried{}
+		}
 		changed := group.mutated(random)
 		for name, b := range group.files {
 			if name == changed {
-				b = mutate(random, b, seeds[random.IntN(len(seeds))].any())
+				b = group.mutate(random, b, seeds[random.IntN(len(seeds))].any())
 			}
 			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, b, 0o666)); err != nil {
 				t.Fatal(err)
@@ -100,18 +103,26 @@ func TestMutate(t *testing.T) {
 			root.SetArgs(args)
 			_ = root.Execute()
 			clear(completionsOfFlags)
-			if w.end() {
+			if w.end(tried[group.kind]) {
 				keepSlowest(group)
 			}
 		}
+		tried[group.kind].inputs++
 		group.remove()
 		if i%1000 == 999 {
 			fmt.Fprintf(mutateTerminal, "%d inputs, slowest %v, largest %d MB, %d MB stay\n", i+1, time.Duration(w.slowest.Load()).Round(time.Millisecond), w.largest.Load()>>20, staying()>>20)
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(mutateTerminal, "%s: %d\n", kind, counts[kind])
+	for _, kind := range slices.Sorted(maps.Keys(tried)) {
+		of := tried[kind]
+		fmt.Fprintf(mutateTerminal, "%s: %d inputs, slowest %v, largest %d MB\n", kind, of.inputs, time.Duration(of.slowest).Round(time.Millisecond), of.largest>>20)
 	}
+}
+
+// mutateTried is what became of the inputs of a kind.
+type mutateTried struct {
+	inputs           int
+	slowest, largest int64 // command: nanoseconds of processors, bytes of this process, with what is not collected yet
 }
 
 // completionsOfFlags is where cobra keeps how flags are completed, for all flags
@@ -166,18 +177,21 @@ type watchdog struct {
 	what             atomic.Pointer[string]
 	since, used      atomic.Int64
 	slowest, largest atomic.Int64 // of all: nanoseconds of processors, bytes
+	now              atomic.Int64 // bytes, of this command
 }
 
 func (w *watchdog) begin(what string) {
 	w.since.Store(time.Now().UnixNano())
 	w.used.Store(processorTime())
+	w.now.Store(0)
 	w.what.Store(&what)
 }
 
-// end tells whether this was the slowest up to now, of those that are slow at all.
-func (w *watchdog) end() (slowest bool) {
+// end notes what a command took, and tells whether it was the slowest up to now, of those that are slow at all.
+func (w *watchdog) end(of *mutateTried) (slowest bool) {
 	what := w.what.Swap(nil)
 	took := processorTime() - w.used.Load()
+	of.slowest, of.largest = max(of.slowest, took), max(of.largest, w.now.Load())
 	if slowest = took > w.slowest.Load(); slowest {
 		w.slowest.Store(took)
 	}
@@ -217,6 +231,7 @@ func (w *watchdog) watch() {
 			size = int64(staying())
 		}
 		w.largest.Store(max(w.largest.Load(), size))
+		w.now.Store(max(w.now.Load(), size))
 		took := time.Duration(time.Now().UnixNano() - w.since.Load())
 		used := time.Duration(processorTime() - w.used.Load())
 		if size > mostMutateMemory || (used > mostMutateTime || took > mostMutateWait) && w.what.Load() == what {
@@ -242,7 +257,8 @@ func memoryClasses() (text string) {
 type mutateGroup struct {
 	kind  string
 	files map[string][]byte
-	fixed string // the one that is not
+	fixed string   // the one that is not
+	parts [][2]int // from and to: of the other one, where most changes are to be; nil: anywhere
 }
 
 // remove removes the files, and what commands made beside them.
@@ -266,6 +282,17 @@ func (g *mutateGroup) mutated(random *rand.Rand) string {
 	return names[random.IntN(len(names))]
 }
 
+// mutate changes one of the files: of parts, three times of four, nothing else, and not how long they are.
+func (g *mutateGroup) mutate(random *rand.Rand, b, other []byte) []byte {
+	if g.parts == nil || random.IntN(4) == 0 {
+		return mutate(random, b, other)
+	}
+	b = slices.Clone(b)
+	part := g.parts[random.IntN(len(g.parts))]
+	copy(b[part[0]:part[1]], mutate(random, b[part[0]:part[1]], other))
+	return b
+}
+
 func (g *mutateGroup) any() []byte {
 	for _, name := range slices.Sorted(maps.Keys(g.files)) {
 		return g.files[name]
@@ -284,7 +311,7 @@ func (g *mutateGroup) commands() [][]string {
 		return [][]string{{"merge", "-o", "sum", "one", "two"}, {"rewrite", "-o", "scaled", "-s", "0.5", "one"}, {"overlap", "-f", "one", "two"}}
 	case "stream of data":
 		return [][]string{{"merge-stream", "-o", "sum", "m.stream"}}
-	case "LLVM":
+	case "LLVM profraw", "LLVM profdata", "LLVM binary":
 		return [][]string{
 			append([]string{"report", "m.prof", "--object", "main"}, show...),
 			{"llvm-profdata", "merge", "-sparse", "-o", "out.profdata", "m.prof"},
@@ -397,7 +424,7 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	for _, g := range dirs {
 		groups = append(groups, g, &mutateGroup{kind: "stream of data", files: map[string][]byte{"m.stream": slices.Concat([]byte("nfcg\x2a23B\x07\x00\x00\x00m.gcda\x00"), g.any())}})
 	}
-	groups = append(append(groups, someOf(llvmSeeds(t), 100)...), goSeeds(t)...)
+	groups = append(append(groups, llvmSeeds(t)...), goSeeds(t)...)
 	source := []byte("/* A comment. */\n#include <assert.h>\nint f(int x) { // LCOV_EXCL_LINE\n\treturn x ? '\\'' : \"\\\"\"[0];\n}\n// GCOVR_EXCL_START\nint main(void)\n{\n\tassert(f(1));\n}\n// GCOVR_EXCL_STOP\n")
 	for _, name := range []string{"m.c", "m.cc", "m.rs", "m.go", "m.f90", "m.adb", "m.d"} {
 		lines := "SF:" + name + "\n"
@@ -412,20 +439,42 @@ func mutateSeeds(t *testing.T) (groups []*mutateGroup) {
 	return groups
 }
 
-// llvmSeeds are profiles of all versions with the programs that they are of.
-func llvmSeeds(t *testing.T) (groups []*mutateGroup) {
+// llvmSeeds are profiles of all versions with the programs that they are of: either is changed.
+func llvmSeeds(t *testing.T) []*mutateGroup {
+	var raw, indexed, binaries []*mutateGroup
 	for _, f := range llvmfixtures.All(t) {
 		program := f.Files["main"]
 		if len(program) > 200000 || !bytes.Contains(program, []byte("__llvm_covmap")) {
 			continue
 		}
+		parts := coverageParts(t, program)
 		for _, name := range slices.Sorted(maps.Keys(f.Files)) {
-			if ext := path.Ext(name); (ext == ".profraw" || ext == ".profdata") && len(f.Files[name]) > 0 {
-				groups = append(groups, &mutateGroup{kind: "LLVM", files: map[string][]byte{"m.prof": f.Files[name], "main": program}})
+			files := map[string][]byte{"m.prof": f.Files[name], "main": program}
+			switch {
+			case len(f.Files[name]) == 0:
+			case path.Ext(name) == ".profraw":
+				raw = append(raw, &mutateGroup{kind: "LLVM profraw", fixed: "main", files: files})
+			case path.Ext(name) == ".profdata":
+				indexed = append(indexed, &mutateGroup{kind: "LLVM profdata", fixed: "main", files: files})
+				binaries = append(binaries, &mutateGroup{kind: "LLVM binary", fixed: "m.prof", files: files, parts: parts})
 			}
 		}
 	}
-	return groups
+	return slices.Concat(someOf(raw, 100), someOf(indexed, 100), someOf(binaries, 100))
+}
+
+// coverageParts are the sections of a program that say what its counters are of, and the headers.
+func coverageParts(t *testing.T, program []byte) (parts [][2]int) {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range f.Sections {
+		if strings.HasPrefix(s.Name, "__llvm_") && s.Type != elf.SHT_NOBITS && s.Size > 0 {
+			parts = append(parts, [2]int{int(s.Offset), int(s.Offset + s.FileSize)})
+		}
+	}
+	return append(parts, [2]int{0, 64})
 }
 
 // goSeeds are what a program of Go writes, in two modes.

@@ -357,14 +357,19 @@ func (s *fileSet) firstName() string {
 // mayHold tells whether the counters in w, which have just been read, may be a sum with those of
 // files, because the process is writing them. Counters that are less than what the file had when
 // it was read, before, do not hold it; nothing that was added makes no difference. The files
-// are written in the order of the list.
+// are written in the order of the list. Most processes have counted less in the first unit than its file has, where it says no more
+// when that was written: files are asked for one after another, and none that does not matter.
 func (im *placed) mayHold(m *member, w words) bool {
 	s := im.files
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stamps := s.stat(s.names)
-	if stamps == nil {
-		return false
+	stamp := func(i int) fileStamp { return stampOf(s.names[i]) }
+	if s.way != nil { // each is asked for by another thread, with rights of its own: all at once
+		stamps := s.stat(s.names)
+		if stamps == nil {
+			return false
+		}
+		stamp = func(i int) fileStamp { return stamps[i] }
 	}
 	for _, i := range im.inOrder {
 		less, none := false, true
@@ -374,11 +379,11 @@ func (im *placed) mayHold(m *member, w words) bool {
 				none = none && s.now[i] == 0
 			}
 		})
-		switch same := stamps[i] == s.stamps[i]; {
+		switch {
 		case less:
 			// It may have begun to write while w was read: what is written first was read before, and others after that.
 			return !im.isLess(m, im.units[i]) && im.mayBeWriting(m)
-		case !none, !same && s.anyNow(i): // it may have been this process
+		case !none, stamp(i) != s.stamps[i] && s.anyNow(i): // it may have been this process
 			return im.mayBeWriting(m)
 		}
 	}

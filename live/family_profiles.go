@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +36,7 @@ type countedImage struct {
 	*image
 	inherited []byte      // what is not its own, as RawProfile.counted; nil: nothing
 	forked    []byte      // of that, what it has of its parent, whose counts are in the sum; nil: nothing, or not known
+	zero      []byte      // of its counters, what is in no sum, as it was counted before a reset; nil: nothing
 	outside   bool        // it had counts at its beginning, here, that are in no sum
 	merges    *mergedFile // nil: what is in files is not added to its counters
 	wrote     bool        // it had added it already, and runs on
@@ -43,6 +45,7 @@ type countedImage struct {
 	settled   *RawProfile // and what of it was its own; nil: own then
 	own       *RawProfile // at the last look; nil: there was none
 	closed    bool        // it is not in memory any more: what it had counted then stays
+	shared    sharedFile  // at the last look; none: its counters are in memory of its own
 }
 
 // A mergedFile is a file with %m in its name.
@@ -63,7 +66,7 @@ func (c *countedImage) copyFor() *countedImage {
 	if c.merges != nil {
 		c.merges.shared.Store(true)
 	}
-	return &countedImage{image: &im, merges: c.merges, wrote: c.wrote, outside: c.outside}
+	return &countedImage{image: &im, merges: c.merges, wrote: c.wrote, outside: c.outside, zero: c.zero, shared: c.shared}
 }
 
 // program is what is read of an image.
@@ -176,7 +179,7 @@ func (f *Family) begins(m *member, c *countedImage, when stage) {
 		default:
 			r.parts.combine(c.inherited, before, func(a, b uint64) uint64 { return max(a, b) }, plusSet)
 		}
-		c.forked, c.outside = nil, true
+		c.forked, c.zero = nil, before
 	}
 	if c.inherited != nil && !f.hasRoomFor(m, len(c.inherited)/8) {
 		f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
@@ -348,7 +351,7 @@ func (f *Family) inheritProfiles(m *member) {
 			c.wrote, c.outside = true, true // what is in the file is in its counters
 		}
 		if !c.outside && r.Meta == nil {
-			c.forked = c.inherited
+			c.forked = r.parts.since(c.inherited, c.zero)
 		}
 		if !f.hasRoomFor(m, len(c.inherited)/8) {
 			f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
@@ -370,7 +373,7 @@ func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
 			if when == ending && err != nil {
 				f.problem(fmt.Errorf("process %d (%s): %s: it cannot be read at the end: %w", m.pid, output.Printable(m.proc.Name), c.path, err))
 			}
-		} else if shared := m.sharedBy(c, r); shared != "" {
+		} else if shared, is := m.sharedBy(c, r); is {
 			f.mu.Lock()
 			f.keepShared(shared, r)
 			f.mu.Unlock()
@@ -519,37 +522,52 @@ func (file *mergedFile) added(c *countedImage, r *RawProfile, certain bool) *Raw
 	return r.with(none)
 }
 
-// sharedBy tells the file that has the counters of an image in it, which others may have mapped, too; "": they are its own.
-func (m *member) sharedBy(c *countedImage, r *RawProfile) string {
+// A sharedFile has counters in it, which all processes count in that have mapped it.
+type sharedFile struct {
+	file  string // its device and inode
+	first int    // the process that has begun it by becoming the program, 0 where that adds to what is in it
+}
+
+// sharedBy tells the file that has the counters of an image in it, which others may have mapped, too; false: they are its own.
+// What is asked for that of a process that ends may be gone already: then it is what it was at the last look, or for its parent.
+func (m *member) sharedBy(c *countedImage, r *RawProfile) (sharedFile, bool) {
 	if c.profile == nil {
-		return ""
+		return sharedFile{}, false
 	}
 	maps, _, err := m.proc.Maps()
 	if err != nil {
-		return ""
+		return c.shared, c.shared.file != ""
 	}
 	counters, _, err := c.profile.place(m.proc, maps)
-	if err != nil || counters.addr == c.profile.counters.addr {
-		return ""
+	if err != nil {
+		return c.shared, c.shared.file != ""
+	}
+	if counters.addr == c.profile.counters.addr {
+		return sharedFile{}, false
 	}
 	at := maps.At(counters.addr)
 	if at == nil || at.Inode == 0 {
-		return ""
+		return sharedFile{}, false
 	}
-	file := fmt.Sprintf("%s %d", at.Device, at.Inode)
+	if file := fmt.Sprintf("%s %d", at.Device, at.Inode); c.shared.file != file {
+		c.shared = sharedFile{file, m.beginsFile(c, r)}
+	}
+	return c.shared, true
+}
+
+// beginsFile tells the process that has begun the file of a member's counters.
+func (m *member) beginsFile(c *countedImage, r *RawProfile) int {
+	if place, err := m.program(c).startPlacer(); err == nil {
+		if _, merges, _ := r.own.fileName(place); merges { // else who becomes the program by exec begins it anew
+			return 0
+		}
+	}
 	_, first := m.program(c).ancestors()
-	place, err := m.program(c).startPlacer()
-	if err != nil {
-		return file
-	}
-	if _, merges, _ := r.own.fileName(place); merges { // else who becomes the program by exec begins it anew
-		return file
-	}
-	return fmt.Sprintf("%s %d", file, first)
+	return first
 }
 
 // keepShared has the counters in a file count once, whoever has mapped it and is read first; the family is locked.
-func (f *Family) keepShared(file string, r *RawProfile) {
+func (f *Family) keepShared(file sharedFile, r *RawProfile) {
 	if was := f.shared[file]; was != nil && was.sameBuild(r) {
 		all := was.counted()
 		r.parts.combine(all, r.counted(), func(a, b uint64) uint64 { return max(a, b) }, plusSet)
@@ -585,6 +603,46 @@ func (f *Family) Profiles() []RawProfile {
 	}
 	slices.SortFunc(profiles, func(a, b RawProfile) int { return strings.Compare(a.Key(), b.Key()) })
 	return profiles
+}
+
+// ResetInherited has what processes inherit count from now on: what [Family.Profiles] tells of that from then on is what their
+// parents have counted since. It is for who takes away what was counted until now.
+func (f *Family) ResetInherited() {
+	f.mu.Lock()
+	members := slices.Collect(maps.Values(f.members))
+	for i, r := range f.profiles {
+		f.profiles[i] = r.withoutInherited()
+	}
+	f.mu.Unlock()
+	for _, m := range members {
+		_, err := patiently(m.pid, func() (struct{}, error) {
+			f.resetInherited(m)
+			return struct{}{}, nil
+		}, func(struct{}) {})
+		f.problem(err)
+	}
+}
+
+func (f *Family) resetInherited(m *member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.counted {
+		if c.closed || c.golang != nil {
+			continue
+		}
+		if r, err := m.readProfile(c); err == nil && r != nil {
+			if c.zero == nil && !f.hasRoomFor(m, len(r.counted())/8) {
+				f.problem(fmt.Errorf("%s: %w", c.path, errRoom))
+			}
+			c.zero = r.counted()
+		}
+		c.forked = nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, r := range m.own {
+		m.own[i] = r.withoutInherited()
+	}
 }
 
 // lookAtAllProfiles reads the members that run.

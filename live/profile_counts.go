@@ -84,12 +84,24 @@ func (p *RawProfile) less(before []byte) *RawProfile {
 		}
 		return &o
 	}
-	all := p.counted()
-	if !p.parts.single && !p.parts.covers(all, before) {
-		return p
+	return p.with(p.parts.since(p.counted(), before))
+}
+
+// since is what was counted later than zero, of a process that may have begun from zero again; nil: all.
+func (at *rawParts) since(counted, zero []byte) []byte {
+	if zero == nil || !at.single && !at.covers(counted, zero) {
+		return counted
 	}
-	p.parts.combine(all, before, minusCount, minusSet)
-	return p.with(all)
+	later := bytes.Clone(counted)
+	at.combine(later, zero, minusCount, minusSet)
+	return later
+}
+
+// withoutInherited is the profile as one of a process that has inherited nothing.
+func (p *RawProfile) withoutInherited() *RawProfile {
+	o := *p
+	o.Inherited = nil
+	return &o
 }
 
 // plus is the sum of two profiles of one build.

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"footfall/collect"
+	"footfall/collect/find"
 	"footfall/live"
 	"footfall/process"
-	"footfall/report/source"
 )
 
 // This file has source-based counters (Clang, Rust) and those of Go in the tree: each program and library has one raw
@@ -80,7 +80,7 @@ func (of *profiled) bytes() []byte {
 }
 
 // addProfiles adds the profiles of the process to what is collected. The process must be locked.
-func (p *target) addProfiles(objects *source.Objects) {
+func (p *target) addProfiles(objects *find.Objects) {
 	for _, of := range p.profiles {
 		collect.AddProfile(objects, collect.Reading{
 			Title: p.name, Root: p.fsRoot, Profile: of.now, Since: of.zero, Places: p.places,

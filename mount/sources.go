@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"footfall/collect"
+	"footfall/collect/find"
 	"footfall/formats/gcov"
 	"footfall/input"
 	"footfall/report/source"
@@ -29,7 +30,7 @@ type sources struct {
 	mu       sync.Mutex
 	resolver *source.Sources
 	cache    *collect.Cache
-	notes    *source.NotesFinder
+	notes    *find.NotesFinder
 	known    map[string][]origin // by name of the notes and their stamp
 }
 
@@ -43,7 +44,7 @@ func newSources(objectDirs, pathMaps []string) (*sources, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes, _, err := source.NewNotes(objectDirs, resolver)
+	notes, _, err := find.NewNotesFinder(objectDirs, resolver)
 	return &sources{options: options, resolver: resolver, cache: collect.NewCache(resolver), notes: notes, known: make(map[string][]origin)}, err
 }
 
@@ -65,7 +66,7 @@ func (s *sources) readable(processes []*target) (*source.Sources, error) {
 }
 
 // collect returns the coverage of what was read in processes.
-func (s *sources) collect(readings []gcov.Reading, profiles *source.Objects, o collect.Options) *collect.Result {
+func (s *sources) collect(readings []gcov.Reading, profiles *find.Objects, o collect.Options) *collect.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.Cache = s.cache

@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"footfall/collect/find"
 	"footfall/formats/gcov"
 	"footfall/input"
 	"footfall/live"
 	"footfall/output"
 	"footfall/process"
-	"footfall/report/source"
 )
 
 // A counted has counters: a live.CountedProcess or a live.Kernel.
@@ -390,7 +390,7 @@ func (p *target) list(dir *node, entry func(name string, n *node), written func(
 
 // readings returns all files of counters of the process, and what is to be told of
 // them. Its profiles are added to objects.
-func (p *target) readings(objects *source.Objects) ([]gcov.Reading, []string) {
+func (p *target) readings(objects *find.Objects) ([]gcov.Reading, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh(true)

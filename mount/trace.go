@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"footfall/collect"
+	"footfall/collect/find"
 	"footfall/formats/gcov"
 	"footfall/output"
 	"footfall/report"
 	"footfall/report/exclude"
-	"footfall/report/source"
 )
 
 // A tracefile is one of lcov, made when it is wanted.
@@ -60,7 +60,7 @@ func (t *tracefile) forget() {
 // which lcov skips.
 func (m *Mount) tracefile(processes []*target) []byte {
 	var readings []gcov.Reading
-	var profiles source.Objects
+	var profiles find.Objects
 	b := new(bytes.Buffer)
 	for _, p := range processes {
 		more, events := p.readings(&profiles)

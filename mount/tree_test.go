@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"footfall/collect/find"
 	"footfall/formats/gcov"
 	"footfall/input"
 	"footfall/live"
 	"footfall/process/needs"
-	"footfall/report/source"
 )
 
 func TestComponents(t *testing.T) {
@@ -133,7 +133,7 @@ func TestLateSnapshot(t *testing.T) {
 	p.source = now(new)
 	p.take(old)
 	count := func() (int64, bool) {
-		readings, events := p.readings(&source.Objects{})
+		readings, events := p.readings(&find.Objects{})
 		return readings[0].Counts.Functions[0].Counters[0].At(0), slices.Contains(events, tooLate)
 	}
 	p.reply = make(chan reply, 1)

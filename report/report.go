@@ -5,8 +5,8 @@
 // browsers are many files, in package html.
 // [Printing] writes the outputs that a user asks for and judges by thresholds.
 //
-// What finds things is in the rooms below: package source finds notes, data and sources,
-// exclude what is left out, change what a diff changed and how two versions compare.
+// What finds things is in the rooms below: package source finds sources, exclude what is left out,
+// change what a diff changed and how two versions compare. Notes and data are found by collect/find.
 // The package decodes no coverage data; that is package gcov's.
 package report
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"footfall/collect/find"
 	"footfall/coverage"
 	"footfall/formats/gcov"
 	"footfall/report/source"
@@ -21,7 +22,7 @@ func own(t *testing.T, dir, old string) (*coverage.Set, *source.Sources) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := source.Find([]string{dir}, nil, sources)
+	objects, err := find.In([]string{dir}, nil, sources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@
 // and has package growth compare it with that of the tick before and of the start: heat and
 // growth are its words. A picture does not change afterwards. The model (this
 // file, keys.go) is what the user has done so far: two tables (table.go) and
-// perhaps a source (source.go). It draws no more rows than the screen has.
+// perhaps a source (listing.go). It draws no more rows than the screen has.
 package watch
 
 import (

@@ -35,6 +35,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"footfall/collect/find"
 	"footfall/fleet/client"
 	"footfall/formats/gocover"
 	"footfall/formats/llvm"
@@ -126,7 +127,7 @@ type agent struct {
 	profiled map[string]*profiled // those with source-based counters
 	reader   llvm.Reader
 	modules  gocover.Modules
-	finder   *source.NotesFinder
+	finder   *find.NotesFinder
 	loads    map[int]string  // builds of the family's loads
 	noNotes  map[string]bool // what was said
 	first    bool            // nothing has been read so far
@@ -135,7 +136,7 @@ type agent struct {
 
 func start(o Options) (_ *agent, err error) {
 	a := &agent{o: o, programs: make(map[string]*program), profiled: make(map[string]*profiled), loads: make(map[int]string), noNotes: make(map[string]bool), first: true}
-	if a.finder, _, err = source.NewNotes(o.ObjectDirs, o.Sources); err != nil {
+	if a.finder, _, err = find.NewNotesFinder(o.ObjectDirs, o.Sources); err != nil {
 		return nil, err
 	}
 	if a.spool, err = openSpool(o); err != nil {

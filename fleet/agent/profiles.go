@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"footfall/collect"
+	"footfall/collect/find"
 	"footfall/fleet/store"
 	"footfall/fleet/units"
 	"footfall/formats/gocover"
@@ -330,7 +331,7 @@ func (a *agent) goVectors(p *profiled, r *live.RawProfile, pid int) (map[string]
 // goSource tells how sources of a program are called, and which of their lines have code: none of their text leaves the machine.
 func (a *agent) goSource(r *live.RawProfile, pid int) func(name string) units.GoSource {
 	root := a.watching.rootOf(pid)
-	file := source.GoFile{Name: root + r.Image, Bytes: r.Meta, Starts: a.watching.family.Places(pid), Root: root}
+	file := find.GoFile{Name: root + r.Image, Bytes: r.Meta, Starts: a.watching.family.Places(pid), Root: root}
 	locate := collect.GoLocator(a.o.Sources, &a.modules, file)
 	return func(name string) units.GoSource {
 		path, keep := locate(name)

@@ -26,8 +26,8 @@ import (
 
 	"footfall/fleet/store"
 	"footfall/fleet/units"
-	"footfall/fleet/web"
 	"footfall/fleet/wire"
+	"footfall/output"
 )
 
 // Options say how to serve.
@@ -179,11 +179,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // admit tells who sends a request and may do what role says; else it has answered.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, needed role) (who *Token, ok bool) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
+	output.GuardAnswer(h, policy)
 	switch name := certified(r); {
 	case s.options.Tokens != nil:
 		if who = s.options.Tokens.of(r, name); who == nil {
@@ -193,7 +189,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, needed role) (who
 		}
 	case name != "":
 		who = s.clients.of(name)
-	case !web.KnownHost(r.Host, s.options.Names):
+	case !output.KnownHost(r.Host, s.options.Names):
 		http.Error(w, "footfall: the request is for another host", http.StatusMisdirectedRequest)
 		return nil, false
 	default:

@@ -33,9 +33,9 @@ type places struct {
 	sources  *source.Sources
 	top      string // of the diff, see Diff.Top
 	set      map[string]bool
-	paths    []string                   // the names of the set
-	byBase   map[string][]string        // by their last part
-	byFile   map[source.FileID][]string // by what they are, whatever they are called
+	paths    []string                  // the names of the set
+	byBase   map[string][]string       // by their last part
+	byFile   map[input.FileID][]string // by what they are, whatever they are called
 	excluded map[string]bool
 	moved    map[string]string // see relocated
 	fits     map[fitKey]fit
@@ -48,7 +48,7 @@ type fitKey struct {
 
 func newPlaces(set *coverage.Set, excluded exclude.Excluded, sources *source.Sources) *places {
 	p := &places{
-		sources: sources, set: make(map[string]bool), byBase: make(map[string][]string), byFile: make(map[source.FileID][]string),
+		sources: sources, set: make(map[string]bool), byBase: make(map[string][]string), byFile: make(map[input.FileID][]string),
 		excluded: make(map[string]bool), moved: make(map[string]string), fits: make(map[fitKey]fit),
 	}
 	for _, name := range set.Names() {
@@ -56,7 +56,7 @@ func newPlaces(set *coverage.Set, excluded exclude.Excluded, sources *source.Sou
 		p.paths = append(p.paths, name)
 		base := filepath.Base(name)
 		p.byBase[base] = append(p.byBase[base], name)
-		if id, ok := source.Identify(name); ok {
+		if id, ok := input.Identify(name); ok {
 			p.byFile[id] = append(p.byFile[id], name)
 		}
 	}
@@ -185,7 +185,7 @@ func (p *places) deleted(d *Diff, r *placement, f *FileDiff) {
 
 // undeleted tells whether path is the file that the diff deletes, or may be.
 func (p *places) undeleted(f *FileDiff, path string) bool {
-	if !source.IsFile(path) {
+	if !input.IsFile(path) {
 		return false
 	}
 	if len(f.deleted()) == 0 && f.blobs[0] == "" {
@@ -292,7 +292,7 @@ func (p *places) lookup(b base, path string) []string {
 			found = append(found, name)
 		}
 	}
-	if id, ok := source.Identify(path); ok {
+	if id, ok := input.Identify(path); ok {
 		for _, other := range p.byFile[id] {
 			if other != path {
 				found = append(found, other)
@@ -344,7 +344,7 @@ func (p *places) relocated(dir string) string {
 	best := ""
 	for _, path := range p.paths {
 		for _, above := range slices.Backward(ancestors(filepath.Dir(path))) { // the longest rest first
-			if rest, _ := source.Below(path, above); source.IsFile(filepath.Join(dir, rest)) {
+			if rest, _ := source.Below(path, above); input.IsFile(filepath.Join(dir, rest)) {
 				if votes[above]++; votes[above] > votes[best] {
 					best = above
 				}
@@ -449,7 +449,7 @@ func (p *places) begin(d *Diff) (b base, name string, doubt error) {
 func (p *places) onlyBlank(b base, files []*FileDiff) bool {
 	for _, f := range files {
 		path := b.path(f.New)
-		if !f.insertsBlank() || !f.showsText() || !source.IsFile(path) || p.compare(f, path) != unknown {
+		if !f.insertsBlank() || !f.showsText() || !input.IsFile(path) || p.compare(f, path) != unknown {
 			return false
 		}
 	}
@@ -601,7 +601,7 @@ func (p *places) compare(f *FileDiff, path string) fit {
 }
 
 func (f *FileDiff) compare(path string) fit {
-	if !source.IsFile(path) {
+	if !input.IsFile(path) {
 		return unknown
 	}
 	text, err := input.ReadFile(path, input.MostSource)

@@ -69,7 +69,7 @@ func keptSince(set *coverage.Set, t time.Time, path string) bool {
 	}
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		git := filepath.Join(dir, ".git")
-		if source.IsFile(git) { // of a worktree or submodule
+		if input.IsFile(git) { // of a worktree or submodule
 			return older(git)
 		}
 		if isThere(git) {

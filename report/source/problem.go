@@ -2,8 +2,10 @@ package source
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -20,18 +22,18 @@ type Problem struct {
 	Line   int32  // of a text, from 1; 0: the file as a whole
 }
 
-// Kinds of problems that this package finds.
+// Kinds of problems.
 const (
-	unreadable = "places that cannot be read"
+	Unreadable = "places that cannot be read"
 	NoNotes    = "data files without notes"
-	unpaired   = "data files whose notes are not certain"
-	otherBuild = "data files of another build"
+	Unpaired   = "data files whose notes are not certain"
+	OtherBuild = "data files of another build"
 	NoSource   = "sources that cannot be read"
 	BadRecord  = "records of reports that cannot be used"
 	CutReport  = "reports that are cut or empty"
 	noFile     = "files that cannot be read"
 	Damaged    = "damaged files"
-	foundTwice = "files with several names"
+	FoundTwice = "files with several names"
 	OtherName  = "names that an output cannot have as they are"
 
 	NoBinary     = "profiles without their binary"
@@ -63,7 +65,7 @@ func Collected(problems []gcov.InputProblem) []Problem {
 	kinds := map[gcov.ProblemKind]string{
 		gcov.Unreadable:     noFile,
 		gcov.Damaged:        Damaged,
-		gcov.Rebuilt:        otherBuild,
+		gcov.Rebuilt:        OtherBuild,
 		gcov.UnknownVersion: "files of unknown versions",
 		gcov.Empty:          "notes without functions",
 	}
@@ -82,7 +84,7 @@ func Unseen(problems []Problem) int {
 	n := 0
 	for _, p := range problems {
 		switch p.Kind {
-		case unreadable, NoNotes, NoBinary, OtherProfile, CutReport:
+		case Unreadable, NoNotes, NoBinary, OtherProfile, CutReport:
 			n++
 		case noFile, Damaged:
 			if ext := path.Ext(p.File); ext != ".gcda" && ext != ".da" && ext != ".profraw" && !gocover.IsCountersName(p.File) {
@@ -120,4 +122,13 @@ func PrintProblems(w io.Writer, problems []Problem, all bool) {
 			fmt.Fprintf(w, "footfall: %v\n", p)
 		}
 	}
+}
+
+// WithoutPath tells why a file cannot be used, without repeating its name.
+func WithoutPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }

@@ -1,6 +1,5 @@
-// Package source finds what reports are made of: notes and data below directories and of running
-// programs, and the sources that they name; which of them count, and as whose they are read. What is
-// wrong with one of them is a Problem.
+// Package source finds the sources that notes, data and reports name: where they are now, which of them count, and
+// as whose they are read. What is wrong with one of them, or with what a report is made of, is a Problem.
 package source
 
 import (
@@ -103,7 +102,7 @@ func (s *Sources) Includes(path string) bool { return matchAny(s.include, path, 
 // Resolve returns the path of a source that was compiled in directory cwd as
 // name, and whether it is in the report.
 func (s *Sources) Resolve(cwd, name string) (path string, keep bool) {
-	path = s.locate(cwd, name)
+	path = s.Locate(cwd, name)
 	if keep, chosen := s.chosen(path); chosen {
 		return path, keep
 	}
@@ -122,8 +121,8 @@ const unrecorded = "\x00"
 // of dir.
 func Unrecorded(dir string) string { return unrecorded + dir }
 
-// locate applies the first path map that fits.
-func (s *Sources) locate(cwd, name string) string {
+// Locate applies the first path map that fits.
+func (s *Sources) Locate(cwd, name string) string {
 	path := filepath.Clean(name)
 	if !filepath.IsAbs(path) {
 		if dir, guess := strings.CutPrefix(cwd, unrecorded); guess {
@@ -143,13 +142,18 @@ func (s *Sources) locate(cwd, name string) string {
 	return path
 }
 
+// Maps tells whether --path-map says where a name is, as it was recorded.
+func (s *Sources) Maps(name string) bool {
+	return slices.ContainsFunc(s.maps, func(m pathMap) bool { _, below := Below(name, m.old); return below })
+}
+
 // searchUp returns the path of name in dir, where the object is, or in the next
 // directory above that has it: compilers run where the object is or at the top
 // of the project. Where it is nowhere it belongs to dir, so that two sources of
 // one name stay two.
 func searchUp(dir, name string) string {
 	for d := dir; ; d = filepath.Dir(d) {
-		if path := filepath.Join(d, name); IsFile(path) {
+		if path := filepath.Join(d, name); input.IsFile(path) {
 			return path
 		}
 		if d == filepath.Dir(d) {
@@ -168,6 +172,22 @@ func Below(path, dir string) (rest string, ok bool) {
 		return rest, true
 	}
 	return strings.CutPrefix(rest, "/")
+}
+
+// CommonSuffix counts the last components that two paths have in common.
+func CommonSuffix(a, b string) int {
+	n := 0
+	for {
+		i, j := strings.LastIndexByte(a, '/'), strings.LastIndexByte(b, '/')
+		if a[i+1:] != b[j+1:] {
+			return n
+		}
+		n++
+		if i < 0 || j < 0 {
+			return n
+		}
+		a, b = a[:i], b[:j]
+	}
 }
 
 // Shown returns the name to show for a path: from the root, if it is there.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -44,7 +45,14 @@ func TestSourcesResolve(t *testing.T) {
 
 func TestSourcesOfUnrecordedDirectory(t *testing.T) {
 	dir := t.TempDir()
-	tree(t, dir, "p/src/a.c", "p/src/x/b.c", "p/b.c")
+	if err := os.MkdirAll(filepath.Join(dir, "p/src/x"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"p/src/a.c", "p/src/x/b.c", "p/b.c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := NewSources(Options{Root: dir})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Package growth compares readings of coverage that grows: what of it was reached for the
 // first time, and what is hot. It looks again only at files that have changed.
 //
-// It is what the screen of watch and the pages of fleet/web have in common: who reads the
+// It is what the screen of watch and the pages of watch/web have in common: who reads the
 // coverage gives one set after another to a [Comparer], and shows its [Picture].
 //
 // # Words

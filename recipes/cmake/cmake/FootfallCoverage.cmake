@@ -78,6 +78,9 @@ function(run_each)
   execute_process(COMMAND "${CTEST}" --test-dir "${BUILD}" -C "${CONFIG}" --show-only=json-v1
     OUTPUT_VARIABLE list COMMAND_ERROR_IS_FATAL ANY)
   string(JSON count LENGTH "${list}" tests)
+  if(count EQUAL 0)
+    message(FATAL_ERROR "CTest knows no tests: add_test after enable_testing()")
+  endif()
   set(data "${BUILD}/coverage-tests")
   file(REMOVE_RECURSE "${data}")
   set(reports "")
@@ -96,11 +99,14 @@ function(run_each)
       continue()
     endif()
     execute_process(
-      COMMAND "${FOOTFALL}" report "${data}/${number}" --object-directory "${BUILD}"
+      COMMAND "${FOOTFALL}" report "${data}/${number}" --object-directory "${BUILD}" --quiet
         --test "${name}" --output "json=${data}/${number}.json"
       COMMAND_ERROR_IS_FATAL ANY)
     list(APPEND reports "${data}/${number}.json")
   endforeach()
+  if(NOT reports)
+    message(FATAL_ERROR "no test ran code that counts: are their programs compiled from here on?")
+  endif()
   execute_process(COMMAND "${FOOTFALL}" merge -o "${BUILD}/coverage-tests.json" ${reports} COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND "${FOOTFALL}" report "${BUILD}/coverage-tests.json" --by-test COMMAND_ERROR_IS_FATAL ANY)
 endfunction()

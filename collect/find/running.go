@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"errors"
@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"footfall/formats/gcov"
+	"footfall/input"
+	"footfall/report/source"
 )
 
 // A NotesFinder finds the notes of what was read in running programs.
 type NotesFinder struct {
-	sources *Sources
+	sources *source.Sources
 	byBase  map[string][]string // notes in object directories, by base name
 	found   map[reading]string
 }
@@ -20,9 +22,9 @@ type NotesFinder struct {
 // A reading is known by its place and its stamp.
 type reading struct{ root, name, stamp string }
 
-// NewNotes searches objectDirs for notes. Paths that are recorded in programs
+// NewNotesFinder searches objectDirs for notes. Paths that are recorded in programs
 // may have moved as sources have.
-func NewNotes(objectDirs []string, sources *Sources) (*NotesFinder, []Problem, error) {
+func NewNotesFinder(objectDirs []string, sources *source.Sources) (*NotesFinder, []source.Problem, error) {
 	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
 	for _, d := range objectDirs {
 		if err := s.add(d, notesKind); err != nil {
@@ -48,14 +50,14 @@ func (n *NotesFinder) Pair(readings []gcov.Reading) *Objects {
 	for _, in := range readings {
 		name, err := n.of(in)
 		if err != nil {
-			found.Problems = append(found.Problems, NewProblem(NoNotes, in.Name, err))
+			found.Problems = append(found.Problems, source.NewProblem(source.NoNotes, in.Name, err))
 			continue
 		}
 		i, ok := index[name]
 		if !ok {
 			i = len(found.Units)
 			index[name] = i
-			found.Units = append(found.Units, gcov.Object{Notes: name, Dir: unrecorded + filepath.Dir(name)})
+			found.Units = append(found.Units, gcov.Object{Notes: name, Dir: source.Unrecorded(filepath.Dir(name))})
 		}
 		found.Units[i].Readings = append(found.Units[i].Readings, in)
 		found.Data++
@@ -85,12 +87,12 @@ var ErrRebuilt = errors.New("rebuilt since the program was started: start it aga
 func (n *NotesFinder) look(in gcov.Reading, stamp []byte) (string, error) {
 	stem := unmangle(strings.TrimSuffix(in.Name, dataSuffix))
 	other := ""
-	for _, place := range []string{in.Root + stem, n.sources.locate("", stem)} {
+	for _, place := range []string{in.Root + stem, n.sources.Locate("", stem)} {
 		name := place + notesSuffix
 		if sameStamp(stamp, readStamp(name)) {
 			return name, nil
 		}
-		if other == "" && IsFile(name) {
+		if other == "" && input.IsFile(name) {
 			other = name
 		}
 	}
@@ -107,12 +109,12 @@ func (n *NotesFinder) look(in gcov.Reading, stamp []byte) (string, error) {
 // LeaveOutRebuilt takes those objects out of found whose notes have turned out to
 // be of another build, as problems of [gcov.Collect] tell, although their stamps are
 // equal (-frandom-seed). It returns false if there are none.
-func (found *Objects) LeaveOutRebuilt(problems []Problem) bool {
+func (found *Objects) LeaveOutRebuilt(problems []source.Problem) bool {
 	n := len(found.Units)
 	found.Units = slices.DeleteFunc(found.Units, func(u gcov.Object) bool {
-		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Kind == otherBuild && p.File == u.Notes })
+		i := slices.IndexFunc(problems, func(p source.Problem) bool { return p.Kind == source.OtherBuild && p.File == u.Notes })
 		if i >= 0 {
-			found.Problems = append(found.Problems, NewProblem(NoNotes, u.Notes, fmt.Errorf("its functions are other ones: %w", ErrRebuilt)))
+			found.Problems = append(found.Problems, source.NewProblem(source.NoNotes, u.Notes, fmt.Errorf("its functions are other ones: %w", ErrRebuilt)))
 		}
 		return i >= 0
 	})

@@ -1,4 +1,6 @@
-package source
+// Package find looks for what reports are made of: notes and data, profiles and binaries, data of programs of Go, below
+// directories and of running programs; and which of them belong together.
+package find
 
 import (
 	"errors"
@@ -11,9 +13,10 @@ import (
 
 	"footfall/formats/gcov"
 	"footfall/input"
+	"footfall/report/source"
 )
 
-// Objects are the compiled units that [Find] found.
+// Objects are the compiled units that [In] found.
 type Objects struct {
 	// Units have notes each, and data where they ran, by ascending name of
 	// the notes.
@@ -33,10 +36,10 @@ type Objects struct {
 	// them that never ran were not looked for.
 	Outside []string
 	// Problems are what was found and cannot be used.
-	Problems []Problem
+	Problems []source.Problem
 }
 
-// Find looks for notes and data files in paths, which are directories to be
+// In looks for notes and data files in paths, which are directories to be
 // searched, or notes, data or object files, or reports of footfall and of other
 // tools, which are not looked for in directories; and for notes in objectDirs. Data
 // belong to the notes of the same name beside them, or else (GCOV_PREFIX,
@@ -44,7 +47,7 @@ type Objects struct {
 // the path and the stamp in common. What was compiled may have moved as sources
 // have. A file that has several names is one: notes are a unit, and the data of a
 // unit count once.
-func Find(paths, objectDirs []string, sources *Sources) (*Objects, error) {
+func In(paths, objectDirs []string, sources *source.Sources) (*Objects, error) {
 	s := search{slots: make(chan struct{}, 16), seen: make(map[string]bool)}
 	for _, p := range paths {
 		if err := s.add(p, anyKind); err != nil {
@@ -107,7 +110,7 @@ type search struct {
 	binaries      []string // with its mapping, that were named
 	candidates    []string // that may have it
 	goFiles       []string
-	problems      []Problem
+	problems      []source.Problem
 }
 
 func (s *search) add(path string, kind fileKind) error {
@@ -122,14 +125,14 @@ func (s *search) add(path string, kind fileKind) error {
 		return nil
 	case ext == notesSuffix || ext == dataSuffix || ext == ".o": // as with gcov, only the rest of the name matters
 		stem := strings.TrimSuffix(abs, ext)
-		if ext == ".o" && !IsFile(stem+notesSuffix) && IsFile(stem+".bbg") {
+		if ext == ".o" && !input.IsFile(stem+notesSuffix) && input.IsFile(stem+".bbg") {
 			s.legacyFile(stem+".bb", kind)
 			return nil
 		}
 		found := false
 		var other error
 		for _, name := range []string{stem + notesSuffix, stem + dataSuffix} {
-			if IsFile(name) {
+			if input.IsFile(name) {
 				s.file(name, kind)
 				found = true
 			} else if err := notAFile(name); err != nil && other == nil {
@@ -184,7 +187,7 @@ func (s *search) directory(dir string, kind fileKind) {
 			if name != ".git" {
 				s.later(dir+"/"+name, kind)
 			}
-		case e.Type() == fs.ModeSymlink && strings.HasSuffix(name, notesSuffix) && !IsFile(dir+"/"+name):
+		case e.Type() == fs.ModeSymlink && strings.HasSuffix(name, notesSuffix) && !input.IsFile(dir+"/"+name):
 			s.lose(dir + "/" + name)
 		case strings.HasSuffix(name, notesSuffix), strings.HasSuffix(name, dataSuffix):
 			s.file(dir+"/"+name, kind)
@@ -244,7 +247,7 @@ func (s *search) nothingIn(path string) {
 	if info, e := input.Stat(abs); err != nil || e != nil || !info.IsDir() {
 		return
 	}
-	in := func(name string) bool { _, ok := Below(name, abs); return ok }
+	in := func(name string) bool { _, ok := source.Below(name, abs); return ok }
 	if !slices.ContainsFunc(s.notes, in) && !slices.ContainsFunc(s.data, in) && !slices.ContainsFunc(s.legacy, in) && !slices.ContainsFunc(s.profiles, in) && !slices.ContainsFunc(s.candidates, in) && !slices.ContainsFunc(s.goFiles, in) {
 		s.fail(path, errors.New("no coverage data (.gcno, .gcda, .profraw, .profdata, covmeta) in it"))
 	}
@@ -253,11 +256,11 @@ func (s *search) nothingIn(path string) {
 func (s *search) fail(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.problems = append(s.problems, NewProblem(unreadable, name, WithoutPath(err)))
+	s.problems = append(s.problems, source.NewProblem(source.Unreadable, name, source.WithoutPath(err)))
 }
 
 // pair gives each of data to one of notes; both are sorted.
-func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
+func pair(notes, data []string, problems []source.Problem, sources *source.Sources) *Objects {
 	found := &Objects{Problems: problems}
 	index := make(map[string]int, len(notes)) // of units by the notes' name without suffix
 	var same sameFiles
@@ -271,7 +274,7 @@ func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
 		if !ok {
 			i = len(found.Units)
 			index[stem] = i
-			found.Units = append(found.Units, gcov.Object{Notes: notes, Size: same.size, Dir: unrecorded + filepath.Dir(notes)})
+			found.Units = append(found.Units, gcov.Object{Notes: notes, Size: same.size, Dir: source.Unrecorded(filepath.Dir(notes))})
 		}
 		return &found.Units[i], !ok
 	}
@@ -297,11 +300,11 @@ func pair(notes, data []string, problems []Problem, sources *Sources) *Objects {
 		}
 		n, err := notesOf(readStamp(d), stem, byBase[filepath.Base(stem)+notesSuffix], sources)
 		if err != nil {
-			kind := unpaired
+			kind := source.Unpaired
 			if err == errNoNotes {
-				kind = NoNotes
+				kind = source.NoNotes
 			}
-			found.Problems = append(found.Problems, NewProblem(kind, d, err))
+			found.Problems = append(found.Problems, source.NewProblem(kind, d, err))
 			continue
 		}
 		u, isNew := unit(n)
@@ -332,7 +335,7 @@ func (o *Objects) once(names []string) []string {
 		if first == name {
 			return false
 		}
-		o.Problems = append(o.Problems, NewProblem(foundTwice, name, fmt.Errorf("the same file as %s, found by a link or a mount: it counts once", first)))
+		o.Problems = append(o.Problems, source.NewProblem(source.FoundTwice, name, fmt.Errorf("the same file as %s, found by a link or a mount: it counts once", first)))
 		return true
 	})
 }
@@ -362,7 +365,7 @@ func unmangle(stem string) string {
 // of the file, stem its path without suffix, candidates are the notes of that
 // base name that were searched for. Under GCOV_PREFIX some end of the path is the place where
 // the object was compiled.
-func notesOf(stamp []byte, stem string, candidates []string, sources *Sources) (string, error) {
+func notesOf(stamp []byte, stem string, candidates []string, sources *source.Sources) (string, error) {
 	home := recorded(stem, sources)
 	if home != "" && !slices.Contains(candidates, home) {
 		candidates = append(slices.Clip(candidates), home)
@@ -373,7 +376,7 @@ func notesOf(stamp []byte, stem string, candidates []string, sources *Sources) (
 		if !sameStamp(stamp, readStamp(c)) {
 			continue
 		}
-		switch n := CommonSuffix(stem, strings.TrimSuffix(c, notesSuffix)); {
+		switch n := source.CommonSuffix(stem, strings.TrimSuffix(c, notesSuffix)); {
 		case n > most:
 			best, most = []string{c}, n
 		case n == most:
@@ -397,10 +400,10 @@ var errNoNotes = errors.New("no notes file (.gcno) of that name: name the direct
 
 // recorded returns the notes at the longest end of the path that is an
 // absolute path of notes, or was one before they moved as sources did, or "".
-func recorded(stem string, sources *Sources) string {
+func recorded(stem string, sources *source.Sources) string {
 	for end := stem; end != ""; {
-		for _, place := range []string{end, sources.locate("", end)} {
-			if notes := place + notesSuffix; IsFile(notes) {
+		for _, place := range []string{end, sources.Locate("", end)} {
+			if notes := place + notesSuffix; input.IsFile(notes) {
 				return notes
 			}
 		}
@@ -413,8 +416,6 @@ func recorded(stem string, sources *Sources) string {
 	return ""
 }
 
-func IsFile(name string) bool { return input.IsFile(name) }
-
 // notAFile says why what is there is not a file that can be read, nil if nothing is
 // there.
 func notAFile(name string) error {
@@ -426,22 +427,6 @@ func notAFile(name string) error {
 		return nil
 	}
 	return err
-}
-
-// CommonSuffix counts the last components that two paths have in common.
-func CommonSuffix(a, b string) int {
-	n := 0
-	for {
-		i, j := strings.LastIndexByte(a, '/'), strings.LastIndexByte(b, '/')
-		if a[i+1:] != b[j+1:] {
-			return n
-		}
-		n++
-		if i < 0 || j < 0 {
-			return n
-		}
-		a, b = a[:i], b[:j]
-	}
 }
 
 // readStamp returns the version and the stamp of a notes or data file:
@@ -463,12 +448,3 @@ func readStamp(name string) []byte {
 }
 
 func sameStamp(a, b []byte) bool { return a != nil && slices.Equal(a, b) }
-
-// WithoutPath tells why a file cannot be used, without repeating its name.
-func WithoutPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}

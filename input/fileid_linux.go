@@ -1,4 +1,4 @@
-package source
+package input
 
 import "golang.org/x/sys/unix"
 
@@ -10,6 +10,9 @@ type FileID struct {
 	mtime, ctime unix.Timespec
 }
 
+// Size is that of the file, in bytes.
+func (id FileID) Size() int64 { return id.size }
+
 // Identify returns the identity of a regular file.
 func Identify(name string) (FileID, bool) {
 	var st unix.Stat_t
@@ -19,7 +22,8 @@ func Identify(name string) (FileID, bool) {
 	return FileID{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim}, true
 }
 
-func onFUSE(name string) bool {
+// OnFUSE tells whether a file is in a file system of a program of users, which may give any number to it.
+func OnFUSE(name string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(name, &fs) == nil && fs.Type == unix.FUSE_SUPER_MAGIC
 }

@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"footfall/formats/gcov"
 	"footfall/input"
+	"footfall/report/source"
 )
 
 // Compilers before GCC 3.4 write .bb and .bbg in place of notes, and .da in
@@ -16,7 +17,7 @@ import (
 // too: a .bb counts only with a .bbg beside it.
 func (s *search) legacyFile(name string, kind fileKind) {
 	stem := name[:strings.LastIndexByte(name, '.')]
-	bb, bbg, da := IsFile(stem+".bb"), IsFile(stem+".bbg"), IsFile(stem+".da")
+	bb, bbg, da := input.IsFile(stem+".bb"), input.IsFile(stem+".bbg"), input.IsFile(stem+".da")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen[stem+gcov.LegacySuffix] {
@@ -24,7 +25,7 @@ func (s *search) legacyFile(name string, kind fileKind) {
 	}
 	problem := func(file, text string) {
 		s.seen[stem+gcov.LegacySuffix] = true
-		s.problems = append(s.problems, NewProblem(NoNotes, file, errors.New(text)))
+		s.problems = append(s.problems, source.NewProblem(source.NoNotes, file, errors.New(text)))
 	}
 	switch {
 	case bb && bbg && kind&notesKind != 0:
@@ -55,8 +56,8 @@ func (o *Objects) addLegacy(stems []string) {
 		if same.first(stem+".bbg") != stem+".bbg" {
 			continue // found by a link; the data are beside it
 		}
-		u := gcov.Object{Notes: stem + gcov.LegacySuffix, Dir: unrecorded + stem[:strings.LastIndexByte(stem, '/')]}
-		if IsFile(stem + ".da") {
+		u := gcov.Object{Notes: stem + gcov.LegacySuffix, Dir: source.Unrecorded(stem[:strings.LastIndexByte(stem, '/')])}
+		if input.IsFile(stem + ".da") {
 			u.Data = []string{stem + ".da"}
 			o.Data++
 		}

@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"footfall/formats/gcov"
+	"footfall/report/source"
 )
 
 // TestFindLegacy finds units of old compilers, and says what is missing of them.
@@ -27,11 +28,11 @@ func TestFindLegacy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sources, err := NewSources(Options{Root: dir})
+	sources, err := source.NewSources(source.Options{Root: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Find([]string{dir}, nil, sources)
+	found, err := In([]string{dir}, nil, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestFindLegacy(t *testing.T) {
 		t.Errorf("collected %+v, %+v, problems %v", set.Files(), stats, problems)
 	}
 	for _, name := range []string{"a.bb", "a.da", "a.bbg"} {
-		if found, err := Find([]string{filepath.Join(dir, name)}, nil, sources); err != nil || len(found.Units) != 1 {
+		if found, err := In([]string{filepath.Join(dir, name)}, nil, sources); err != nil || len(found.Units) != 1 {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 type sameFiles struct {
 	real   map[string]string // directories without links
 	byPath map[string]string // the first name of a file
-	byID   map[FileID]string
+	byID   map[input.FileID]string
 	size   int64 // of the file asked for last, 0 if it is not known
 }
 
@@ -20,7 +20,7 @@ type sameFiles struct {
 // if it was not yet.
 func (s *sameFiles) first(name string) string {
 	if s.byPath == nil {
-		s.real, s.byPath, s.byID = make(map[string]string), make(map[string]string), make(map[FileID]string)
+		s.real, s.byPath, s.byID = make(map[string]string), make(map[string]string), make(map[input.FileID]string)
 	}
 	path := s.realPath(name)
 	s.size = 0
@@ -28,17 +28,17 @@ func (s *sameFiles) first(name string) string {
 		return first
 	}
 	s.byPath[path] = name
-	id, ok := Identify(name)
+	id, ok := input.Identify(name)
 	if !ok {
 		return name
 	}
-	s.size = id.size
+	s.size = id.Size()
 	first, known := s.byID[id]
 	if !known {
 		s.byID[id] = name
 		return name
 	}
-	if onFUSE(name) && !sameContent(first, name) {
+	if input.OnFUSE(name) && !sameContent(first, name) {
 		return name
 	}
 	s.byPath[path] = first

@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"path/filepath"
@@ -8,7 +8,7 @@ import (
 	"footfall/input"
 )
 
-// This file finds the data of programs of Go (go build -cover, GOCOVERDIR), and their sources.
+// This file finds the data of programs of Go (go build -cover, GOCOVERDIR).
 
 // A GoFile is a file of such data, of which its content tells whether it is meta-data or counters, or what a process
 // would write.
@@ -65,9 +65,4 @@ func metaBeside(counters string) (name string, ok bool) {
 	hash, ok := gocover.HashOfCounters(f)
 	name = filepath.Join(filepath.Dir(counters), gocover.MetaName(hash))
 	return name, ok && input.IsFile(name)
-}
-
-// Maps tells whether --path-map says where a name is, as it was recorded.
-func (s *Sources) Maps(name string) bool {
-	return slices.ContainsFunc(s.maps, func(m pathMap) bool { _, below := Below(name, m.old); return below })
 }

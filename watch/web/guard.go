@@ -5,10 +5,10 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
+
+	"footfall/output"
 )
 
 // This file says who may ask what.
@@ -33,15 +33,9 @@ const mostForm = 1 << 12
 // guarded serves those who may ask.
 func (s *server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
+		output.GuardAnswer(w.Header(), policy)
 		switch {
-		case !KnownHost(r.Host, s.options.Names):
+		case !output.KnownHost(r.Host, s.options.Names):
 			http.Error(w, "footfall: the request is for another host; open the address that footfall printed", http.StatusMisdirectedRequest)
 		case r.URL.Path == "/" && r.Method == http.MethodGet && same(r.URL.Query().Get("key"), s.key):
 			// The key is not to be in the address that people copy.
@@ -88,22 +82,6 @@ func (s *server) browser(r *http.Request) string {
 		return ""
 	}
 	return browser
-}
-
-// KnownHost tells whether the name in a request is one of ours: an address, localhost, or one of names. Else a
-// page of somebody's site could have its own name lead to us.
-func KnownHost(host string, names []string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true // no name server was asked for it
-	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	return name == "localhost" || strings.HasSuffix(name, ".localhost") ||
-		slices.ContainsFunc(names, func(own string) bool { return strings.ToLower(own) == name })
 }
 
 // ours tells whether a form comes from one of our pages.

@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"footfall/report/source"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -204,11 +206,11 @@ func TestFind(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			sources, err := NewSources(Options{PathMaps: test.maps})
+			sources, err := source.NewSources(source.Options{PathMaps: test.maps})
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := Find(test.paths, test.objects, sources)
+			found, err := In(test.paths, test.objects, sources)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +246,7 @@ func TestFindRefuses(t *testing.T) {
 	dir := t.TempDir()
 	tree(t, dir, "b.o")
 	for _, path := range []string{"b.o", "missing", "missing.gcda"} {
-		if _, err := Find([]string{filepath.Join(dir, path)}, nil, new(Sources)); err == nil {
+		if _, err := In([]string{filepath.Join(dir, path)}, nil, new(source.Sources)); err == nil {
 			t.Errorf("%s: no error", path)
 		}
 	}
@@ -255,7 +257,7 @@ func TestFindManyDirectories(t *testing.T) {
 	for i := range 300 {
 		tree(t, dir, fmt.Sprintf("d%d/e%d/a.gcno", i%20, i), fmt.Sprintf("d%d/e%d/a.gcda", i%20, i))
 	}
-	found, err := Find([]string{dir}, nil, new(Sources))
+	found, err := In([]string{dir}, nil, new(source.Sources))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"unsafe"
@@ -285,6 +284,14 @@ func (l *layout) flagsAt(p *process.Process, start uint64) int {
 	return flags
 }
 
+// flagsIn are the flags of libgcov in a buffer.
+func (l *layout) flagsIn(w words) int {
+	if l.root == 0 {
+		return 0
+	}
+	return l.flags(w.bytes()[l.rootAt : l.rootAt+l.rootSize()])
+}
+
 // flagsOf is flagsAt, which need not wait.
 func (l *layout) flagsOf(p *process.Process, start uint64, atOnce bool) (int, error) {
 	if !l.tellsDumps() {
@@ -356,200 +363,6 @@ func (l *layout) raise(sum, was words) {
 	}, func(from, to int) { clear(sum[from:to]) })
 }
 
-// A sparse is a buffer of which most words are zero. Its parts are in ascending order, and those of several processes may
-// be the same: they are not changed.
-type sparse struct{ parts []*sparsePart }
-
-// A sparsePart is the words of a sparse, in some part of it, that are not zero.
-type sparsePart struct {
-	at    []uint32
-	value []uint64
-}
-
-// size is how many words it takes.
-func (s *sparse) size() (words int) {
-	for _, p := range s.parts {
-		words += len(p.at) + (len(p.at)+1)/2
-	}
-	return words
-}
-
-// add adds what has been kept, if it is something.
-func (s *sparse) add(p *sparsePart) {
-	if len(p.at) > 0 {
-		s.parts = append(s.parts, p)
-	}
-}
-
-// sparseOf keeps the counters of a buffer, of those that are sums.
-func (l *layout) sparseOf(w words) *sparse {
-	p := new(sparsePart)
-	for _, m := range l.sums {
-		p.keep(m.from, w[m.from:m.to])
-	}
-	s := new(sparse)
-	s.add(p.clipped())
-	return s
-}
-
-// sparseAtOnce is sparseOf of what is in the memory of a process, where the image is mapped at start, as readAtOnce reads it; and
-// the flags of libgcov there. It reads the counters only that the program has touched, and of the structures the root.
-func (l *layout) sparseAtOnce(p *process.Process, start uint64) (s *sparse, flags int, err error) {
-	if l.root == 0 {
-		w := l.buffer()
-		defer l.release(w)
-		if err := l.readAtOnce(p, start, w); err != nil {
-			return nil, 0, err
-		}
-		return l.sparseOf(w), l.flagsIn(w), nil
-	}
-	delta := start - l.start
-	ranges := make([]process.AddressRange, 0, len(l.regions)+1)
-	for _, r := range l.regions {
-		ranges = append(ranges, process.AddressRange{Addr: r.addr + delta, End: r.addr + delta + uint64(r.to-r.from)*8})
-	}
-	root, rootAt := make([]byte, l.rootSize()), l.root+delta
-	ranges = append(ranges, process.AddressRange{Addr: rootAt, End: rootAt + uint64(len(root))})
-	s = new(sparse)
-	l.lately.Lock()
-	defer l.lately.Unlock()
-	if err := p.VisitTouched(ranges, start+l.named, func(i int, addr uint64, b []byte) {
-		if i == len(l.regions) {
-			copy(root[addr-rootAt:], b)
-			return
-		}
-		for len(b) > 0 {
-			page := b[:min(len(b), pageSize-int(addr%pageSize))]
-			s.add(l.partOf(&l.regions[i], addr-delta, page))
-			addr, b = addr+uint64(len(page)), b[len(page):]
-		}
-	}); err != nil {
-		return nil, 0, err
-	}
-	if !l.heads[0].isIn(l, root, delta, new([]byte)) {
-		return nil, 0, errMoved
-	}
-	return s, l.flags(root), nil
-}
-
-// inheritedPages are pages as they were read last, of processes that had just been forked: from one child to the
-// next few differ.
-type inheritedPages struct {
-	sync.Mutex
-	pages map[uint64]inheritedPage
-}
-
-type inheritedPage struct {
-	bytes []byte
-	part  *sparsePart
-}
-
-// partOf keeps the sums of a page, or a part of one, of a region. addr is where it would be in the process in which the image
-// was found. They are locked.
-func (l *layout) partOf(r *region, addr uint64, page []byte) *sparsePart {
-	was := l.lately.pages[addr]
-	if was.part != nil && bytes.Equal(was.bytes, page) {
-		return was.part
-	}
-	p := new(sparsePart)
-	p.keepTouched(r, int(addr-r.addr)/8, page)
-	p = p.clipped()
-	if l.lately.pages == nil {
-		l.lately.pages = make(map[uint64]inheritedPage)
-	}
-	l.lately.pages[addr] = inheritedPage{append(was.bytes[:0], page...), p}
-	return p
-}
-
-// keepTouched keeps the sums of memory that begins a number of words into a region.
-func (s *sparsePart) keepTouched(r *region, skip int, b []byte) {
-	w := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
-	from, to := r.from+skip, r.from+skip+len(w)
-	n, _ := slices.BinarySearchFunc(r.sums, from, func(m mark, from int) int { return m.to - from - 1 })
-	for _, m := range r.sums[n:] {
-		if m.from >= to {
-			break
-		}
-		begin := max(m.from, from)
-		s.keep(begin, w[begin-from:min(m.to, to)-from])
-	}
-}
-
-// keep keeps a part of a buffer, behind what it has kept so far. Most words are zero.
-func (s *sparsePart) keep(at int, part words) {
-	for i := 0; i < len(part); {
-		if i+8 <= len(part) && part[i]|part[i+1]|part[i+2]|part[i+3]|part[i+4]|part[i+5]|part[i+6]|part[i+7] == 0 {
-			i += 8
-			continue
-		}
-		for end := min(i+8, len(part)); i < end; i++ {
-			if x := part[i]; x != 0 {
-				s.at, s.value = append(s.at, uint32(at+i)), append(s.value, x)
-			}
-		}
-	}
-}
-
-// clipped takes no more room than it needs.
-func (s *sparsePart) clipped() *sparsePart {
-	return &sparsePart{slices.Clone(s.at), slices.Clone(s.value)}
-}
-
-// eachCounterOf calls do for the arrays of counters of a unit that are sums, by words.
-func (l *layout) eachCounterOf(u *unit, do func(at, n int)) {
-	for i := range u.funcs {
-		for _, a := range u.funcs[i].arrays {
-			if sum, _ := u.version.AddsUp(a.kind); sum && a.length > 0 {
-				do(a.at/8, a.length)
-			}
-		}
-	}
-}
-
-// in tells whether w may hold all that s does, and more: no counter is less.
-func (s *sparse) in(w words) bool {
-	for _, p := range s.parts {
-		for i, at := range p.at {
-			if w[at] < p.value[i] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// beingCleared tells whether w looks as s does while all counters are set to zero, one after
-// another: some are zero already, others are what they were, and nothing has been counted since.
-func (l *layout) beingCleared(s *sparse, w words) bool {
-	cleared, left, n := false, false, 0
-	parts, p := s.parts, new(sparsePart)
-	for _, m := range l.sums {
-		for i, x := range w[m.from:m.to] {
-			if n == len(p.at) && len(parts) > 0 {
-				p, parts, n = parts[0], parts[1:], 0
-			}
-			was := uint64(0)
-			if n < len(p.at) && p.at[n] == uint32(m.from+i) {
-				was, n = p.value[n], n+1
-			}
-			if x != 0 && x != was {
-				return false
-			}
-			cleared, left = cleared || x != was, left || x != 0
-		}
-	}
-	return cleared && left
-}
-
-// subtractFrom takes s out of w.
-func (s *sparse) subtractFrom(w words) {
-	for _, p := range s.parts {
-		for i, at := range p.at {
-			w[at] -= p.value[i]
-		}
-	}
-}
-
 // scatter puts what a data file holds of a unit where its counters are in the buffer; false: it is of
 // another build.
 func (l *layout) scatter(u *unit, c *gcov.Counts, to words) bool {
@@ -582,72 +395,15 @@ func (l *layout) scatter(u *unit, c *gcov.Counts, to words) bool {
 	return true
 }
 
-// layouts are those that are known, by file: of a file several if it was rebuilt, or looked at
-// while it was being loaded.
-type layouts struct {
-	mu     sync.Mutex
-	byFile map[string][]*layout
-	none   map[string]string // files without counters, and when they were changed last
-
-	searched map[string]*searched // files that somebody searches
-}
-
-// A searched is a file that is searched by one at a time.
-type searched struct {
-	sync.Mutex
-	users int
-}
-
-func newLayouts() *layouts {
-	return &layouts{byFile: make(map[string][]*layout), none: make(map[string]string), searched: make(map[string]*searched)}
-}
-
-// alone waits until nobody else searches a file, until what it returns is called: of many processes that begin or end at a
-// time one finds what is the same in all.
-func (k *layouts) alone(mapped *process.MappedFile) (done func()) {
-	file := mapped.File()
-	k.mu.Lock()
-	s := k.searched[file]
-	if s == nil {
-		s = new(searched)
-		k.searched[file] = s
-	}
-	s.users++
-	k.mu.Unlock()
-	s.Lock()
-	return func() {
-		s.Unlock()
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if s.users--; s.users == 0 {
-			delete(k.searched, file)
+// eachCounterOf calls do for the arrays of counters of a unit that are sums, by words.
+func (l *layout) eachCounterOf(u *unit, do func(at, n int)) {
+	for i := range u.funcs {
+		for _, a := range u.funcs[i].arrays {
+			if sum, _ := u.version.AddsUp(a.kind); sum && a.length > 0 {
+				do(a.at/8, a.length)
+			}
 		}
 	}
-}
-
-// of returns the layouts of a file that is mapped; none tells that it has no counters, since it was changed
-// last.
-func (k *layouts) of(mapped *process.MappedFile, changed string) (known []*layout, none bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	file := mapped.File()
-	return k.byFile[file], changed != "" && k.none[file] == changed
-}
-
-// maxNone is of how many files it is remembered that they have none.
-const maxNone = 1 << 14
-
-// hasNone notes that a file has no counters, where that can be told from another file that has its number later.
-func (k *layouts) hasNone(mapped *process.MappedFile, changed string) {
-	if changed == "" {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.none) >= maxNone {
-		clear(k.none)
-	}
-	k.none[mapped.File()] = changed
 }
 
 // same tells whether two layouts are of one build.
@@ -656,44 +412,3 @@ func (l *layout) same(other *layout) bool {
 		return a.name == b.name && a.stamp == b.stamp && a.addr-l.start == b.addr-other.start
 	})
 }
-
-// find looks for counters in a file that is mapped, of a guest if it is one's. It returns nil
-// where there are none, or none yet: of a process that is starting that is not the same.
-func (k *layouts) find(f *Family, p *process.Process, mapped *process.MappedFile, changed string, maps process.Maps, g *guest, starting bool) (*layout, error) {
-	finder := &CountedProcess{PID: p.PID, Name: p.Name, proc: p}
-	im := finder.find(mapped, maps, g, newBudget())
-	known, _ := k.of(mapped, changed)
-	if len(im.units) == 0 {
-		if im.root == 0 && im.problem == nil && len(known) == 0 && !starting { // else this process has not got to them
-			k.hasNone(mapped, changed)
-		}
-		return nil, im.problem
-	}
-	constructing := im.root == 0 && !im.units[0].clang && im.units[0].version.Major() >= 5
-	if constructing || slices.ContainsFunc(known, func(l *layout) bool {
-		return len(l.units) >= len(im.units) && slices.ContainsFunc(l.units, func(u *unit) bool { return u.name == im.units[0].name && u.stamp == im.units[0].stamp })
-	}) {
-		return nil, nil // its constructors have not all run: nothing has been counted that matters
-	}
-	l, err := newLayout(im, mapped)
-	if err != nil {
-		k.hasNone(mapped, changed)
-		return nil, err
-	}
-	l.resetsForks = wrapsFork(mapped)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, other := range k.byFile[l.file] { // found meanwhile, in another process
-		if other.same(l) {
-			return other, im.problem
-		}
-	}
-	if !f.hasRoom(layoutRoom * l.size()) {
-		return nil, fmt.Errorf("%s: %w", im.path, errRoom)
-	}
-	k.byFile[l.file] = append(k.byFile[l.file], l)
-	return l, im.problem
-}
-
-// layoutRoom is how many buffers are kept for each: its own, two of its sum, one at each look, and what was inherited last.
-const layoutRoom = 5

@@ -1,4 +1,4 @@
-package source
+package find
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"footfall/formats/gocover"
 	"footfall/formats/llvm"
 	"footfall/input"
+	"footfall/report/source"
 )
 
 // This file finds profiles of source-based coverage, and binaries that they may be of: in directories those that have
@@ -122,7 +123,7 @@ func (o *Objects) addProfiles(s *search) {
 	raw := slices.ContainsFunc(slices.Concat(s.namedProfiles, s.profiles), func(name string) bool { return strings.HasSuffix(name, ".profraw") })
 	for _, name := range o.once(slices.Concat(s.namedProfiles, s.profiles)) {
 		if raw && !strings.HasSuffix(name, ".profraw") && !slices.Contains(s.namedProfiles, name) {
-			o.Problems = append(o.Problems, NewProblem(CountedTwice, name, errors.New("left out, as raw profiles (.profraw) are there, of which it was made: name it to count it too")))
+			o.Problems = append(o.Problems, source.NewProblem(source.CountedTwice, name, errors.New("left out, as raw profiles (.profraw) are there, of which it was made: name it to count it too")))
 			continue
 		}
 		o.Profiles = append(o.Profiles, Profile{Name: name})

@@ -1,0 +1,259 @@
+//go:build linux
+
+package live
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"footfall/formats/gcov"
+	"footfall/output"
+	"footfall/process"
+)
+
+// Findings are what was found in a member.
+type findings struct {
+	mapped  []byte // as in member
+	around  *surroundings
+	whole   bool
+	images  []*placed       // layout, at and files do not change
+	counted []*countedImage // their image, and what they are merged into
+}
+
+// A placed is an image with counters in a member.
+type placed struct {
+	*layout
+	at        uint64
+	inherited *sparse // what is not its own, until counters are set to zero; nil: nothing
+	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
+	// data files, too.
+	keeps bool
+	// silent: it has written its data files before it was seen, or before the fork, and writes none
+	// any more.
+	silent bool
+	files  *fileSet
+	// parted: it is not in memory any more, but what was inherited may be in the data files. Nothing is read of it.
+	parted bool
+
+	// Counters of which it is not known yet whether they are its own, and how long it had run then; that are.
+	waiting, sure words
+	sinceRan      time.Duration
+}
+
+// A stage is when a member is looked at. It stands still but for the first.
+type stage uint8
+
+const (
+	running stage = iota
+	forked
+	ending
+)
+
+// look looks for images with counters in a member, if other files are mapped.
+func (f *Family) look(m *member, when stage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	files, err := m.proc.MappedFilesKey() // before the map: what changes in between is seen at the next look
+	if err != nil {
+		return
+	}
+	if m.whole && bytes.Equal(files, m.files) {
+		if m.around != nil && !m.around.are(m.proc) && when != forked { // the child of one that was up to date, or will be followed
+			f.follow(m, when)
+			m.publish()
+		}
+		return
+	}
+	maps, _, err := m.proc.Maps()
+	if err != nil {
+		return
+	}
+	if when == running && errors.Is(m.proc.Check(), process.ErrReplaced) {
+		return // Replaced will be told; until then the family has to know what this one inherited
+	}
+	before := m.images
+	m.images = nil
+	complete := true
+	finder := &CountedProcess{PID: m.pid, proc: m.proc, guest: m.guest}
+	mappings, own := finder.files(maps)
+	m.guest = finder.guest
+	for n, mapped := range mappings {
+		i := slices.IndexFunc(before, func(im *placed) bool { return im.at == mapped.Start && im.file == mapped.File() && !im.parted })
+		if i >= 0 {
+			m.images = append(m.images, before[i])
+			continue
+		}
+		g := m.guest
+		if n < own {
+			g = nil
+		}
+		l, final := f.layoutOf(m, mapped, maps, g, when)
+		complete = complete && final
+		if l == nil {
+			continue
+		}
+		im := &placed{layout: l, at: mapped.Start}
+		if l.tellsDumps() {
+			if im.files, err = f.filesOf(m, im, when); err != nil {
+				f.problem(errFiles(im, err))
+				continue
+			}
+		}
+		if (when != running || m.fromStart || f.begin(m, im)) && (when == forked || f.since(m, im)) {
+			m.images = append(m.images, im)
+		}
+	}
+	for _, im := range before {
+		if im.owes() && !slices.Contains(m.images, im) {
+			im.parted = true
+			m.images = append(m.images, im)
+		}
+	}
+	if m.around != nil && !m.around.are(m.proc) {
+		f.follow(m, when)
+	}
+	complete = f.lookForProfiles(m, maps, when) && complete
+	m.files, m.whole = files, complete
+	m.publish()
+}
+
+// layoutOf finds the counters of a mapped file. final is false if there may be some later.
+func (f *Family) layoutOf(m *member, mapped *process.MappedFile, maps process.Maps, g *guest, when stage) (l *layout, final bool) {
+	changed := mapped.Changed()
+	known, none := f.layouts.of(mapped, changed)
+	if none {
+		return nil, true
+	}
+	if l := m.fitting(mapped, known); l != nil {
+		return l, true
+	}
+	starting := when == running && m.isStarting() // its constructors have not run perhaps
+	if len(known) > 0 && starting {
+		return nil, false
+	}
+	defer f.layouts.alone(mapped)()
+	if now, none := f.layouts.of(mapped, changed); none {
+		return nil, true
+	} else if l := m.fitting(mapped, now[len(known):]); l != nil { // somebody has found it meanwhile
+		return l, true
+	}
+	l, err := f.layouts.find(f, m.proc, mapped, changed, maps, g, starting)
+	if err != nil {
+		f.problem(err)
+	}
+	return l, l != nil
+}
+
+// fitting returns the layout by which the counters of a mapped file can be read, nil: none.
+func (m *member) fitting(mapped *process.MappedFile, layouts []*layout) *layout {
+	for _, l := range layouts {
+		w := l.buffer()
+		err := l.read(m.proc, mapped.Start, w)
+		l.release(w)
+		if err == nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// beginningOf is how long a program may run until it begins to count. On a busy machine that may be long after it was made.
+const beginningOf = 20 * time.Millisecond
+
+// isStarting tells whether a process may not have got to its own code so far: it has not run for long, and waits for nothing.
+func (m *member) isStarting() bool {
+	return isStarting(m.proc)
+}
+
+func isStarting(p *process.Process) bool {
+	ran, sleeps, err := p.Activity()
+	return err == nil && !sleeps && ran < beginningOf
+}
+
+func errFiles(im *placed, err error) error {
+	return fmt.Errorf("%s: its data files cannot be followed: what is counted there is left out: %w", im.path, err)
+}
+
+// publish has those that the member forks know what was found in it, which is locked.
+func (m *member) publish() {
+	images := slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.parted })
+	counted := slices.DeleteFunc(slices.Clone(m.counted), func(c *countedImage) bool { return c.closed })
+	m.found.Store(&findings{m.files, m.around, m.whole, images, counted})
+}
+
+// begin notes what an image of a process has written already that is seen for the first
+// time; false: there is no room for it.
+func (f *Family) begin(m *member, im *placed) bool {
+	w := im.buffer()
+	defer im.release(w)
+	if im.read(m.proc, im.at, w) != nil || im.flagsIn(w)&rootDumped == 0 {
+		return true
+	}
+	im.silent = true
+	f.problem(fmt.Errorf("process %d (%s): %s: it had written its data files before: its counts are those from now on", m.pid, output.Printable(m.proc.Name), im.path))
+	return im.without(f, m, im.sparseOf(w))
+}
+
+// since has what was counted before a reset not be counted; false: there is no room for it.
+func (f *Family) since(m *member, im *placed) bool {
+	if m.base == nil || im.silent {
+		return true
+	}
+	w := im.buffer()
+	defer im.release(w)
+	clear(w)
+	for _, o := range m.base.Objects {
+		for _, u := range im.units {
+			if o.Name != u.name || o.Image != im.path {
+				continue
+			}
+			if c, err := gcov.ReadCounts(o.Counts); err == nil {
+				im.scatter(u, c, w)
+			}
+		}
+	}
+	im.keeps = true
+	return im.without(f, m, im.sparseOf(w))
+}
+
+// inherit notes what is in the counters of an image, s, and the flags of libgcov in it, of a process that has just
+// been forked; false: there is no room for it.
+func (im *placed) inherit(f *Family, m *member, s *sparse, flags int) bool {
+	im.silent = im.keeps && flags&rootDumped != 0
+	return im.without(f, m, s)
+}
+
+// without has what a member, which is locked, had in the counters of an image not count; false: there is no room for
+// that.
+func (im *placed) without(f *Family, m *member, s *sparse) bool {
+	if len(s.parts) == 0 {
+		return true
+	}
+	if !f.hasRoomFor(m, s.size()) {
+		f.problem(fmt.Errorf("%s: %w", im.path, errRoom))
+		return false
+	}
+	im.inherited = s
+	return true
+}
+
+// owes tells whether what was inherited is in the data files as the process's own, as soon as it has written them.
+func (im *placed) owes() bool {
+	return im.inherited != nil && im.keeps && !im.silent && im.files != nil
+}
+
+// takeInherited takes out of counters what the process has inherited, unless it has set them to zero
+// since.
+func (im *placed) takeInherited(w words) {
+	if im.inherited == nil {
+		return
+	}
+	if im.inherited.in(w) {
+		im.inherited.subtractFrom(w)
+	} else if !im.silent {
+		im.inherited = nil
+	}
+}
