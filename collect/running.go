@@ -73,10 +73,10 @@ func (l *Targets) pair(snapshots []*Snapshot) *find.Objects {
 	for _, s := range snapshots {
 		parent := l.parentOf(s, snapshots)
 		for _, p := range s.profiles {
-			r := Reading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
+			r := ProfileReading{Title: s.Title, Root: s.root(), Profile: p, Since: s.zero[p.Key()]}
 			if parent != nil && !l.options.Each {
 				var unsure int
-				var own *live.RawProfile
+				var own *live.SourceProfile
 				own, unsure = p.WithoutParents(parent.profiles, r.Since)
 				r.Profile = *own
 				l.unsure = max(l.unsure, unsure)
@@ -112,7 +112,7 @@ func (l *Targets) sayInherited(snapshots []*Snapshot) {
 	}
 	var forked []string
 	for _, s := range snapshots {
-		source := func(p live.RawProfile) bool { return p.Meta == nil && s.zero[p.Key()] == nil }
+		source := func(p live.SourceProfile) bool { return p.Meta == nil && s.zero[p.Key()] == nil }
 		if s.process == nil || s.family != nil || !slices.ContainsFunc(s.profiles, source) {
 			continue
 		}
@@ -129,17 +129,17 @@ func (l *Targets) sayInherited(snapshots []*Snapshot) {
 	}
 }
 
-// A Reading is source-based counters that were read in a process.
-type Reading struct {
+// A ProfileReading is source-based counters that were read in a process.
+type ProfileReading struct {
 	Title   string // of the process
 	Root    string // where its file system is, "" if it is ours
-	Profile live.RawProfile
+	Profile live.SourceProfile
 	Since   []byte   // Bytes of the profile at a reset; nil: there was none
 	Places  []string // where modules of Go may be
 }
 
 // AddProfile adds what was read to what is collected.
-func AddProfile(objects *find.Objects, r Reading) {
+func AddProfile(objects *find.Objects, r ProfileReading) {
 	image := r.Root + r.Profile.Image
 	if r.Profile.Meta != nil {
 		objects.Go = append(objects.Go,

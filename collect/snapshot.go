@@ -19,7 +19,7 @@ type Snapshot struct {
 	all   []live.Unit
 	units []live.Unit // since the reset, with what is gone; not to be changed
 	// profiles are source-based counters, of libraries that are closed as they were read last.
-	profiles []live.RawProfile
+	profiles []live.SourceProfile
 }
 
 // Same tells whether two looks at targets have found the same counts.
@@ -27,7 +27,7 @@ func Same(a, b []*Snapshot) bool {
 	return slices.EqualFunc(a, b, func(a, b *Snapshot) bool {
 		return a == b || a.Target == b.Target && slices.EqualFunc(a.units, b.units, func(a, b live.Unit) bool {
 			return a.Name == b.Name && a.Image == b.Image && a.Counts.Same(b.Counts)
-		}) && slices.EqualFunc(a.profiles, b.profiles, func(a, b live.RawProfile) bool {
+		}) && slices.EqualFunc(a.profiles, b.profiles, func(a, b live.SourceProfile) bool {
 			return a.Key() == b.Key() && bytes.Equal(a.Bytes, b.Bytes) && bytes.Equal(a.Inherited, b.Inherited)
 		})
 	})
@@ -115,7 +115,7 @@ func (l *Targets) take(t *Target) (*Snapshot, error) {
 }
 
 // profiles reads the source-based counters of a target, and keeps those of libraries that have been closed since.
-func (l *Targets) profiles(t *Target) []live.RawProfile {
+func (l *Targets) profiles(t *Target) []live.SourceProfile {
 	if t.process == nil || !t.process.HasProfiles() {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (l *Targets) profiles(t *Target) []live.RawProfile {
 		return profiles
 	}
 	for _, p := range t.last.profiles {
-		if !slices.ContainsFunc(profiles, func(o live.RawProfile) bool { return o.Key() == p.Key() }) {
+		if !slices.ContainsFunc(profiles, func(o live.SourceProfile) bool { return o.Key() == p.Key() }) {
 			profiles = append(profiles, p)
 		}
 	}

@@ -27,7 +27,7 @@ func (l *Targets) Dump(dir string, snapshots []*Snapshot) error {
 		if t.process == nil {
 			continue
 		}
-		var profiles []live.RawProfile
+		var profiles []live.SourceProfile
 		var err error
 		if t.family != nil && t.last != nil {
 			profiles = slices.Clone(t.last.profiles)
@@ -124,7 +124,7 @@ func (l *Targets) Reset(snapshots []*Snapshot) error {
 		if err := l.baselines.Store(s.source.Key(), base); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(s.profiles, func(p live.RawProfile) bool { return p.Sets }) {
+		if slices.ContainsFunc(s.profiles, func(p live.SourceProfile) bool { return p.Sets }) {
 			fmt.Fprintf(l.options.Stderr, "footfall: %s: its counters (-covermode=set) tell that a block ran, not that it did so again: from now on they show what runs for the first time; -covermode=count or atomic show all\n", s.Title)
 		}
 		fmt.Fprintf(l.options.Notes, "footfall: %s: counts of %s start from zero; the program is not changed\n", s.Title, output.Plural(len(s.all)+len(s.profiles), "object"))
@@ -165,7 +165,7 @@ var errOfGo = errors.New("its counters are those of Go, which footfall does not 
 
 // hardReset sets counters to zero and says what became of it.
 func (l *Targets) hardReset(s *Snapshot, name string) error {
-	if len(s.all) == 0 && len(s.profiles) > 0 && !slices.ContainsFunc(s.profiles, func(p live.RawProfile) bool { return p.Meta == nil }) {
+	if len(s.all) == 0 && len(s.profiles) > 0 && !slices.ContainsFunc(s.profiles, func(p live.SourceProfile) bool { return p.Meta == nil }) {
 		return fmt.Errorf("%s: %w: --reset starts from zero without changing the program", s.Title, errOfGo)
 	}
 	if s.process == nil {

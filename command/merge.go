@@ -1,13 +1,9 @@
 package command
 
 import (
-	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
-
-	"footfall/formats/gcov/tool"
 )
 
 func newMergeCommand() *cobra.Command {
@@ -112,75 +108,5 @@ stamp. docs/embedded.md shows how.
 		Example: `  qemu-system-arm -M mps2-an385 -semihosting -kernel firmware.elf > counters
   footfall merge-stream counters
   footfall report`,
-	})
-}
-
-func newRewriteCommand() *cobra.Command {
-	return toolCommand(&cobra.Command{
-		Use:   "rewrite [-o DIR] [-s FACTOR | -n MAX] [-v] [--exact] DIR",
-		Short: "Scale the counts of a directory of .gcda files, as gcov-tool does",
-		Long: `Rewrite multiplies the counts in the data files (.gcda) below a directory by a
-factor and writes them to another. Masks, times and the values of profiles stay.
-Data files that were there before are removed.
-
-  -o, --output DIR       write to DIR (default: rewrite_profile)
-  -s, --scale FACTOR     0.5 or 1/2
-  -n, --normalize MAX    the factor that makes the largest count MAX; gcov-tool
-                         does nothing for this option, and so it has an effect
-                         only with --exact
-      --exact            do what the options say
-  -v, --verbose          tell of each file and function`,
-		Example: `  # let a long run weigh no more than a short one
-  footfall rewrite --exact -n 1000000 -o scaled long`,
-	})
-}
-
-func newOverlapCommand() *cobra.Command {
-	return toolCommand(&cobra.Command{
-		Use:   "overlap [-f] [-F] [-o] [-h] [-t THRESHOLD] [-v] [--exact] DIR1 DIR2",
-		Short: "Compare two directories of .gcda files, as gcov-tool does",
-		Long: `Overlap tells how alike two profiles are: the sum, over all counters, of the
-smaller of its shares of all counts in each directory. It prints what gcov-tool
-prints, which since GCC 9 does not know the sums and finds no overlap at all;
---exact computes them.
-
-  -f, --function         tell of each function
-  -o, --object           tell of each object
-  -F, --fullname         with directories
-  -h, --hotonly          leave out what is not hot
-  -t, --hot_threshold T  hot are counters with this share of all (0.005)
-      --exact            compute the overlap
-  -v, --verbose          tell of each file and function
-
-The exit status is 1 if there is no overlap.`,
-		Example: `  footfall overlap --exact -o before after`,
-	})
-}
-
-// toolCommand completes a command that gcov.RunTool carries out, which takes the
-// arguments as gcov-tool does.
-func toolCommand(cmd *cobra.Command) *cobra.Command {
-	cmd.DisableFlagParsing = true
-	cmd.DisableFlagsInUseLine = true
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if slices.Contains(args, "--help") {
-			return cmd.Help()
-		}
-		inv := &tool.Invocation{
-			Prog: "footfall", Args: append([]string{cmd.Name()}, args...),
-			Stdin: os.Stdin, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(),
-		}
-		if status := tool.Run(inv); status != 0 {
-			return &exitError{status: status}
-		}
-		return nil
-	}
-	return cmd
-}
-
-// runTool is gcov-tool as called by the name prog. It returns the exit status.
-func runTool(prog string, args []string, stdout, stderr io.Writer) int {
-	return tool.Run(&tool.Invocation{
-		Prog: prog, Args: args, Version: namedVersion(prog, "gcov-tool-"), Stdin: os.Stdin, Stdout: stdout, Stderr: stderr,
 	})
 }

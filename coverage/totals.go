@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// A Ratio is how many of a number of things were covered.
+// A Ratio is how many of a number of things were covered. It is in all JSON as it is here.
 type Ratio struct {
-	Covered, Total int
+	Covered int `json:"covered"`
+	Total   int `json:"total"`
 }
 
 // Percent returns the covered part in percent; it is 0 where there is nothing

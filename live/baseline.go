@@ -27,11 +27,11 @@ type Baseline struct {
 	Time    time.Time
 	Objects []BaselineObject
 	Loads   []Load `json:",omitempty"` // of the objects
-	// Profiles are the source-based counters, see RawProfile.
+	// Profiles are the source-based counters, see SourceProfile.
 	Profiles []BaselineProfile `json:",omitempty"`
 }
 
-// A BaselineProfile is a RawProfile of a Baseline.
+// A BaselineProfile is a SourceProfile of a Baseline.
 type BaselineProfile struct {
 	Image string // its Key
 	Bytes []byte

@@ -42,7 +42,7 @@ func Dump(dir string, units []Unit) (int, error) {
 }
 
 // DumpProfile writes a raw profile into dir, or the two files of a program of Go.
-func DumpProfile(dir string, p RawProfile) error {
+func DumpProfile(dir string, p SourceProfile) error {
 	if err := output.Directory(dir); err != nil {
 		return err
 	}

@@ -59,9 +59,9 @@ type Family struct {
 	moving   bool // counts were on their way from memory to files at the last look
 	// Of source-based counters: what those have counted that have ended, files into which they are merged, or in which they are
 	// all the time, by name, and images without any.
-	profiles   []*RawProfile
+	profiles   []*SourceProfile
 	merged     map[string]*mergedFile
-	shared     map[sharedFile]*RawProfile
+	shared     map[sharedFile]*SourceProfile
 	unprofiled map[string]string // when they were changed last
 	room       int               // words that are kept of counters
 	aside      int               // processes that have been let go, whose counts are about to be added or whose members about to be known
@@ -80,7 +80,7 @@ type member struct {
 	fromStart bool
 	base      *Baseline         // what was counted before a reset; nil: there was none
 	since     []BaselineProfile // the same of source-based counters, of an ancestor's, too
-	own       []*RawProfile     // source-based counters at the last look; the family's lock
+	own       []*SourceProfile  // source-based counters at the last look; the family's lock
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
@@ -103,7 +103,7 @@ func NewFamily(selects func(pid int) bool) *Family {
 	f := &Family{
 		layouts: newLayouts(), began: time.Now(), selects: selects, members: make(map[int]*member),
 		sums: make(map[*layout]*sum), files: make(map[string]*fileSet), reaches: make(map[string]*reach), left: make(map[int]uint64), said: make(map[string]bool),
-		merged: make(map[string]*mergedFile), shared: make(map[sharedFile]*RawProfile), unprofiled: make(map[string]string),
+		merged: make(map[string]*mergedFile), shared: make(map[sharedFile]*SourceProfile), unprofiled: make(map[string]string),
 	}
 	f.settled, f.looking = sync.NewCond(&f.mu), make(chan struct{}, maxSlow)
 	f.attendant = process.NewAttendant(lifetimes{f})

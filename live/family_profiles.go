@@ -34,18 +34,18 @@ import (
 // A countedImage is source-based counters of an image in a member: either of LLVM or of Go.
 type countedImage struct {
 	*image
-	inherited []byte      // what is not its own, as RawProfile.counted; nil: nothing
-	forked    []byte      // of that, what it has of its parent, whose counts are in the sum; nil: nothing, or not known
-	zero      []byte      // of its counters, what is in no sum, as it was counted before a reset; nil: nothing
-	outside   bool        // it had counts at its beginning, here, that are in no sum
-	merges    *mergedFile // nil: what is in files is not added to its counters
-	wrote     bool        // it had added it already, and runs on
-	atWrite   []byte      // what was in its counters when that was seen,
-	atBirth   []byte      // inherited until then,
-	settled   *RawProfile // and what of it was its own; nil: own then
-	own       *RawProfile // at the last look; nil: there was none
-	closed    bool        // it is not in memory any more: what it had counted then stays
-	shared    sharedFile  // at the last look; none: its counters are in memory of its own
+	inherited []byte         // what is not its own, as SourceProfile.counted; nil: nothing
+	forked    []byte         // of that, what it has of its parent, whose counts are in the sum; nil: nothing, or not known
+	zero      []byte         // of its counters, what is in no sum, as it was counted before a reset; nil: nothing
+	outside   bool           // it had counts at its beginning, here, that are in no sum
+	merges    *mergedFile    // nil: what is in files is not added to its counters
+	wrote     bool           // it had added it already, and runs on
+	atWrite   []byte         // what was in its counters when that was seen,
+	atBirth   []byte         // inherited until then,
+	settled   *SourceProfile // and what of it was its own; nil: own then
+	own       *SourceProfile // at the last look; nil: there was none
+	closed    bool           // it is not in memory any more: what it had counted then stays
+	shared    sharedFile     // at the last look; none: its counters are in memory of its own
 }
 
 // A mergedFile is a file with %m in its name.
@@ -53,7 +53,7 @@ type mergedFile struct {
 	name   string      // as the members have it
 	shared atomic.Bool // by several of them
 	known  bool        // what was in it before a member added that to its counters
-	before []byte      // that, as RawProfile.counted; nil: nothing
+	before []byte      // that, as SourceProfile.counted; nil: nothing
 }
 
 // copyFor is the image in a child of its member.
@@ -75,7 +75,7 @@ func (m *member) program(c *countedImage) *CountedProcess {
 }
 
 // readProfile reads counters as they are; nil: there are none so far.
-func (m *member) readProfile(c *countedImage) (*RawProfile, error) {
+func (m *member) readProfile(c *countedImage) (*SourceProfile, error) {
 	list, problems, err := m.program(c).profiles()
 	if err = errors.Join(append(problems, err)...); err != nil || len(list) == 0 {
 		return nil, err
@@ -190,7 +190,7 @@ func (f *Family) begins(m *member, c *countedImage, when stage) {
 }
 
 // beganWritten is for a member that had merged its profile when it was seen first.
-func (f *Family) beganWritten(m *member, c *countedImage, r *RawProfile) {
+func (f *Family) beganWritten(m *member, c *countedImage, r *SourceProfile) {
 	all := r.counted()
 	b, born := m.contents(c.merges.name)
 	now, err := r.countedIn(b)
@@ -229,7 +229,7 @@ func (m *member) sinceReset(baselines *Baselines) error {
 }
 
 // fromParent is what a process that ran before it was seen has inherited, at most: what its parent, a member, has counted, too.
-func (f *Family) fromParent(m *member, c *countedImage, r *RawProfile) []byte {
+func (f *Family) fromParent(m *member, c *countedImage, r *SourceProfile) []byte {
 	parent, err := m.proc.Parent()
 	if err != nil || m.proc.Start.Stack == 0 || r.Meta != nil {
 		return nil
@@ -260,7 +260,7 @@ func (f *Family) fromParent(m *member, c *countedImage, r *RawProfile) []byte {
 }
 
 // followMerged finds the file into which a member merges its profile, if it does, and what is in it.
-func (f *Family) followMerged(m *member, c *countedImage, r *RawProfile, when stage) {
+func (f *Family) followMerged(m *member, c *countedImage, r *SourceProfile, when stage) {
 	place, err := m.program(c).startPlacer()
 	if err != nil {
 		return
@@ -360,7 +360,7 @@ func (f *Family) inheritProfiles(m *member) {
 }
 
 // ownProfiles reads what a member, which is locked, has counted itself.
-func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
+func (f *Family) ownProfiles(m *member, when stage) (own []*SourceProfile) {
 	for _, c := range m.counted {
 		if c.closed {
 			if c.own != nil {
@@ -391,7 +391,7 @@ func (f *Family) ownProfiles(m *member, when stage) (own []*RawProfile) {
 }
 
 // ownNow is what a member that runs has counted itself; r is all that is in its counters.
-func (c *countedImage) ownNow(m *member, r *RawProfile) *RawProfile {
+func (c *countedImage) ownNow(m *member, r *SourceProfile) *SourceProfile {
 	if c.merges != nil && c.profile.writtenAt == 0 && c.merges.shared.Load() && c.mayHaveAdded(m, r) {
 		return c.own
 	}
@@ -411,7 +411,7 @@ func (c *countedImage) ownNow(m *member, r *RawProfile) *RawProfile {
 }
 
 // withParents is own with what was inherited.
-func (c *countedImage) withParents() *RawProfile {
+func (c *countedImage) withParents() *SourceProfile {
 	if c.forked == nil {
 		return c.own
 	}
@@ -421,7 +421,7 @@ func (c *countedImage) withParents() *RawProfile {
 }
 
 // andSettled adds what a member had counted before own.
-func (c *countedImage) andSettled(own *RawProfile) *RawProfile {
+func (c *countedImage) andSettled(own *SourceProfile) *SourceProfile {
 	if c.settled == nil {
 		return own
 	}
@@ -433,7 +433,7 @@ func (c *countedImage) andSettled(own *RawProfile) *RawProfile {
 }
 
 // lastOwn is what a member that ends has counted itself; r is all that is in its counters.
-func (f *Family) lastOwn(m *member, c *countedImage, r *RawProfile) *RawProfile {
+func (f *Family) lastOwn(m *member, c *countedImage, r *SourceProfile) *SourceProfile {
 	if c.merges == nil {
 		return r.less(c.inherited)
 	}
@@ -468,7 +468,7 @@ func (f *Family) lastOwn(m *member, c *countedImage, r *RawProfile) *RawProfile 
 
 // mayHaveAdded tells whether a member may have written its profile, by what is in the file: which another one may just be
 // writing.
-func (c *countedImage) mayHaveAdded(m *member, r *RawProfile) bool {
+func (c *countedImage) mayHaveAdded(m *member, r *SourceProfile) bool {
 	var before []byte
 	for range 5 {
 		b, _ := m.contents(c.merges.name)
@@ -489,7 +489,7 @@ func (c *countedImage) mayHaveAdded(m *member, r *RawProfile) bool {
 }
 
 // added is what a member has counted itself that has added what was in the file to its counters, r: certainly, or perhaps.
-func (file *mergedFile) added(c *countedImage, r *RawProfile, certain bool) *RawProfile {
+func (file *mergedFile) added(c *countedImage, r *SourceProfile, certain bool) *SourceProfile {
 	before, all := file.before, r.counted()
 	not := slices.Clone(before) // what is not its own
 	switch {
@@ -530,7 +530,7 @@ type sharedFile struct {
 
 // sharedBy tells the file that has the counters of an image in it, which others may have mapped, too; false: they are its own.
 // What is asked for that of a process that ends may be gone already: then it is what it was at the last look, or for its parent.
-func (m *member) sharedBy(c *countedImage, r *RawProfile) (sharedFile, bool) {
+func (m *member) sharedBy(c *countedImage, r *SourceProfile) (sharedFile, bool) {
 	if c.profile == nil {
 		return sharedFile{}, false
 	}
@@ -556,7 +556,7 @@ func (m *member) sharedBy(c *countedImage, r *RawProfile) (sharedFile, bool) {
 }
 
 // beginsFile tells the process that has begun the file of a member's counters.
-func (m *member) beginsFile(c *countedImage, r *RawProfile) int {
+func (m *member) beginsFile(c *countedImage, r *SourceProfile) int {
 	if place, err := m.program(c).startPlacer(); err == nil {
 		if _, merges, _ := r.own.fileName(place); merges { // else who becomes the program by exec begins it anew
 			return 0
@@ -567,7 +567,7 @@ func (m *member) beginsFile(c *countedImage, r *RawProfile) int {
 }
 
 // keepShared has the counters in a file count once, whoever has mapped it and is read first; the family is locked.
-func (f *Family) keepShared(file sharedFile, r *RawProfile) {
+func (f *Family) keepShared(file sharedFile, r *SourceProfile) {
 	if was := f.shared[file]; was != nil && was.sameBuild(r) {
 		all := was.counted()
 		r.parts.combine(all, r.counted(), func(a, b uint64) uint64 { return max(a, b) }, plusSet)
@@ -577,11 +577,11 @@ func (f *Family) keepShared(file sharedFile, r *RawProfile) {
 }
 
 // Profiles returns the source-based counters of all members, by image: with those of all that have ended.
-func (f *Family) Profiles() []RawProfile {
+func (f *Family) Profiles() []SourceProfile {
 	f.lookAtAllProfiles()
 	f.mu.Lock()
 	sum := slices.Clone(f.profiles)
-	var rest []*RawProfile
+	var rest []*SourceProfile
 	for _, m := range f.members {
 		rest = append(rest, m.own...)
 	}
@@ -592,7 +592,7 @@ func (f *Family) Profiles() []RawProfile {
 	for _, r := range rest {
 		sum = addProfile(sum, r)
 	}
-	profiles := make([]RawProfile, 0, len(sum))
+	profiles := make([]SourceProfile, 0, len(sum))
 	taken := make(map[string]bool)
 	for _, r := range sum {
 		one := *r
@@ -601,7 +601,7 @@ func (f *Family) Profiles() []RawProfile {
 		}
 		profiles = append(profiles, one)
 	}
-	slices.SortFunc(profiles, func(a, b RawProfile) int { return strings.Compare(a.Key(), b.Key()) })
+	slices.SortFunc(profiles, func(a, b SourceProfile) int { return strings.Compare(a.Key(), b.Key()) })
 	return profiles
 }
 
@@ -666,14 +666,14 @@ func (f *Family) lookAtAllProfiles() {
 // MemberProfiles are the source-based counters of a member that runs.
 type MemberProfiles struct {
 	RunningMember
-	Profiles []RawProfile // what it has counted itself
+	Profiles []SourceProfile // what it has counted itself
 }
 
 // TakeProfiles is Profiles for who adds up by itself: what those have counted that run, at this look, and what those had
 // that have ended since the last one, added up by build. The family forgets the latter, and so its sums stay small: counters
 // of Go, of 32 bits, stay at the largest number otherwise.
 // Counters that are in a file all the time (%c) are in neither: shared are the images of such.
-func (f *Family) TakeProfiles() (ended []RawProfile, running []MemberProfiles, shared []string) {
+func (f *Family) TakeProfiles() (ended []SourceProfile, running []MemberProfiles, shared []string) {
 	f.lookAtAllProfiles()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -740,7 +740,7 @@ func (f *Family) lookAtProfiles(m *member) {
 }
 
 // addProfile adds what was counted to sums of which there is one for each build of an image.
-func addProfile(sums []*RawProfile, more *RawProfile) []*RawProfile {
+func addProfile(sums []*SourceProfile, more *SourceProfile) []*SourceProfile {
 	for i, s := range sums {
 		if s.sameBuild(more) {
 			if sum, err := s.plus(more); err == nil {

@@ -60,7 +60,7 @@ type golang struct {
 	table   uint64 // .gopclntab, to which it points
 	list    uint64 // the slice of packages; 0: to be searched
 	parts   process.Maps
-	build   string // see RawProfile.BuildID
+	build   string // see SourceProfile.BuildID
 
 	counters section // none before the dynamic linker has been there
 	known    [3]uint64
@@ -301,7 +301,7 @@ func (g *golang) searchList(mem memory, all process.Maps) {
 }
 
 // golangProfiles reads the counters of Go of the images that are known.
-func (p *CountedProcess) golangProfiles(all process.Maps) (profiles []RawProfile, problems []error) {
+func (p *CountedProcess) golangProfiles(all process.Maps) (profiles []SourceProfile, problems []error) {
 	for _, im := range p.images {
 		if im.golang == nil {
 			continue
@@ -316,7 +316,7 @@ func (p *CountedProcess) golangProfiles(all process.Maps) (profiles []RawProfile
 		}
 		s.Arguments = p.arguments()
 		hash := im.golang.meta.Hash
-		profiles = append(profiles, RawProfile{
+		profiles = append(profiles, SourceProfile{
 			Image: im.path, Name: gocover.CountersName(hash, p.PID, time.Now().UnixNano()), Bytes: s.Encode(hash),
 			Meta: im.golang.file, MetaName: gocover.MetaName(hash), Sets: im.golang.meta.Mode == gocover.Set, BuildID: im.golang.build,
 			counters: int64(im.golang.counters.size),

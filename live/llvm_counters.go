@@ -15,8 +15,8 @@ import (
 	"footfall/process"
 )
 
-// A RawProfile is the source-based counters of a program or library, or those of Go, at one time.
-type RawProfile struct {
+// A SourceProfile is the source-based counters of a program or library at one time: a raw profile of Clang or Rust, or counters of Go.
+type SourceProfile struct {
 	Image string // the program or library
 	Name  string // a file name, without directories, that no other profile of the process has
 	Bytes []byte // of the .profraw file that it would write now, or of the file of counters of Go (covcounters)
@@ -58,7 +58,7 @@ type rawParts struct {
 }
 
 // Key tells the profiles of a process apart, in all of its snapshots.
-func (p *RawProfile) Key() string {
+func (p *SourceProfile) Key() string {
 	if p.Meta != nil {
 		return p.Image + " (Go)"
 	}
@@ -66,12 +66,12 @@ func (p *RawProfile) Key() string {
 }
 
 // counterBytes is the size of the counters.
-func (p *RawProfile) counterBytes() int64 { return p.counters }
+func (p *SourceProfile) counterBytes() int64 { return p.counters }
 
 // Profiles reads all source-based counters as they are now. Images that cannot
 // be used are told in the error, beside those that can; without any the error
 // is why there are none: ErrNoCounters, process.ErrExited.
-func (p *CountedProcess) Profiles() ([]RawProfile, error) {
+func (p *CountedProcess) Profiles() ([]SourceProfile, error) {
 	var err error
 	for try := range 3 {
 		if err = p.proc.Check(); err != nil {
@@ -80,7 +80,7 @@ func (p *CountedProcess) Profiles() ([]RawProfile, error) {
 		if err = p.refresh(try > 0); err != nil {
 			return nil, err
 		}
-		var profiles []RawProfile
+		var profiles []SourceProfile
 		var problems []error
 		if profiles, problems, err = p.profiles(); err == nil {
 			if len(profiles)+len(problems) == 0 {
@@ -115,7 +115,7 @@ func (p *CountedProcess) hasProfiles() bool {
 
 // profiles reads those of the images that are known. Problems are of single
 // images; an error says that images have changed meanwhile, perhaps.
-func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, err error) {
+func (p *CountedProcess) profiles() (profiles []SourceProfile, problems []error, err error) {
 	var images []*image
 	for _, im := range p.images {
 		if im.profile == nil {
@@ -150,7 +150,7 @@ func (p *CountedProcess) profiles() (profiles []RawProfile, problems []error, er
 			continue
 		}
 		own := im.profile.ownFile(r.data)
-		profiles = append(profiles, RawProfile{
+		profiles = append(profiles, SourceProfile{
 			Image: im.path, Name: profileName(im.path, taken), Bytes: im.profile.encode(r.data, r.counters, r.bits, values),
 			BuildID: hex.EncodeToString(own.ids), counters: int64(len(r.counters)), parts: im.profile.parts(), records: im.profile.records(), own: own,
 		})
@@ -196,7 +196,7 @@ func (p *llvmSections) parts() rawParts {
 // Subtract takes away what was counted when before, Bytes of an earlier time, was read: of bytes and bitmaps, which only
 // say that something ran, what had run by then. Counts of values stay. If a count has fallen since, the program began from
 // zero again, and nothing is taken away.
-func (p *RawProfile) Subtract(before []byte) error {
+func (p *SourceProfile) Subtract(before []byte) error {
 	if p.Meta != nil {
 		return p.subtractGo(before)
 	}

@@ -25,7 +25,7 @@ import (
 
 // WriteProfilesInPlace adds profiles to the files that the program would write when it ends (and still will), with the
 // rights of its user. It returns the number of files. The error tells of those that could not be written.
-func (p *CountedProcess) WriteProfilesInPlace(list []RawProfile) (n int, err error) {
+func (p *CountedProcess) WriteProfilesInPlace(list []SourceProfile) (n int, err error) {
 	place, err := p.startPlacer()
 	if err != nil {
 		return 0, err
@@ -53,7 +53,7 @@ func (p *CountedProcess) WriteProfilesInPlace(list []RawProfile) (n int, err err
 	return n, errors.Join(append(problems, err)...)
 }
 
-func (p *RawProfile) writeInPlace(root *input.Root, place *placer) (n int, err error) {
+func (p *SourceProfile) writeInPlace(root *input.Root, place *placer) (n int, err error) {
 	below := func(name string) string {
 		if !path.IsAbs(name) {
 			name = filepath.Join(place.dir, name)
@@ -180,7 +180,7 @@ func appendTo(root *input.Root, name string, b []byte) error {
 }
 
 // mergeInto adds a profile to the one of the same build that is in a file, or writes it there.
-func (p *RawProfile) mergeInto(root *input.Root, name string) error {
+func (p *SourceProfile) mergeInto(root *input.Root, name string) error {
 	return changeData(root, name, func(old []byte) ([]byte, error) {
 		if len(old) == 0 {
 			return p.Bytes, nil
@@ -190,7 +190,7 @@ func (p *RawProfile) mergeInto(root *input.Root, name string) error {
 }
 
 // sum adds up two profiles of an image.
-func (p *RawProfile) sum(old []byte) ([]byte, error) {
+func (p *SourceProfile) sum(old []byte) ([]byte, error) {
 	before, err := p.countedIn(old)
 	if err != nil {
 		return nil, errors.New("nothing is added to what is no profile of this build")

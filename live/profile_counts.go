@@ -15,7 +15,7 @@ import (
 var errOtherBuild = errors.New("they are of another build")
 
 // counted is a copy of what is counted: of counters and bitmaps, of those of Go of the file.
-func (p *RawProfile) counted() []byte {
+func (p *SourceProfile) counted() []byte {
 	if p.Meta != nil {
 		return bytes.Clone(p.Bytes)
 	}
@@ -23,10 +23,10 @@ func (p *RawProfile) counted() []byte {
 }
 
 // counts is a copy of what is counted in Bytes of a profile of the build.
-func (p *RawProfile) counts(b []byte) []byte { return bytes.Clone(b[p.parts.counters:p.parts.rest]) }
+func (p *SourceProfile) counts(b []byte) []byte { return bytes.Clone(b[p.parts.counters:p.parts.rest]) }
 
 // countedIn is counted of Bytes of another profile, of this build; it is an error if they are of another.
-func (p *RawProfile) countedIn(b []byte) ([]byte, error) {
+func (p *SourceProfile) countedIn(b []byte) ([]byte, error) {
 	if p.Meta != nil {
 		return b, nil
 	}
@@ -37,7 +37,7 @@ func (p *RawProfile) countedIn(b []byte) ([]byte, error) {
 }
 
 // sameBuild tells whether two profiles are of one build of an image, wherever it was mapped: addresses in them differ then.
-func (p *RawProfile) sameBuild(o *RawProfile) bool {
+func (p *SourceProfile) sameBuild(o *SourceProfile) bool {
 	if p.Key() != o.Key() || p.MetaName != o.MetaName || p.parts != o.parts {
 		return false
 	}
@@ -45,7 +45,7 @@ func (p *RawProfile) sameBuild(o *RawProfile) bool {
 }
 
 // isOf tells whether a raw profile is of the build of the image: all in its head is the same but addresses, and so are its names.
-func (p *RawProfile) isOf(b []byte) bool {
+func (p *SourceProfile) isOf(b []byte) bool {
 	at, names := &p.parts, p.parts.rest+p.parts.namesSize
 	if len(b) < names || !bytes.Equal(b[at.rest:names], p.Bytes[at.rest:names]) {
 		return false
@@ -60,7 +60,7 @@ func (p *RawProfile) isOf(b []byte) bool {
 }
 
 // with is the profile with other counts, which are made as counted makes them.
-func (p *RawProfile) with(counted []byte) *RawProfile {
+func (p *SourceProfile) with(counted []byte) *SourceProfile {
 	o := *p
 	if p.Meta != nil {
 		o.Bytes = counted
@@ -73,7 +73,7 @@ func (p *RawProfile) with(counted []byte) *RawProfile {
 
 // less is the profile without what was counted before. If a count has fallen since, the program began from zero again,
 // and nothing is taken away.
-func (p *RawProfile) less(before []byte) *RawProfile {
+func (p *SourceProfile) less(before []byte) *SourceProfile {
 	if before == nil {
 		return p
 	}
@@ -98,14 +98,14 @@ func (at *rawParts) since(counted, zero []byte) []byte {
 }
 
 // withoutInherited is the profile as one of a process that has inherited nothing.
-func (p *RawProfile) withoutInherited() *RawProfile {
+func (p *SourceProfile) withoutInherited() *SourceProfile {
 	o := *p
 	o.Inherited = nil
 	return &o
 }
 
 // plus is the sum of two profiles of one build.
-func (p *RawProfile) plus(o *RawProfile) (*RawProfile, error) {
+func (p *SourceProfile) plus(o *SourceProfile) (*SourceProfile, error) {
 	all := p.counted()
 	if p.Meta == nil {
 		p.parts.combine(all, o.counted(), plusCount, plusSet)
@@ -133,7 +133,7 @@ func (p *RawProfile) plus(o *RawProfile) (*RawProfile, error) {
 	return p.with(s.Encode(to.Hash)), nil
 }
 
-func (p *RawProfile) mode() gocover.Mode {
+func (p *SourceProfile) mode() gocover.Mode {
 	if p.Sets {
 		return gocover.Set
 	}
@@ -141,7 +141,7 @@ func (p *RawProfile) mode() gocover.Mode {
 }
 
 // subtractGo is less for counters of Go.
-func (p *RawProfile) subtractGo(before []byte) error {
+func (p *SourceProfile) subtractGo(before []byte) error {
 	was, err := gocover.ReadCounters(before)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (p *RawProfile) subtractGo(before []byte) error {
 }
 
 // functions calls visit with where the counters of each function are, in what was counted.
-func (p *RawProfile) functions(visit func(from, to int)) {
+func (p *SourceProfile) functions(visit func(from, to int)) {
 	size := 8
 	if p.parts.single {
 		size = 1
@@ -177,7 +177,7 @@ func (p *RawProfile) functions(visit func(from, to int)) {
 // inherited is what a process that was forked has of its parent's counts, at most, by what both have now: neither has less than
 // there was at the fork. It is made of whole functions, so that what is derived from several counters stays possible. Of a
 // function that ran in both since, in different ways, nothing can be said: unsure is how many of these there are.
-func (p *RawProfile) inherited(parent *RawProfile) (inherited []byte, unsure int) {
+func (p *SourceProfile) inherited(parent *SourceProfile) (inherited []byte, unsure int) {
 	own, theirs := p.counted(), parent.counted()
 	inherited = p.parts.nothing()
 	p.functions(func(from, to int) {
@@ -196,8 +196,8 @@ func (p *RawProfile) inherited(parent *RawProfile) (inherited []byte, unsure int
 // WithoutParents takes out of the counters of a process that was forked what they had of its parent's, at most. reset are Bytes of
 // when it, or the parent before the fork, was reset: what had been counted then is taken out too; nil: there was no reset. Of unsure
 // functions it is not known what the process had.
-func (p *RawProfile) WithoutParents(parent []RawProfile, reset []byte) (own *RawProfile, unsure int) {
-	i := slices.IndexFunc(parent, func(o RawProfile) bool { return p.Meta == nil && p.sameBuild(&o) })
+func (p *SourceProfile) WithoutParents(parent []SourceProfile, reset []byte) (own *SourceProfile, unsure int) {
+	i := slices.IndexFunc(parent, func(o SourceProfile) bool { return p.Meta == nil && p.sameBuild(&o) })
 	if i < 0 {
 		return p, 0
 	}

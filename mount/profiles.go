@@ -19,12 +19,12 @@ import (
 
 // A profiled is what has such counters.
 type profiled struct {
-	now  live.RawProfile // as it was read last; its name is that of the first time
-	zero []byte          // at the last reset; nil: there was none
+	now  live.SourceProfile // as it was read last; its name is that of the first time
+	zero []byte             // at the last reset; nil: there was none
 }
 
 // profiles reads them, if the source has any. Their error does not keep others from being read.
-func profiles(of counted) ([]live.RawProfile, error) {
+func profiles(of counted) ([]live.SourceProfile, error) {
 	c, ok := of.(*live.CountedProcess)
 	if !ok || !c.HasProfiles() {
 		return nil, nil
@@ -37,7 +37,7 @@ func profiles(of counted) ([]live.RawProfile, error) {
 }
 
 // takeProfiles remembers what was read. Those of libraries that are closed stay.
-func (p *target) takeProfiles(list []live.RawProfile) {
+func (p *target) takeProfiles(list []live.SourceProfile) {
 	for _, now := range list {
 		i := slices.IndexFunc(p.profiles, func(o *profiled) bool { return o.now.Key() == now.Key() })
 		if i < 0 {
@@ -82,7 +82,7 @@ func (of *profiled) bytes() []byte {
 // addProfiles adds the profiles of the process to what is collected. The process must be locked.
 func (p *target) addProfiles(objects *find.Objects) {
 	for _, of := range p.profiles {
-		collect.AddProfile(objects, collect.Reading{
+		collect.AddProfile(objects, collect.ProfileReading{
 			Title: p.name, Root: p.fsRoot, Profile: of.now, Since: of.zero, Places: p.places,
 		})
 	}

@@ -99,7 +99,7 @@ const patience = 2 * time.Second
 type reply struct {
 	units    []live.Unit
 	err      error
-	profiles []live.RawProfile
+	profiles []live.SourceProfile
 	unusable error // profiles
 }
 

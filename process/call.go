@@ -31,7 +31,7 @@ func (p *Process) CallSafely(function, trap uint64, args ...uint64) (err error) 
 		}
 	}()
 	patience := 5 * time.Second
-	if maps, _, err := p.Maps(); err == nil && isStatic(maps) {
+	if maps, _, err := p.Maps(); err == nil && runtimeIsWithin(maps) {
 		patience = 100 * time.Millisecond // its threads wait in a system call, or they do not
 	}
 	deadline := time.Now().Add(patience)
@@ -101,15 +101,15 @@ func (h *Held) quiet(tid int) bool {
 	if err != nil {
 		return false
 	}
-	if isStatic(maps) {
+	if runtimeIsWithin(maps) {
 		return false
 	}
 	m := maps.At(pc)
 	return m != nil && strings.HasPrefix(m.Path, "/") && !runtimeLibrary(m.Path)
 }
 
-// isStatic tells whether what allocates, locks and unwinds is in the program's own file.
-func isStatic(maps Maps) bool {
+// runtimeIsWithin tells whether what allocates, locks and unwinds is in the program's own file.
+func runtimeIsWithin(maps Maps) bool {
 	return !slices.ContainsFunc(maps, func(m Mapping) bool { return runtimeLibrary(m.Path) })
 }
 

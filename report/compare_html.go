@@ -10,7 +10,7 @@ import (
 // printComparisonHTML writes one page, with the lines of both versions side by side.
 func printComparisonHTML(w io.Writer, c *ComparisonReport) error {
 	read := c.ReadSource
-	page := html.Comparison{Root: c.Root, Meaning: func(category coverage.Category) string { return meanings[category] }}
+	page := html.ComparisonPage{Root: c.Root, Meaning: func(category coverage.Category) string { return meanings[category] }}
 	for _, r := range c.rows(&c.Tallies) {
 		page.Metrics = append(page.Metrics, html.ComparedMetric{Name: r.name, Before: r.before, After: r.after, Change: r.change, Tally: r.tally})
 	}

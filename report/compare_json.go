@@ -16,13 +16,9 @@ type (
 		Files   []comparedFileJSON   `json:"files"`
 	}
 	tallyJSON struct {
-		Before     ratioJSON      `json:"before"`
-		After      ratioJSON      `json:"after"`
+		Before     coverage.Ratio `json:"before"`
+		After      coverage.Ratio `json:"after"`
 		Categories map[string]int `json:"categories"`
-	}
-	ratioJSON struct {
-		Covered int `json:"covered"`
-		Total   int `json:"total"`
 	}
 	comparedFileJSON struct {
 		File      string               `json:"file"`
@@ -57,7 +53,7 @@ func printComparisonJSON(w io.Writer, c *ComparisonReport) error {
 func (c *ComparisonReport) talliesJSON(t *coverage.Tallies) map[string]tallyJSON {
 	out := make(map[string]tallyJSON)
 	for _, r := range c.rows(t) {
-		j := tallyJSON{Before: ratioJSON(r.before), After: ratioJSON(r.after), Categories: make(map[string]int)}
+		j := tallyJSON{Before: r.before, After: r.after, Categories: make(map[string]int)}
 		for _, category := range coverage.Categories() {
 			if n := r.tally[category]; n > 0 {
 				j.Categories[category.String()] = n

@@ -23,19 +23,19 @@ import (
 
 // pastJSON is a line of it.
 type pastJSON struct {
-	Time       string     `json:"time"`
-	Revision   string     `json:"revision,omitempty"`
-	Lines      *ratioJSON `json:"lines"`
-	Functions  *ratioJSON `json:"functions,omitempty"`
-	Branches   *ratioJSON `json:"branches,omitempty"`
-	Conditions *ratioJSON `json:"conditions,omitempty"`
-	Calls      *ratioJSON `json:"calls,omitempty"`
-	Regions    *ratioJSON `json:"regions,omitempty"`
+	Time       string          `json:"time"`
+	Revision   string          `json:"revision,omitempty"`
+	Lines      *coverage.Ratio `json:"lines"`
+	Functions  *coverage.Ratio `json:"functions,omitempty"`
+	Branches   *coverage.Ratio `json:"branches,omitempty"`
+	Conditions *coverage.Ratio `json:"conditions,omitempty"`
+	Calls      *coverage.Ratio `json:"calls,omitempty"`
+	Regions    *coverage.Ratio `json:"regions,omitempty"`
 }
 
 // metrics are the numbers of a line, by the names of [coverage.Metrics].
-func (p *pastJSON) metrics() map[string]**ratioJSON {
-	return map[string]**ratioJSON{"lines": &p.Lines, "functions": &p.Functions, "branches": &p.Branches, "conditions": &p.Conditions, "calls": &p.Calls, "regions": &p.Regions}
+func (p *pastJSON) metrics() map[string]**coverage.Ratio {
+	return map[string]**coverage.Ratio{"lines": &p.Lines, "functions": &p.Functions, "branches": &p.Branches, "conditions": &p.Conditions, "calls": &p.Calls, "regions": &p.Regions}
 }
 
 // present is the line of this report. Without a time of the data it is of now.
@@ -52,7 +52,7 @@ func (r *Report) present() pastJSON {
 	places := p.metrics()
 	for _, m := range coverage.Metrics() {
 		if got := m.Of(t, r.ExceptionBranches); got.Total > 0 || m.Name == "lines" {
-			*places[m.Name] = &ratioJSON{got.Covered, got.Total}
+			*places[m.Name] = &got
 		}
 	}
 	r.past = &p

@@ -18,7 +18,7 @@ type Threshold struct {
 	patch   bool // only of the changed lines
 	percent *big.Rat
 	text    string          // the percentage as it was given
-	place   *source.Pattern // only of sources that it fits; nil: of all
+	place   *source.NamePattern // only of sources that it fits; nil: of all
 }
 
 // decimal is a number as people write it; programs write small ones with an
@@ -34,9 +34,9 @@ func (t Threshold) OfPatch() bool { return t.patch }
 // lines only, "patch" is "patch-lines". GLOB is as for --include: the threshold is for
 // the sources that it fits, all together.
 func ParseThreshold(s string) (Threshold, error) {
-	text, place := s, (*source.Pattern)(nil)
+	text, place := s, (*source.NamePattern)(nil)
 	if at := strings.LastIndexByte(s, ':'); at >= 0 {
-		p, err := source.NewPattern(s[:at])
+		p, err := source.NewNamePattern(s[:at])
 		if err != nil {
 			return Threshold{}, fmt.Errorf("threshold %q: %w", s, err)
 		}

@@ -122,7 +122,7 @@ func isNegative(vectors map[string][]uint64) bool {
 
 // vectorsOf returns what a profile has counted, by the names of its build's units. pid is that of a process that runs it, 0 if there is
 // none; nil: nothing of it can be sent.
-func (a *agent) vectorsOf(r *live.RawProfile, pid int) (*profiled, map[string][]uint64) {
+func (a *agent) vectorsOf(r *live.SourceProfile, pid int) (*profiled, map[string][]uint64) {
 	if r.BuildID == "" {
 		a.sayOnce(r.Image, "it has no build ID by which agents know it: link it with -Wl,--build-id")
 		return nil, nil
@@ -165,7 +165,7 @@ func (a *agent) sayOnce(image, what string) {
 }
 
 // mappedVectors is vectorsOf of Clang's and Rust's counters.
-func (a *agent) mappedVectors(p *profiled, r *live.RawProfile, pid int) (map[string][]uint64, error) {
+func (a *agent) mappedVectors(p *profiled, r *live.SourceProfile, pid int) (map[string][]uint64, error) {
 	own, err := oneProfile(&a.reader, r.Bytes)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func oneProfile(reader *llvm.Reader, b []byte) (*llvm.Profile, error) {
 }
 
 // readMapping finds the file of a build, and makes units of its mapping.
-func (a *agent) readMapping(p *profiled, r *live.RawProfile, own *llvm.Profile, pid int) error {
+func (a *agent) readMapping(p *profiled, r *live.SourceProfile, own *llvm.Profile, pid int) error {
 	b, name, err := a.binaryOf(r, pid)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (a *agent) shown(dir, name string) (string, bool) {
 }
 
 // binaryOf reads the file of a build, where a process that runs it has it or one that does has.
-func (a *agent) binaryOf(r *live.RawProfile, pid int) (b *llvm.Binary, name string, err error) {
+func (a *agent) binaryOf(r *live.SourceProfile, pid int) (b *llvm.Binary, name string, err error) {
 	for _, root := range a.watching.rootsOf(pid) {
 		name := root + r.Image
 		list, failed := readBinary(a.o.Sources, name)
@@ -290,7 +290,7 @@ func (a *agent) keepUnit(p *profiled, u *store.Unit) (name string, err error) {
 }
 
 // goVectors is vectorsOf of counters of Go. Packages enter themselves in the list of a program one after the other.
-func (a *agent) goVectors(p *profiled, r *live.RawProfile, pid int) (map[string][]uint64, error) {
+func (a *agent) goVectors(p *profiled, r *live.SourceProfile, pid int) (map[string][]uint64, error) {
 	meta, err := gocover.ReadMeta(r.Meta)
 	if err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (a *agent) goVectors(p *profiled, r *live.RawProfile, pid int) (map[string]
 }
 
 // goSource tells how sources of a program are called, and which of their lines have code: none of their text leaves the machine.
-func (a *agent) goSource(r *live.RawProfile, pid int) func(name string) units.GoSource {
+func (a *agent) goSource(r *live.SourceProfile, pid int) func(name string) units.GoSource {
 	root := a.watching.rootOf(pid)
 	file := find.GoFile{Name: root + r.Image, Bytes: r.Meta, Starts: a.watching.family.Places(pid), Root: root}
 	locate := collect.GoLocator(a.o.Sources, &a.modules, file)

@@ -179,25 +179,14 @@ func (a *Ask) tested(ctx context.Context, q *store.Query, wanted func(name strin
 
 // A Point is what of the code of a release, or of builds that were reported of in a time, ran.
 type Point struct {
-	Release   string    `json:"release,omitempty"`
-	From      time.Time `json:"from"` // the first window, or the beginning of the time
-	To        time.Time `json:"to"`   // the last window, or the end of the time
-	Builds    int       `json:"builds"`
-	Hosts     int       `json:"hosts"` // that had reported by then and went on to
-	Lines     Ratio     `json:"lines"`
-	Functions Ratio     `json:"functions"`
-	Branches  Ratio     `json:"branches"`
-}
-
-// A Ratio is how many of a number of things were covered.
-type Ratio struct {
-	Covered int `json:"covered"`
-	Total   int `json:"total"`
-}
-
-func (r Ratio) text() string {
-	c := coverage.Ratio{Covered: r.Covered, Total: r.Total}
-	return c.Rounded()
+	Release   string         `json:"release,omitempty"`
+	From      time.Time      `json:"from"` // the first window, or the beginning of the time
+	To        time.Time      `json:"to"`   // the last window, or the end of the time
+	Builds    int            `json:"builds"`
+	Hosts     int            `json:"hosts"` // that had reported by then and went on to
+	Lines     coverage.Ratio `json:"lines"`
+	Functions coverage.Ratio `json:"functions"`
+	Branches  coverage.Ratio `json:"branches"`
 }
 
 // A Trend is coverage over releases or time.
@@ -286,7 +275,7 @@ func (a *Ask) point(ctx context.Context, q *store.Query, p Point) (Point, error)
 		return p, err
 	}
 	t := set.Totals()
-	p.Lines, p.Functions, p.Branches = Ratio(t.Lines), Ratio(t.Functions), Ratio(t.Branches)
+	p.Lines, p.Functions, p.Branches = t.Lines, t.Functions, t.Branches
 	return p, nil
 }
 
@@ -298,7 +287,7 @@ func (t *Trend) Text(w io.Writer, _ Style) error {
 		if t.By != "release" {
 			name = day(p.From)
 		}
-		table.row(name, p.Lines.text(), number(p.Lines.Total), p.Functions.text(), number(p.Functions.Total), p.Branches.text(), number(p.Branches.Total), number(p.Builds), number(p.Hosts))
+		table.row(name, p.Lines.Rounded(), number(p.Lines.Total), p.Functions.Rounded(), number(p.Functions.Total), p.Branches.Rounded(), number(p.Branches.Total), number(p.Builds), number(p.Hosts))
 	}
 	if len(t.Points) == 0 {
 		return say(w, "nothing has been reported of that\n")

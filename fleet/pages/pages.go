@@ -350,7 +350,7 @@ func size(n int64) string {
 	return strconv.FormatFloat(x, 'f', 1, 64) + " " + units[i]
 }
 
-func percent(r ask.Ratio) string { return coverage.Ratio(r).Rounded() }
+func percent(r coverage.Ratio) string { return r.Rounded() }
 
 // query is a query with a parameter set to another value, or without it if that is empty.
 func query(values url.Values, set ...string) template.URL {

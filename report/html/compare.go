@@ -11,8 +11,8 @@ import (
 	"footfall/output"
 )
 
-// A Comparison is what a page shows of two versions.
-type Comparison struct {
+// A ComparisonPage is what a page shows of two versions.
+type ComparisonPage struct {
 	Root      string // the absolute path of the directory from which names are shown: the title
 	Metrics   []ComparedMetric
 	Files     []ComparedFile // those that are not as they were, the worst first
@@ -84,7 +84,7 @@ type comparedFileData struct {
 }
 
 // WriteComparison writes one page that needs no other file.
-func WriteComparison(w io.Writer, c Comparison) error {
+func WriteComparison(w io.Writer, c ComparisonPage) error {
 	d := comparisonData{Title: "coverage", Unchanged: c.Unchanged}
 	if base := filepath.Base(c.Root); c.Root != "" && base != "/" {
 		d.Title = output.Printable(base)

@@ -137,26 +137,26 @@ func globRegexp(p string) (string, error) {
 	return re.String(), nil
 }
 
-// A Pattern chooses sources by name, as --include does.
-type Pattern struct {
+// A NamePattern chooses sources by name, as --include does.
+type NamePattern struct {
 	text string
 	glob glob
 }
 
-// NewPattern compiles a pattern; one that begins with "./" or "../" is seen from the working directory.
-func NewPattern(text string) (Pattern, error) {
+// NewNamePattern compiles a pattern; one that begins with "./" or "../" is seen from the working directory.
+func NewNamePattern(text string) (NamePattern, error) {
 	here := ""
 	if strings.HasPrefix(text, ".") {
 		var err error
 		if here, err = filepath.Abs("."); err != nil {
-			return Pattern{}, err
+			return NamePattern{}, err
 		}
 	}
 	g, err := newGlob(text, here)
-	return Pattern{text, g}, err
+	return NamePattern{text, g}, err
 }
 
 // Match tells whether the pattern fits a file of this name in a set, which is shown by another.
-func (p Pattern) Match(name, shown string) bool { return p.glob.match(name, shown) }
+func (p NamePattern) Match(name, shown string) bool { return p.glob.match(name, shown) }
 
-func (p Pattern) String() string { return p.text }
+func (p NamePattern) String() string { return p.text }

@@ -1,0 +1,412 @@
+package binary
+
+import (
+	"bufio"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// An instruction of a function.
+type instruction struct {
+	x86asm.Inst
+	addr uint64
+}
+
+func (i *instruction) end() uint64 { return i.addr + uint64(i.Len) }
+
+// target returns where a direct branch leads.
+func (i *instruction) target() (uint64, bool) {
+	rel, ok := i.Args[0].(x86asm.Rel)
+	if !ok {
+		return 0, false
+	}
+	return i.end() + uint64(int64(rel)), true
+}
+
+// A body is the code of a function: with the parts that the compiler has moved apart.
+type body struct {
+	x        *ExitFinder
+	parts    [][2]uint64
+	code     [][]instruction // of each part
+	targets  map[uint64]bool
+	tables   bool     // it has jumps by tables whose targets are known
+	again    bool     // such a table leads to the entry
+	computed bool     // labels of it are values
+	labels   []uint64 // those that instructions have
+	data     []uint64 // addresses of data that instructions have
+	blind    bool     // it has a jump table that was not found
+	tolerant bool     // what leads to where it is not expected is no error
+	// indirect are the targets within that tables and pointers have, strays what tables have in code
+	// without a name, offsets the tables of offsets of 4 bytes; nil: not wanted.
+	indirect, strays, offsets map[uint64]bool
+	protected                 [2]uint64
+}
+
+// maxExitFunction is how many bytes a function has at most that is looked at.
+const maxExitFunction = 1 << 22
+
+// read decodes the function and its parts, and finds what leads where.
+func (b *body) read(fn FunctionSymbol) error {
+	b.parts = [][2]uint64{{fn.Addr, fn.Addr + fn.Size}}
+	if fn.Size == 0 { // it has no name, or that has no size
+		var known bool
+		if b.parts[0], known = b.x.unnamed(b.protected[0]); !known {
+			return errors.New("its size is not known")
+		}
+	}
+	if fn.Size > maxExitFunction {
+		return fmt.Errorf("its size is %d", fn.Size)
+	}
+	for n := 0; n < len(b.parts); n++ {
+		code, err := b.x.decode(b.parts[n])
+		if err != nil {
+			return err
+		}
+		b.code = append(b.code, code)
+		for i := range code {
+			if err := b.follow(&code[i]); err != nil && !b.tolerant {
+				return err
+			}
+		}
+		b.tablesOfLabels()
+	}
+	for _, p := range b.parts {
+		from, _ := slices.BinarySearch(b.x.pointers, p[0]+1)
+		for _, addr := range b.x.pointers[from:] {
+			if addr >= p[1] {
+				break
+			}
+			b.targets[addr], b.computed = true, true
+			b.leadIndirect(addr)
+		}
+	}
+	return nil
+}
+
+func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
+	bytes := x.code.at(part[0])
+	if uint64(len(bytes)) < part[1]-part[0] {
+		return nil, errors.New("it is not all in the file")
+	}
+	bytes = bytes[:part[1]-part[0]]
+	code := x.buffer
+	for addr := part[0]; len(bytes) > 0; {
+		i, err := DecodeAMD64(bytes)
+		if err != nil || i.Len > len(bytes) {
+			return nil, fmt.Errorf("instruction at %#x: % x", addr, bytes[:min(len(bytes), 8)])
+		}
+		code = append(code, instruction{i, addr})
+		addr, bytes = addr+uint64(i.Len), bytes[i.Len:]
+	}
+	if x.buffer = code[len(code):]; cap(code) > cap(x.all) {
+		x.all = code[:0]
+	}
+	return code, nil
+}
+
+func (b *body) has(addr uint64) bool {
+	return slices.ContainsFunc(b.parts, func(p [2]uint64) bool { return p[0] <= addr && addr < p[1] })
+}
+
+// leadIndirect notes that something else than a branch may lead to an address.
+func (b *body) leadIndirect(addr uint64) {
+	if b.indirect != nil {
+		b.indirect[addr] = true
+	}
+}
+
+// follow notes where an instruction leads, and adds the part that it leads to.
+func (b *body) follow(i *instruction) error {
+	switch i.Op {
+	case x86asm.IRET, x86asm.IRETD, x86asm.IRETQ, x86asm.LRET, x86asm.SYSRET, x86asm.SYSEXIT, x86asm.XBEGIN:
+		return fmt.Errorf("%v at %#x", i.Op, i.addr)
+	}
+	if t, ok := i.target(); ok {
+		if b.has(t) {
+			b.targets[t] = true
+			return nil
+		}
+		if i.Op == x86asm.CALL {
+			return nil
+		}
+		switch fn := b.x.names.At(t); {
+		case fn != nil && isPart(fn):
+			b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
+			b.targets[t] = true
+		case fn == nil && b.x.linkage(t), fn != nil && fn.Addr == t:
+		case fn == nil && b.addUnnamed(i, t):
+		default:
+			return fmt.Errorf("a jump at %#x into code without a name, or into another function, at %#x", i.addr, t)
+		}
+		return nil
+	}
+	for _, arg := range i.Args {
+		m, ok := arg.(x86asm.Mem)
+		if !ok {
+			continue
+		}
+		switch {
+		case m.Base == x86asm.RIP:
+			addr := i.end() + uint64(m.Disp)
+			if i.Op == x86asm.LEA {
+				b.pointer(addr)
+				b.table(addr, 4, addr)
+			}
+		case m.Base == 0 && m.Scale == 8:
+			b.table(uint64(m.Disp), 8, 0)
+		case m.Base == 0 && m.Scale == 4:
+			b.data = append(b.data, uint64(m.Disp))
+		}
+	}
+	if imm, ok := b.x.immediate(i); ok {
+		b.pointer(imm)
+		b.table(imm, 8, 0)
+	}
+	return nil
+}
+
+// immediate returns the value of an instruction which may be an address: where programs are at
+// fixed addresses, or instructions are relocated.
+func (x *ExitFinder) immediate(i *instruction) (uint64, bool) {
+	if !x.absolute {
+		return 0, false
+	}
+	switch i.Op {
+	case x86asm.MOV, x86asm.PUSH, x86asm.ADD:
+	default:
+		return 0, false
+	}
+	for _, arg := range i.Args {
+		if imm, ok := arg.(x86asm.Imm); ok {
+			return uint64(imm), true
+		}
+	}
+	return 0, false
+}
+
+// mostLabels is of how many labels tables are looked for.
+const mostLabels = 16
+
+// tablesOfLabels notes the targets of tables of offsets of 4 bytes from a label of the function.
+func (b *body) tablesOfLabels() {
+	labels := b.labels[:min(len(b.labels), mostLabels)]
+	for _, label := range labels {
+		for _, addr := range b.data {
+			b.table(addr, 4, label)
+		}
+	}
+}
+
+// addUnnamed takes code without a name to which the instruction jumps for a part, unless
+// it is another function: where nothing is on the stack. It returns false if it is
+// neither.
+func (b *body) addUnnamed(i *instruction, t uint64) bool {
+	part, known := b.x.unnamed(t)
+	if !known {
+		return false
+	}
+	if popped, _ := b.popped(i.addr); part[0] == t && popped && i.Op == x86asm.JMP {
+		return true
+	}
+	b.parts = append(b.parts, part)
+	b.targets[t] = true
+	return true
+}
+
+// unnamed returns the code around an address that is described together, as that of a
+// function is.
+func (x *ExitFinder) unnamed(addr uint64) (part [2]uint64, known bool) {
+	if x.frames == nil {
+		return part, false
+	}
+	low, high, ok := x.frames.Described(addr)
+	return [2]uint64{low, high}, ok
+}
+
+// pointer notes an address that the code has: of a label, if it is within.
+func (b *body) pointer(addr uint64) {
+	switch {
+	case b.has(addr) && addr != b.parts[0][0]:
+		b.targets[addr], b.computed = true, true
+		b.labels = append(b.labels, addr)
+	case b.x.code.at(addr) == nil:
+		b.data = append(b.data, addr)
+	}
+}
+
+// linkage tells whether an address is in a table by which libraries are called.
+func (x *ExitFinder) linkage(addr uint64) bool {
+	for _, s := range x.f.elf.Sections {
+		if strings.HasPrefix(s.Name, ".plt") && s.Addr <= addr && addr < s.Addr+s.Size {
+			return true
+		}
+	}
+	return false
+}
+
+// maxTable is how many entries of a jump table are looked at.
+const maxTable = 4096
+
+// table notes the targets of what may be a jump table: offsets of 4 bytes, or addresses.
+// What is read behind its end costs room only.
+func (b *body) table(addr uint64, size int, base uint64) {
+	if b.has(addr) || b.x.code.at(addr) != nil {
+		return
+	}
+	for _, s := range b.x.f.elf.Sections {
+		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || addr < s.Addr || addr-s.Addr >= s.Size {
+			continue
+		}
+		bytes, err := b.x.section(s)
+		if err != nil {
+			return
+		}
+		bytes = bytes[addr-s.Addr:]
+		for n := 0; n < maxTable && len(bytes) >= size; n, bytes = n+1, bytes[size:] {
+			t := base
+			if size == 4 {
+				t += uint64(int64(int32(b.x.f.Order.Uint32(bytes))))
+			} else {
+				t = b.x.f.Order.Uint64(bytes)
+			}
+			fn := b.x.names.At(t)
+			if !b.has(t) && fn != nil && isPart(fn) {
+				b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
+			}
+			if b.has(t) {
+				b.targets[t], b.tables = true, true
+				b.leadIndirect(t)
+				entry := b.parts[0][0]
+				b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && isEndbr(b.x.code.at(entry))
+			} else if !b.stray(t, fn) && n == 0 {
+				return
+			}
+			if b.offsets != nil && n == 0 && size == 4 {
+				b.offsets[addr] = true
+			}
+		}
+		return
+	}
+}
+
+// stray notes the target of a table in code that may be a part of the function: it is in none that
+// has a name.
+func (b *body) stray(addr uint64, in *FunctionSymbol) bool {
+	if b.strays == nil || in != nil || b.x.code.at(addr) == nil {
+		return false
+	}
+	b.strays[addr] = true
+	return true
+}
+
+// isPart tells whether a function is what the compiler has moved apart of another one.
+func isPart(fn *FunctionSymbol) bool { return fn.Size > 0 && strings.Contains(fn.Name, ".cold") }
+
+// A sectionCache has sections that have been read, for several at once.
+type sectionCache struct {
+	lock sync.Mutex
+	read map[*elf.Section][]byte
+}
+
+// section returns what a section has, which is read once.
+func (x *ExitFinder) section(s *elf.Section) ([]byte, error) {
+	x.sections.lock.Lock()
+	defer x.sections.lock.Unlock()
+	if b, ok := x.sections.read[s]; ok {
+		return b, nil
+	}
+	b, err := data(s)
+	x.sections.read[s] = b
+	return b, err
+}
+
+// findPointers finds the relocations which lead into functions, but not to their
+// beginnings: labels as values, and tables of them.
+func (x *ExitFinder) findPointers() {
+	add := func(addr uint64) {
+		if fn := x.names.At(addr); (fn == nil || fn.Addr != addr) && x.code.at(addr) != nil {
+			x.pointers = append(x.pointers, addr)
+		}
+	}
+	const packed = 19 // SHT_RELR: what they add is in the data
+	relocated := false
+	for _, s := range x.f.elf.Sections {
+		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, err := data(s)
+		if err != nil {
+			continue
+		}
+		for ; len(b) >= 24; b = b[24:] { // offset u64, type u32, symbol u32, addend i64
+			if x.f.Order.Uint32(b[8:]) == uint32(elf.R_X86_64_RELATIVE) {
+				relocated = true
+				add(x.f.Order.Uint64(b[16:]))
+			}
+		}
+	}
+	if !relocated || x.f.elf.SectionByType(packed) != nil { // at fixed addresses every word may be one
+		for _, s := range x.f.elf.Sections {
+			if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Size > maxSection {
+				continue
+			}
+			r, b := bufio.NewReaderSize(s.Open(), 1<<16), make([]byte, 8) // also where most of it are holes
+			for _, err := io.ReadFull(r, b); err == nil; _, err = io.ReadFull(r, b) {
+				add(x.f.Order.Uint64(b))
+			}
+		}
+	}
+	slices.Sort(x.pointers)
+	x.pointers = slices.Compact(x.pointers)
+}
+
+// findSequences finds the restartable sequences of the file: struct rseq_cs of <linux/rseq.h>,
+// which lie in a section of their own by convention of librseq and tcmalloc.
+func (x *ExitFinder) findSequences() {
+	const size, start, length = 32, 8, 16 // of the structure, and where it has u64 in it
+	s := x.f.elf.Section("__rseq_cs")
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return
+	}
+	b, err := data(s)
+	if err != nil {
+		return
+	}
+	b = slices.Clone(b)
+	x.relocate(s.Addr, b)
+	for ; len(b) >= size; b = b[size:] {
+		from := x.f.Order.Uint64(b[start:])
+		x.sequences = append(x.sequences, [2]uint64{from, from + x.f.Order.Uint64(b[length:])})
+	}
+}
+
+// relocate writes addresses into data of the file that are to be there by its relocations.
+func (x *ExitFinder) relocate(addr uint64, into []byte) {
+	for _, s := range x.f.elf.Sections {
+		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, err := data(s)
+		if err != nil {
+			continue
+		}
+		for ; len(b) >= 24; b = b[24:] { // as in findPointers
+			at := x.f.Order.Uint64(b) - addr
+			if x.f.Order.Uint32(b[8:]) == uint32(elf.R_X86_64_RELATIVE) && at < uint64(len(into)) && uint64(len(into))-at >= 8 {
+				x.f.Order.PutUint64(into[at:], x.f.Order.Uint64(b[16:]))
+			}
+		}
+	}
+}
+
+// restarts tells whether code is in a restartable sequence.
+func (x *ExitFinder) restarts(from, to uint64) bool {
+	return slices.ContainsFunc(x.sequences, func(s [2]uint64) bool { return from < s[1] && s[0] < to })
+}
