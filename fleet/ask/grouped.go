@@ -20,11 +20,11 @@ type CoverageBy struct {
 
 // A CoverageGroup is what of the sources of one ran. One that has several owners is a source of each.
 type CoverageGroup struct {
-	Name      string `json:"name"`
-	Files     int    `json:"files"`
-	Lines     Ratio  `json:"lines"`
-	Functions Ratio  `json:"functions"`
-	Branches  Ratio  `json:"branches"`
+	Name      string         `json:"name"`
+	Files     int            `json:"files"`
+	Lines     coverage.Ratio `json:"lines"`
+	Functions coverage.Ratio `json:"functions"`
+	Branches  coverage.Ratio `json:"branches"`
 }
 
 // Missed is how many lines did not run.
@@ -48,17 +48,13 @@ func GroupCoverage(set *coverage.Set, s Style) *CoverageBy {
 			}
 			g := &c.Groups[i]
 			g.Files++
-			g.Lines, g.Functions, g.Branches = g.Lines.plus(t.Lines), g.Functions.plus(t.Functions), g.Branches.plus(t.Branches)
+			g.Lines, g.Functions, g.Branches = g.Lines.Plus(t.Lines), g.Functions.Plus(t.Functions), g.Branches.Plus(t.Branches)
 		}
 	}
 	slices.SortStableFunc(c.Groups, func(a, b CoverageGroup) int {
 		return cmp.Or(cmp.Compare(b.Missed(), a.Missed()), cmp.Compare(a.Name, b.Name))
 	})
 	return c
-}
-
-func (r Ratio) plus(o coverage.Ratio) Ratio {
-	return Ratio{r.Covered + o.Covered, r.Total + o.Total}
 }
 
 // CoverageBy returns the coverage of a selection, see Coverage, by its parameter "by". Owners are those of the Ask.
@@ -87,7 +83,7 @@ func (a *Ask) CoverageBy(ctx context.Context, values url.Values) (*CoverageBy, e
 func (c *CoverageBy) Text(w io.Writer, s Style) error {
 	t := newTable("missed", "lines", "of", "functions", "of", "branches", "of", "files", c.By).right(0, 1, 2, 3, 4, 5, 6, 7)
 	for _, g := range c.Groups {
-		t.row(number(g.Missed()), g.Lines.text(), number(g.Lines.Total), g.Functions.text(), number(g.Functions.Total), g.Branches.text(), number(g.Branches.Total), number(g.Files), g.Name)
+		t.row(number(g.Missed()), g.Lines.Rounded(), number(g.Lines.Total), g.Functions.Rounded(), number(g.Functions.Total), g.Branches.Rounded(), number(g.Branches.Total), number(g.Files), g.Name)
 	}
 	most := mostRows
 	if s.All {
