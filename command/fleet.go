@@ -48,7 +48,7 @@ var fleetQuestions = []struct {
 	coverage       bool // the answer is one, for all outputs of a report
 }{
 	{"releases", "", nil, false},
-	{"coverage", "", nil, true},
+	{"coverage", "", []string{"by", "codeowners", "all"}, true},
 	{"never-ran", "", []string{"days", "by", "codeowners", "all"}, false},
 	{"changed", "", []string{"since", "until", "all"}, false},
 	{"who", "FUNCTION|FILE[:LINE[-LINE]]", []string{"all"}, false},
@@ -66,7 +66,8 @@ func newFleetCommand() *cobra.Command {
 many jobs, from a server of footfall serve or from its store, which may be in use.
 
   releases     what was reported of which release, from how many hosts
-  coverage     what ran of a selection, in any output of footfall report
+  coverage     what ran of a selection, in any output of footfall report; or --by
+               owner, directory or file
   never-ran    functions that did not run in --days days, of builds that were
                looked at, by directory, or --by owner, file or function
   changed      what began to run, and what runs no more, since the release --since
@@ -115,8 +116,8 @@ the server is in the environment's FOOTFALL_TOKEN, or in --token-file.`,
 	f.StringVar(&o.from, "from", "", "only windows from `TIME` on: 2026-11-01, 2026-11-01T12:00:00Z or 30d, which is so many days ago")
 	f.StringVar(&o.to, "to", "", "only windows before `TIME`")
 	f.IntVar(&o.days, "days", 30, "never-ran: in the last `N` days")
-	f.StringVar(&o.by, "by", "", "never-ran: by `WHAT`: directory, owner, file or function; trend: by release, week or day")
-	f.StringVar(&o.codeowners, "codeowners", "", "never-ran: owners are those of `FILE` (default: CODEOWNERS, as GitHub finds it)")
+	f.StringVar(&o.by, "by", "", "never-ran: by `WHAT`: directory, owner, file or function; coverage: by directory, owner or file; trend: by release, week or day")
+	f.StringVar(&o.codeowners, "codeowners", "", "owners are those of `FILE` (default: CODEOWNERS, as GitHub finds it)")
 	f.StringVar(&o.since, "since", "", "changed: compare with the release `NAME`")
 	f.StringVar(&o.until, "until", "", "changed: compare only the release `NAME` with that, not all later ones")
 	f.StringVar(&o.diff, "diff", "", "tests: those that ran a function which `REV|FILE` changes, a revision of git or a unified diff; status 3: there may be more")
@@ -179,11 +180,13 @@ func (o *fleetOptions) check(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("--%s does not go with %s", flag, name)
 		}
 	}
-	if !q.coverage {
-		for _, flag := range []string{"fail-under", "diff-base", "only-ran", "sort", "list-excluded"} {
-			if cmd.Flags().Changed(flag) {
-				return fmt.Errorf("--%s does not go with %s: it is for coverage", flag, name)
-			}
+	for _, flag := range []string{"fail-under", "diff-base", "only-ran", "sort", "list-excluded"} {
+		switch {
+		case !cmd.Flags().Changed(flag):
+		case !q.coverage:
+			return fmt.Errorf("--%s does not go with %s: it is for coverage", flag, name)
+		case o.by != "":
+			return fmt.Errorf("--%s does not go with --by", flag)
 		}
 	}
 	switch {
@@ -195,6 +198,8 @@ func (o *fleetOptions) check(cmd *cobra.Command, args []string) error {
 		return errors.New("changed needs --since, the release with which others are compared")
 	case name == "never-ran" && checkDays(o.days) != nil:
 		return fmt.Errorf("--days=%w", checkDays(o.days))
+	case q.coverage && o.by != "" && !slices.Contains(ask.CoverageGroupings(), o.by):
+		return fmt.Errorf("--by=%s: it is one of %s", o.by, strings.Join(ask.CoverageGroupings(), ", "))
 	case name == "never-ran" && o.by != "" && !slices.Contains(ask.Groupings(), o.by):
 		return fmt.Errorf("--by=%s: it is one of %s", o.by, strings.Join(ask.Groupings(), ", "))
 	}
@@ -253,7 +258,7 @@ func (o *fleetOptions) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	name := args[0]
-	if name == "coverage" || name == "tests" && o.diff != "" {
+	if name == "coverage" && o.by == "" || name == "tests" && o.diff != "" {
 		return o.coverage(ctx, cmd, args)
 	}
 	request, err := o.request(cmd)
@@ -273,7 +278,15 @@ func (o *fleetOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer closing()
-	answer, err := fleet.Answer(ctx, name, o.values(args))
+	var answer ask.Answer
+	if name == "coverage" {
+		var set *coverage.Set
+		if set, err = fleet.Coverage(ctx, o.values(args)); err == nil {
+			answer = ask.GroupCoverage(set, style)
+		}
+	} else {
+		answer, err = fleet.Answer(ctx, name, o.values(args))
+	}
 	if err != nil {
 		return fleetError(err)
 	}

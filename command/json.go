@@ -172,6 +172,8 @@ Fleet answers with one object for each question, and so does a server at
               functions_unknown (whether they ran),
               never_ran: functions, files: file, functions, never_ran, lines,
               lines_never_ran
+  coverage    with --by, as a parameter too: by, groups: name, files, and lines,
+              functions, branches: covered, total
   changed     since, until, in, before and after (evidence), began, stopped, added,
               removed: functions
   who         of, places: file, line, last_line, function; hosts: host, runs;

@@ -97,7 +97,7 @@ kept for ever. 0 is never.`,
 	f.StringVar(&o.cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
 	f.StringVar(&o.key, "tls-key", "", "the key of --tls-cert is in `FILE` (PEM)")
 	f.StringArrayVar(&o.names, "name", nil, "answer to requests for the host `NAME`, too, where there are no tokens; may be repeated")
-	f.StringVar(&o.codeowners, "codeowners", "", "pages tell whose code never ran by `FILE`, a CODEOWNERS as of GitHub")
+	f.StringVar(&o.codeowners, "codeowners", "", "pages tell whose code ran, and never did, by `FILE`, a CODEOWNERS as of GitHub")
 	f.StringVar(&o.keepWindows, "keep-windows", "30d", "add up to days what is older than `DAYS`")
 	f.StringVar(&o.keepDays, "keep-days", "400d", "forget days that are older than `DAYS`")
 	f.Float64Var(&o.rate, "rate", 200, "take so many `REQUESTS` a second of one token, in the long run; 0: all")
@@ -175,15 +175,16 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 // pages answers questions about a project.
 func (o *serveOptions) pages(project string, s store.Reader) http.Handler {
 	options := pages.Options{Title: "fleet"}
+	a := &ask.Ask{Store: s}
 	if o.owners != nil {
-		options.Owners, _, _ = ask.ReadOwners(o.codeowners, bytes.NewReader(o.owners)) // of each project, whose requests share it
+		a.Owners, _, _ = ask.ReadOwners(o.codeowners, bytes.NewReader(o.owners)) // of each project, whose requests share it
 	}
 	if project != store.DefaultProject {
 		options.Title = project
 	}
 	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked
 	options.KeepDays, _ = days("", o.keepDays)
-	return pages.Handler(&ask.Ask{Store: s}, options)
+	return pages.Handler(a, options)
 }
 
 // readOwners reads --codeowners, of whose lines those that make no sense are told.

@@ -23,7 +23,7 @@ import (
 const PathAPI = "/api/v1/"
 
 // API answers questions over HTTP: GET PathAPI+QUESTION?PARAMETERS has the answer as JSON, and PathAPI+"coverage" that of
-// a selection in any output of a report that is one file, of which "output" has the name, "json" by default.
+// a selection in any output of a report that is one file, of which "output" has the name, "json" by default; "by" in place of that counts by directory, owner or file, see [CoverageBy].
 func (a *Ask) API() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PathAPI+"coverage", a.serveCoverage)
@@ -50,6 +50,10 @@ func fail(w http.ResponseWriter, err error) { http.Error(w, "footfall: "+err.Err
 
 func (a *Ask) serveAnswer(w http.ResponseWriter, r *http.Request) {
 	answer, err := a.Answer(r.Context(), r.PathValue("question"), r.URL.Query())
+	writeJSON(w, answer, err)
+}
+
+func writeJSON(w http.ResponseWriter, answer any, err error) {
 	if err != nil {
 		fail(w, err)
 		return
@@ -83,6 +87,11 @@ var contentTypes = map[string]string{
 
 func (a *Ask) serveCoverage(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
+	if values.Has("by") {
+		answer, err := a.CoverageBy(r.Context(), values)
+		writeJSON(w, answer, err)
+		return
+	}
 	format := "json"
 	if values.Has("output") {
 		format = values.Get("output")

@@ -76,6 +76,8 @@ type Ask struct {
 	Store store.Reader
 	// Resolve says which source a recorded name is, and whether it counts; nil: all do, with the names as they are.
 	Resolve func(name string) (path string, keep bool)
+	// Owners are whose sources are, for answers by owner; nil: that is not known.
+	Owners *Owners
 	// Now is the time; nil: that of the clock.
 	Now func() time.Time
 

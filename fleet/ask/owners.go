@@ -7,11 +7,12 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/hmarr/codeowners"
 )
 
-// Owners are whose sources are, by a CODEOWNERS file: of its patterns the last that fits a path decides, and one
+// Owners are whose sources are, for any number of goroutines, by a CODEOWNERS file: of its patterns the last that fits a path decides, and one
 // without owners says that there is none.
 // (docs.github.com/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners)
 type Owners struct {
@@ -19,6 +20,7 @@ type Owners struct {
 	Path func(file string) string
 
 	rules codeowners.Ruleset
+	mu    sync.Mutex
 	known map[string][]string
 }
 
@@ -58,6 +60,8 @@ func (o *Owners) Of(file string) []string {
 	if o == nil {
 		return []string{Nobody}
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if names, known := o.known[file]; known {
 		return names
 	}

@@ -35,8 +35,6 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type Options struct {
 	// Title is that of all pages, such as the name of a project.
 	Title string
-	// Owners are whose sources are; nil: that is not known.
-	Owners *ask.Owners
 	// KeepWindows and KeepDays are how long what was counted is kept, as windows and as days; 0: for ever.
 	KeepWindows, KeepDays time.Duration
 }
@@ -47,7 +45,6 @@ type server struct {
 	options Options
 	reports reports
 	totals  totals
-	owners  sync.Mutex // held while owners are asked for
 }
 
 var templates = sync.OnceValue(func() *template.Template {
@@ -71,6 +68,7 @@ func Handler(a *ask.Ask, o Options) http.Handler {
 		{"/never-ran", "Never ran", "never", "never-ran", s.neverRan},
 		{"/changed", "What changed", "changed", "changed", s.changed},
 		{"/who", "Who runs it", "who", "who", s.who},
+		{"/by", "Coverage by directory and owner", "by", "coverage", s.coverageBy},
 		{"/trend", "Trend", "trend", "trend", s.trend},
 		{"/store", "Store", "store", "sizes", s.store},
 	} {
@@ -110,7 +108,7 @@ type frame struct {
 // A link is one of the pages.
 type link struct{ Path, Name string }
 
-var nav = []link{{"/", "releases"}, {"/never-ran", "never ran"}, {"/changed", "what changed"}, {"/who", "who runs it"}, {"/trend", "trend"}, {"/store", "store"}}
+var nav = []link{{"/", "releases"}, {"/never-ran", "never ran"}, {"/changed", "what changed"}, {"/who", "who runs it"}, {"/by", "by owner"}, {"/trend", "trend"}, {"/store", "store"}}
 
 // write writes a page, or what was wrong with the question on it.
 func (s *server) write(w http.ResponseWriter, r *http.Request, title, name string, js template.URL, data any, err error) {
@@ -194,10 +192,8 @@ func (s *server) neverRan(r *http.Request, values url.Values) (any, error) {
 		return nil, err
 	}
 	n := answer.(*ask.NeverRan)
-	p := &neverPage{NeverRan: n, By: cmp.Or(values.Get("by"), "directory"), Owned: s.options.Owners != nil, Chosen: values.Get("in-group"), All: values.Has("all")}
-	s.owners.Lock()
-	defer s.owners.Unlock()
-	style := ask.Style{By: p.By, Owners: s.options.Owners}
+	p := &neverPage{NeverRan: n, By: cmp.Or(values.Get("by"), "directory"), Owned: s.ask.Owners != nil, Chosen: values.Get("in-group"), All: values.Has("all")}
+	style := ask.Style{By: p.By, Owners: s.ask.Owners}
 	p.Groups = slices.DeleteFunc(n.Groups(style), func(g ask.Group) bool { return g.Never == 0 })
 	for _, g := range p.Groups {
 		p.Most = max(p.Most, g.NeverLines)
@@ -211,6 +207,36 @@ func (s *server) neverRan(r *http.Request, values url.Values) (any, error) {
 		p.List = p.List[:mostRows]
 	}
 	return p, nil
+}
+
+// A byPage is coverage by directory or owner.
+type byPage struct {
+	*ask.CoverageBy
+	Owned bool
+	All   bool
+}
+
+// Shown are the groups that are shown, and More how many are not.
+func (p *byPage) Shown() []ask.CoverageGroup {
+	if p.All {
+		return p.Groups
+	}
+	return p.Groups[:min(len(p.Groups), mostRows)]
+}
+
+func (p *byPage) More() int { return len(p.Groups) - len(p.Shown()) }
+
+func (s *server) coverageBy(r *http.Request, values url.Values) (any, error) {
+	p := &byPage{Owned: s.ask.Owners != nil, All: values.Has("all")}
+	if values.Get("by") == "" {
+		values.Set("by", "directory")
+		if p.Owned {
+			values.Set("by", "owner")
+		}
+	}
+	var err error
+	p.CoverageBy, err = s.ask.CoverageBy(r.Context(), asked("coverage", values))
+	return p, err
 }
 
 // A changedPage is what changed, or, before a release is chosen, which there are.

@@ -79,7 +79,11 @@ func (t timed) add(ctx context.Context, tx *sql.Tx, q *store.Query, units map[in
 			if err := scan(&key.unit, &key.host, &key.labels, &packed); err != nil {
 				return err
 			}
-			hits, err := store.UnpackVector(packed, units[key.unit].counters)
+			of, known := units[key.unit]
+			if !known {
+				return nil // a text, which counts nothing
+			}
+			hits, err := store.UnpackVector(packed, of.counters)
 			if err != nil {
 				return fmt.Errorf("unit %d: %w", key.unit, err)
 			}
@@ -113,7 +117,7 @@ func unitsByID(ctx context.Context, tx *sql.Tx, hashes []store.Hash) (map[int64]
 		return err
 	}
 	if len(hashes) == 0 {
-		return units, each(ctx, tx, "SELECT id, hash, counters FROM unit", nil, take)
+		return units, each(ctx, tx, "SELECT id, hash, counters FROM unit WHERE kind <> ?", []any{store.Text}, take)
 	}
 	for _, hash := range hashes {
 		if err := each(ctx, tx, "SELECT id, hash, counters FROM unit WHERE hash = ?", []any{hash[:]}, take); err != nil {

@@ -22,7 +22,7 @@ func TestFleet(t *testing.T) {
 	}
 	server := regexp.MustCompile(`http://[0-9.:]+`).FindString(string(said))
 	for _, page := range []string{
-		"/", "/never-ran", "/never-ran?by=file&in-group=src/main.c", "/changed?since=1.0", "/who?of=main", "/trend", "/store",
+		"/", "/never-ran", "/never-ran?by=file&in-group=src/main.c", "/changed?since=1.0", "/who?of=main", "/by", "/by?by=file", "/trend", "/store",
 		"/coverage/release=2.0/files/src~main.c.html",
 	} {
 		b := openURL(t, server+page, server, chromedp.EmulateViewport(420, 900))
@@ -36,6 +36,12 @@ func TestFleet(t *testing.T) {
 			b.shots("fleet-" + strings.NewReplacer("/", "", "?", "-").Replace(page))
 		}
 	}
+	// The text that was sent stands beside its counts, and in the page of the other release there are counts only.
+	with, without := openURL(t, server+"/coverage/release=2.0/files/src~main.c.html", server), openURL(t, server+"/coverage/release=1.0/files/src~main.c.html", server)
+	with.is(`document.body.textContent.includes("int main(")`, "true")
+	without.is(`document.body.textContent.includes("int main(")`, "false")
+	without.is(`document.body.textContent.includes("Here are counts only: sources are not on this server.")`, "true")
+	with.shots("fleet-source")
 	// From release to what never ran, and to its functions by a link of the table.
 	b := openURL(t, server+"/", server)
 	b.run(chromedp.Click(`//tr[th="2.0"]//a[.="never ran"]`))
