@@ -17,7 +17,7 @@ type Threshold struct {
 	metric  coverage.Metric
 	patch   bool // only of the changed lines
 	percent *big.Rat
-	text    string          // the percentage as it was given
+	text    string              // the percentage as it was given
 	place   *source.NamePattern // only of sources that it fits; nil: of all
 }
 
