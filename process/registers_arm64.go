@@ -124,10 +124,32 @@ func (h *Held) settle(tid int) error {
 		}
 	}
 	regs, err := h.registers(tid)
-	if u := h.p.usefulCode(); err == nil && u != nil && regs.Pc == u.call {
+	if u := h.p.usefulCode(); err == nil && u != nil && regs.Pc == u.call && !h.p.callElsewhere(u) {
 		return ErrBusy
 	}
 	return err
+}
+
+// callElsewhere has system calls be injected at another place than there; false: there is none.
+func (p *Process) callElsewhere(u *useful) bool {
+	maps, _, err := p.Maps()
+	if err != nil {
+		return false
+	}
+	for _, m := range maps {
+		for at, b := m.Start, p.code(m); ; {
+			i := indexCode(b, callReturnCode)
+			if i < 0 {
+				break
+			}
+			if at += uint64(i); at != u.call {
+				p.useful.Store(&useful{at, u.restorer})
+				return true
+			}
+			at, b = at+uint64(len(callReturnCode)), b[i+len(callReturnCode):]
+		}
+	}
+	return false
 }
 
 // resumeCall lets a thread run into the system call that it is about to make and

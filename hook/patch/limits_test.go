@@ -50,6 +50,9 @@ func TestLimits(t *testing.T) {
 // TestLocksLater traces a program that may lock all its memory, or limit it, at any time:
 // what is mapped there is small, in all modes.
 func TestLocksLater(t *testing.T) {
+	if !native.takesRings {
+		t.Skip("rings of all threads are mapped from the beginning")
+	}
 	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
 	for _, mode := range []trace.Mode{trace.Counts, trace.Chains, trace.Entries, trace.Exits, trace.Filtered} {
 		g := start(t, program, "nothing")

@@ -19,10 +19,12 @@ enum { READ = 63, WRITE = 64, EXIT_GROUP = 94 };
 
 __attribute__((noinline, noclone)) long step(char *line) { return call(READ, 0, (long)line, 100); }
 
+__attribute__((noinline)) static long answer(void) { return call(WRITE, 1, (long)"42\n", 3); }
+
 __attribute__((patchable_function_entry(0))) void _start(void)
 {
 	char line[100];
 	while (step(line) > 0)
-		call(WRITE, 1, (long)"42\n", 3);
+		answer();
 	call(EXIT_GROUP, 0, 0, 0);
 }
