@@ -14,7 +14,8 @@ import (
 	"footfall/process/needs"
 )
 
-// installed are the tools of Debian 12 (those of 22 are security updates), and programs whose data they read.
+// installed are the tools of Debian 12, and programs whose data they read. Those of 22 are security updates, and
+// compared where they are.
 var installed = []struct {
 	version  int
 	programs []string
@@ -93,6 +94,9 @@ var given = map[string]string{
 // TestInstalled gives the tools of this machine the same arguments, and compares what they print.
 func TestInstalled(t *testing.T) {
 	for _, tools := range installed {
+		if _, err := exec.LookPath("llvm-cov-22"); tools.version == 22 && err != nil {
+			continue
+		}
 		for i, program := range tools.programs {
 			f := fixtures.Of(t, program)
 			unpack(t, f)
