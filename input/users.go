@@ -145,11 +145,7 @@ func AsOwner(f *os.File, do func() error) error {
 
 func (u User) as(do func() error) error {
 	// Of the whole process Go would set groups; this is of the thread.
-	var groups uintptr
-	if len(u.Groups) > 0 {
-		groups = uintptr(unsafe.Pointer(&u.Groups[0]))
-	}
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(u.Groups)), groups, 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(u.Groups)), uintptr(unsafe.Pointer(unsafe.SliceData(u.Groups))), 0); errno != 0 {
 		return os.NewSyscallError("setgroups", errno)
 	}
 	_ = unix.Setfsgid(u.GID)

@@ -106,6 +106,9 @@ func takeOver(pid int, options uintptr) error {
 	return unix.Kill(pid, unix.SIGCONT)
 }
 
+// ptrace makes a request that x/sys has no function for. What addr and data point to is on the heap: a stack may move.
+//
+//go:uintptrescapes
 func ptrace(request, tid int, addr, data uintptr) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0)
 	if errno != 0 {

@@ -129,10 +129,10 @@ func withoutStops() (ended func()) {
 // changeAction changes the flags of what is done with a signal.
 func changeAction(sig unix.Signal, change func(flags uintptr) uintptr) {
 	var action [8]uintptr // handler, flags, ...: asm-generic/signal.h
-	at, maskSize := uintptr(unsafe.Pointer(&action)), uintptr(8)
-	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, at, maskSize, 0, 0); errno != 0 {
+	const maskSize = 8
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), maskSize, 0, 0); errno != 0 {
 		return
 	}
 	action[1] = change(action[1])
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), at, 0, maskSize, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, maskSize, 0, 0)
 }
