@@ -110,7 +110,9 @@ func (h *Held) quiet(tid int) bool {
 
 // runtimeIsWithin tells whether what allocates, locks and unwinds is in the program's own file.
 func runtimeIsWithin(maps Maps) bool {
-	return !slices.ContainsFunc(maps, func(m Mapping) bool { return runtimeLibrary(m.Path) && !strings.HasPrefix(m.Path, "/memfd:"+MemoryPrefix) })
+	return !slices.ContainsFunc(maps, func(m Mapping) bool {
+		return runtimeLibrary(m.Path) && !strings.HasPrefix(m.Path, "/memfd:"+MemoryPrefix)
+	})
 }
 
 // runtimeLibrary knows libraries that allocate memory, lock or unwind.
