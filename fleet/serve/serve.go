@@ -27,7 +27,7 @@ import (
 	"footfall/fleet/store"
 	"footfall/fleet/units"
 	"footfall/fleet/wire"
-	"footfall/output"
+	"footfall/output/browsers"
 )
 
 // Options say how to serve.
@@ -179,7 +179,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // admit tells who sends a request and may do what role says; else it has answered.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, needed role) (who *Token, ok bool) {
 	h := w.Header()
-	output.GuardAnswer(h, policy)
+	browsers.Guard(h, policy)
 	switch name := certified(r); {
 	case s.options.Tokens != nil:
 		if who = s.options.Tokens.of(r, name); who == nil {
@@ -189,7 +189,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, needed role) (who
 		}
 	case name != "":
 		who = s.clients.of(name)
-	case !output.KnownHost(r.Host, s.options.Names):
+	case !browsers.KnownHost(r.Host, s.options.Names):
 		http.Error(w, "footfall: the request is for another host", http.StatusMisdirectedRequest)
 		return nil, false
 	default:

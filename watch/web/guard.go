@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"footfall/output"
+	"footfall/output/browsers"
 )
 
 // This file says who may ask what.
@@ -33,9 +33,9 @@ const mostForm = 1 << 12
 // guarded serves those who may ask.
 func (s *server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		output.GuardAnswer(w.Header(), policy)
+		browsers.Guard(w.Header(), policy)
 		switch {
-		case !output.KnownHost(r.Host, s.options.Names):
+		case !browsers.KnownHost(r.Host, s.options.Names):
 			http.Error(w, "footfall: the request is for another host; open the address that footfall printed", http.StatusMisdirectedRequest)
 		case r.URL.Path == "/" && r.Method == http.MethodGet && same(r.URL.Query().Get("key"), s.key):
 			// The key is not to be in the address that people copy.

@@ -1,4 +1,5 @@
-package output
+// Package browsers is what all that serves pages says to browsers, and asks of them.
+package browsers
 
 import (
 	"net"
@@ -8,9 +9,9 @@ import (
 	"strings"
 )
 
-// GuardAnswer has browsers keep an answer to its page: policy is its Content-Security-Policy, nothing of it is taken for
+// Guard has browsers keep an answer to its page: policy is its Content-Security-Policy, nothing of it is taken for
 // what it is not, seen by pages of others, or kept.
-func GuardAnswer(h http.Header, policy string) {
+func Guard(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
