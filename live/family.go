@@ -134,10 +134,7 @@ const recently = 10 * time.Second
 
 // Add makes a process a member, which it may be already.
 func (f *Family) Add(pid int) error {
-	f.mu.Lock()
-	known := f.members[pid] != nil
-	f.mu.Unlock()
-	if known {
+	if f.Has(pid) {
 		return nil
 	}
 	m, err := newMember(pid)
@@ -218,17 +215,20 @@ func newAttended(pid int) (*member, error) {
 }
 
 // Has tells whether a process is a member.
-func (f *Family) Has(pid int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.members[pid] != nil
-}
+func (f *Family) Has(pid int) bool { return f.member(pid) != nil }
 
 // Members returns how many processes run, and how many have ended.
 func (f *Family) Members() (running, ended int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.members), f.ended
+}
+
+// member is the member that a process is, nil if it is none.
+func (f *Family) member(pid int) *member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.members[pid]
 }
 
 // Tells tells whether a process is a member whose children, and what it becomes, the family notices by itself.

@@ -106,9 +106,7 @@ func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
 
 // Execs reads source-based counters: nobody writes them before they are gone.
 func (f lifetimes) Execs(pid int, goOn func()) {
-	f.mu.Lock()
-	m := f.members[pid]
-	f.mu.Unlock()
+	m := f.member(pid)
 	if m == nil {
 		goOn()
 		return
@@ -122,9 +120,7 @@ func (f lifetimes) Execs(pid int, goOn func()) {
 // Replaced: what the process had counted was written before exec, into the data files, or was read then (told), or is known from
 // the last look.
 func (f lifetimes) Replaced(pid int, told bool, goOn func(keep bool)) {
-	f.mu.Lock()
-	m := f.members[pid]
-	f.mu.Unlock()
+	m := f.member(pid)
 	if m != nil && !told {
 		f.mu.Lock()
 		lost := len(m.own) > 0 || len(f.shared) == 0 // else they are in a file
@@ -192,9 +188,7 @@ func (m *member) keptToExec() (kept []*placed) {
 
 // Ending reads the counters of a process that runs no more.
 func (f lifetimes) Ending(pid int, goOn func()) {
-	f.mu.Lock()
-	m := f.members[pid]
-	f.mu.Unlock()
+	m := f.member(pid)
 	if m == nil {
 		goOn()
 		return
@@ -266,9 +260,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 
 // Vanished: a process was killed when it was about to be looked at.
 func (f lifetimes) Vanished(pid int) {
-	f.mu.Lock()
-	m := f.members[pid]
-	f.mu.Unlock()
+	m := f.member(pid)
 	if m == nil {
 		return
 	}

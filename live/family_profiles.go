@@ -699,9 +699,7 @@ func (f *Family) TakeProfiles() (ended []SourceProfile, running []MemberProfiles
 
 // Places are [CountedProcess.Places] of a member; none if it is none any more.
 func (f *Family) Places(pid int) []string {
-	f.mu.Lock()
-	m := f.members[pid]
-	f.mu.Unlock()
+	m := f.member(pid)
 	if m == nil {
 		return nil
 	}

@@ -111,7 +111,7 @@ func (h *Held) quiet(tid int) bool {
 // runtimeIsWithin tells whether what allocates, locks and unwinds is in the program's own file.
 func runtimeIsWithin(maps Maps) bool {
 	return !slices.ContainsFunc(maps, func(m Mapping) bool {
-		return runtimeLibrary(m.Path) && !strings.HasPrefix(m.Path, "/memfd:"+MemoryPrefix)
+		return runtimeLibrary(m.Path) && !IsOurs(m.Path)
 	})
 }
 

@@ -15,11 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryPrefix is what the names begin with of the files in memory (memfd) that
-// footfall maps in other processes: by these it finds what a footfall that was killed
-// has left.
-const MemoryPrefix = "footfall-"
-
 // A MemoryRange is memory of a process and the place for a copy of it.
 type MemoryRange struct {
 	Addr  uint64

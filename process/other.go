@@ -13,9 +13,6 @@ import (
 // ErrLinux is that this can only be done on Linux.
 var ErrLinux = errors.New("needs Linux: there programs can be looked into while they run")
 
-// MemoryPrefix is what the names begin with of the files in memory that footfall makes.
-const MemoryPrefix = "footfall-"
-
 // A Process is an open process, of which there are none.
 type Process struct{ PID int }
 

@@ -110,7 +110,7 @@ func (h *Held) diverts(tid int) bool {
 func (p *Process) LeftDescriptors() []uint64 {
 	var left []uint64
 	for fd, link := range p.descriptors() {
-		if strings.HasPrefix(link, "/memfd:"+MemoryPrefix) {
+		if IsOurs(link) {
 			left = append(left, fd)
 		}
 	}

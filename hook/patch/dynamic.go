@@ -230,7 +230,7 @@ func (s *Session) findDynamicList() (dynamicList, error) {
 	s.dynamicLists = make(map[string]dynamicList)
 	var found dynamicList
 	for _, i := range s.p.Images(maps) {
-		if target.IsOurs(i.Path) || !strings.Contains(filepath.Base(i.Path), "unwind") && !i.IsProgram() {
+		if process.IsOurs(i.Path) || !strings.Contains(filepath.Base(i.Path), "unwind") && !i.IsProgram() {
 			continue
 		}
 		list, known := before[i.Key()]

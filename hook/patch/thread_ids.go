@@ -75,7 +75,7 @@ func clonesItself(p *process.Process) bool {
 	const most, overlap = 1 << 20, 64
 	b := make([]byte, most+overlap)
 	for _, i := range p.Images(maps) {
-		if target.IsOurs(i.Path) || isLibC(i.Path) {
+		if process.IsOurs(i.Path) || isLibC(i.Path) {
 			continue
 		}
 		for _, part := range i.Parts {

@@ -231,7 +231,7 @@ func (s *Session) findUnwinder() (*unwinder, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := slices.DeleteFunc(s.p.Images(maps), func(i *process.MappedFile) bool { return target.IsOurs(i.Path) })
+	images := slices.DeleteFunc(s.p.Images(maps), func(i *process.MappedFile) bool { return process.IsOurs(i.Path) })
 	before := s.unwinders
 	s.unwinders = make(map[string]*unwinding)
 	var found *unwinder

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 
 	"footfall/binary"
 	"footfall/binary/unwind"
@@ -101,7 +100,7 @@ func Images(p *process.Process) ([]*Image, error) {
 	var images []*Image
 	var failed []error
 	for _, i := range p.Images(maps) {
-		if IsOurs(i.Path) {
+		if process.IsOurs(i.Path) {
 			continue
 		}
 		image, err := Open(p, i)
@@ -223,9 +222,6 @@ func (i *Image) IsStatic() bool {
 	needed, own := i.File.Needed()
 	return len(needed) == 0 && own == ""
 }
-
-// IsOurs tells whether a file is one that footfall has mapped.
-func IsOurs(path string) bool { return strings.HasPrefix(path, "/memfd:"+process.MemoryPrefix) }
 
 // Contains tells whether an address of the process is in the image.
 func (i *Image) Contains(addr uint64) bool {

@@ -56,7 +56,7 @@ func (m *Modules) Look() (fresh []*Image, changed bool, err error) {
 	m.now = make(map[string]*Image)
 	var failed []error
 	for _, i := range m.p.Images(maps) {
-		if IsOurs(i.Path) {
+		if process.IsOurs(i.Path) {
 			continue
 		}
 		key := i.Key()
