@@ -140,7 +140,7 @@ func (o *CallersOptions) count(t *program, chosen choice, none error, function s
 	ctx, cancel := untilSignal()
 	defer cancel()
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.open(chosen, none, false); err != nil {
+	if err := t.open(&chosen, none, false); err != nil {
 		return err
 	}
 	c := o.newCallers(function)

@@ -102,7 +102,7 @@ func (r *recorder) adopt(p *process.Process) error {
 		return none
 	}
 	t.stderr, t.paused = r.stderr, r.paused
-	if err := t.open(c, none, false); err != nil {
+	if err := t.open(&c, none, false); err != nil {
 		t.images.Close()
 		return err
 	}

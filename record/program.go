@@ -106,12 +106,13 @@ func (t *program) backends() (all []Backend) {
 var errFilters = errors.New("they have no room for a jump, and filters are for functions that all have it, or all have not")
 
 // open has functions recorded that were found; none tells why none has room, or is nil. With
-// launched the program has been started, and must not run meanwhile.
-func (t *program) open(c choice, none error, launched bool) error {
+// launched the program has been started, and must not run meanwhile. Where no instructions can be
+// moved after all c is changed to what is recorded instead.
+func (t *program) open(c *choice, none error, launched bool) error {
 	if none == nil && t.ways.jump() && !(t.settings.filters() && len(c.sites) == 0 && len(c.probes) > 0) {
 		err := t.openSites(c.sites)
 		if err != nil && c.onlyMoved() && t.ways.has(Uprobes) && t.p.Check() == nil {
-			c, none, err = t.unmove(err)
+			*c, none, err = t.unmove(err)
 		}
 		if err != nil {
 			return err

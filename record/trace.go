@@ -271,7 +271,7 @@ func (o *Options) trace(p *process.Process, set *settings, ways ways, release fu
 	}
 	r.programs = append(r.programs, t)
 	return r.record(func() error {
-		err := t.open(c, none, o.launches())
+		err := t.open(&c, none, o.launches())
 		r.header.Probes = t.probes != nil && t.sites == nil
 		return err
 	}, release)
