@@ -189,6 +189,8 @@ func callName(number uintptr) string {
 	switch number {
 	case unix.SYS_MMAP:
 		return "mmap"
+	case unix.SYS_MPROTECT:
+		return "mprotect"
 	case unix.SYS_MEMFD_CREATE:
 		return "memfd_create"
 	}

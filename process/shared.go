@@ -54,14 +54,24 @@ func (h *Held) Map(addr, size uint64, prot, flags int, fd, offset uint64) (at ui
 	if locks {
 		first = unix.PROT_NONE // so that no page is filled
 	}
+	at, err = h.mapFirst(first, addr, size, prot, flags, fd, offset)
+	if errors.Is(err, unix.EACCES) && locks && prot&unix.PROT_EXEC != 0 {
+		// Nothing may become executable there (PR_SET_MDWE), but may be so from the beginning.
+		at, err = h.mapFirst(prot, addr, size, prot, flags, fd, offset)
+	}
+	return at, err
+}
+
+// mapFirst maps memory that is protected as first says until it is certain that it is not locked.
+func (h *Held) mapFirst(first int, addr, size uint64, prot, flags int, fd, offset uint64) (at uint64, err error) {
 	at, err = h.SystemCall(unix.SYS_MMAP, addr, size, uint64(first), uint64(flags), fd, offset)
 	if err != nil {
 		return 0, err
 	}
-	if locks || h.p.LocksMemory() { // it is seen only if something is locked
+	if first != prot || h.p.LocksMemory() { // it is seen only if something is locked
 		h.lockless = false
 		_, err = h.SystemCall(unix.SYS_MUNLOCK, at, size)
-		if err == nil {
+		if err == nil && first != prot {
 			_, err = h.SystemCall(unix.SYS_MPROTECT, at, size, uint64(prot))
 		}
 	}

@@ -82,25 +82,28 @@ func (g *testProgram) maps() string {
 	return string(b)
 }
 
-// TestLocked traces a program that locks all its memory: nothing of ours is locked, and
-// when the trace has ended nothing but code is left.
+// TestLocked traces a program that locks all its memory, and one that lets none become executable, either: nothing of
+// ours is locked, and when the trace has ended nothing but code is left.
 func TestLocked(t *testing.T) {
 	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
-	for _, mode := range []trace.Mode{trace.Entries, trace.Exits} {
-		g := start(t, program, "locks")
-		locked := g.status("VmLck")
-		s := g.open(g.sites("leaf"), Options{Mode: mode})
-		if now := g.status("VmLck"); now != locked {
-			t.Errorf("%s kB are locked, before %s", now, locked)
-		}
-		if answer := g.say("go on"); answer != "42" {
-			t.Errorf("it says %q", answer)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if maps := g.maps(); strings.Contains(maps, regionName) || len(g.p.LeftDescriptors()) > 0 {
-			t.Errorf("left behind:\n%s", maps)
+	for _, limit := range []string{"locks", "locks and refuses"} {
+		for _, mode := range []trace.Mode{trace.Entries, trace.Exits} {
+			g := start(t, program, limit)
+			g.say("go on") // it has set its limit
+			locked := g.status("VmLck")
+			s := g.open(g.sites("leaf"), Options{Mode: mode})
+			if now := g.status("VmLck"); now != locked {
+				t.Errorf("%s: %s kB are locked, before %s", limit, now, locked)
+			}
+			if answer := g.say("go on"); answer != "42" {
+				t.Errorf("%s: it says %q", limit, answer)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if maps := g.maps(); strings.Contains(maps, regionName) || len(g.p.LeftDescriptors()) > 0 {
+				t.Errorf("%s: left behind:\n%s", limit, maps)
+			}
 		}
 	}
 }

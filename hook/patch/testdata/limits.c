@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 static volatile int sink;
@@ -21,7 +22,9 @@ int main(int argc, char **argv)
 		setrlimit(RLIMIT_AS, &small);
 	if (!strcmp(argv[1], "files"))
 		setrlimit(RLIMIT_NOFILE, &few);
-	if (!strcmp(argv[1], "locks"))
+	if (!strcmp(argv[1], "locks and refuses"))
+		prctl(65, 1, 0, 0, 0); // PR_SET_MDWE: nothing becomes executable later
+	if (!strncmp(argv[1], "locks", 5))
 		mlockall(MCL_FUTURE);
 	while (fgets(line, sizeof line, stdin)) {
 		printf("%d\n", leaf(41));
