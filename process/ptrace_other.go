@@ -45,6 +45,9 @@ func (h *Held) StackPointer(int) (uint64, error) { return 0, errCPU }
 // InSystemCall is for x86-64 and arm64.
 func (h *Held) InSystemCall(int) int64 { return -1 }
 
+// forgets is for x86-64 and arm64.
+func (h *Held) forgets(int) bool { return false }
+
 // SystemCall is for x86-64 and arm64.
 func (h *Held) SystemCall(uintptr, ...uint64) (uint64, error) { return 0, errCPU }
 

@@ -74,7 +74,8 @@ func (h *Held) prepareRescue(tid int, saved *registers, mask, below uint64, sche
 	if u == nil {
 		return nil
 	}
-	at, b := rescueFrame(tid, saved, mask, *u, below, scheduling)
+	interrupted, _ := h.p.interrupted(*saved)
+	at, b := rescueFrame(tid, &interrupted, mask, *u, below, scheduling)
 	if b == nil {
 		return nil
 	}
@@ -214,4 +215,14 @@ func (r *rescue) giveBack(h *Held) error {
 		return fmt.Errorf("process %d: below its stack: %w", h.p.PID, err)
 	}
 	return nil
+}
+
+// forgets tells of a stopped thread that what it waits for ends early if it does something for us and footfall is killed.
+func (h *Held) forgets(tid int) bool {
+	regs, err := h.registers(tid)
+	if err != nil {
+		return false
+	}
+	_, forgets := h.p.interrupted(regs)
+	return forgets
 }

@@ -4,6 +4,7 @@ package process
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -103,18 +104,44 @@ func signalFrame(regs registers, mask, restorer, stateAt uint64) []byte {
 	return b
 }
 
+const restartTimed = 516 // ERESTART_RESTARTBLOCK
+
+// timedCalls are system calls that the kernel has go on, interrupted, by another one (restart_syscall) for the time
+// that is left.
+var timedCalls = []uint64{unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_POLL, unix.SYS_FUTEX}
+
+// interrupted are the registers of a stopped thread with the number of the system call that it waits in, even if it
+// does so by restart_syscall. Then it is in an instruction shortly before: mov $NUMBER,%eax. If it is not there,
+// forgets tells that the wait will end with EINTR if the thread is rescued.
+func (p *Process) interrupted(regs registers) (with registers, forgets bool) {
+	const loadsNumber, loadSize, atMost = 0xb8, 5, 16 // bytes
+	if regs.Orig_rax != unix.SYS_RESTART_SYSCALL || int64(regs.Rax) != -restartTimed {
+		return regs, false
+	}
+	code := make([]byte, atMost)
+	if _, err := p.ReadAt(code, int64(regs.Rip)-int64(len(callCode)+atMost)); err != nil {
+		return regs, true
+	}
+	for i := atMost - loadSize; i >= 0; i-- {
+		number := uint64(binary.LittleEndian.Uint32(code[i+1:]))
+		if code[i] == loadsNumber && slices.Contains(timedCalls, number) {
+			regs.Orig_rax = number
+			return regs, false
+		}
+	}
+	return regs, true
+}
+
 // restarted are the registers with which a thread goes on that was stopped in a
-// system call: the kernel would begin it again.
+// system call: the kernel would begin it again. What is left of a time it forgets when a handler of a signal
+// ends, as is pretended here: that begins anew.
 func restarted(regs registers) registers {
 	if int64(regs.Orig_rax) < 0 {
 		return regs
 	}
 	switch -int64(regs.Rax) {
-	case 512, 513, 514: // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND
+	case 512, 513, 514, restartTimed: // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND
 		regs.Rax = regs.Orig_rax
-		regs.Rip -= 2
-	case 516: // ERESTART_RESTARTBLOCK
-		regs.Rax = unix.SYS_RESTART_SYSCALL
 		regs.Rip -= 2
 	}
 	return regs

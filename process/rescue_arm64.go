@@ -36,6 +36,9 @@ const (
 // rescueCalms tells that a rescued thread gets its scheduling back, too.
 const rescueCalms = false
 
+// interrupted are the registers of a stopped thread: the number of its system call is among them.
+func (*Process) interrupted(regs registers) (with registers, forgets bool) { return regs, false }
+
 // rescueFrame returns what is to be written below an address, and where; nil if
 // the kernel does not say enough. The thread returns into the restorer, with the
 // stack pointer at the frame.

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"iter"
@@ -88,18 +89,22 @@ func (h *Held) Unmap(addr, size uint64) error {
 }
 
 // anyIdle returns a thread that can make system calls, 0 if there is none: one that sleeps, if
-// possible, which gets a processor sooner than one that has just had one.
+// possible, which gets a processor sooner than one that has just had one. The last choice is one that would
+// not sleep on if footfall were killed.
 func (h *Held) anyIdle() (any int) {
+	last := 0
 	for tid, t := range h.s.threads {
 		switch {
 		case !h.idle(tid), h.diverts(tid):
+		case h.forgets(tid):
+			last = tid
 		case !t.busy:
 			return tid
 		default:
 			any = tid
 		}
 	}
-	return any
+	return cmp.Or(any, last)
 }
 
 // diverts tells whether a system call of a stopped thread would be diverted to its handler of SIGSYS
