@@ -4,8 +4,10 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -61,6 +63,8 @@ type stopper struct {
 	// waiting are threads that cannot be stopped and cannot run either: they wait in
 	// vfork for a process that is held.
 	waiting map[int]bool
+	// fragile are threads that wait, or may be about to, in a system call which would end early if the thread were woken for nothing.
+	fragile map[int]bool
 	// relatives are the processes that run in the same memory; others do not.
 	relatives []int
 	others    map[int]bool
@@ -80,6 +84,7 @@ type stopped struct {
 	stopped  bool
 	busy     bool // it ran, or was about to, when it was looked at
 	relative bool // it is one of another process
+	fragile  bool // it stopped in a system call that a stop ends
 	signal   int  // to be delivered when it runs on
 }
 
@@ -170,7 +175,9 @@ func (s *stopper) prepare() error {
 			return err
 		}
 		for _, tid := range tids {
-			switch call := systemCallOf(tid); {
+			call := systemCallOf(tid)
+			s.fragile[tid] = call == noCall || isFragile(call)
+			switch {
 			case call == noCall:
 				busy[tid] = true
 			case waitsInVfork(tid, call):
@@ -273,6 +280,7 @@ func (s *stopper) seize() (added int, err error) {
 		if err != nil {
 			return 0, err
 		}
+		slices.SortFunc(tids, s.fragileFirst)
 		for _, tid := range tids {
 			if s.threads[tid] != nil || s.waiting[tid] && waitsInVfork(tid, systemCallOf(tid)) || isWorker(tid) {
 				continue
@@ -451,7 +459,7 @@ func (s *stopper) look(tid int, t *stopped) bool {
 		if !isEventStop(status) {
 			t.signal = int(status.StopSignal())
 		}
-		restartInterrupted(tid)
+		t.fragile = restartInterrupted(tid)
 	}
 	return t.stopped
 }
@@ -481,12 +489,10 @@ func (s *stopper) resume() error {
 		}
 		delete(s.threads, tid)
 	}
-	// Those that ran first: others have no use for the time.
-	for _, busy := range []bool{true, false} {
-		for tid, t := range s.threads {
-			if t.stopped && t.busy == busy {
-				letGo(tid, t)
-			}
+	order := slices.SortedFunc(maps.Keys(s.threads), s.fragileFirst)
+	for _, tid := range slices.Backward(order) {
+		if t := s.threads[tid]; t.stopped {
+			letGo(tid, t)
 		}
 	}
 	// Those that did not stop in time, or were not asked to: only stopped ones can be let go. What
@@ -510,4 +516,31 @@ func (s *stopper) resume() error {
 	s.stuck = len(s.threads) > 0
 	clear(s.threads)
 	return errors.Join(failed...)
+}
+
+// fragileFirst is the order in which threads are taken hold of, the reverse of that in which they are let go. A signal that is
+// ignored goes to nobody, unless the thread to which it is sent is traced: the first one of a process, or for SIGCHLD the one that
+// has made the child. As long as that one stands still such a signal wakes another thread instead, and ends a
+// wait of it early if that thread is not traced. So those that wait so are traced before others are, and for longer.
+func (s *stopper) fragileFirst(a, b int) int {
+	return cmp.Or(s.rank(a)-s.rank(b), a-b)
+}
+
+func (s *stopper) rank(tid int) int {
+	t := s.threads[tid]
+	first, fragile := tid == s.p.PID, s.fragile[tid]
+	if t != nil { // it is known better
+		fragile = t.fragile
+	}
+	switch {
+	case fragile && !first:
+		return 0
+	case fragile:
+		return 1
+	case first:
+		return 4
+	case t != nil && t.busy:
+		return 3 // others have no use for the time, once it runs again
+	}
+	return 2
 }

@@ -72,7 +72,7 @@ func (p *Process) whileHeld(do func(*Held) error, try int) (held bool, err error
 // only that traces, and lets go of what has not stopped when that ends.
 func (p *Process) onStopper(do func(*Held) error, try int) (err error) {
 	onOwnThread(func() (ends bool) {
-		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), others: make(map[int]bool), try: try}
+		s := stopper{p: p, threads: make(map[int]*stopped), waiting: make(map[int]bool), fragile: make(map[int]bool), others: make(map[int]bool), try: try}
 		defer runFirst()()
 		defer sleepExactly()()
 		err = s.whileHeld(do)

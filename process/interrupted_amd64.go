@@ -34,17 +34,23 @@ const (
 // restartInterrupted lets a stopped thread begin the system call again that it waited in, if
 // only the stop has ended that with EINTR. The kernel is told what it tells itself of other calls:
 // to begin again unless the handler of a signal is to run first, in which case the call
-// ends with EINTR, as always. A timeout begins anew.
-func restartInterrupted(tid int) {
+// ends with EINTR, as always. A timeout begins anew. It tells whether the thread waits in such a call.
+func restartInterrupted(tid int) bool {
 	var regs unix.PtraceRegs
 	if unix.PtraceGetRegs(tid, &regs) != nil || int64(regs.Rax) != -int64(unix.EINTR) || regs.Cs == userCode32 {
-		return
+		return false
 	}
 	call := int64(regs.Orig_rax)
-	if slices.Contains(brokenWaits, call) || slices.Contains(brokenSocketWaits, call) && isSocket(tid, regs.Rdi) {
-		regs.Rax = restartNoHandler
-		_ = unix.PtraceSetRegs(tid, &regs) // if it has been killed
+	if !slices.Contains(brokenWaits, call) && !(slices.Contains(brokenSocketWaits, call) && isSocket(tid, regs.Rdi)) {
+		return false
 	}
+	regs.Rax = restartNoHandler
+	return unix.PtraceSetRegs(tid, &regs) == nil // else it has been killed
+}
+
+// isFragile tells of a system call whether a stop may end it.
+func isFragile(call int) bool {
+	return slices.Contains(brokenWaits, int64(call)) || slices.Contains(brokenSocketWaits, int64(call))
 }
 
 func isSocket(tid int, fd uint64) bool {
