@@ -51,7 +51,7 @@ int main(void)
 		}
 		e := o.Environ(m)
 		if e == nil {
-			t.Fatalf("%s: it is not found", flag)
+			t.Fatalf("%s: it is not found", flags)
 		}
 		started, err := o.Environment()
 		if err != nil || len(started) == 0 {
