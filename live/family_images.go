@@ -42,6 +42,8 @@ type placed struct {
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
 	keeps bool
+	// doubted: of a member that may not be past its fork, inherited is all that was in the counters, which may be its own.
+	doubted bool
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -85,6 +87,7 @@ func (f *Family) look(m *member, when stage) {
 	if when == running && errors.Is(m.proc.Check(), process.ErrReplaced) {
 		return // Replaced will be told; until then the family has to know what this one inherited
 	}
+	past := when != running || m.fromStart || m.waitForFork()
 	before := m.images
 	m.images = nil
 	complete := true
@@ -127,6 +130,11 @@ func (f *Family) look(m *member, when stage) {
 		f.follow(m, when)
 	}
 	m.findCleared()
+	if !past {
+		found := len(m.images)
+		m.images = slices.DeleteFunc(m.images, func(im *placed) bool { return !slices.Contains(before, im) && !im.doubt(f, m) })
+		complete = complete && len(m.images) == found
+	}
 	complete = f.lookForProfiles(m, maps, when) && complete
 	m.files, m.whole = files, complete
 	m.publish()

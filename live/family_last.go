@@ -72,6 +72,7 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}
 		return nothing, true
 	}
+	im.believeAtEnd(w)
 	return func() {
 		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet
 			im.takeInherited(w)

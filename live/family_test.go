@@ -112,15 +112,23 @@ func startInheritors(t *testing.T) *inheritance {
 	build(t, dir, "gcc-12", "--coverage", "-shared", "-fPIC", "-o", "lib.so", "lib.c")
 	i := &inheritance{t: t, dir: dir, p: run(t, dir, "./prog", "parent", "./lib.so"), Family: NewFamily(func(int) bool { return false })}
 	t.Cleanup(i.Close)
-	m, err := newMember(i.p.Pid())
+	i.becomes(i.p.Pid())
+	return i
+}
+
+// becomes has a process be a member that runs, in which all is found: it waits for what it is told, and it is known which files have
+// no counters.
+func (i *inheritance) becomes(pid int) *member {
+	i.t.Helper()
+	m, err := newMember(pid)
 	if err != nil {
-		t.Fatal(err)
+		i.t.Fatal(err)
 	}
 	i.join(m)
-	for !m.whole { // until it waits for what it is told, and it is known which files have no counters
+	for !m.whole {
 		i.look(m, running)
 	}
-	return i
+	return m
 }
 
 // makes has the program make a child, which has been told of and has done what it is to do.
@@ -148,9 +156,14 @@ func (i *inheritance) does(pid int, how string) {
 	write(i.t, filepath.Join(i.dir, "begin"), nil)
 	for done := filepath.Join(i.dir, "done"); os.Remove(done) != nil; time.Sleep(time.Millisecond) {
 	}
-	if !strings.HasPrefix(how, "stop") {
-		return
+	if strings.HasPrefix(how, "stop") {
+		i.awaitStop(pid)
 	}
+}
+
+// awaitStop waits until a signal has stopped a process.
+func (i *inheritance) awaitStop(pid int) {
+	i.t.Helper()
 	p, err := process.Open(pid)
 	if err != nil {
 		i.t.Fatal(err)
