@@ -326,3 +326,25 @@ func TestInheritedByLibrary(t *testing.T) {
 	i.tell(func(goOn func()) { lifetimes{i.Family}.Ending(pid, goOn) })
 	i.sees("ended", 1, 3, 1)
 }
+
+// TestEndsUnattended: what a process has written that was not attended is not counted a second time by what was read of it last.
+func TestEndsUnattended(t *testing.T) {
+	i := startInheritors(t)
+	i.sees("it runs", 1, 0, 1)
+	if err := i.p.In.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	i.sees("it has ended", 1, 0, 1)
+	i.sees("its data files are read", 1, 0, 1)
+}
+
+// TestKilledUnattended: of one that was killed what was read last stays.
+func TestKilledUnattended(t *testing.T) {
+	i := startInheritors(t)
+	i.sees("it runs", 1, 0, 1)
+	i.p.Kill()
+	i.sees("it was killed", 1, 0, 1)
+}
