@@ -40,19 +40,19 @@ func (im *placed) doubt(f *Family, m *member) bool {
 	if im.read(m.proc, im.at, w) != nil || !im.without(f, m, im.sparseOf(w)) {
 		return false
 	}
-	im.doubted = im.inherited != nil
+	im.unsure = im.inherited != nil
 	return true
 }
 
 // believe has all be counted that is in the counters of an image of a member, which is locked, that is past its fork.
 func (im *placed) believe() {
-	im.inherited, im.doubted = nil, false
+	im.inherited, im.unsure = nil, false
 }
 
 // believeAtEnd is believe for one that has ended, with w in its counters: it was past its fork if they are not what they were, or
 // about to be cleared.
 func (im *placed) believeAtEnd(w words) {
-	if im.doubted && !im.inherited.is(im.layout, w) && !im.beingCleared(im.inherited, w) {
+	if im.unsure && !im.inherited.is(im.layout, w) && !im.beingCleared(im.inherited, w) {
 		im.believe()
 	}
 }

@@ -114,10 +114,10 @@ func TestEndsInDoubt(t *testing.T) {
 			t.Fatal(err)
 		}
 		im.eachCounterOf(im.units[0], func(at, n int) { w[at]++ })
-		if !im.doubted {
+		if !im.unsure {
 			t.Errorf("%s is not in doubt", im.path)
 		}
-		if im.believeAtEnd(w); im.doubted || im.inherited != nil {
+		if im.believeAtEnd(w); im.unsure || im.inherited != nil {
 			t.Errorf("%s is in doubt still", im.path)
 		}
 	}

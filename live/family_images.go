@@ -42,8 +42,8 @@ type placed struct {
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
 	keeps bool
-	// doubted: of a member that may not be past its fork, inherited is all that was in the counters, which may be its own.
-	doubted bool
+	// unsure: of a member that may not be past its fork, inherited is all that was in the counters, which may be its own.
+	unsure bool
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool

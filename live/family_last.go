@@ -49,10 +49,10 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 	}
 	if !im.silent && im.files != nil {
 		finder := m.finder(im)
-		switch locked := finder.locks(); {
-		case len(locked) > 0 && atOnce:
+		switch opened := finder.opened(); {
+		case opened != nil && atOnce:
 			return nil, false
-		case finder.writes(locked) != nil:
+		case opened != nil:
 			f.problem(fmt.Errorf("%s: a process was killed while it wrote its data files, whose counts are among its own then: what it counted since the last look is not known", im.path))
 			return nothing, true
 		}

@@ -231,7 +231,7 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 // readRunning reads what a process that runs has counted itself; own is false if that is not known
 // now, because it is writing its data files or the image is gone. moving tells that it is writing them, or that more may be its own.
 func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) {
-	if im.doubted && m.isPastFork() { // before its counters are read
+	if im.unsure && m.isPastFork() { // before its counters are read
 		im.believe()
 	}
 	if im.parted || im.read(m.proc, im.at, w) != nil {
@@ -272,7 +272,7 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) 
 		im.waiting, im.sure = nil, nil
 	}
 	im.takeInherited(w)
-	return true, im.doubted
+	return true, im.unsure
 }
 
 // wait is for counters that the process has perhaps just been adding the files' to: if it has not ended by the time by which

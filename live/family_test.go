@@ -19,6 +19,7 @@ const inheritors = `
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ const inheritors = `
 
 void once(void), work(void), become(const char *);
 void __gcov_dump(void);
-static int stops;
+static int stops, waits;
 
 static void tell(const char *name) { close(creat(name, 0666)); }
 static void await(const char *name)
@@ -48,6 +49,18 @@ int fclose(FILE *f)
 	return closed;
 }
 
+/* As libgcov locks a data file: waits before that, as for another process that writes it. */
+int fcntl(int fd, int command, ...)
+{
+	va_list more;
+	va_start(more, command);
+	void *how = va_arg(more, void *);
+	va_end(more);
+	if (command == F_SETLKW && waits && !--waits)
+		tell("done"), pause();
+	return ((int (*)(int, int, void *))dlsym(RTLD_NEXT, "fcntl"))(fd, command, how);
+}
+
 static void child(const char *how, void *library)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -56,6 +69,7 @@ static void child(const char *how, void *library)
 	if (!strcmp(how, "exec"))
 		become("done");
 	sscanf(how, "stop%d", &stops);
+	sscanf(how, "wait%d", &waits);
 	if (!strcmp(how, "close"))
 		dlclose(library);
 	else
@@ -315,6 +329,27 @@ func TestStoppedWhileWriting(t *testing.T) {
 				i.sees("stopped for long", atMost, atMost, 1)
 			}
 		})
+	}
+}
+
+// TestWaitsWhileWriting has a process wait, with nothing locked, when it has added to its counters what some data files hold.
+func TestWaitsWhileWriting(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	pid := i.makes("wait3")
+	for m := i.member(pid); !m.proc.Sleeps(); time.Sleep(time.Millisecond) {
+	}
+	units, err := i.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range units {
+		if n := leafCalls(u); strings.HasSuffix(u.Name, "work.gcda") && n > 6 {
+			t.Errorf("work ran %d times, 6 at most", n)
+		}
+	}
+	if i.Settled() {
+		t.Error("it is settled what the process has counted")
 	}
 }
 
