@@ -197,8 +197,12 @@ func (s *fileSet) refresh(f *Family) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.runs-s.ranBefore > s.dumps+f.replaced+len(f.members) {
+	switch {
+	case s.runs-s.ranBefore <= s.dumps+f.replaced+len(f.members):
+	case s.program:
 		f.note(fmt.Errorf("%s: its data files are written by other processes, too: what these count is in the counts", s.path))
+	default: // that it was closed is not seen if it is at the same place again at the next look
+		f.note(fmt.Errorf("%s: it was closed and loaded again, or its data files are written by other processes, too, whose counts are among these then", s.path))
 	}
 }
 

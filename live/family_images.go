@@ -120,12 +120,18 @@ func (f *Family) look(m *member, when stage) {
 			m.images = append(m.images, im)
 		}
 	}
+	var closed []*placed
 	for _, im := range before {
-		if im.owes() && !slices.Contains(m.images, im) {
+		switch {
+		case slices.Contains(m.images, im):
+		case im.owes():
 			im.parted = true
 			m.images = append(m.images, im)
+		case im.files != nil && !im.silent:
+			closed = append(closed, im)
 		}
 	}
+	m.written(f, closed) // or others would seem to have done it
 	if m.around != nil && !m.around.are(m.proc) {
 		f.follow(m, when)
 	}

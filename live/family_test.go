@@ -353,6 +353,23 @@ func TestWaitsWhileWriting(t *testing.T) {
 	}
 }
 
+// TestLibraryClosed: a process that closes a library writes the library's data files, and ends: nobody else has written them.
+func TestLibraryClosed(t *testing.T) {
+	i := startInheritors(t)
+	pid := i.begins("close")
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), true, func(bool) { goOn() }) })
+	for _, im := range i.member(pid).images {
+		im.inherited = nil // as in a child in which libgcov's wrapper of fork has cleared it
+	}
+	i.does(pid, "close")
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Ending(pid, goOn) })
+	for _, s := range i.files {
+		if n := s.dumps; strings.HasSuffix(s.path, "lib.so") && n != 1 {
+			t.Errorf("%s was written %d times, want 1", s.path, n)
+		}
+	}
+}
+
 // TestInheritedByLibrary: a child closes a library, which writes its data files then.
 func TestInheritedByLibrary(t *testing.T) {
 	i := startInheritors(t)
