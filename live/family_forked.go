@@ -49,6 +49,14 @@ func (im *placed) believe() {
 	im.inherited, im.unsure = nil, false
 }
 
+// keepsInherited notes that a member, which is locked, is past its fork and has what it had inherited: the C library, or another one, has
+// forked it (daemon), not the program, whose fork libgcov wraps. Its data files will have that, too.
+func (m *member) keepsInherited() {
+	for _, im := range m.images {
+		im.keeps = im.keeps || im.inherited != nil
+	}
+}
+
 // believeAtEnd is believe for one that has ended, with w in its counters: it was past its fork if they are not what they were, or
 // about to be cleared.
 func (im *placed) believeAtEnd(w words) {

@@ -22,11 +22,18 @@ const forker = `
 
 void once(void), work(void);
 int spawn(void);
+void __gcov_dump(void);
 
 static void held(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	raise(SIGSTOP);
+}
+
+static void dump(int signal)
+{
+	__gcov_dump();
+	close(creat("dumped", 0666));
 }
 
 int main(void)
@@ -35,11 +42,14 @@ int main(void)
 	once();
 	puts("ready");
 	fflush(stdout);
-	while (getchar() != EOF) {
-		int pid = spawn();
+	for (int how; (how = getchar()) != EOF;) {
+		if (how == '\n')
+			continue;
+		int pid = how == 'd' ? fork() : spawn(); /* as daemon(3), which libgcov does not wrap */
 		if (!pid) {
 			work(), work(), work();
 			close(creat("done", 0666));
+			signal(SIGUSR1, dump);
 			for (;;)
 				pause();
 		}
@@ -51,6 +61,12 @@ int main(void)
 
 // startForker is a family of such a program and a child, seen first when that has stopped.
 func startForker(t *testing.T) (i *inheritance, child *member) {
+	i, pid := startForking(t, "w")
+	return i, i.becomes(pid)
+}
+
+// startForking starts such a program, which has made a child that has stopped.
+func startForking(t *testing.T, how string) (i *inheritance, pid int) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"main.c":  forker,
@@ -65,12 +81,12 @@ func startForker(t *testing.T) (i *inheritance, child *member) {
 	i = &inheritance{t: t, dir: dir, p: run(t, dir, "./prog"), Family: NewFamily(func(int) bool { return false })}
 	t.Cleanup(i.Close)
 	i.becomes(i.p.Pid())
-	pid, err := strconv.Atoi(i.p.Say(""))
+	pid, err := strconv.Atoi(i.p.Say("%s", how))
 	if err != nil {
 		t.Fatal(err)
 	}
 	i.awaitStop(pid)
-	return i, i.becomes(pid)
+	return i, pid
 }
 
 // TestSeenBeforeCleared: what a child has inherited that was forked before it was seen is not counted, though it has not got as far as
@@ -81,14 +97,7 @@ func TestSeenBeforeCleared(t *testing.T) {
 	if i.Settled() {
 		t.Error("it is settled what the child has counted")
 	}
-	if err := syscall.Kill(child.pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	for done := filepath.Join(i.dir, "done"); os.Remove(done) != nil; time.Sleep(time.Millisecond) {
-	}
-	for !child.proc.Sleeps() {
-		time.Sleep(time.Millisecond)
-	}
+	i.goesOn(child.pid, syscall.SIGCONT, "done")
 	i.sees("it goes on", 1, 3, 0)
 	if !i.Settled() {
 		t.Error("it is not settled what the child has counted")
@@ -122,4 +131,29 @@ func TestEndsInDoubt(t *testing.T) {
 		}
 	}
 	child.mu.Unlock()
+}
+
+// TestForkedByLibrary: a child that a library has forked keeps what it has inherited, though the program has libgcov's wrapper of
+// fork. It is in its data files again, and counts once.
+func TestForkedByLibrary(t *testing.T) {
+	i, pid := startForking(t, "d")
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), true, func(bool) { goOn() }) })
+	i.goesOn(pid, syscall.SIGCONT, "done")
+	i.sees("it runs", 1, 3, 0)
+	i.goesOn(pid, syscall.SIGUSR1, "dumped")
+	i.sees("it has written its data files", 1, 3, 0)
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Ending(pid, goOn) })
+	i.sees("it has ended", 1, 3, 0)
+}
+
+// goesOn sends a signal to a child, and waits until it has done what it does then, and waits for another one.
+func (i *inheritance) goesOn(pid int, signal syscall.Signal, done string) {
+	i.t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		i.t.Fatal(err)
+	}
+	for done := filepath.Join(i.dir, done); os.Remove(done) != nil; time.Sleep(time.Millisecond) {
+	}
+	for m := i.member(pid); !m.proc.Sleeps(); time.Sleep(time.Millisecond) {
+	}
 }

@@ -234,6 +234,7 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) 
 	if im.unsure && m.isPastFork() { // before its counters are read
 		im.believe()
 	}
+	past := im.inherited != nil && !im.keeps && im.resetsForks && m.isPastFork()
 	if im.parted || im.read(m.proc, im.at, w) != nil {
 		return false, false
 	}
@@ -272,6 +273,9 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) 
 		im.waiting, im.sure = nil, nil
 	}
 	im.takeInherited(w)
+	if past && im.inherited != nil {
+		m.keepsInherited()
+	}
 	return true, im.unsure
 }
 
