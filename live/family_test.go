@@ -353,6 +353,31 @@ func TestWaitsWhileWriting(t *testing.T) {
 	}
 }
 
+// TestWaitsWhileWritingAlone is the same for who reads that process by itself, a moment after the first file was written.
+func TestWaitsWhileWritingAlone(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	p, err := Open(i.makes("wait3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	units, err := p.snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := time.Now().Add(-10 * moment)
+	files, _ := filepath.Glob(filepath.Join(i.dir, "*.gcda"))
+	for _, name := range files {
+		if err := os.Chtimes(name, written, written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.unsettled(units, p.fileStamps(), time.Now())) == 0 {
+		t.Error("it seems not to be writing its data files")
+	}
+}
+
 // TestLibraryClosed: a process that closes a library writes the library's data files, and ends: nobody else has written them.
 func TestLibraryClosed(t *testing.T) {
 	i := startInheritors(t)

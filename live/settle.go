@@ -107,6 +107,9 @@ func (p *CountedProcess) unsettled(units []Unit, before map[*image]fileStamp, be
 			break
 		}
 	}
+	if writing == nil && looks > 1 {
+		writing = p.opened()
+	}
 	flags := p.flagsNow()
 	now := p.fileStamps()
 	byLoad := make(map[int][]Unit)
