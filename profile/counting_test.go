@@ -15,6 +15,7 @@ import (
 
 	"footfall/compile/instrument"
 	"footfall/input"
+	"footfall/process"
 	"footfall/process/needs"
 )
 
@@ -102,6 +103,36 @@ func TestCountsOfPipes(t *testing.T) {
 		}
 		if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
 			t.Errorf("%s: notes are %q, want one about %q", path, p.Notes, want)
+		}
+	}
+}
+
+// TestMappedCounts finds the counts file that a process has mapped, and not what else it has mapped and writes to.
+func TestMappedCounts(t *testing.T) {
+	p, err := process.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	path := filepath.Join(t.TempDir(), "mapped")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(1 << 16); err != nil {
+		t.Fatal(err)
+	}
+	memory, err := unix.Mmap(int(f.Fd()), 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(memory) }()
+	for content, want := range map[string]string{"": "", "SQLite format 3": "", "FOOTFALL": path} {
+		copy(memory, make([]byte, 16))
+		copy(memory, content)
+		if got := MappedCounts(p); got != want {
+			t.Errorf("a file that begins with %q: %q, want %q", content, got, want)
 		}
 	}
 }
