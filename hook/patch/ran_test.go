@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"footfall/binary"
@@ -112,6 +113,11 @@ func testRan(t *testing.T, g *testProgram) {
 		r := g.openRan(sites)
 		if ran, err := r.Look(); err != nil || slices.ContainsFunc(r.names(ran), func(name string) bool { return slices.Contains(called, name) }) {
 			t.Fatalf("%q ran before anything was asked for, %v", r.names(ran), err)
+		}
+		for _, b := range r.s.islands {
+			if len(r.sites) > len(r.waiting) || len(b.stubs)+len(b.byKey) > 0 {
+				t.Error("what is only needed to arm is kept")
+			}
 		}
 		if is := g.say("go"); is != want {
 			t.Fatalf("%s\nwant %s", is, want)
@@ -364,5 +370,22 @@ func TestRanWithoutMemory(t *testing.T) {
 	}
 	if !bytes.Equal(g.text(), text) || g.say("go") != want {
 		t.Error("the program is not as before")
+	}
+}
+
+// TestWindowOf makes windows of code that they were found to have.
+func TestWindowOf(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	for _, s := range slices.Concat(g.moved(), g.blocks()) {
+		if s.window == nil {
+			continue
+		}
+		w, err := binary.WindowOf(s.window.Addr, s.window.Code)
+		if diff := cmp.Diff(s.window, w); err != nil || diff != "" {
+			t.Errorf("%s at %#x: %v (-want +got):\n%s", s.Function.Name, s.Addr, err, diff)
+		}
 	}
 }
