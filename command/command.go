@@ -131,6 +131,9 @@ func run(argv []string) int {
 		_ = root.Execute()
 		return statusUsage
 	}
+	if argv[1] == cobra.ShellCompRequestCmd {
+		plainTexts(root)
+	}
 	root.SetArgs(withoutConfig(root, argv[1:]))
 	cmd, err := root.ExecuteC()
 	if err == nil {
@@ -211,6 +214,8 @@ below /usr/share/doc/footfall where a package has installed footfall.`,
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
 	addCommands(root, known)
+	root.InitDefaultHelpCmd()
+	checkHelpTopic(root)
 	return root, started
 }
 

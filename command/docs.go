@@ -28,7 +28,10 @@ flags and files when the tab key is pressed.`,
   footfall completion zsh > "${fpath[1]}/_footfall"
 
   # fish
-  footfall completion fish > ~/.config/fish/completions/footfall.fish`,
+  footfall completion fish > ~/.config/fish/completions/footfall.fish
+
+  # PowerShell, in every new shell
+  footfall completion powershell >> $PROFILE`,
 		DisableFlagsInUseLine: true,
 		ValidArgs:             []string{"bash", "zsh", "fish", "powershell"},
 		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),

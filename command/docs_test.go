@@ -387,7 +387,11 @@ var (
 	codeBlock   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 )
 
-// TestLinks fails where a link of a page leads to no file here, or to no heading of a page.
+// installed are the places that packages install beside the pages (scripts/packaging/nfpm.yaml).
+var installed = regexp.MustCompile(`^\.\./(docs/|recipes(/|$)|[A-Z]+(\.md)?$)`)
+
+// TestLinks fails where a link of a page leads to no file here, or to none that a package
+// has, or to no heading of a page.
 func TestLinks(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/commands/*.md"} {
@@ -423,6 +427,8 @@ func TestLinks(t *testing.T) {
 			}
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s: %s: there is no such file", page, m[1])
+			} else if !installed.MatchString(to) {
+				t.Errorf("%s: %s: packages do not have that", page, m[1])
 			} else if anchor != "" && !slices.Contains(anchors[to], anchor) {
 				t.Errorf("%s: %s: there is no such heading", page, m[1])
 			}
@@ -486,46 +492,5 @@ func TestDocsOptions(t *testing.T) {
 	}
 	if found < 150 {
 		t.Errorf("only %d options were found in the pages", found)
-	}
-}
-
-var (
-	docsLink     = regexp.MustCompile(`\]\(([^):#]*)(#[^)]*)?\)`)
-	docsHeading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-)
-
-// TestDocsLinks finds links of the pages that lead nowhere.
-func TestDocsLinks(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	anchors := func(page string) (found []string) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range docsHeading.FindAllStringSubmatch(string(text), -1) {
-			found = append(found, "#"+strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
-		}
-		return found
-	}
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range docsLink.FindAllStringSubmatch(string(text), -1) {
-			to := page
-			if m[1] != "" {
-				to = filepath.Join(filepath.Dir(page), m[1])
-			}
-			if _, err := os.Stat(to); err != nil {
-				t.Errorf("%s: %s: %v", page, m[0], err)
-			} else if m[2] != "" && !slices.Contains(anchors(to), m[2]) {
-				t.Errorf("%s: there is no %s", page, m[1]+m[2])
-			}
-		}
 	}
 }

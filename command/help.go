@@ -75,6 +75,26 @@ func printUsage(cmd *cobra.Command) error {
 	return nil
 }
 
+// checkHelpTopic lets help fail for what is no command; cobra's prints the usage and succeeds.
+func checkHelpTopic(root *cobra.Command) {
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		_, _, err := root.Find(args)
+		return err
+	}
+}
+
+// plainTexts takes the marks of values out of the texts of options, for shells, which
+// show these texts as they are when they complete.
+func plainTexts(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
+	cmd.PersistentFlags().VisitAll(plain)
+	cmd.Flags().VisitAll(plain)
+	for _, sub := range cmd.Commands() {
+		plainTexts(sub)
+	}
+}
+
 func printOptions(w io.Writer, list optionList) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = false

@@ -183,6 +183,7 @@ The exit status is 1 if nothing could be read and 3 if a threshold was missed.`,
 		cmd.MarkFlagsMutuallyExclusive("each", other)
 	}
 	_ = cmd.MarkFlagDirname("dump")
+	_ = cmd.RegisterFlagCompletionFunc("ran", cobra.FixedCompletions([]string{"functions", "lines"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("reset", cobra.FixedCompletions([]string{"off"}, cobra.ShellCompDirectiveNoFileComp))
 	showFirst(cmd, "list", "watch", "reset", "dump", "in-place", "output", "include", "only-ran", "object-directory", "path-map")
 	return cmd

@@ -12,7 +12,7 @@ type Charset func(c rune, size int) bool
 
 // The charsets of formats.
 var (
-	// UTF8 has all characters: JSON and CSV have some way to write each.
+	// UTF8 has all characters: JSON has some way to write each.
 	UTF8 Charset = func(c rune, size int) bool { return c != utf8.RuneError || size > 1 }
 
 	// XML has the characters of XML 1.0, which has no way to write others.

@@ -39,13 +39,14 @@ func printCSV(w io.Writer, r *Report) error {
 type csvWriter struct{ buffer }
 
 // text appends a field. Spreadsheets compute what begins like a formula, and
-// so the name of a file could run a program; an apostrophe makes it text.
+// so the name of a file could run a program; an apostrophe makes it text. A table
+// is read by people, so that nothing a terminal obeys is in it.
 func (c *csvWriter) text(s string) {
-	s = output.UTF8.Escape(s)
-	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
+	s = output.UTF8Line.Escape(s)
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
 		s = "'" + s
 	}
-	if strings.ContainsAny(s, "\",\r\n") {
+	if strings.ContainsAny(s, "\",") {
 		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
 	c.raw(s)

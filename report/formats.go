@@ -42,7 +42,7 @@ var formats = []format{
 	inFile("coveralls", printCoveralls, output.UTF8, nil),
 	inFile("gcovr", printGcovr, output.UTF8, output.UTF8),
 	inFile("gcovr5", printGcovr5, output.UTF8, output.UTF8),
-	inFile("csv", printCSV, output.UTF8, nil),
+	inFile("csv", printCSV, output.UTF8Line, nil),
 	inFile("markdown", printMarkdown, nil, nil),
 	inFile("github", printGitHub, output.UTF8Line, output.UTF8Line),
 	inFile("gitlab", printGitLab, output.UTF8, output.UTF8),

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -592,6 +593,9 @@ func TestCSVIsNoFormula(t *testing.T) {
 	for _, row := range rows {
 		if strings.ContainsAny(row[0][:1], "=+-@\t\r\n") {
 			t.Errorf("a spreadsheet would compute %q", row[0])
+		}
+		if strings.ContainsFunc(row[0], unicode.IsControl) {
+			t.Errorf("a terminal would obey %q", row[0])
 		}
 		if row[0][0] == '\'' {
 			guarded++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"footfall/fleet/store"
@@ -143,7 +144,7 @@ func (r *Release) Results() (n int) {
 	return n
 }
 
-// Releases are those that are known, those first that were reported of last.
+// Releases are those that are known, the newest first: by when they were first reported of, then by name.
 type Releases struct {
 	Releases []Release `json:"releases"`
 }
@@ -158,7 +159,9 @@ func (a *Ask) releases(ctx context.Context, p *parameters) (Answer, error) {
 		return nil, err
 	}
 	answer := &Releases{Releases: byRelease(append(with, without...), hosts)}
-	slices.SortStableFunc(answer.Releases, func(a, b Release) int { return cmp.Or(b.First.Compare(a.First), b.Last.Compare(a.Last)) })
+	slices.SortStableFunc(answer.Releases, func(a, b Release) int {
+		return cmp.Or(b.First.Compare(a.First), b.Last.Compare(a.Last), strings.Compare(b.Release, a.Release))
+	})
 	return answer, nil
 }
 
