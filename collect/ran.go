@@ -321,31 +321,7 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	}
 	p := &RanProgram{Path: i.Path, key: key, buildID: i.File.BuildID()}
 	defer i.Release()
-	divided, err := r.divided(i)
-	if err != nil {
-		return nil, err
-	}
-	finder, err := i.EntryFinder()
-	if err != nil {
-		return nil, err
-	}
-	lines := newRanSources(p, len(finder.Functions()) < mostSources)
-	windows := make(map[uint64]windowCode) // of functions that are not divided
-	unarmed := 0
-	err = patch.EachMoved(i, func(s *patch.EntrySite, why error) {
-		name := s.Function.Name
-		switch {
-		case !uprobe.IsCalled(name), why != nil && (patch.IsPart(why) || s.Function.Addr == i.File.Entry()):
-		case why != nil:
-			if fn := p.function(s, reasonOf(why.Error()), lines); !p.divide(s, fn, divided) {
-				unarmed++
-			}
-		default:
-			if fn := p.function(s, 0, lines); !p.divide(s, fn, divided) {
-				windows[fn.Addr] = codeOf(s.Window())
-			}
-		}
-	})
+	windows, unarmed, err := r.functions(p, i)
 	if err != nil {
 		return nil, err
 	}
@@ -363,6 +339,39 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	i.Release()
 	p.giveBack()
 	return p, nil
+}
+
+// functions adds the functions of an image, and returns the windows of those that are not divided and are armed, by
+// their addresses, and how many cannot be.
+func (r *Ran) functions(p *RanProgram, i *target.Image) (windows map[uint64]windowCode, unarmed int, err error) {
+	if err := patch.Movable(i); err != nil {
+		return nil, 0, err
+	}
+	divided, err := r.divided(i)
+	if err != nil {
+		return nil, 0, err
+	}
+	finder, err := i.EntryFinder()
+	if err != nil {
+		return nil, 0, err
+	}
+	lines := newRanSources(p, len(finder.Functions()) < mostSources)
+	windows = make(map[uint64]windowCode)
+	err = patch.EachMoved(i, func(s *patch.EntrySite, why error) {
+		name := s.Function.Name
+		switch {
+		case !uprobe.IsCalled(name), why != nil && (patch.IsPart(why) || s.Function.Addr == i.File.Entry()):
+		case why != nil:
+			if fn := p.function(s, reasonOf(why.Error()), lines); !p.divide(s, fn, divided) {
+				unarmed++
+			}
+		default:
+			if fn := p.function(s, 0, lines); !p.divide(s, fn, divided) {
+				windows[fn.Addr] = codeOf(s.Window())
+			}
+		}
+	})
+	return windows, unarmed, err
 }
 
 // manyFunctions is of how many functions memory is given back to the system at once that it took to read or arm them.

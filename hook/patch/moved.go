@@ -52,7 +52,7 @@ func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]e
 
 // EachMoved visits the functions of an image as Moved lists them. One that cannot be moved is a site that cannot be switched on.
 func EachMoved(i *target.Image, visit func(site *EntrySite, why error)) error {
-	if err := movable(i); err != nil {
+	if err := Movable(i); err != nil {
 		return err
 	}
 	finder, err := i.EntryFinder()
@@ -77,8 +77,8 @@ func MovedSite(i *target.Image, fn binary.FunctionSymbol, w *binary.EntryWindow)
 // Window is what is moved; nil: nothing is.
 func (site *EntrySite) Window() *binary.EntryWindow { return site.window }
 
-// movable tells why instructions of an image are not moved at all.
-func movable(i *target.Image) error {
+// Movable tells why instructions of an image are not moved at all; nil if they may be.
+func Movable(i *target.Image) error {
 	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
 		return fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
 	}
@@ -91,7 +91,7 @@ func movable(i *target.Image) error {
 // CheckRan tells why [OpenRan] cannot watch the functions of an image in a process, as far as that is seen
 // without looking at its code; nil if it may.
 func CheckRan(p *process.Process, i *target.Image) error {
-	if err := movable(i); err != nil {
+	if err := Movable(i); err != nil {
 		return err
 	}
 	return supported(p, &Options{})
