@@ -360,6 +360,13 @@ type sectionCache struct {
 	read map[*elf.Section][]byte
 }
 
+// forget lets go of the sections: they are read again when they are needed.
+func (c *sectionCache) forget() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	clear(c.read)
+}
+
 // section returns what a section has, which is read once.
 func (x *ExitFinder) section(s *elf.Section) ([]byte, error) {
 	x.sections.lock.Lock()

@@ -47,6 +47,26 @@ const (
 	MoveReturn                      // ret, or a jump through a pointer: does not go on
 )
 
+// WindowOf is the window at an address that has such code, of one that was found before.
+func WindowOf(addr uint64, code []byte) (*EntryWindow, error) {
+	w := &EntryWindow{Addr: addr, Code: code}
+	for size := 0; size < len(code); size = w.Instructions[len(w.Instructions)-1].End {
+		i, err := DecodeAMD64(code[size:])
+		if err != nil {
+			return nil, err
+		}
+		m, err := moved(&instruction{i, addr + uint64(size)}, code[size:], size)
+		if err != nil {
+			return nil, err
+		}
+		w.Instructions = append(w.Instructions, m)
+	}
+	if len(w.Instructions) == 0 {
+		return nil, ErrShort
+	}
+	return w, nil
+}
+
 // GoesOn tells whether something is run behind the window.
 func (w *EntryWindow) GoesOn() bool {
 	switch w.Instructions[len(w.Instructions)-1].Kind {
@@ -118,7 +138,9 @@ func (x *ExitFinder) EntryFinder() *EntryFinder {
 		maps.Copy(e.parts, l.parts)
 		maps.Copy(e.undecoded, l.undecoded)
 		maps.Copy(e.entered, l.entered)
+		*l = EntryFinder{}
 	}
+	x.sections.forget()
 	return e
 }
 

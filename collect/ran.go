@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"footfall/demangle"
 	"footfall/hook/patch"
 	"footfall/hook/uprobe"
 	"footfall/output"
@@ -65,8 +68,10 @@ type RanProgram struct {
 
 	key        string
 	buildID    string
-	kept       *kept     // nil: it is not
-	sites      []ranSite // of the image that was looked at first
+	kept       *kept // nil: it is not
+	sites      ranSites
+	names      nameTable
+	sources    []string // of functions
 	blocks     []*ranBlock
 	statements []ranStatement
 	rests      []ranStatement // code of lines that is not where a statement begins
@@ -75,40 +80,44 @@ type RanProgram struct {
 
 // A RanFunction is a function, which ran or did not.
 type RanFunction struct {
-	Name   string // as the language writes it; of one without a name its file and address
-	Symbol string // as the linker knows it, "" if it has no name
-	Addr   uint64 // as the file has it
-	Size   uint64
-	File   string // where it begins in the source; "": not known
-	Line   int
+	Addr    uint64 // as the file has it
+	program *RanProgram
+	divided *dividedRan // nil: it is not
+	Size    uint32
+	symbol  nameNumber // see Symbol; of one without a name how far behind Addr its first instruction is
+	source  int32      // 1 + its number in the program's sources; 0: not known
+	Line    int32      // where it begins in its source
 	ranState
-
-	blocks []*ranBlock // the entry first; none: it is not divided
-	noted  bool        // that it ran
-	led    bool        // it may be led into otherwise than by its entry
 }
 
 // A ranState is what is known of a function or a block.
 type ranState struct {
-	Ran bool
-	// Unknown is why it is not known whether it ran; "" if it is.
-	Unknown string
+	Ran   bool
+	noted bool // of a function: that it ran
+	// Unknown is why it is not known whether it ran; 0 if it is.
+	Unknown Reason
 
-	cannot string // why it is not armed, in any process
-	never  string // why it can be in none
+	cannot Reason // why it is not armed, in any process
+	never  Reason // why it can be in none
 }
 
-// ranSite is a site with what runs if it does.
-type ranSite struct {
-	site *patch.EntrySite
-	ranPlace
+// Symbol is the function's name as the linker knows it, "" if it has none.
+func (fn *RanFunction) Symbol() string { return fn.program.names.at(fn.symbol) }
+
+// Name is the function's name as the language writes it; of one without a name its file and address.
+func (fn *RanFunction) Name() string {
+	if symbol := fn.Symbol(); symbol != "" {
+		return demangle.Full(symbol)
+	}
+	return fmt.Sprintf("%s+%#x", fn.program.ShortName(), fn.Addr+uint64(fn.symbol))
 }
 
-// A ranPlace is what runs if a site does: a function or a block of it.
-type ranPlace struct {
-	fn      *RanFunction
-	state   *ranState // of the function or the block
-	program *RanProgram
+// File is the source in which it begins; "": not known.
+func (fn *RanFunction) File() string {
+	if fn.source == 0 {
+		return ""
+	}
+	return fn.program.sources[fn.source-1]
 }
 
 // A ranProcess is one of the processes.
@@ -116,7 +125,7 @@ type ranProcess struct {
 	p       *process.Process
 	modules *target.Modules
 	session *patch.Ran // nil: it has ended, and all that it ran is noted
-	places  map[*patch.EntrySite]ranPlace
+	parts   []ranPart  // of the session's sites
 
 	programs  []*RanProgram
 	kept      keptProcess
@@ -215,9 +224,9 @@ func (r *Ran) arm(p *process.Process) error {
 		return err
 	}
 	readAs(r.options.Sources, p.PID, user, p.Root())
-	t := &ranProcess{p: p, modules: modules, places: make(map[*patch.EntrySite]ranPlace), kept: keptOf(p)}
+	t := &ranProcess{p: p, modules: modules, kept: keptOf(p)}
 	sites, err := r.sites(t, modules.All())
-	if err == nil && len(sites) == 0 {
+	if err == nil && sites.Count == 0 {
 		err = fmt.Errorf("process %d: it has no function that can be watched: each is too short, or begins with what cannot be moved", p.PID)
 	}
 	if err == nil {
@@ -227,6 +236,7 @@ func (r *Ran) arm(p *process.Process) error {
 		modules.Close()
 		return err
 	}
+	t.release()
 	r.processes = append(r.processes, t)
 	if t.takenOver = t.session.TakenOver != 0; t.takenOver && !r.options.Keep {
 		for _, program := range t.programs {
@@ -252,7 +262,8 @@ func (r *Ran) arm(p *process.Process) error {
 
 // sites returns those of images that are to be armed. Why the program itself cannot be is an
 // error; why libraries cannot be is said.
-func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites []*patch.EntrySite, err error) {
+func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites patch.RanSites, err error) {
+	from := len(t.parts)
 	for _, i := range images {
 		if !r.wanted(i) {
 			continue
@@ -260,14 +271,16 @@ func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites []*patch.Entry
 		program, err := r.program(i)
 		switch {
 		case err != nil && i.IsProgram():
-			return nil, err
+			t.parts = t.parts[:from]
+			return sites, err
 		case err != nil:
 			r.say("%v", err)
 			continue
 		}
 		if r.options.Keep {
 			if err := r.keep(program); err != nil && i.IsProgram() {
-				return nil, err
+				t.parts = t.parts[:from]
+				return sites, err
 			} else if err != nil {
 				r.say("%v; it is not kept", err)
 			}
@@ -275,13 +288,9 @@ func (r *Ran) sites(t *ranProcess, images []*target.Image) (sites []*patch.Entry
 		if !slices.Contains(t.programs, program) {
 			t.programs = append(t.programs, program)
 		}
-		for _, s := range program.sites {
-			site := s.site.In(i)
-			t.places[site] = s.ranPlace
-			sites = append(sites, site)
-		}
+		t.add(program, i)
 	}
-	return sites, nil
+	return sitesOf(t.parts[from:]), nil
 }
 
 // systemLibraries are where those of the system are.
@@ -311,52 +320,79 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 		return r.programs[at], nil
 	}
 	p := &RanProgram{Path: i.Path, key: key, buildID: i.File.BuildID()}
-	found, not, err := patch.Moved(i)
+	defer i.Release()
+	windows, unarmed, err := r.functions(p, i)
 	if err != nil {
 		return nil, err
-	}
-	divided, err := r.divided(i)
-	if err != nil {
-		return nil, err
-	}
-	lines := len(found) < mostSources
-	for _, s := range found {
-		if !uprobe.IsCalled(s.Function.Name) {
-			continue
-		}
-		fn := p.function(s, "", lines)
-		if !p.divide(i, s, fn, divided) {
-			p.sites = append(p.sites, ranSite{s, ranPlace{fn, &fn.ranState, p}})
-		}
-	}
-	unarmed := 0
-	for symbol, why := range not {
-		if s := patch.Unmoved(i, symbol); !patch.IsPart(why) && uprobe.IsCalled(symbol.Name) && symbol.Addr != i.File.Entry() {
-			if fn := p.function(s, why.Error(), lines); !p.divide(i, s, fn, divided) {
-				unarmed++
-			}
-		}
 	}
 	if all := len(p.Functions); unarmed > fewUnarmed && float64(unarmed) > maxUnarmed*float64(all) {
 		return nil, fmt.Errorf("%s: of %d of its %s it cannot be told whether they ran: that is too many for a figure of the whole", i.Path, unarmed, output.Plural(all, "function"))
 	}
 	slices.SortFunc(p.Functions, func(a, b *RanFunction) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortFunc(p.blocks, func(a, b *ranBlock) int { return cmp.Compare(a.addr, b.addr) })
+	p.noteSites(windows)
+	p.names.done()
 	if r.options.Lines {
 		r.addStatements(p, i)
 	}
 	r.programs = append(r.programs, p)
+	i.Release()
+	p.giveBack()
 	return p, nil
+}
+
+// functions adds the functions of an image, and returns the windows of those that are not divided and are armed, by
+// their addresses, and how many cannot be.
+func (r *Ran) functions(p *RanProgram, i *target.Image) (windows map[uint64]windowCode, unarmed int, err error) {
+	if err := patch.Movable(i); err != nil {
+		return nil, 0, err
+	}
+	divided, err := r.divided(i)
+	if err != nil {
+		return nil, 0, err
+	}
+	finder, err := i.EntryFinder()
+	if err != nil {
+		return nil, 0, err
+	}
+	lines := newRanSources(p, len(finder.Functions()) < mostSources)
+	windows = make(map[uint64]windowCode)
+	err = patch.EachMoved(i, func(s *patch.EntrySite, why error) {
+		name := s.Function.Name
+		switch {
+		case !uprobe.IsCalled(name), why != nil && (patch.IsPart(why) || s.Function.Addr == i.File.Entry()):
+		case why != nil:
+			if fn := p.function(s, reasonOf(why.Error()), lines); !p.divide(s, fn, divided) {
+				unarmed++
+			}
+		default:
+			if fn := p.function(s, 0, lines); !p.divide(s, fn, divided) {
+				windows[fn.Addr] = codeOf(s.Window())
+			}
+		}
+	})
+	return windows, unarmed, err
+}
+
+// manyFunctions is of how many functions memory is given back to the system at once that it took to read or arm them.
+const manyFunctions = 10_000
+
+func (p *RanProgram) giveBack() {
+	if len(p.Functions) >= manyFunctions {
+		debug.FreeOSMemory()
+	}
 }
 
 // mostSources is of how many functions of a file it is looked up where they are in the source.
 const mostSources = 50_000
 
 // function adds one.
-func (p *RanProgram) function(s *patch.EntrySite, cannot string, lines bool) *RanFunction {
-	fn := &RanFunction{Name: s.Name(), Symbol: s.Function.Name, Addr: s.Function.Addr, Size: s.Function.Size, ranState: ranState{cannot: cannot, never: cannot}}
-	if lines {
-		fn.File, fn.Line = s.Source()
+func (p *RanProgram) function(s *patch.EntrySite, cannot Reason, lines *ranSources) *RanFunction {
+	fn := &RanFunction{Addr: s.Function.Addr, program: p, Size: uint32(min(s.Function.Size, math.MaxUint32)), symbol: nameNumber(s.Site.Addr - s.Function.Addr), ranState: ranState{cannot: cannot, never: cannot}}
+	if s.Function.Name != "" {
+		fn.symbol = p.names.add(s.Function.Name)
 	}
+	fn.source, fn.Line = lines.of(s)
 	p.Functions = append(p.Functions, fn)
 	return fn
 }
@@ -454,12 +490,9 @@ func (r *Ran) lookAtAll() (found []*RanFunction, next time.Duration, err error) 
 }
 
 // note notes that functions ran, and returns those that are new.
-func (t *ranProcess) note(ran []*patch.EntrySite) (found []*RanFunction) {
-	for _, s := range ran {
-		p, known := t.places[s]
-		if !known {
-			continue
-		}
+func (t *ranProcess) note(ran []int) (found []*RanFunction) {
+	for _, n := range ran {
+		p := t.place(n)
 		p.state.Ran = true
 		if fn := p.fn; !fn.noted {
 			fn.noted, fn.Ran = true, true
@@ -476,8 +509,9 @@ func (r *Ran) addLibraries(t *ranProcess) error {
 		return nil // it is told by Look, if the process has ended
 	}
 	sites, err := r.sites(t, fresh)
-	if err == nil {
+	if err == nil && sites.Count > 0 {
 		err = t.session.Add(sites)
+		t.release()
 	}
 	return err
 }
@@ -511,9 +545,9 @@ func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
 	close := t.session.Close
 	if t.stays = t.stays && r.options.Keep && t.p.Check() == nil; t.stays {
 		close = t.session.Leave
-		for site, place := range t.places {
+		for site, place := range t.places() {
 			if !t.session.Armed(site) {
-				place.state.cannot = cmp.Or(place.state.cannot, "it could not be watched")
+				place.state.cannot = cmp.Or(place.state.cannot, couldNot)
 			}
 		}
 	}
@@ -526,50 +560,54 @@ func (r *Ran) end(t *ranProcess) (found []*RanFunction, err error) {
 		err = fmt.Errorf("%w; footfall trace --repair %d puts its code back", err, t.p.PID)
 	}
 	found = t.note(ran)
-	for site, place := range t.places {
+	for site, place := range t.places() {
 		switch state := place.state; {
 		case state.Ran:
 		case t.session.Skipped[site] != "":
-			state.cannot = t.session.Skipped[site]
+			state.cannot = reasonOf(t.session.Skipped[site])
 		case t.session.MayHaveBegun(site):
 			state.cannot = cmp.Or(state.cannot, mayHaveBegun)
 		}
 	}
-	t.session, t.places = nil, nil
+	t.session, t.parts = nil, nil
 	t.modules.Close()
 	return found, err
 }
 
-// mayHaveBegun is why it is not known of a function whether it ran that was not called.
-const mayHaveBegun = "it may have been running already when footfall began"
+// Reasons why it is not known of a function whether it ran: one that was not called, and those that could not be armed.
+var (
+	mayHaveBegun = reasonOf("it may have been running already when footfall began")
+	notYet       = reasonOf("it could not be watched yet")
+	couldNot     = reasonOf("it could not be watched")
+)
 
 // Settle makes out of which functions it is not known whether they ran.
 func (r *Ran) Settle() {
 	for state := range r.states() {
-		state.Unknown = ""
+		state.Unknown = 0
 	}
 	for _, t := range r.processes {
 		if t.session == nil {
 			continue
 		}
-		for site, place := range t.places {
+		for site, place := range t.places() {
 			switch state := place.state; {
-			case state.Ran, state.cannot != "":
+			case state.Ran, state.cannot != 0:
 			case t.session.Skipped[site] != "":
-				state.Unknown = t.session.Skipped[site]
+				state.Unknown = reasonOf(t.session.Skipped[site])
 			case !t.session.Armed(site):
-				state.Unknown = "it could not be watched yet"
+				state.Unknown = notYet
 			case t.session.MayHaveBegun(site):
 				state.Unknown = mayHaveBegun
 			}
 		}
 	}
 	for state := range r.states() {
-		if state.cannot != "" {
+		if state.cannot != 0 {
 			state.Unknown = state.cannot
 		}
 		if state.Ran {
-			state.Unknown = ""
+			state.Unknown = 0
 		}
 	}
 	for _, p := range r.programs {
@@ -621,6 +659,16 @@ func (t *ranProcess) close() {
 		t.modules.Close()
 	}
 	_ = t.p.Close()
+}
+
+// release lets go of what has been read of the files of a process to arm it.
+func (t *ranProcess) release() {
+	for _, i := range t.modules.All() {
+		i.Release()
+	}
+	for _, p := range t.programs {
+		p.giveBack()
+	}
 }
 
 // ShortName is that of the file, without its directory.

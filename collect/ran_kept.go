@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -131,6 +132,7 @@ func (r *Ran) keep(p *RanProgram) error {
 	p.kept = k
 	if k.file != nil {
 		p.recall(k.file)
+		k.file.Ran, k.file.Not, k.file.Unknown = nil, nil, nil
 	}
 	return nil
 }
@@ -162,11 +164,11 @@ func readKept(path, kind string) (*keptFile, error) {
 }
 
 // notWatched is why it is not known of a function whether it ran that earlier sessions do not have.
-const notWatched = "it was not watched in all processes that are kept"
+var notWatched = reasonOf("it was not watched in all processes that are kept")
 
 // recall takes from a file what ran earlier.
 func (p *RanProgram) recall(f *keptFile) {
-	states := p.keptStates()
+	states := maps.Collect(p.keptStates())
 	known := make(map[uint64]bool)
 	for _, addr := range f.Ran {
 		if s := states[addr]; s != nil {
@@ -180,7 +182,7 @@ func (p *RanProgram) recall(f *keptFile) {
 		for _, addr := range list {
 			if s := states[addr]; s != nil {
 				known[addr] = true
-				s.cannot = cmp.Or(s.cannot, why, notWatched)
+				s.cannot = cmp.Or(s.cannot, reasonOf(why), notWatched)
 			}
 		}
 	}
@@ -190,69 +192,114 @@ func (p *RanProgram) recall(f *keptFile) {
 		}
 	}
 	for _, fn := range p.Functions {
-		fn.noted = fn.Ran || slices.ContainsFunc(fn.blocks, func(b *ranBlock) bool { return b.Ran })
+		fn.noted = fn.Ran || slices.ContainsFunc(fn.blocks(), func(b *ranBlock) bool { return b.Ran })
 	}
 }
 
 // keptStates are those that are kept, by their addresses: of blocks, and of functions that are not divided.
-func (p *RanProgram) keptStates() map[uint64]*ranState {
-	states := make(map[uint64]*ranState, len(p.Functions)+len(p.blocks))
-	for _, fn := range p.Functions {
-		if len(fn.blocks) == 0 {
-			states[fn.Addr] = &fn.ranState
+func (p *RanProgram) keptStates() iter.Seq2[uint64, *ranState] {
+	return func(yield func(uint64, *ranState) bool) {
+		for _, fn := range p.Functions {
+			if len(fn.blocks()) == 0 && !yield(fn.Addr, &fn.ranState) {
+				return
+			}
 		}
-	}
-	for _, b := range p.blocks {
-		states[b.addr] = &b.ranState
-	}
-	return states
-}
-
-// add adds what is known now to a file.
-func (f *keptFile) add(p *RanProgram) {
-	type fact struct {
-		ran bool
-		why string
-	}
-	facts := make(map[uint64]fact)
-	for addr, s := range p.keptStates() {
-		facts[addr] = fact{s.Ran, s.Unknown}
-	}
-	first := len(f.Ran)+len(f.Not)+len(f.Unknown) == 0
-	before := make(map[uint64]bool)
-	for why, list := range f.Unknown {
-		for _, addr := range list {
-			before[addr] = true
-			if is := facts[addr]; !is.ran {
-				facts[addr] = fact{why: cmp.Or(why, notWatched)}
+		for _, b := range p.blocks {
+			if !yield(b.addr, &b.ranState) {
+				return
 			}
 		}
 	}
-	for _, addr := range f.Ran {
-		before[addr] = true
-		facts[addr] = fact{ran: true}
-	}
-	for _, addr := range f.Not {
-		before[addr] = true
-		if _, there := facts[addr]; !there {
-			facts[addr] = fact{why: notWatched}
-		}
-	}
+}
+
+// A keptFact is what is known of the function or block at an address: now, or in a file.
+type keptFact struct {
+	addr uint64
+	why  Reason
+	from keptList
+}
+
+// A keptList is which list of a file has a fact, or that it is known now.
+type keptList uint8
+
+const (
+	keptNow keptList = iota
+	keptNowRan
+	keptRan
+	keptNot
+	keptUnknown
+)
+
+// add adds what is known now to a file.
+func (f *keptFile) add(p *RanProgram) {
+	first := len(f.Ran)+len(f.Not)+len(f.Unknown) == 0
+	facts := f.facts(p)
 	f.Ran, f.Not, f.Unknown = []uint64{}, []uint64{}, make(map[string][]uint64)
-	for _, addr := range slices.Sorted(maps.Keys(facts)) {
-		is := facts[addr]
-		if !is.ran && is.why == "" && !first && !before[addr] {
-			is.why = notWatched
+	for len(facts) > 0 {
+		n := 1
+		for n < len(facts) && facts[n].addr == facts[0].addr {
+			n++
 		}
-		switch {
-		case is.ran:
+		addr := facts[0].addr
+		switch ran, why := settleKept(facts[:n], first); {
+		case ran:
 			f.Ran = append(f.Ran, addr)
-		case is.why != "":
-			f.Unknown[is.why] = append(f.Unknown[is.why], addr)
+		case why != 0:
+			f.Unknown[why.String()] = append(f.Unknown[why.String()], addr)
 		default:
 			f.Not = append(f.Not, addr)
 		}
+		facts = facts[n:]
 	}
+}
+
+// facts are those of the file and of now, by address.
+func (f *keptFile) facts(p *RanProgram) []keptFact {
+	facts := make([]keptFact, 0, len(p.Functions)+len(p.blocks)+len(f.Ran)+len(f.Not))
+	for addr, s := range p.keptStates() {
+		from := keptNow
+		if s.Ran {
+			from = keptNowRan
+		}
+		facts = append(facts, keptFact{addr, s.Unknown, from})
+	}
+	list := func(addrs []uint64, why Reason, from keptList) {
+		for _, addr := range addrs {
+			facts = append(facts, keptFact{addr, why, from})
+		}
+	}
+	list(f.Ran, 0, keptRan)
+	list(f.Not, 0, keptNot)
+	for why, addrs := range f.Unknown {
+		list(addrs, cmp.Or(reasonOf(why), notWatched), keptUnknown)
+	}
+	slices.SortFunc(facts, func(a, b keptFact) int {
+		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.from, b.from))
+	})
+	return facts
+}
+
+// settleKept says of the facts of one address whether it ran, or why that is not known; first tells that the file was empty.
+func settleKept(facts []keptFact, first bool) (ran bool, why Reason) {
+	now, before := false, false
+	for _, is := range facts {
+		switch is.from {
+		case keptNow:
+			now, why = true, is.why
+		case keptNowRan:
+			now, ran = true, true
+		case keptRan:
+			before, ran = true, true
+		case keptNot:
+			before = true
+		case keptUnknown:
+			before, why = true, is.why
+		}
+	}
+	if why == 0 && (!now || !first && !before) {
+		why = notWatched
+	}
+	return ran, why
 }
 
 // tally brings up to date which processes there are and were.
@@ -333,6 +380,7 @@ func (r *Ran) save(p *RanProgram) error {
 	}
 	if err == nil {
 		k.file, k.reset = f, false
+		f.Ran, f.Not, f.Unknown = nil, nil, nil // they are read again
 	}
 	return err
 }
@@ -384,15 +432,17 @@ func (r *Ran) what() patch.Keeping {
 	return patch.KeepsFunctions
 }
 
+var notAlways = reasonOf("it was not watched all the time")
+
 // takeGaps notes of what a process has run without being watched, which earlier sessions have watched.
 func (r *Ran) takeGaps(t *ranProcess) {
-	for site, place := range t.places {
-		p := place.program
+	for site, place := range t.places() {
+		p := place.fn.program
 		if p.kept == nil || p.kept.file == nil || !slices.ContainsFunc(p.kept.file.Watched, func(w keptProcess) bool { return w.is(&t.kept) }) {
 			continue
 		}
 		if t.takenOver && t.session.Gaps[site] || !t.takenOver {
-			place.state.cannot = cmp.Or(place.state.cannot, "it was not watched all the time")
+			place.state.cannot = cmp.Or(place.state.cannot, notAlways)
 		}
 	}
 }
@@ -401,12 +451,7 @@ func (r *Ran) takeGaps(t *ranProcess) {
 func (r *Ran) Reset() error {
 	var failed []error
 	for state := range r.states() {
-		*state = ranState{cannot: state.never}
-	}
-	for _, p := range r.programs {
-		for _, fn := range p.Functions {
-			fn.noted = false
-		}
+		*state = ranState{cannot: state.never, never: state.never}
 	}
 	r.processes = slices.DeleteFunc(r.processes, func(t *ranProcess) bool {
 		if t.session == nil {

@@ -15,7 +15,7 @@ import (
 func keptProgram(states map[uint64]ranState) *RanProgram {
 	p := new(RanProgram)
 	for _, addr := range slices.Sorted(maps.Keys(states)) {
-		p.Functions = append(p.Functions, &RanFunction{Addr: addr, ranState: states[addr]})
+		p.Functions = append(p.Functions, &RanFunction{program: p, Addr: addr, ranState: states[addr]})
 	}
 	return p
 }
@@ -24,9 +24,9 @@ func keptProgram(states map[uint64]ranState) *RanProgram {
 // one did not know is said to have run only if another knows.
 func TestKeptAdds(t *testing.T) {
 	processes := []*RanProgram{
-		keptProgram(map[uint64]ranState{1: {Ran: true}, 2: {}, 3: {Unknown: "busy"}, 4: {}, 5: {Unknown: "busy"}}),
+		keptProgram(map[uint64]ranState{1: {Ran: true}, 2: {}, 3: {Unknown: reasonOf("busy")}, 4: {}, 5: {Unknown: reasonOf("busy")}}),
 		keptProgram(map[uint64]ranState{1: {}, 2: {}, 3: {Ran: true}, 4: {}, 5: {}}),
-		keptProgram(map[uint64]ranState{1: {}, 2: {}, 3: {}, 4: {Unknown: "busy"}, 5: {}}),
+		keptProgram(map[uint64]ranState{1: {}, 2: {}, 3: {}, 4: {Unknown: reasonOf("busy")}, 5: {}}),
 	}
 	want := &keptFile{Ran: []uint64{1, 3}, Not: []uint64{2}, Unknown: map[string][]uint64{"busy": {4, 5}}}
 	for range 100 {
@@ -42,7 +42,7 @@ func TestKeptAdds(t *testing.T) {
 		p := keptProgram(map[uint64]ranState{1: {}, 2: {}, 3: {}, 4: {}, 5: {}})
 		p.recall(f)
 		for _, fn := range p.Functions {
-			if fn.Ran != slices.Contains(f.Ran, fn.Addr) || (fn.cannot != "") != slices.Contains(f.Unknown["busy"], fn.Addr) {
+			if fn.Ran != slices.Contains(f.Ran, fn.Addr) || (fn.cannot != 0) != slices.Contains(f.Unknown["busy"], fn.Addr) {
 				t.Errorf("%d: %+v", fn.Addr, fn.ranState)
 			}
 		}
@@ -55,7 +55,7 @@ func TestKeptVersions(t *testing.T) {
 	f := new(keptFile)
 	f.add(keptProgram(map[uint64]ranState{1: {}, 2: {Ran: true}, 3: {}}))
 	f.add(keptProgram(map[uint64]ranState{1: {}, 4: {}, 5: {Ran: true}}))
-	want := &keptFile{Ran: []uint64{2, 5}, Not: []uint64{1}, Unknown: map[string][]uint64{notWatched: {3, 4}}}
+	want := &keptFile{Ran: []uint64{2, 5}, Not: []uint64{1}, Unknown: map[string][]uint64{notWatched.String(): {3, 4}}}
 	if !reflect.DeepEqual(f, want) {
 		t.Fatalf("%+v\nwant %+v", f, want)
 	}

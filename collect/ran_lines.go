@@ -26,12 +26,31 @@ type ranBlock struct {
 	entered   bool      // entered, returned and leaves are as binary.Block has them
 	returned  bool
 	leaves    bool
-	window    bool // it is armed
+	armed     bool // it has a window
 	ranState
+
+	window *binary.EntryWindow // until sites are noted; nil: it cannot be armed
 
 	known bool // whether it ran, as settled
 	ran   bool
 }
+
+// A dividedRan is what is known of how a function is divided.
+type dividedRan struct {
+	blocks []*ranBlock // the entry first; none: it is not divided
+	led    bool        // it may be led into otherwise than by its entry
+}
+
+// blocks are those of the function; none: it is not divided.
+func (fn *RanFunction) blocks() []*ranBlock {
+	if fn.divided == nil {
+		return nil
+	}
+	return fn.divided.blocks
+}
+
+// led tells whether the function may be led into otherwise than by its entry.
+func (fn *RanFunction) led() bool { return fn.divided != nil && fn.divided.led }
 
 // A ranStatement is a line of the source at a place in the code. Either its block is known, or
 // its function is, which is not divided; of what is nil nothing is known.
@@ -60,23 +79,24 @@ func (r *Ran) divided(i *target.Image) (map[uint64]*binary.DividedFunction, erro
 }
 
 // noRoom is why a block is not armed.
-const noRoom = "a jump has no room there"
+var noRoom = reasonOf("a jump has no room there")
 
 // divide watches the blocks of a function in place of its entry. It returns false if that is not
 // divided.
-func (p *RanProgram) divide(i *target.Image, s *patch.EntrySite, fn *RanFunction, divided map[uint64]*binary.DividedFunction) bool {
+func (p *RanProgram) divide(s *patch.EntrySite, fn *RanFunction, divided map[uint64]*binary.DividedFunction) bool {
 	d := divided[s.Function.Addr]
 	if d == nil {
 		return false
 	}
-	if fn.led = d.Led; d.Err != nil {
+	fn.divided = &dividedRan{led: d.Led}
+	if d.Err != nil {
 		return false
 	}
 	fn.ranState = ranState{}
 	blocks := make([]*ranBlock, len(d.Blocks))
 	for n := range blocks {
 		b := &d.Blocks[n]
-		blocks[n] = &ranBlock{addr: b.Addr, end: b.End, fn: fn, entered: b.Entered, returned: b.Returned, leaves: b.Leaves, window: b.Window != nil}
+		blocks[n] = &ranBlock{addr: b.Addr, end: b.End, fn: fn, entered: b.Entered, returned: b.Returned, leaves: b.Leaves, window: b.Window}
 	}
 	for n := range blocks {
 		b := blocks[n]
@@ -86,14 +106,13 @@ func (p *RanProgram) divide(i *target.Image, s *patch.EntrySite, fn *RanFunction
 			next.leads++
 			next.single = b
 		}
-		p.sites = append(p.sites, ranSite{patch.BlockSite(i, s.Function, &d.Blocks[n]), ranPlace{fn, &b.ranState, p}})
 	}
 	for _, b := range blocks {
 		if b.leads != 1 || b.entered || b.returned {
 			b.single = nil
 		}
 	}
-	fn.blocks = blocks
+	fn.divided.blocks = blocks
 	p.blocks = append(p.blocks, blocks...)
 	return true
 }
@@ -105,7 +124,6 @@ func (r *Ran) addStatements(p *RanProgram, i *target.Image) {
 	if p.NoLines = lines == nil || err != nil; p.NoLines {
 		return
 	}
-	slices.SortFunc(p.blocks, func(a, b *ranBlock) int { return cmp.Compare(a.addr, b.addr) })
 	numbers := make(map[string]int32)
 	statements, rests := make(map[ranStatement]bool), make(map[ranStatement]bool)
 	for row := range lines.Rows() {
@@ -164,10 +182,10 @@ func (p *RanProgram) place(addr uint64) (s ranStatement, within bool) {
 	if !found {
 		n--
 	}
-	if n < 0 || addr >= p.Functions[n].Addr+p.Functions[n].Size {
+	if n < 0 || addr >= p.Functions[n].Addr+uint64(p.Functions[n].Size) {
 		return ranStatement{}, false
 	}
-	if len(p.Functions[n].blocks) > 0 {
+	if len(p.Functions[n].blocks()) > 0 {
 		return ranStatement{}, true
 	}
 	return ranStatement{fn: p.Functions[n]}, true
@@ -180,7 +198,7 @@ func (p *RanProgram) place(addr uint64) (s ranStatement, within bool) {
 // none of those ran that surely follow it.
 func (p *RanProgram) settleBlocks() {
 	for _, fn := range p.Functions {
-		if len(fn.blocks) > 0 {
+		if len(fn.blocks()) > 0 {
 			fn.settleRan()
 			fn.settleNot()
 			fn.settle()
@@ -197,8 +215,8 @@ func (fn *RanFunction) settleRan() {
 			queue = append(queue, b)
 		}
 	}
-	for _, b := range fn.blocks {
-		b.known, b.ran = b.Ran || b.window && b.Unknown == "", b.Ran
+	for _, b := range fn.blocks() {
+		b.known, b.ran = b.Ran || b.armed && b.Unknown == 0, b.Ran
 		if b.Ran {
 			queue = append(queue, b)
 		}
@@ -217,7 +235,7 @@ func (fn *RanFunction) settleRan() {
 func (fn *RanFunction) settleNot() {
 	not := func(b *ranBlock) bool { return b.known && !b.ran }
 	// A call may return that was made before, as if nothing of the function had run since.
-	active := slices.ContainsFunc(fn.blocks, func(b *ranBlock) bool { return b.Ran || b.Unknown != "" })
+	active := slices.ContainsFunc(fn.blocks(), func(b *ranBlock) bool { return b.Ran || b.Unknown != 0 })
 	for changed := true; changed; {
 		changed = false
 		maybe := make(map[*ranBlock]bool) // what may have run
@@ -228,8 +246,8 @@ func (fn *RanFunction) settleNot() {
 				queue = append(queue, b)
 			}
 		}
-		for _, b := range fn.blocks {
-			if b.entered || b.returned && active || b.Unknown != "" || b.ran {
+		for _, b := range fn.blocks() {
+			if b.entered || b.returned && active || b.Unknown != 0 || b.ran {
 				to(b)
 			}
 		}
@@ -240,8 +258,8 @@ func (fn *RanFunction) settleNot() {
 				to(next)
 			}
 		}
-		for _, b := range fn.blocks {
-			if b.known || b.Unknown != "" {
+		for _, b := range fn.blocks() {
+			if b.known || b.Unknown != 0 {
 				continue
 			}
 			if !maybe[b] || !b.leaves && len(b.next) > 0 && !slices.ContainsFunc(b.next, func(next *ranBlock) bool { return !not(next) }) {
@@ -253,14 +271,14 @@ func (fn *RanFunction) settleNot() {
 
 // settle finds out whether the function ran: any of its blocks did, or nothing can have led into it.
 func (fn *RanFunction) settle() {
-	fn.Ran, fn.Unknown = false, ""
-	for _, b := range fn.blocks {
+	fn.Ran, fn.Unknown = false, 0
+	for _, b := range fn.blocks() {
 		switch {
 		case b.ran:
-			fn.Ran, fn.Unknown = true, ""
+			fn.Ran, fn.Unknown = true, 0
 			return
 		case b.known:
-		case b.Unknown != "":
+		case b.Unknown != 0:
 			fn.Unknown = b.Unknown
 		default:
 			fn.Unknown = cmp.Or(fn.Unknown, noRoom)
@@ -271,7 +289,7 @@ func (fn *RanFunction) settle() {
 // Blocks is how many blocks of code are watched.
 func (p *RanProgram) Blocks() (watched int) {
 	for _, b := range p.blocks {
-		if b.window {
+		if b.armed {
 			watched++
 		}
 	}
@@ -332,7 +350,7 @@ func (s *ranStatement) state() lineState {
 		return lineRan
 	case s.block != nil && s.block.known:
 		return lineNot
-	case s.fn != nil && !s.fn.Ran && s.fn.Unknown == "" && !s.fn.led:
+	case s.fn != nil && !s.fn.Ran && s.fn.Unknown == 0 && !s.fn.led():
 		return lineNot
 	}
 	return lineUnknown

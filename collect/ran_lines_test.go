@@ -29,7 +29,7 @@ func compareBlocks(t *testing.T, p *RanProgram, executed map[uint64]bool) {
 	ran, unknown, inferred, windows, differ := 0, 0, 0, 0, 0
 	for _, b := range p.blocks {
 		did := executed[b.addr]
-		if b.window {
+		if b.armed {
 			windows++
 		} else if b.known {
 			inferred++
@@ -39,7 +39,7 @@ func compareBlocks(t *testing.T, p *RanProgram, executed map[uint64]bool) {
 			unknown++
 		case b.ran != did:
 			if differ++; differ < 20 {
-				t.Errorf("%s: %s: the block at %#x, armed: %v, ran: %v, callgrind: %v", p.ShortName(), b.fn.Name, b.addr, b.window, b.ran, did)
+				t.Errorf("%s: %s: the block at %#x, armed: %v, ran: %v, callgrind: %v", p.ShortName(), b.fn.Name(), b.addr, b.armed, b.ran, did)
 			}
 		case did:
 			ran++
@@ -53,7 +53,7 @@ func compareBlocks(t *testing.T, p *RanProgram, executed map[uint64]bool) {
 	}
 	divided := 0
 	for _, fn := range p.Functions {
-		if len(fn.blocks) > 0 {
+		if len(fn.blocks()) > 0 {
 			divided++
 		}
 	}

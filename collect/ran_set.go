@@ -35,9 +35,10 @@ func (r *Ran) Result(o Options) (*Result, error) {
 	}
 	file := func(name string) *coverage.File { return fileAt(o.Sources.Resolve("/", name)) }
 	for _, p := range r.programs {
+		defer p.names.open()()
 		unknown := 0
 		for n, fn := range p.Functions {
-			if fn.Unknown != "" {
+			if fn.Unknown != 0 {
 				unknown++
 				continue
 			}
@@ -89,17 +90,18 @@ func (r *Ran) Result(o Options) (*Result, error) {
 // home is where function number n is, and whether that is in the report: in a source, or else in the program's file, and there its
 // number from 1 on.
 func (p *RanProgram) home(n int, sources *source.Sources) (path string, line int, keep bool) {
-	if fn := p.Functions[n]; fn.File != "" && fn.Line > 0 {
-		path, keep = sources.Resolve("/", fn.File)
-		return path, fn.Line, keep
+	if fn := p.Functions[n]; fn.source != 0 && fn.Line > 0 {
+		path, keep = sources.Resolve("/", fn.File())
+		return path, int(fn.Line), keep
 	}
 	return p.Path, n + 1, sources.Keeps(p.Path)
 }
 
-// A RanFile is the functions of a program that are in a source, or that have none.
+// A RanFile is the functions of a program that are in a source, or that have none. No counts are set.
 type RanFile struct {
 	*coverage.File
-	Unknown []bool // of each of its functions: whether it ran is not known
+	// Members are, of each of its functions, the numbers of those of the program that it consists of.
+	Members [][]int32
 }
 
 // Known is the same number, which is not 0, as long as the same is known of the same functions: which of them ran, and of which that
@@ -111,7 +113,7 @@ func (p *RanProgram) Known() uint64 {
 	for i, fn := range p.Functions {
 		if fn.Ran {
 			bits[i] = 1
-		} else if fn.Unknown != "" {
+		} else if fn.Unknown != 0 {
 			bits[i] = 2
 		}
 	}
@@ -121,10 +123,12 @@ func (p *RanProgram) Known() uint64 {
 
 var knownSeed = maphash.MakeSeed()
 
-// Files returns the functions of a program as Result has them, by file, those included of which it is not known, as of
-// the last Settle, whether they ran. The files are called as sources says; nil, where there is no function.
+// Files returns the functions of a program as Result has them, by file, those included of which it is not known whether they
+// ran. The files are called as sources says.
 func (p *RanProgram) Files(sources *source.Sources) (files []RanFile) {
-	numbers, unknown := make(map[string]int), make(map[*coverage.Function]bool)
+	defer p.names.open()()
+	numbers := make(map[string]int)
+	members := make(ranMembers)
 	for n, fn := range p.Functions {
 		path, line, keep := p.home(n, sources)
 		if !keep {
@@ -137,33 +141,48 @@ func (p *RanProgram) Files(sources *source.Sources) (files []RanFile) {
 			files = append(files, RanFile{File: &coverage.File{Name: sources.Shown(path)}})
 		}
 		covered := fn.covered(line)
-		unknown[covered] = !fn.Ran && fn.Unknown != ""
+		covered.Count, covered.Instances[0].Count = 0, 0
+		members[covered] = []int32{int32(n)}
 		files[i].Functions = append(files[i].Functions, covered)
 	}
 	for i := range files {
 		f := &files[i]
 		slices.SortStableFunc(f.Functions, coverage.CompareFunctions)
 		var united []*coverage.Function
-		for _, fn := range joinInstances(f.Functions, unknown) {
+		for _, fn := range joinInstances(f.Functions, members) {
 			if last := len(united) - 1; last >= 0 && coverage.CompareFunctions(united[last], fn) == 0 { // parts that a compiler has made
 				united[last].Merge(fn)
-				unknown[united[last]] = unknown[united[last]] || unknown[fn]
+				members.join(united[last], fn)
 			} else {
 				united = append(united, fn)
 			}
 		}
 		for _, fn := range united {
 			slices.SortFunc(fn.Instances, func(a, b coverage.Instance) int { return strings.Compare(a.Name, b.Name) })
-			f.Unknown = append(f.Unknown, unknown[fn] && fn.Count == 0)
+			f.Members = append(f.Members, members[fn])
 		}
 		f.Functions = united
 	}
 	return files
 }
 
+// ranMembers are the numbers of the functions that others consist of; nil: that is not wanted.
+type ranMembers map[*coverage.Function][]int32
+
+// join makes the members of one function those of another, too.
+func (m ranMembers) join(of, fn *coverage.Function) {
+	if m != nil {
+		m[of] = append(m[of], m[fn]...)
+		delete(m, fn)
+	}
+}
+
+// InstanceName is the name that the function has as an instance.
+func (fn *RanFunction) InstanceName() string { return cmp.Or(fn.Symbol(), fn.Name()) }
+
 // covered is the function in a set.
 func (fn *RanFunction) covered(line int) *coverage.Function {
-	name := cmp.Or(fn.Symbol, fn.Name)
+	name := fn.InstanceName()
 	f := &coverage.Function{Name: name, StartLine: int32(line)}
 	if fn.Ran {
 		f.Count = 1
@@ -173,9 +192,8 @@ func (fn *RanFunction) covered(line int) *coverage.Function {
 }
 
 // joinInstances makes one of functions that begin on one line and have one name, as those of headers
-// of C do in each unit, or names of C++ or Rust: instances of a template, constructors. They are sorted. One of
-// which one is unknown is unknown.
-func joinInstances(functions []*coverage.Function, unknown map[*coverage.Function]bool) []*coverage.Function {
+// of C do in each unit, or names of C++ or Rust: instances of a template, constructors. They are sorted.
+func joinInstances(functions []*coverage.Function, members ranMembers) []*coverage.Function {
 	var joined []*coverage.Function
 	for _, fn := range functions {
 		last := len(joined) - 1
@@ -185,9 +203,7 @@ func joinInstances(functions []*coverage.Function, unknown map[*coverage.Functio
 		}
 		of := joined[last]
 		of.Count = max(of.Count, fn.Count)
-		if unknown[fn] {
-			unknown[of] = true
-		}
+		members.join(of, fn)
 		if i := &of.Instances[len(of.Instances)-1]; i.Name == fn.Name {
 			i.Count = max(i.Count, fn.Count)
 		} else {
@@ -204,7 +220,7 @@ func isMangled(name string) bool {
 // list is what stands for the source of a program without debug information: its functions, one a line.
 func (p *RanProgram) list() (text []byte) {
 	for _, fn := range p.Functions {
-		text = fmt.Appendf(text, "%#x  %6d bytes  %s\n", fn.Addr, fn.Size, fn.Name)
+		text = fmt.Appendf(text, "%#x  %6d bytes  %s\n", fn.Addr, fn.Size, fn.Name())
 	}
 	return text
 }

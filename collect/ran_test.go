@@ -197,11 +197,11 @@ func TestRanCallgrind(t *testing.T) {
 		for _, fn := range p.Functions {
 			did := executed[fn.Addr] || executed[fn.Addr+landing] && fn.Size > landing
 			switch {
-			case fn.Unknown != "":
+			case fn.Unknown != 0:
 				unknown++
-				t.Logf("%s: %s", fn.Name, fn.Unknown)
+				t.Logf("%s: %s", fn.Name(), fn.Unknown)
 			case fn.Ran != did:
-				t.Errorf("%s: %s at %#x ran: %v, callgrind: %v", p.ShortName(), fn.Name, fn.Addr, fn.Ran, did)
+				t.Errorf("%s: %s at %#x ran: %v, callgrind: %v", p.ShortName(), fn.Name(), fn.Addr, fn.Ran, did)
 			case did:
 				ran++
 			}
@@ -323,7 +323,7 @@ func lookUntil(t *testing.T, r *Ran, what string, is func() bool) {
 func (r *Ran) function(name string) *RanFunction {
 	for _, p := range r.programs {
 		for _, fn := range p.Functions {
-			if fn.Name == name {
+			if fn.Name() == name {
 				return fn
 			}
 		}
@@ -411,10 +411,10 @@ func TestRanFamily(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if fn := r.function("in_none"); fn.Ran || fn.Unknown != "" {
+	if fn := r.function("in_none"); fn.Ran || fn.Unknown != 0 {
 		t.Errorf("%+v", fn)
 	}
-	if fn := r.function("main"); fn.Ran || fn.Unknown == "" {
+	if fn := r.function("main"); fn.Ran || fn.Unknown == 0 {
 		t.Errorf("%+v", fn)
 	}
 	if is := strings.TrimSpace(first.Say("second")); is != "15" {
@@ -488,7 +488,7 @@ func TestRanReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	for name, ran := range map[string]bool{"before": true, "in_child": true, "in_none": false, "in_second": false} {
-		if fn := r.function(name); fn.Ran != ran || fn.Unknown != "" {
+		if fn := r.function(name); fn.Ran != ran || fn.Unknown != 0 {
 			t.Errorf("%+v", fn)
 		}
 	}

@@ -31,16 +31,17 @@ func PrintRan(w io.Writer, programs []*RanProgram, shown func(path string) strin
 const mostListed = 30
 
 func (p *RanProgram) print(b *bufio.Writer, shown func(path string) string, width int) {
+	defer p.names.open()()
 	var ran, not, unknown []*RanFunction
 	var bytesRan, bytesNot uint64
 	for _, fn := range p.Functions {
 		switch {
 		case fn.Ran:
-			ran, bytesRan = append(ran, fn), bytesRan+fn.Size
-		case fn.Unknown != "":
+			ran, bytesRan = append(ran, fn), bytesRan+uint64(fn.Size)
+		case fn.Unknown != 0:
 			unknown = append(unknown, fn)
 		default:
-			not, bytesNot = append(not, fn), bytesNot+fn.Size
+			not, bytesNot = append(not, fn), bytesNot+uint64(fn.Size)
 		}
 	}
 	fmt.Fprintf(b, "%s: %d of %s ran, %d of %s of code", output.Printable(p.ShortName()), len(ran), output.Plural(len(ran)+len(not), "function"), bytesRan, output.Plural(int(bytesRan+bytesNot), "byte"))
@@ -61,7 +62,7 @@ func printFunctions(b *bufio.Writer, title string, functions []*RanFunction, sho
 		return
 	}
 	slices.SortStableFunc(functions, func(a, b *RanFunction) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Addr, b.Addr))
+		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Addr, b.Addr))
 	})
 	list := functions
 	if width > 0 {
@@ -73,14 +74,14 @@ func printFunctions(b *bufio.Writer, title string, functions []*RanFunction, sho
 		most = max(20, width/2)
 	}
 	for i, fn := range list {
-		names[i] = output.Printable(fn.Name)
+		names[i] = output.Printable(fn.Name())
 		widest = max(widest, min(most, utf8.RuneCountInString(names[i])))
 	}
 	fmt.Fprintf(b, "\n    size  %s\n", title)
 	for i, fn := range list {
-		where := fn.Unknown
-		if where == "" && fn.File != "" {
-			where = output.Printable(shown(fn.File)) + ":" + strconv.Itoa(fn.Line)
+		where := fn.Unknown.String()
+		if file := fn.File(); where == "" && file != "" {
+			where = output.Printable(shown(file)) + ":" + strconv.Itoa(int(fn.Line))
 		}
 		if where == "" {
 			fmt.Fprintf(b, "%8d  %s\n", fn.Size, names[i])

@@ -202,10 +202,10 @@ func (l *ranReport) tell(found []*collect.RanFunction) {
 	now := time.Now().Format("15:04:05.000")
 	for _, fn := range found {
 		where := ""
-		if fn.File != "" {
-			where = fmt.Sprintf("  %s:%d", output.Printable(l.Sources.Shown(fn.File)), fn.Line)
+		if file := fn.File(); file != "" {
+			where = fmt.Sprintf("  %s:%d", output.Printable(l.Sources.Shown(file)), fn.Line)
 		}
-		fmt.Fprintf(l.Stdout, "%s  %s%s\n", now, output.Printable(fn.Name), where)
+		fmt.Fprintf(l.Stdout, "%s  %s%s\n", now, output.Printable(fn.Name()), where)
 	}
 }
 

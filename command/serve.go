@@ -51,11 +51,12 @@ ran, how often, in which release, in which test. It keeps that in a database (SQ
 in a directory, which is made if it is not there, and which one serve uses at a time;
 or in a database of a ClickHouse (18.16 or later), which is made, too, and which any
 number of serve may use: clickhouse:http://HOST:8123/DATABASE. User and password are
-USER:PASSWORD@ before HOST, or in CLICKHOUSE_USER and CLICKHOUSE_PASSWORD.
+USER:PASSWORD@ before HOST, or in CLICKHOUSE_USER and CLICKHOUSE_PASSWORD. Of several
+ClickHouse, whose addresses have commas between them, each keeps a part of the counts.
 
 Whatever it has answered with success is on disk, and what is sent again counts once:
 senders may repeat what they are not sure of. serve may be killed at any time. While
-ClickHouse is away senders are told to try again.
+a ClickHouse is away senders are told to try again.
 
 It listens on 127.0.0.1 only, where everybody may do everything, unless it has
 tokens: --tokens=FILE has lines with four words,

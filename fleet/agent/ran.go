@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -41,13 +41,11 @@ type ranWatching struct {
 // A ranProgram is one of them.
 type ranProgram struct {
 	build  string
-	window int64                   // the beginning of the next one, in seconds since 1970
-	units  map[string]store.Hash   // of its sources
-	seen   map[string]map[int]bool // counters of these that are on their way
-	// To make units of all functions takes long, and mostly nothing has run since: then what is sent is what was sent
-	// last but for what ran.
-	known   uint64        // what was known of the functions then; 0: nothing, or it is to be looked at in any case
-	unknown []store.Usage // of which it was not known whether they ran
+	window int64 // the beginning of the next one, in seconds since 1970
+	units  *ranUnits
+	// Mostly nothing has run since: then what is sent is what was sent last but for what ran.
+	known   uint64         // what was known of the functions then; 0: nothing, or it is to be looked at in any case
+	unknown []packedVector // of which it was not known whether they ran
 }
 
 // mostBack is how long ago a window may have begun: what is older a server may have added up.
@@ -152,7 +150,7 @@ func (w *ranWatching) rearm(log *slog.Logger) {
 	}
 	w.armed = time.Now()
 	for _, p := range w.programs {
-		clear(p.seen)
+		p.units.forget()
 		p.known = 0
 	}
 }
@@ -161,73 +159,31 @@ func (w *ranWatching) rearm(log *slog.Logger) {
 func (w *ranWatching) add(a *agent, n *state, p *collect.RanProgram) (mark func(), err error) {
 	of, known := w.programs[p], p.Known()
 	window := n.Window
-	if of != nil && of.known == known {
-		n.Ran = append(n.Ran, of.build)
-		if w.ran.Watches(p) {
-			a.batches(n, of.build, w.start, n.Epoch, of.window, of.unknown)
-		}
-		return func() { of.window = window }, nil
-	}
-	files := p.Files(a.o.RanSources)
 	if of == nil {
-		if of, err = w.tell(a, p, files); err != nil {
+		if of, err = w.tell(a, p); err != nil {
 			return nil, err
 		}
 		w.programs[p] = of
 	}
 	n.Ran = append(n.Ran, of.build)
-	var usage, unknown []store.Usage
-	fresh := make(map[string][]int)
-	for _, f := range files {
-		hash, told := of.units[f.Name]
-		if !told {
-			continue
+	if of.known == known {
+		if w.ran.Watches(p) {
+			a.batches(n, of.build, w.start, n.Epoch, of.window, unpackAll(of.unknown))
 		}
-		hits := units.OfRan(f.File, f.Unknown).Hits
-		some := false
-		for i := range hits {
-			if i < len(hits)-len(f.Unknown) && hits[i] > 0 {
-				if of.seen[f.Name][i] {
-					hits[i] = 0
-				} else {
-					fresh[f.Name] = append(fresh[f.Name], i)
-				}
-			}
-			some = some || hits[i] > 0
-		}
-		if some {
-			usage = append(usage, store.Usage{Unit: hash, Hits: hits})
-		}
-		if slices.Contains(f.Unknown, true) {
-			only := make([]uint64, len(hits))
-			copy(only[len(hits)-len(f.Unknown):], hits[len(hits)-len(f.Unknown):])
-			unknown = append(unknown, store.Usage{Unit: hash, Hits: only})
-		}
+		return func() { of.window = window }, nil
 	}
+	usage, unknown, fresh := of.units.usage(p)
 	if w.ran.Watches(p) || len(fresh) > 0 {
 		a.batches(n, of.build, w.start, n.Epoch, of.window, usage)
 	}
 	return func() {
-		of.mark(window, fresh)
-		of.known, of.unknown = known, unknown
+		of.window, of.known, of.unknown = window, known, unknown
+		of.units.note(fresh)
 	}, nil
 }
 
-// mark notes what is on its way, and that a window ends.
-func (p *ranProgram) mark(window int64, fresh map[string][]int) {
-	p.window = window
-	for name, list := range fresh {
-		if p.seen[name] == nil {
-			p.seen[name] = make(map[int]bool)
-		}
-		for _, i := range list {
-			p.seen[name][i] = true
-		}
-	}
-}
-
 // tell keeps the units of a program.
-func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanFile) (*ranProgram, error) {
+func (w *ranWatching) tell(a *agent, p *collect.RanProgram) (*ranProgram, error) {
 	since := p.Since()
 	if since.IsZero() {
 		since = w.start
@@ -235,11 +191,12 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanF
 	if back := time.Now().Add(-mostBack); since.Before(back) {
 		since = back
 	}
-	of := &ranProgram{build: filepath.Base(p.Path) + "-" + p.BuildID(), window: since.Unix(), units: make(map[string]store.Hash), seen: make(map[string]map[int]bool)}
+	of := &ranProgram{build: filepath.Base(p.Path) + "-" + p.BuildID(), window: since.Unix(), units: newRanUnits(p)}
 	var hashes []store.Hash
 	told := a.newProgram(of.build, p.Path)
-	for _, f := range files {
-		one := units.OfRan(f.File, f.Unknown).Unit
+	for _, f := range p.Files(a.o.RanSources) {
+		counted := units.OfRan(f.File, make([]bool, len(f.Functions)))
+		one := counted.Unit
 		if one.Counters > wire.MostCounters {
 			a.o.Log.Warn("there are too many functions to be sent", "program", p.Path, "source", f.Name, "functions", len(f.Functions))
 			continue
@@ -248,7 +205,7 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanF
 		if err := a.spool.keepUnit(hash, one); err != nil {
 			return nil, err
 		}
-		of.units[f.Name] = hash
+		of.units.add(p, hash, &f)
 		hashes = append(hashes, hash)
 		if err := told.texts.note(&one); err != nil {
 			return nil, err
@@ -257,5 +214,6 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram, files []collect.RanF
 	if _, err := a.readTexts(told, w.ran.PIDs(p)...); err != nil {
 		return nil, err
 	}
+	defer debug.FreeOSMemory() // it takes many times as much as what stays
 	return of, a.spool.keepBuild(of.build, a.o.Release(p.Path), append(hashes, told.texts.hashes()...))
 }

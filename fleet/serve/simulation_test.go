@@ -275,6 +275,18 @@ func TestSimulation(t *testing.T) {
 			db.Start()
 		})
 	})
+	// Of two, one is killed, and the other goes on.
+	t.Run("clickhouses", func(t *testing.T) {
+		nodes := []*fixtures.ClickHouse{fixtures.NewClickHouse(t), fixtures.NewClickHouse(t)}
+		kills := 0
+		simulate(t, "clickhouse:"+nodes[0].Address+","+nodes[1].Address, 2, max(1, *simulatedAgents/2), func() {
+			kills++
+			node := nodes[kills%2]
+			node.Kill()
+			time.Sleep(2 * time.Second) // some is sent meanwhile
+			node.Start()
+		})
+	})
 }
 
 // simulate sends to servers of the same stores, which are killed in turn; at every other time killMore is called.

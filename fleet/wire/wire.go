@@ -472,7 +472,8 @@ func (f field) seconds(t *time.Time) error {
 }
 
 var (
-	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	// An agent has it all the time: a larger window takes 16 MB.
+	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MostBytes), zstd.WithDecoderConcurrency(0))
 )
 

@@ -3,6 +3,7 @@
 package patch
 
 import (
+	"cmp"
 	encoding "encoding/binary"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ type island struct {
 	rows      []frameRow // that are there, but for the first one
 	described bool       // whether all stubs have cells
 	kept      Keeping
+	forgotten int // stubs that are not in stubs and byKey, which are empty then
 
 	owner, ownerTicks uint64
 }
@@ -153,20 +155,30 @@ func readIsland(p *process.Process, addr uint64) (*island, error) {
 		addr: addr, index: uint32(word(info[64:])), room: int(word(info[72:])), byKey: make(map[stubKey][]*stub), owner: word(info[16:]), ownerTicks: word(info[24:]),
 		region: [2]uint64{word(info[32:]), word(info[40:])}, shadow: word(info[48:]), unwinder: word(info[56:]), kept: Keeping(word(info[80:])),
 	}
-	records := make([]byte, recordSize*count)
-	if _, err := p.ReadAt(records, int64(addr+recordsAt)); err != nil {
+	if err := b.readStubs(p, int(count)); err != nil {
 		return nil, err
 	}
-	for i := range count {
-		r := records[recordSize*i:]
-		st := &stub{island: b, index: i, site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] == 1, doubted: r[25] == doubtedRoot, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
-		copy(st.old[:], r[16:24])
-		b.add(st)
-		if version != native.version() && !st.notesRun() { // which needs the trampoline
-			return nil, errOtherVersion
-		}
+	if version != native.version() && slices.ContainsFunc(b.stubs, func(st *stub) bool { return !st.notesRun() }) { // which need the trampoline
+		return nil, errOtherVersion
 	}
 	return b, nil
+}
+
+// readStubs reads the stubs that an island has.
+func (b *island) readStubs(p *process.Process, count int) error {
+	records := make([]byte, recordSize*count)
+	if _, err := p.ReadAt(records, int64(b.addr+recordsAt)); err != nil {
+		return err
+	}
+	word := encoding.LittleEndian.Uint64
+	b.stubs = make([]*stub, 0, count)
+	for i := range count {
+		r := records[recordSize*i:]
+		st := &stub{island: b, index: uint32(i), site: word(r), resume: word(r[8:]), mode: trace.Mode(r[24]), root: r[25] == 1, doubted: r[25] == doubtedRoot, patched: r[26] != 0, conditional: r[27] != 0, arguments: word(r[32:])}
+		copy(st.old[:], r[16:24])
+		b.add(st)
+	}
+	return nil
 }
 
 var errOtherVersion = errors.New("another version of footfall has put it there: use that one, or start the process anew")
@@ -267,7 +279,7 @@ func (b *island) setOwner(p *process.Process, pid, ticks uint64) error {
 	b.owner, b.ownerTicks = pid, ticks
 	info := []byte(infoMagic)
 	info = encoding.LittleEndian.AppendUint32(info, native.version())
-	info = encoding.LittleEndian.AppendUint32(info, uint32(len(b.stubs)))
+	info = encoding.LittleEndian.AppendUint32(info, uint32(b.count()))
 	for _, v := range []uint64{pid, ticks, b.region[0], b.region[1], b.shadow, b.unwinder, uint64(b.index), uint64(b.room), uint64(b.kept), layout} {
 		info = encoding.LittleEndian.AppendUint64(info, v)
 	}
@@ -290,20 +302,40 @@ func (b *island) on(p *process.Process) (bool, error) {
 
 // setPatched writes the records of those stubs that are in the island.
 func (b *island) setPatched(p *process.Process, stubs []*stub, patched bool) error {
-	var low, high uint32 = maxStubs, 0
+	var own []*stub
 	for _, st := range stubs {
 		if st.island == b {
 			st.patched = patched
-			low, high = min(low, st.index), max(high, st.index+1)
+			own = append(own, st)
 		}
 	}
-	if low >= high {
-		return nil
+	slices.SortFunc(own, func(a, b *stub) int { return cmp.Compare(a.index, b.index) })
+	if b.forgotten == 0 && len(own) > 0 { // with those between them, at once
+		for _, st := range own {
+			known := b.stubs[st.index]
+			known.patched, known.doubted = patched, st.doubted
+		}
+		return b.writeRecords(p, b.stubs[own[0].index:own[len(own)-1].index+1])
 	}
+	for len(own) > 0 {
+		n := 1
+		for n < len(own) && own[n].index == own[n-1].index+1 {
+			n++
+		}
+		if err := b.writeRecords(p, own[:n]); err != nil {
+			return err
+		}
+		own = own[n:]
+	}
+	return nil
+}
+
+// writeRecords writes those of stubs that follow each other.
+func (b *island) writeRecords(p *process.Process, stubs []*stub) error {
 	var records []byte
-	for _, st := range b.stubs[low:high] {
+	for _, st := range stubs {
 		records = append(records, st.record()...)
 	}
-	_, err := p.WriteAt(records, int64(b.addr+recordsAt+uint64(low)*recordSize))
+	_, err := p.WriteAt(records, int64(b.addr+recordsAt+uint64(stubs[0].index)*recordSize))
 	return err
 }

@@ -154,7 +154,7 @@ func inTrampoline(p *process.Process, h *process.Held, tops []process.StackTop, 
 	for _, b := range islands {
 		code := span{b.addr + codeAt, b.addr + stubsAt}
 		if native.machine == elf.EM_X86_64 { // who is in a stub would come to the trampoline in the next session, which may be one of another mode
-			code.to += uint64(len(b.stubs)) * stubSize
+			code.to += uint64(b.count()) * stubSize
 		}
 		trampolines = append(trampolines, code)
 		if slices.ContainsFunc(tops, func(top process.StackTop) bool { return code.has(top.PC) }) {

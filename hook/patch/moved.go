@@ -39,27 +39,46 @@ import (
 // Moved lists the functions of an image whose first instructions can be moved, as sites, and
 // why others' cannot. Some have no name.
 func Moved(i *target.Image) (sites []*EntrySite, not map[binary.FunctionSymbol]error, err error) {
-	if err := movable(i); err != nil {
-		return nil, nil, err
+	not = make(map[binary.FunctionSymbol]error)
+	err = EachMoved(i, func(site *EntrySite, why error) {
+		if why != nil {
+			not[site.Function] = why
+		} else {
+			sites = append(sites, site)
+		}
+	})
+	return sites, not, err
+}
+
+// EachMoved visits the functions of an image as Moved lists them. One that cannot be moved is a site that cannot be switched on.
+func EachMoved(i *target.Image, visit func(site *EntrySite, why error)) error {
+	if err := Movable(i); err != nil {
+		return err
 	}
 	finder, err := i.EntryFinder()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	not = make(map[binary.FunctionSymbol]error)
 	for _, fn := range finder.Functions() {
-		w, err := finder.Window(fn)
-		if err != nil {
-			not[fn] = err
-			continue
+		if w, err := finder.Window(fn); err != nil {
+			visit(Unmoved(i, fn), err)
+		} else {
+			visit(MovedSite(i, fn, &w), nil)
 		}
-		sites = append(sites, &EntrySite{Entry: target.Entry{Site: binary.Site{Addr: w.Addr, Function: fn}, Addr: w.Addr + i.Bias, Image: i}, window: &w})
 	}
-	return sites, not, nil
+	return nil
 }
 
-// movable tells why instructions of an image are not moved at all.
-func movable(i *target.Image) error {
+// MovedSite is the site of a function whose first instructions can be moved.
+func MovedSite(i *target.Image, fn binary.FunctionSymbol, w *binary.EntryWindow) *EntrySite {
+	return &EntrySite{Entry: target.Entry{Site: binary.Site{Addr: w.Addr, Function: fn}, Addr: w.Addr + i.Bias, Image: i}, window: w}
+}
+
+// Window is what is moved; nil: nothing is.
+func (site *EntrySite) Window() *binary.EntryWindow { return site.window }
+
+// Movable tells why instructions of an image are not moved at all; nil if they may be.
+func Movable(i *target.Image) error {
 	if i.File.Machine != native.machine || native.machine != elf.EM_X86_64 {
 		return fmt.Errorf("%s: instructions are moved on x86-64 only: %w", i.Path, ErrNotSupported)
 	}
@@ -72,7 +91,7 @@ func movable(i *target.Image) error {
 // CheckRan tells why [OpenRan] cannot watch the functions of an image in a process, as far as that is seen
 // without looking at its code; nil if it may.
 func CheckRan(p *process.Process, i *target.Image) error {
-	if err := movable(i); err != nil {
+	if err := Movable(i); err != nil {
 		return err
 	}
 	return supported(p, &Options{})
@@ -361,16 +380,6 @@ func (c *stub) at(offset int) (addr uint64, known bool) {
 		}
 	}
 	return 0, false
-}
-
-// In is the same site in another process, where the file is the same.
-func (site *EntrySite) In(i *target.Image) *EntrySite {
-	other := &EntrySite{Entry: site.Entry, window: site.window, mode: site.mode, block: site.block}
-	other.Image, other.Addr = i, site.Site.Addr+i.Bias
-	if site.code != (span{}) {
-		other.code = span{site.code.from - site.Image.Bias + i.Bias, site.code.to - site.Image.Bias + i.Bias}
-	}
-	return other
 }
 
 // BlockSite is the site of a block. One without a window cannot be armed, but it is seen whether

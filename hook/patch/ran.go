@@ -35,29 +35,31 @@ import (
 type Ran struct {
 	s       *Session // has the islands; nothing is recorded
 	hits    map[*island][]byte
-	shared  [][]byte // what is mapped of it here
-	armed   []*stub
-	waiting []*stub      // see putOff
-	blind   []*EntrySite // blocks that cannot be armed, by ascending address
-	blocked []*EntrySite // all that were blind
-	sites   map[*stub]*EntrySite
-	doubts  map[*EntrySite]bool
+	shared  [][]byte   // what is mapped of it here
+	groups  []ranGroup // all sites
+	armed   []armedStub
+	gone    []armedStub          // that have run
+	waiting []*stub              // see putOff
+	sites   map[*stub]*EntrySite // of those that are being armed, or wait
+	blind   []*EntrySite         // blocks that cannot be armed, by ascending address
+	blocked []int                // all that were blind
+	doubts  map[int]bool
 	keep    Keeping         // 0: it does not stay
 	files   map[string]bool // for hits
 	before  map[string]bool // of these, those of the Ran that was taken over
-	found   []*EntrySite    // that ran before it was, and are to be returned
+	found   []int           // that ran before it was, and are to be returned
 
 	// TakenOver is what an earlier Ran watched, which was to stay, and is gone on with; 0: there was none.
 	TakenOver Keeping
 	// Gaps are sites that it had not armed, nor seen run.
-	Gaps map[*EntrySite]bool
+	Gaps map[int]bool
 
 	// Stopped is how long all threads stood still the last time, Longest the longest time, and
 	// Stood all of them together.
 	Stopped, Longest, Stood time.Duration
 	Stops                   int
 	// Skipped are sites that are not armed, and why.
-	Skipped map[*EntrySite]string
+	Skipped map[int]string
 }
 
 // hitsName is that of the memory for hits.
@@ -72,9 +74,10 @@ func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
 
 func (st *stub) notesRun() bool { return st.mode == notesRun }
 
-// OpenRan arms sites whose instructions are moved, which [Moved] has found, of what. If one is to stay in the
-// process it is gone on with. If keep, this one is to stay, too, even if we are killed. If it fails the process is as before.
-func OpenRan(p *process.Process, sites []*EntrySite, what Keeping, keep bool) (r *Ran, err error) {
+// OpenRan arms sites whose instructions are moved, which [Moved] has found, of what. They are known by their numbers from 0 on.
+// If one is to stay in the process it is gone on with. If keep, this one is to stay, too, even if we are killed. If it fails the
+// process is as before.
+func OpenRan(p *process.Process, sites RanSites, what Keeping, keep bool) (r *Ran, err error) {
 	if err := supported(p, &Options{}); err != nil {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func OpenRan(p *process.Process, sites []*EntrySite, what Keeping, keep bool) (r
 	}
 	defer release()
 	s := &Session{p: p, Skipped: make(map[*EntrySite]string)}
-	opened := &Ran{s: s, hits: make(map[*island][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[*EntrySite]bool), files: make(map[string]bool), before: make(map[string]bool), Skipped: s.Skipped, Gaps: make(map[*EntrySite]bool)}
+	opened := &Ran{s: s, hits: make(map[*island][]byte), sites: make(map[*stub]*EntrySite), doubts: make(map[int]bool), files: make(map[string]bool), before: make(map[string]bool), Skipped: make(map[int]string), Gaps: make(map[int]bool)}
 	if keep {
 		opened.keep = what
 	}
@@ -119,25 +122,34 @@ func OpenRan(p *process.Process, sites []*EntrySite, what Keeping, keep bool) (r
 	if err := opened.Add(sites); err != nil {
 		return nil, err
 	}
-	if len(opened.sites) == 0 {
-		return nil, fmt.Errorf("process %d: none of its functions can be watched: %s", p.PID, s.firstSkipped())
+	if len(opened.armed)+len(opened.gone)+len(opened.waiting) == 0 {
+		return nil, fmt.Errorf("process %d: none of its functions can be watched: %s", p.PID, opened.firstSkipped())
 	}
 	return opened, nil
 }
 
-// Add arms more sites, of libraries that have been loaded.
-func (r *Ran) Add(sites []*EntrySite) error {
+// Add arms more sites, of libraries that have been loaded. Their numbers follow those of the sites before.
+func (r *Ran) Add(sites RanSites) error {
+	first := r.count()
+	r.groups = append(r.groups, ranGroup{first, sites})
+	list := make([]*EntrySite, sites.Count)
+	for n := range list {
+		list[n] = r.Site(first + n)
+	}
+	return r.add(list)
+}
+
+// add arms sites.
+func (r *Ran) add(sites []*EntrySite) error {
 	s := r.s
 	release, err := s.p.Claim()
 	if err != nil {
 		return err
 	}
 	defer release()
-	for _, site := range sites {
-		site.mode = notesRun
-		if from := site.Function.Addr + site.Image.Bias; site.code == (span{}) {
-			site.code = span{from, from + site.Function.Size}
-		}
+	defer r.pack()
+	if err := recallAll(s.p, s.islands); err != nil {
+		return err
 	}
 	if r.TakenOver != 0 && len(r.hits) == 0 {
 		if err := r.inject(nil); err != nil {
@@ -151,12 +163,14 @@ func (r *Ran) Add(sites []*EntrySite) error {
 	sites = slices.DeleteFunc(slices.Clone(sites), func(site *EntrySite) bool {
 		if site.window == nil {
 			blind = append(blind, site)
+			r.blocked = append(r.blocked, site.number)
 		}
 		return site.window == nil
 	})
 	slices.SortFunc(blind, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
-	r.blind, r.blocked = blind, append(r.blocked, blind...)
+	r.blind = blind
 	sites = s.usable(sites)
+	r.skipped()
 	if len(sites) == 0 {
 		return nil
 	}
@@ -304,11 +318,12 @@ func (r *Ran) writeStubs(sites []*EntrySite) (stubs []*stub, err error) {
 		first[b] = len(b.stubs)
 	}
 	there := make(map[*island][]byte) // stubs of earlier sessions
+	taken := r.taken()
 	for _, site := range sites {
-		st := r.findStub(site, there)
+		st := r.findStub(site, there, taken)
 		if st == nil {
 			if st, err = r.addStub(site); err != nil {
-				s.Skipped[site] = err.Error()
+				r.Skipped[site.number] = err.Error()
 				continue
 			}
 		}
@@ -418,13 +433,13 @@ func noteBlock(at, hit uint64) (code []byte) {
 }
 
 // findStub finds the stub of a site that an earlier session has left; nil: there is none.
-func (r *Ran) findStub(site *EntrySite, there map[*island][]byte) *stub {
+func (r *Ran) findStub(site *EntrySite, there map[*island][]byte, taken map[stubID]bool) *stub {
 	for _, b := range r.s.islands {
 		if r.s.closed[b] {
 			continue
 		}
 		for _, st := range b.byKey[stubKey{site: site.Addr, mode: site.mode}] {
-			if st.old != site.old || r.sites[st] != nil && r.sites[st] != site {
+			if st.old != site.old || taken[r.idOf(st)] || r.sites[st] != nil {
 				continue
 			}
 			if there[b] == nil {
@@ -473,7 +488,7 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	blind := r.takeBlind(end)
 	if len(there) == 0 {
 		for _, site := range blind {
-			r.doubts[site] = true
+			r.doubts[site.number] = true
 		}
 		return nil
 	}
@@ -497,7 +512,9 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	for i, st := range there {
 		changes[i] = change{st.site, st.old[:native.jumpSize], st.jump()}
 	}
-	r.armed = append(r.armed, there...) // from here on there is something to put back
+	for _, st := range there { // from here on there is something to put back
+		r.armed = append(r.armed, r.packed(st, r.sites[st].number))
+	}
 	_, err = writeCode(p, changes)
 	return err
 }
@@ -507,7 +524,7 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 func (r *Ran) noteDoubts(stubs []*stub) error {
 	var doubted []*stub
 	for _, st := range stubs {
-		if st.doubted = r.doubts[r.sites[st]]; st.doubted && keptBy(r.s.islands) != 0 {
+		if st.doubted = r.doubts[r.sites[st].number]; st.doubted && keptBy(r.s.islands) != 0 {
 			doubted = append(doubted, st)
 		}
 	}
@@ -541,7 +558,7 @@ func (r *Ran) doubter(stubs []*stub, blind []*EntrySite) func(addr uint64) {
 			i--
 		}
 		if i >= 0 && sites[i].code.has(addr) && !(returned && sites[i].block) {
-			r.doubts[sites[i]] = true
+			r.doubts[sites[i].number] = true
 		}
 	}
 	return func(addr uint64) {
@@ -552,7 +569,7 @@ func (r *Ran) doubter(stubs []*stub, blind []*EntrySite) func(addr uint64) {
 
 // MayHaveBegun tells whether a site's code may have been running already when it was armed: then
 // it may run on without that being seen.
-func (r *Ran) MayHaveBegun(site *EntrySite) bool { return r.doubts[site] }
+func (r *Ran) MayHaveBegun(site int) bool { return r.doubts[site] }
 
 // stood notes how long the process has stood still.
 func (r *Ran) stood(h *process.Held) {
@@ -564,47 +581,38 @@ func (r *Ran) stood(h *process.Held) {
 
 // Look returns the sites that have run since the last Look, and puts their code back. It arms
 // what could not be armed yet. When the process has ended, nothing is missing.
-func (r *Ran) Look() (ran []*EntrySite, err error) {
-	hit, rest := r.split()
-	ran, r.found = r.found, nil
-	for _, st := range hit {
-		ran = append(ran, r.sites[st])
-	}
-	if r.armed = rest; r.s.p.Check() != nil {
+func (r *Ran) Look() (ran []int, err error) {
+	hit := r.takeHit()
+	ran, r.found = append(r.found, numbers(hit)...), nil
+	if r.s.p.Check() != nil {
 		return ran, nil
 	}
 	if err := r.disarm(hit); err != nil {
 		r.armed = append(r.armed, hit...) // Close tries again
 		return ran, r.unlessEnded(err)
 	}
+	r.gone = append(r.gone, hit...)
 	return ran, r.unlessEnded(r.retry())
 }
 
-// split returns the stubs that are armed, apart those that have run.
-func (r *Ran) split() (hit, rest []*stub) {
-	for _, st := range r.armed {
-		if r.hits[st.island][st.index] != 0 {
-			hit = append(hit, st)
-		} else {
-			rest = append(rest, st)
-		}
-	}
-	return hit, rest
-}
-
 // disarm puts the code of sites back.
-func (r *Ran) disarm(stubs []*stub) error {
-	for some := range slices.Chunk(sorted(stubs), mostAtOnce) {
+func (r *Ran) disarm(armed []armedStub) error {
+	slices.SortFunc(armed, func(a, b armedStub) int { return cmp.Compare(a.site, b.site) })
+	for some := range slices.Chunk(armed, mostAtOnce) {
+		stubs := make([]*stub, len(some))
+		for i := range some {
+			stubs[i] = r.stubOf(&some[i])
+		}
 		if err := r.s.p.WhileHeld(func(h *process.Held) error {
 			defer r.stood(h)
-			return putBackCode(r.s.p, some)
+			return putBackCode(r.s.p, stubs)
 		}); err != nil {
 			return err
 		}
-	}
-	for _, b := range r.s.islands {
-		if err := b.setPatched(r.s.p, stubs, false); err != nil {
-			return err
+		for _, b := range r.s.islands {
+			if err := b.setPatched(r.s.p, stubs, false); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -627,29 +635,28 @@ func (r *Ran) unlessEnded(err error) error {
 }
 
 // Armed tells whether it would be seen if the site ran, or has been.
-func (r *Ran) Armed(site *EntrySite) bool {
-	return r.Skipped[site] == "" && !slices.ContainsFunc(r.waiting, func(st *stub) bool { return r.sites[st] == site })
+func (r *Ran) Armed(site int) bool {
+	return r.Skipped[site] == "" && !slices.ContainsFunc(r.waiting, func(st *stub) bool { return r.sites[st].number == site })
 }
 
 // Close puts all code back, also in children made by fork, and returns what has run since the
 // last Look.
-func (r *Ran) Close() (ran []*EntrySite, err error) {
+func (r *Ran) Close() (ran []int, err error) {
 	s := r.s
 	release, _ := s.p.Claim() // it may have ended
 	defer release()
-	hit, rest := r.split()
+	hit := r.takeHit()
 	if alive := s.p.Check() == nil; alive && len(s.islands) > 0 {
-		if err = r.disarm(slices.Concat(hit, rest)); err == nil {
+		if err = recallAll(s.p, s.islands); err == nil {
+			err = r.disarm(slices.Concat(hit, r.armed))
+		}
+		if err == nil {
 			err = restore(s.p, s.islands, r.all()) // what is not there is noted, too
 		}
 		err = r.unlessEnded(err)
 	}
 	s.restoreChildren()
-	hit, _ = r.split() // it has run on
-	ran = r.found
-	for _, st := range hit {
-		ran = append(ran, r.sites[st])
-	}
+	ran = slices.Concat(r.found, numbers(hit), numbers(r.takeHit())) // it has run on
 	err = errors.Join(err, r.forget())
 	if err == nil && s.p.Check() == nil {
 		err = r.unlessEnded(tidy(s.p, s.islands))
@@ -661,7 +668,7 @@ func (r *Ran) Close() (ran []*EntrySite, err error) {
 func (r *Ran) all() (stubs []*stub) {
 	for _, b := range r.s.islands {
 		for _, st := range b.stubs {
-			if st.patched && st.notesRun() || r.sites[st] != nil {
+			if st.patched && st.notesRun() {
 				stubs = append(stubs, st)
 			}
 		}
@@ -671,10 +678,11 @@ func (r *Ran) all() (stubs []*stub) {
 
 // forget lets go of what there is here.
 func (r *Ran) forget() (err error) {
-	r.armed, r.waiting, r.found = nil, nil, nil
+	r.armed, r.gone, r.waiting, r.found = nil, nil, nil, nil
 	for _, memory := range r.shared {
 		err = errors.Join(err, unix.Munmap(memory))
 	}
 	r.shared = nil
+	clear(r.hits)
 	return err
 }

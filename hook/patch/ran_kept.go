@@ -75,36 +75,36 @@ func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
 	}
 	for _, site := range sites {
 		if site.window == nil { // whether it was running when it was looked for is not noted
-			r.doubts[site] = true
-			r.blocked = append(r.blocked, site)
+			r.doubts[site.number] = true
+			r.blocked = append(r.blocked, site.number)
 			continue
 		}
 		st, isArmed := armed[site.Addr]
 		switch {
 		case isArmed:
-			r.armed = append(r.armed, st)
+			r.armed = append(r.armed, r.packed(st, site.number))
 		case hit[site.Addr] != nil:
 			st = hit[site.Addr]
-			r.found = append(r.found, site)
+			r.gone, r.found = append(r.gone, r.packed(st, site.number)), append(r.found, site.number)
 		default:
-			r.Gaps[site] = true
+			r.Gaps[site.number] = true
 			rest = append(rest, site)
 			continue
 		}
-		site.old = st.old
-		r.sites[st] = site
-		r.doubts[site] = r.doubts[site] || st.doubted
+		if st.doubted {
+			r.doubts[site.number] = true
+		}
 	}
 	return rest, nil
 }
 
 // Leave ends the Ran, whose sites stay armed, but for those that have run, which are returned as by
 // Close. The next [OpenRan] goes on with it, and Repair ends it.
-func (r *Ran) Leave() (ran []*EntrySite, err error) {
+func (r *Ran) Leave() (ran []int, err error) {
 	s := r.s
 	release, _ := s.p.Claim() // it may have ended
 	defer release()
-	hit, rest := r.split()
+	hit := r.takeHit()
 	if s.p.Check() == nil {
 		err = r.disarm(hit)
 		for _, b := range s.islands {
@@ -112,45 +112,34 @@ func (r *Ran) Leave() (ran []*EntrySite, err error) {
 		}
 		err = r.unlessEnded(err)
 	}
-	r.armed = rest
-	more, _ := r.split() // it has run on
-	for _, st := range slices.Concat(hit, more) {
-		ran = append(ran, r.sites[st])
-	}
-	return slices.Concat(r.found, ran), errors.Join(err, r.forget())
+	ran = slices.Concat(r.found, numbers(hit), numbers(r.takeHit())) // it has run on
+	return ran, errors.Join(err, r.forget())
 }
 
 // Rearm arms again what has run.
 func (r *Ran) Rearm() error {
-	hit, rest := r.split()
+	hit := r.takeHit()
 	if err := r.disarm(hit); err != nil {
+		r.armed = append(r.armed, hit...)
 		return r.unlessEnded(err)
 	}
-	r.armed, r.found = rest, nil
-	still := make(map[*stub]bool)
-	for _, st := range slices.Concat(rest, r.waiting) {
-		still[st] = true
+	again := append(r.gone, hit...)
+	r.gone, r.found = nil, nil
+	sites := make([]*EntrySite, 0, len(again)+len(r.blocked))
+	for i := range again {
+		a := &again[i]
+		r.hits[r.s.islands[a.stub.island]][a.stub.index] = 0
+		sites = append(sites, r.Site(int(a.number)))
 	}
-	var again []*stub
-	for st, site := range r.sites {
-		if !still[st] {
-			delete(r.doubts, site)
-			st.doubted = false
-			r.hits[st.island][st.index] = 0
-			again = append(again, st)
-		}
+	for _, number := range r.blocked {
+		sites = append(sites, r.Site(number))
 	}
-	sites := make([]*EntrySite, len(again))
-	for n, st := range again {
-		sites[n] = r.sites[st]
-		delete(r.sites, st)
+	r.blocked = nil
+	for _, site := range sites {
+		delete(r.doubts, site.number)
 	}
-	for _, site := range r.blocked {
-		delete(r.doubts, site)
-	}
-	sites, r.blocked = append(sites, r.blocked...), nil
 	clear(r.Gaps)
-	return r.unlessEnded(r.Add(sites))
+	return r.unlessEnded(r.add(sites))
 }
 
 // Sharing returns the processes that noted what they ran together with this one before it was taken over, and

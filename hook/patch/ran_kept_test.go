@@ -16,7 +16,7 @@ import (
 
 func (g *testProgram) keepRan(sites []*EntrySite) *Ran {
 	g.t.Helper()
-	r, err := OpenRan(g.p, sites, KeepsFunctions, true)
+	r, err := OpenRan(g.p, ranSites(sites), KeepsFunctions, true)
 	if skipForbidden(g.t, err); err != nil {
 		g.t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func (r *Ran) leave(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names(ran)
+	return r.names(ran)
 }
 
 // TestRanKept has one session after another watch a program that runs on between them: none misses what ran in
@@ -53,7 +53,7 @@ func TestRanKept(t *testing.T) {
 	if _, err := Open(g.p, g.moved(), Options{Mode: trace.Counts}); err == nil || !strings.Contains(err.Error(), "--keep watches it") {
 		t.Errorf("a trace begins: %v", err)
 	}
-	if _, err := OpenRan(g.p, g.blocks(), KeepsBlocks, true); err == nil || !strings.Contains(err.Error(), "--keep watches it") {
+	if _, err := OpenRan(g.p, ranSites(g.blocks()), KeepsBlocks, true); err == nil || !strings.Contains(err.Error(), "--keep watches it") {
 		t.Errorf("blocks are watched, too: %v", err)
 	}
 	if changed, footfall, err := PatchedBy(g.p); len(changed) == 0 || footfall != 0 || err != nil {
@@ -62,14 +62,19 @@ func TestRanKept(t *testing.T) {
 
 	r := g.keepRan(g.moved())
 	ran, err := r.Look()
-	if err != nil || !slices.Contains(names(ran), "plain") {
-		t.Fatalf("%q ran, %v", names(ran), err)
+	if err != nil || !slices.Contains(r.names(ran), "plain") {
+		t.Fatalf("%q ran, %v", r.names(ran), err)
 	}
 	if r.TakenOver != KeepsFunctions || len(r.Gaps) != 0 {
 		t.Errorf("%v is taken over, but for %d", r.TakenOver, len(r.Gaps))
 	}
-	doubted := func(s *EntrySite) bool { return s.Function.Name == "main" && r.MayHaveBegun(s) }
-	if !slices.ContainsFunc(g.sitesOf(r), doubted) {
+	mains := 0
+	for n := range r.count() {
+		if r.Site(n).Function.Name == "main" && r.MayHaveBegun(n) {
+			mains++
+		}
+	}
+	if mains == 0 {
 		t.Error("that main was running already is forgotten")
 	}
 	if is := g.say("go"); is != want {
@@ -83,8 +88,8 @@ func TestRanKept(t *testing.T) {
 	if err := r.Rearm(); err != nil {
 		t.Fatal(err)
 	}
-	if ran, err := r.Look(); err != nil || slices.Contains(names(ran), "plain") {
-		t.Errorf("%q ran since it was forgotten, %v", names(ran), err)
+	if ran, err := r.Look(); err != nil || slices.Contains(r.names(ran), "plain") {
+		t.Errorf("%q ran since it was forgotten, %v", r.names(ran), err)
 	}
 	g.say("go")
 	if ran := r.leave(t); !slices.Contains(ran, "plain") {
@@ -92,8 +97,8 @@ func TestRanKept(t *testing.T) {
 	}
 
 	r = g.openRan(g.moved())
-	if ran, err := r.Close(); err != nil || !slices.Contains(names(ran), "plain") {
-		t.Errorf("%q ran, %v", names(ran), err)
+	if ran, err := r.Close(); err != nil || !slices.Contains(r.names(ran), "plain") {
+		t.Errorf("%q ran, %v", r.names(ran), err)
 	}
 	if !bytes.Equal(text, g.text()) {
 		t.Error("the code is not what it was")
@@ -105,14 +110,6 @@ func TestRanKept(t *testing.T) {
 	if err := g.open(g.moved(), Options{Mode: trace.Counts}).Close(); err != nil {
 		t.Error(err)
 	}
-}
-
-// sitesOf returns the sites of a Ran.
-func (g *testProgram) sitesOf(r *Ran) (sites []*EntrySite) {
-	for _, s := range r.sites {
-		sites = append(sites, s)
-	}
-	return sites
 }
 
 // TestRanKeptWithoutMemory takes over a program that may map nothing more: it stays as it was.
@@ -127,7 +124,7 @@ func TestRanKeptWithoutMemory(t *testing.T) {
 	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &none, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := OpenRan(g.p, g.moved(), KeepsFunctions, true); err == nil {
+	if r, err := OpenRan(g.p, ranSites(g.moved()), KeepsFunctions, true); err == nil {
 		r.leave(t) // the kernel counts what is replaced
 	} else if !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("%v, want %v", err, unix.ENOMEM)
@@ -138,8 +135,9 @@ func TestRanKeptWithoutMemory(t *testing.T) {
 	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &all, nil); err != nil {
 		t.Fatal(err)
 	}
-	if ran, err := g.openRan(g.moved()).Close(); err != nil || !slices.Contains(names(ran), "plain") {
-		t.Errorf("%q ran, %v", names(ran), err)
+	r := g.openRan(g.moved())
+	if ran, err := r.Close(); err != nil || !slices.Contains(r.names(ran), "plain") {
+		t.Errorf("%q ran, %v", r.names(ran), err)
 	}
 	if !bytes.Equal(text, g.text()) {
 		t.Error("the code is not what it was")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"footfall/binary"
@@ -62,16 +63,22 @@ func (g *testProgram) blocks() (sites []*EntrySite) {
 
 func (g *testProgram) openRan(sites []*EntrySite) *Ran {
 	g.t.Helper()
-	r, err := OpenRan(g.p, sites, KeepsFunctions, false)
+	r, err := OpenRan(g.p, ranSites(sites), KeepsFunctions, false)
 	if skipForbidden(g.t, err); err != nil {
 		g.t.Fatal(err)
 	}
 	return r
 }
 
-func names(sites []*EntrySite) (list []string) {
-	for _, s := range sites {
-		list = append(list, s.Function.Name)
+// ranSites are sites for OpenRan.
+func ranSites(sites []*EntrySite) RanSites {
+	return RanSites{len(sites), func(n int) *EntrySite { return sites[n] }}
+}
+
+// names are those of the functions of sites.
+func (r *Ran) names(sites []int) (list []string) {
+	for _, n := range sites {
+		list = append(list, r.Site(n).Function.Name)
 	}
 	slices.Sort(list)
 	return list
@@ -104,8 +111,13 @@ func testRan(t *testing.T, g *testProgram) {
 	for round := range 3 {
 		sites := g.moved()
 		r := g.openRan(sites)
-		if ran, err := r.Look(); err != nil || slices.ContainsFunc(names(ran), func(name string) bool { return slices.Contains(called, name) }) {
-			t.Fatalf("%q ran before anything was asked for, %v", names(ran), err)
+		if ran, err := r.Look(); err != nil || slices.ContainsFunc(r.names(ran), func(name string) bool { return slices.Contains(called, name) }) {
+			t.Fatalf("%q ran before anything was asked for, %v", r.names(ran), err)
+		}
+		for _, b := range r.s.islands {
+			if len(r.sites) > len(r.waiting) || len(b.stubs)+len(b.byKey) > 0 {
+				t.Error("what is only needed to arm is kept")
+			}
 		}
 		if is := g.say("go"); is != want {
 			t.Fatalf("%s\nwant %s", is, want)
@@ -115,25 +127,22 @@ func testRan(t *testing.T, g *testProgram) {
 			t.Fatal(err)
 		}
 		for _, name := range called {
-			if !slices.Contains(names(ran), name) {
+			if !slices.Contains(r.names(ran), name) {
 				t.Errorf("round %d: %s ran, and that is not seen", round, name)
 			}
 		}
-		armed := func() (on []string) {
-			for _, st := range r.armed {
-				on = append(on, r.sites[st].Function.Name)
-			}
-			return on
+		armed := func() []string {
+			return r.names(numbers(r.armed))
 		}
 		for _, name := range armed() {
 			if slices.Contains(called, name) {
 				t.Errorf("%s ran, and is not put back", name)
 			}
 		}
-		for _, s := range sites {
-			if name := s.Function.Name; name == "main" && !r.MayHaveBegun(s) {
+		for n, s := range sites {
+			if name := s.Function.Name; name == "main" && !r.MayHaveBegun(n) {
 				t.Error("main was running already, and that is not seen")
-			} else if slices.Contains(called, name) && name != "only_returns" && r.MayHaveBegun(s) { // behind that one another begins, to which something on the stack may point
+			} else if slices.Contains(called, name) && name != "only_returns" && r.MayHaveBegun(n) { // behind that one another begins, to which something on the stack may point
 				t.Errorf("%s may have been running already", name)
 			}
 		}
@@ -147,7 +156,7 @@ func testRan(t *testing.T, g *testProgram) {
 		}
 		for _, s := range slices.Concat(again, last) { // of a static program also what waits for us
 			if slices.Contains(ran, s) {
-				t.Errorf("%s ran for the first time again", s.Function.Name)
+				t.Errorf("%s ran for the first time again", r.Site(s).Function.Name)
 			}
 		}
 		if !bytes.Equal(text, g.text()) {
@@ -193,7 +202,7 @@ func TestRanBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"calls", "conditional", "jumps", "loads", "plain", "tail", "vectors"} {
-			if !slices.Contains(names(ran), name) {
+			if !slices.Contains(r.names(ran), name) {
 				t.Errorf("no block of %s ran", name)
 			}
 		}
@@ -207,7 +216,7 @@ func TestRanBlocks(t *testing.T) {
 		}
 		for _, s := range again {
 			if slices.Contains(ran, s) {
-				t.Errorf("a block of %s ran for the first time again", s.Function.Name)
+				t.Errorf("a block of %s ran for the first time again", r.Site(s).Function.Name)
 			}
 		}
 		if !bytes.Equal(text, g.text()) {
@@ -226,8 +235,8 @@ func TestRanEnds(t *testing.T) {
 	g.say("go")
 	g.Kill()
 	ran, err := r.Look()
-	if err != nil || !slices.Contains(names(ran), "plain") {
-		t.Errorf("%q, %v", names(ran), err)
+	if err != nil || !slices.Contains(r.names(ran), "plain") {
+		t.Errorf("%q, %v", r.names(ran), err)
 	}
 	if _, err := r.Close(); err != nil {
 		t.Error(err)
@@ -335,8 +344,8 @@ func TestRanBeside(t *testing.T) {
 		if is := g.say("go"); is != want {
 			t.Fatalf("%s\nwant %s", is, want)
 		}
-		if ran, err := r.Close(); err != nil || !slices.Contains(names(ran), "plain") {
-			t.Errorf("%q ran, %v", names(ran), err)
+		if ran, err := r.Close(); err != nil || !slices.Contains(r.names(ran), "plain") {
+			t.Errorf("%q ran, %v", r.names(ran), err)
 		}
 		if !bytes.Equal(g.text(), text) {
 			t.Error("the code is not what it was")
@@ -355,11 +364,28 @@ func TestRanWithoutMemory(t *testing.T) {
 	if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &none, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenRan(g.p, g.moved(), KeepsFunctions, false)
+	_, err := OpenRan(g.p, ranSites(g.moved()), KeepsFunctions, false)
 	if skipForbidden(t, err); !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("%v, want %v", err, unix.ENOMEM)
 	}
 	if !bytes.Equal(g.text(), text) || g.say("go") != want {
 		t.Error("the program is not as before")
+	}
+}
+
+// TestWindowOf makes windows of code that they were found to have.
+func TestWindowOf(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	g := start(t, build(t, "gcc-12", "moved.c", "-fcf-protection=none"))
+	for _, s := range slices.Concat(g.moved(), g.blocks()) {
+		if s.window == nil {
+			continue
+		}
+		w, err := binary.WindowOf(s.window.Addr, s.window.Code)
+		if diff := cmp.Diff(s.window, w); err != nil || diff != "" {
+			t.Errorf("%s at %#x: %v (-want +got):\n%s", s.Function.Name, s.Addr, err, diff)
+		}
 	}
 }

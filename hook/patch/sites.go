@@ -24,6 +24,7 @@ type EntrySite struct {
 	old    [8]byte
 	code   span // of a [Ran]: what runs if the site does
 	block  bool // of a Ran: it is that of a block, which need not begin a function
+	number int  // of a Ran
 }
 
 // Sites lists the sites of an image, and how many entries of its lists cannot

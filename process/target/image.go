@@ -39,7 +39,8 @@ type Image struct {
 	exitError   error
 	entryFinder *binary.EntryFinder // when windows of entries were wanted
 
-	open []io.Closer
+	open  []io.Closer
+	debug []io.Closer // opened for lines
 
 	descriptor uintptr // of the file
 	info       fs.FileInfo
@@ -83,7 +84,7 @@ func newImage(path string, f *os.File, p *process.Process) (*Image, error) {
 	i := &Image{Path: path, File: file, process: p, symbols: file, open: []io.Closer{f}, descriptor: f.Fd()}
 	i.info, _ = f.Stat()
 	if !file.HasSymbols() {
-		if apart := i.separate(); apart != nil {
+		if apart := i.separate(&i.open); apart != nil {
 			i.symbols = apart
 		}
 	}
@@ -138,23 +139,34 @@ func (i *Image) Names() binary.Functions {
 
 // separate opens the image's debug file, by its build ID or by the name that the
 // image gives for it; nil if there is none.
-func (i *Image) separate() *binary.File {
-	open := input.Open
+func (i *Image) separate(open *[]io.Closer) *binary.File {
+	opener := input.Open
 	if i.process != nil {
-		open = i.process.OpenInRoot
+		opener = i.process.OpenInRoot
 	}
-	file, f := i.File.OpenDebug(i.Path, open)
+	file, f := i.File.OpenDebug(i.Path, opener)
 	if file != nil {
-		i.open = append(i.open, f)
+		*open = append(*open, f)
 	}
 	return file
 }
 
 // Close closes the files.
 func (i *Image) Close() {
+	i.Release()
 	for _, c := range i.open {
 		c.Close()
 	}
+}
+
+// Release lets go of all that has been read of the file: it is read again when it is needed.
+func (i *Image) Release() {
+	i.names, i.namesDone, i.lines, i.linesDone = nil, false, nil, false
+	i.exitFinder, i.exitError, i.entryFinder = nil, nil, nil
+	for _, c := range i.debug {
+		c.Close()
+	}
+	i.debug = nil
 }
 
 // FileName is a name by which this process, and the kernel for it, can open the
@@ -288,7 +300,7 @@ func (i *Image) loadLines() {
 	i.linesDone = true
 	file := i.File
 	if !file.HasLines() {
-		if apart := i.separate(); apart != nil {
+		if apart := i.separate(&i.debug); apart != nil {
 			file = apart
 		}
 	}
@@ -316,7 +328,7 @@ func (i *Image) LinesBy() string {
 	if i.File.HasLines() {
 		return "debug information"
 	}
-	if apart := i.separate(); apart != nil && apart.HasLines() {
+	if apart := i.separate(&i.debug); apart != nil && apart.HasLines() {
 		return "debug file"
 	}
 	return ""

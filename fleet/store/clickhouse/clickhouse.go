@@ -5,6 +5,8 @@
 // is ever changed, and nobody has to be asked before. What is decided (whose an instance is, which windows take no more
 // counts) is rows like others, of which the first, or the greatest, holds.
 //
+// It may be in several servers, which need not know of each other: see nodes.go.
+//
 // It is reached by HTTP, as ClickHouse 18.16 and later understand it.
 package clickhouse
 
@@ -15,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,28 +39,41 @@ func unitID(h store.Hash) (v id) {
 	return v
 }
 
-// A Database is that of a server, with the stores of projects: each has tables of its own.
-type Database struct{ db *database }
+// A Database is that of one or several servers, with the stores of projects: each has tables of its own.
+type Database struct{ nodes []*database }
 
-// Parse reads the address of a database, http://[USER[:PASSWORD]@]HOST:PORT[/DATABASE]. Who is not named there is so in
-// the environment's CLICKHOUSE_USER and CLICKHOUSE_PASSWORD.
+// Parse reads the address of a database, http://[USER[:PASSWORD]@]HOST:PORT[/DATABASE], or several with commas between them.
+// Who is not named there is so in the environment's CLICKHOUSE_USER and CLICKHOUSE_PASSWORD.
 func Parse(address string) (*Database, error) {
-	db, err := parse(address)
-	if err != nil {
-		return nil, err
+	d := new(Database)
+	for _, one := range splitAddresses(address) {
+		db, err := parse(one)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(d.nodes, func(other *database) bool { return other.String() == db.String() }) {
+			return nil, fmt.Errorf("%s is there twice", db)
+		}
+		d.nodes = append(d.nodes, db)
 	}
-	return &Database{db}, nil
+	return d, nil
 }
 
-// String is the address, without its password.
-func (d *Database) String() string { return "clickhouse:" + d.db.String() }
+// String is the addresses, without their passwords.
+func (d *Database) String() string {
+	list := make([]string, len(d.nodes))
+	for i, db := range d.nodes {
+		list[i] = db.String()
+	}
+	return "clickhouse:" + strings.Join(list, ",")
+}
 
 // Projects are those that have tables, and the default one.
 func (d *Database) Projects(ctx context.Context) (names []string, err error) {
 	names = []string{store.DefaultProject}
 	end := prefix("-")[1:] + versionTable
-	query := "SELECT name FROM system.tables WHERE database = " + quote(d.db.name) + " AND endsWith(name, " + quote(end) + ") ORDER BY name"
-	if err := d.db.outside().query(ctx, query, func(a *answer) error {
+	query := "SELECT name FROM system.tables WHERE database = " + quote(d.nodes[0].name) + " AND endsWith(name, " + quote(end) + ") ORDER BY name"
+	if err := d.nodes[0].outside().query(ctx, query, func(a *answer) error {
 		if name := strings.TrimSuffix(a.text(), end); store.CheckProject(name) == nil {
 			names = append(names, name)
 		}
@@ -87,14 +103,23 @@ func (d *Database) unopened(err error) error {
 
 func (d *Database) open(ctx context.Context, project string) (*Store, error) {
 	s := d.store(project)
-	err := s.db.adapt(ctx)
-	if hasCode(err, unknownDatabase) { // of the settings, which every database has
-		if err = s.db.outside().exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+strings.ReplaceAll(d.db.name, "`", "")+"`"); err == nil {
-			err = s.db.adapt(ctx)
+	err := s.onNodes(func(n int, db *database) error {
+		err := db.adapt(ctx)
+		if hasCode(err, unknownDatabase) { // of the settings, which every database has
+			if err = db.outside().exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+strings.ReplaceAll(db.name, "`", "")+"`"); err == nil {
+				err = db.adapt(ctx)
+			}
 		}
-	}
+		if err == nil {
+			err = s.migrate(ctx, db)
+		}
+		if err == nil {
+			_, err = s.checkNode(ctx, n)
+		}
+		return err
+	})
 	if err == nil {
-		err = s.migrate(ctx)
+		err = s.onNodes(func(n int, _ *database) error { return s.claimNode(ctx, n) })
 	}
 	if err != nil {
 		return nil, err
@@ -107,17 +132,23 @@ func (d *Database) open(ctx context.Context, project string) (*Store, error) {
 // Read opens the store of a project for questions only: who wants to write gets [store.ErrClosing].
 func (d *Database) Read(ctx context.Context, project string) (store.Reader, error) {
 	s := d.store(project)
-	err := s.db.adapt(ctx)
-	version := 0
-	if err == nil {
-		version, err = s.version(ctx)
-	}
-	switch {
-	case hasCode(err, unknownDatabase), err == nil && version == 0:
-		err = errors.New("nothing has been stored there; footfall serve makes it")
-	case err == nil && version != len(migrations):
-		err = fmt.Errorf("its schema has version %d, and this footfall's is %d: questions are for a store that was written by the same version", version, len(migrations))
-	}
+	err := s.onNodes(func(n int, db *database) error {
+		err := db.adapt(ctx)
+		version := 0
+		if err == nil {
+			version, err = s.version(ctx, db)
+		}
+		switch {
+		case hasCode(err, unknownDatabase), err == nil && version == 0:
+			return fmt.Errorf("%s: nothing has been stored there; footfall serve makes it", db)
+		case err == nil && version != len(migrations):
+			return fmt.Errorf("%s: its schema has version %d, and this footfall's is %d: questions are for a store that was written by the same version", db, version, len(migrations))
+		case err != nil:
+			return err
+		}
+		_, err = s.checkNode(ctx, n)
+		return err
+	})
 	if err != nil {
 		return nil, d.unopened(err)
 	}
@@ -127,7 +158,8 @@ func (d *Database) Read(ctx context.Context, project string) (store.Reader, erro
 
 // A Store is that of a project. It may be used by several goroutines.
 type Store struct {
-	db     *database
+	db     *database   // the first of nodes, which has all that is not counted
+	nodes  []*database // with the counts, see shard
 	prefix string
 	known  catalogue
 	told   told // what the writer has told
@@ -142,9 +174,13 @@ func (d *Database) store(project string) *Store {
 	if project == store.DefaultProject {
 		project = ""
 	}
-	db := *d.db
-	db.settings = make(url.Values) // found out by each, while others are in use
-	s := &Store{db: &db, prefix: prefix(project), stop: make(chan struct{})}
+	s := &Store{prefix: prefix(project), stop: make(chan struct{})}
+	for _, db := range d.nodes {
+		own := *db
+		own.settings = make(url.Values) // found out by each, while others are in use
+		s.nodes = append(s.nodes, &own)
+	}
+	s.db = s.nodes[0]
 	s.pushes = store.NewQueue[*push](s.stop)
 	s.told.forget()
 	return s

@@ -36,21 +36,90 @@ func opened(t testing.TB, d *Database) *Store {
 	return s.(*Store)
 }
 
-// TestStore has the store be as others are.
+// TestStore has the store be as others are, in one server and in several.
 func TestStore(t *testing.T) {
+	servers := []*fixtures.ClickHouse{fixtures.NewClickHouse(t), fixtures.NewClickHouse(t)}
+	for _, nodes := range []int{1, 2, 3} { // of three, two are databases of one server
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			n := 0
+			fixtures.Contract(t, func(t *testing.T) (store.Store, func() store.Reader) {
+				n++
+				var addresses []string
+				for i := range nodes {
+					addresses = append(addresses, fmt.Sprintf("%s/d%d_%d_%d", servers[i%2].Address, nodes, n, i))
+				}
+				d, err := Parse(strings.Join(addresses, ","))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return opened(t, d), func() store.Reader {
+					r, err := d.Read(t.Context(), store.DefaultProject)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return r
+				}
+			})
+		})
+	}
+}
+
+// TestNodes names the servers of a store otherwise than they were named first.
+func TestNodes(t *testing.T) {
 	server := fixtures.NewClickHouse(t)
-	n := 0
-	fixtures.Contract(t, func(t *testing.T) (store.Store, func() store.Reader) {
-		n++
-		d := parsed(t, server, fmt.Sprint("d", n))
-		return opened(t, d), func() store.Reader {
-			r, err := d.Read(t.Context(), store.DefaultProject)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
+	address := func(names ...string) *Database {
+		var list []string
+		for _, name := range names {
+			list = append(list, server.Address+"/"+name)
 		}
-	})
+		d, err := Parse(strings.Join(list, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	s := opened(t, address("a", "b"))
+	sim := fixtures.Simulate(4, 2, 9)
+	if err := s.PutBuild(t.Context(), &sim.Build); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range sim.Batches {
+		if err := s.Push(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, db := range s.nodes {
+		if some, err := s.counts(t.Context(), db); !some || err != nil {
+			t.Errorf("node %d has counts: %v, %v", n, some, err)
+		}
+	}
+	alone := opened(t, address("alone"))
+	if err := alone.PutBuild(t.Context(), &sim.Build); err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.Push(t.Context(), sim.Batches[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.db.exec(t.Context(), "TRUNCATE TABLE "+alone.table("node")); err != nil { // as of an older footfall
+		t.Fatal(err)
+	}
+	for _, wrong := range [][]string{{"b", "a"}, {"a"}, {"b"}, {"a", "b", "c"}, {"c", "a"}, {"alone", "c"}, {"c", "alone"}} {
+		d := address(wrong...)
+		if _, err := d.Open(t.Context(), store.DefaultProject); err == nil || !strings.Contains(err.Error(), "name all, in the order") && !strings.Contains(err.Error(), "without the other servers") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+		if wrong[0] != "c" && len(wrong) < 3 {
+			if _, err := d.Read(t.Context(), store.DefaultProject); err == nil && wrong[0] != "alone" {
+				t.Errorf("%q is read", wrong)
+			}
+		}
+	}
+	for _, right := range []*Database{address("a", "b"), address("alone")} {
+		opened(t, right)
+	}
+	if diff := cmp.Diff(sim.Truth, fixtures.Totals(t, s, &store.Query{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // TestServers has two servers before one database, which know only what is in that.
@@ -112,10 +181,22 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestAway kills the database again and again. What fails meanwhile says so, and is sent again.
+// TestAway kills the database again and again, or one of its servers. What fails meanwhile says so, and is sent again.
 func TestAway(t *testing.T) {
-	server := fixtures.NewClickHouse(t)
-	s := opened(t, parsed(t, server, "away"))
+	t.Run("one", func(t *testing.T) { testAway(t, fixtures.NewClickHouse(t)) })
+	t.Run("two", func(t *testing.T) { testAway(t, fixtures.NewClickHouse(t), fixtures.NewClickHouse(t)) })
+}
+
+func testAway(t *testing.T, servers ...*fixtures.ClickHouse) {
+	var addresses []string
+	for _, server := range servers {
+		addresses = append(addresses, server.Address+"/away")
+	}
+	d, err := Parse(strings.Join(addresses, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := opened(t, d)
 	sim := fixtures.Simulate(4, 2, 5)
 	if err := s.PutBuild(t.Context(), &sim.Build); err != nil {
 		t.Fatal(err)
@@ -128,6 +209,7 @@ func TestAway(t *testing.T) {
 		if acknowledged[i] = true; i%15 != 7 {
 			continue
 		}
+		server := servers[i/15%len(servers)]
 		server.Kill()
 		if err := s.Push(t.Context(), b); !errors.Is(err, store.ErrAway) {
 			t.Errorf("pushed to nobody: %v", err)
@@ -175,9 +257,9 @@ func TestSchema(t *testing.T) {
 	if _, err := d.Open(t.Context(), store.DefaultProject); err == nil || !strings.Contains(err.Error(), "written by a newer one") {
 		t.Errorf("opened one of a newer footfall: %v", err)
 	}
-	wrong := *d.db
+	wrong := *d.nodes[0]
 	wrong.password = "wrong"
-	if _, err := (&Database{&wrong}).Open(t.Context(), store.DefaultProject); err == nil || !strings.Contains(err.Error(), "does not let us in") {
+	if _, err := (&Database{[]*database{&wrong}}).Open(t.Context(), store.DefaultProject); err == nil || !strings.Contains(err.Error(), "does not let us in") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 }
@@ -186,6 +268,7 @@ func TestSchema(t *testing.T) {
 func TestParse(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://u:secret@h:8123": "clickhouse:http://h:8123/footfall", "https://h/db": "clickhouse:https://h/db",
+		"http://u:a,b@h:8123,https://u:secret@i/x": "clickhouse:http://h:8123/footfall,https://i/x", "http://h,http://h/footfall": "", "http://h,": "",
 		"h:8123": "", "ftp://u:secret@h/x": "", "http://u:secr%zz@h": "", "http://h/a/b": "", "http://h/a?x=1": "",
 	} {
 		d, err := Parse(address)

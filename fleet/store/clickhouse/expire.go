@@ -54,7 +54,8 @@ func (s *Store) Expire(ctx context.Context, rolled, forgotten time.Time) error {
 		err = s.limit(ctx, "closed", until)
 	}
 	if err == nil && until > l.rolled {
-		if err = s.rollUp(ctx, l.rolled, until); err == nil {
+		err = s.onNodes(func(_ int, db *database) error { return s.rollUp(ctx, db, l.rolled, until) })
+		if err == nil {
 			err = s.limit(ctx, "rolled", until)
 		}
 	}
@@ -65,19 +66,21 @@ func (s *Store) Expire(ctx context.Context, rolled, forgotten time.Time) error {
 		return err
 	}
 	// What counts once may lie in a later window, too, until that is rolled up: see slack.
-	return errors.Join(s.drop(ctx, "usage", week, max(until, l.rolled)-min(slack, until)), s.drop(ctx, "rollup", month, max(before, l.forgotten)), s.drop(ctx, "instance", month, max(before, l.forgotten)))
+	return s.onNodes(func(_ int, db *database) error {
+		return errors.Join(s.drop(ctx, db, "usage", week, max(until, l.rolled)-min(slack, until)), s.drop(ctx, db, "rollup", month, max(before, l.forgotten)), s.drop(ctx, db, "instance", month, max(before, l.forgotten)))
+	})
 }
 
 func seconds(t time.Time) uint32 { return uint32(max(0, min(t.Unix(), never-1))) }
 
-// rollUp makes sums of the windows in [from, until), one day and build after the other, so that memory has those.
-func (s *Store) rollUp(ctx context.Context, from, until uint32) error {
+// rollUp makes sums of the windows in [from, until) of a node, one day and build after the other, so that memory has those.
+func (s *Store) rollUp(ctx context.Context, db *database, from, until uint32) error {
 	type part struct {
 		day   uint32
 		build id
 	}
 	var parts []part
-	err := s.db.query(ctx, fmt.Sprintf("SELECT DISTINCT toUInt32(intDiv(window, %d) * %[1]d), build FROM %s WHERE window >= %d AND window < %d", day, s.table("usage"), from, until), func(a *answer) error {
+	err := db.query(ctx, fmt.Sprintf("SELECT DISTINCT toUInt32(intDiv(window, %d) * %[1]d), build FROM %s WHERE window >= %d AND window < %d", day, s.table("usage"), from, until), func(a *answer) error {
 		parts = append(parts, part{a.u32(), a.id()})
 		return nil
 	})
@@ -85,19 +88,19 @@ func (s *Store) rollUp(ctx context.Context, from, until uint32) error {
 		if err != nil {
 			return err
 		}
-		err = s.db.exec(ctx, fmt.Sprintf("INSERT INTO %s (build, unit, day, host, labels, hits) SELECT build, unit, toUInt32(%d) AS day, host, labels, maxForEachState(%s) AS hits FROM (SELECT build, unit, host, labels, %s FROM (%s) GROUP BY build, unit, host, labels) GROUP BY build, unit, day, host, labels",
+		err = db.exec(ctx, fmt.Sprintf("INSERT INTO %s (build, unit, day, host, labels, hits) SELECT build, unit, toUInt32(%d) AS day, host, labels, maxForEachState(%s) AS hits FROM (SELECT build, unit, host, labels, %s FROM (%s) GROUP BY build, unit, host, labels) GROUP BY build, unit, day, host, labels",
 			s.table("rollup"), p.day, sumOfHalves, halves, s.reached([]string{inIDs("build", []id{p.build})}, period{p.day, p.day + day})))
 	}
 	return err
 }
 
 // drop drops what of a table is before a time, whose parts have so many seconds each.
-func (s *Store) drop(ctx context.Context, table string, size, before uint32) error {
+func (s *Store) drop(ctx context.Context, db *database, table string, size, before uint32) error {
 	if before < size {
 		return nil
 	}
 	var parts []string
-	err := s.db.query(ctx, "SELECT DISTINCT partition FROM system.parts WHERE active AND database = "+quote(s.db.name)+" AND table = "+quote(s.prefix+table), func(a *answer) error {
+	err := db.query(ctx, "SELECT DISTINCT partition FROM system.parts WHERE active AND database = "+quote(db.name)+" AND table = "+quote(s.prefix+table), func(a *answer) error {
 		parts = append(parts, a.text())
 		return nil
 	})
@@ -107,7 +110,7 @@ func (s *Store) drop(ctx context.Context, table string, size, before uint32) err
 			continue
 		}
 		if err == nil {
-			err = s.db.exec(ctx, fmt.Sprintf("ALTER TABLE %s DROP PARTITION %d", s.table(table), n))
+			err = db.exec(ctx, fmt.Sprintf("ALTER TABLE %s DROP PARTITION %d", s.table(table), n))
 		}
 	}
 	return err

@@ -33,10 +33,10 @@ type database struct {
 // defaultName is that of the database, unless it is told.
 const defaultName = "footfall"
 
-// parse reads the address of a database: http://[USER[:PASSWORD]@]HOST:PORT[/DATABASE].
+// parse reads the address of the database of one server: http://[USER[:PASSWORD]@]HOST:PORT[/DATABASE].
 func parse(address string) (*database, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Contains(u.Host, ",") || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("an address such as clickhouse:http://127.0.0.1:8123/footfall was expected")
 	}
 	d := &database{name: strings.Trim(u.Path, "/"), user: os.Getenv("CLICKHOUSE_USER"), password: os.Getenv("CLICKHOUSE_PASSWORD")}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"footfall/fleet/store"
@@ -214,18 +215,24 @@ func (s *Store) Totals(ctx context.Context, q *store.Query, programs bool, use f
 		return err
 	}
 	var sums map[id][]uint64
+	var mu sync.Mutex // of sums: nodes are asked at the same time
 	err = s.steady(ctx, func(l limits) error {
 		sums = make(map[id][]uint64)
 		query := fmt.Sprintf("SELECT unit, %s FROM (SELECT unit, %s FROM (%s) GROUP BY unit)", sumOfHalves, halves, s.counted(q, where, l))
-		return s.db.query(ctx, query, func(a *answer) error {
-			unit := a.id()
-			u, known := units[unit]
-			if !known { // it was told a moment ago
-				a.skip(8)
+		return s.onNodes(func(_ int, db *database) error {
+			return db.query(ctx, query, func(a *answer) error {
+				unit := a.id()
+				u, known := units[unit]
+				if !known { // it was told a moment ago
+					a.skip(8)
+					return nil
+				}
+				hits := a.numbers(u.counters)
+				mu.Lock()
+				sums[unit] = hits
+				mu.Unlock()
 				return nil
-			}
-			sums[unit] = a.numbers(u.counters)
-			return nil
+			})
 		})
 	})
 	if err != nil {
@@ -263,21 +270,26 @@ func (s *Store) shares(ctx context.Context, q *store.Query, where []string, whic
 		return err
 	}
 	var list []store.Share
+	var mu sync.Mutex // of list
 	err = s.steady(ctx, func(l limits) error {
 		list = list[:0]
 		query := fmt.Sprintf("SELECT unit, host, labels, %s FROM (SELECT unit, host, labels, %s FROM (%s) GROUP BY unit, host, labels)", sumOfHalves, halves, s.counted(q, where, l))
-		return s.db.query(ctx, query, func(a *answer) error {
-			unit := a.id()
-			u, known := units[unit]
-			one := store.Share{Host: a.text(), Unit: u.hash}
-			one.Labels = labels[a.id()]
-			if !known { // it was told a moment ago
-				a.skip(8)
+		return s.onNodes(func(_ int, db *database) error {
+			return db.query(ctx, query, func(a *answer) error {
+				unit := a.id()
+				u, known := units[unit]
+				one := store.Share{Host: a.text(), Unit: u.hash}
+				one.Labels = labels[a.id()]
+				if !known { // it was told a moment ago
+					a.skip(8)
+					return nil
+				}
+				one.Hits = a.numbers(u.counters)
+				mu.Lock()
+				list = append(list, one)
+				mu.Unlock()
 				return nil
-			}
-			one.Hits = a.numbers(u.counters)
-			list = append(list, one)
-			return nil
+			})
 		})
 	})
 	for i := range list {
@@ -327,52 +339,66 @@ func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.Las
 	}); err != nil {
 		return err
 	}
-	type pair struct{ build, unit id }
-	var members []pair // in the order of ids
-	if err := s.db.query(ctx, fmt.Sprintf("SELECT DISTINCT build, unit FROM %s WHERE %s ORDER BY build, unit", s.table("member"), inBuilds(builds)), func(a *answer) error {
-		members = append(members, pair{a.id(), a.id()})
-		return nil
-	}); err != nil {
-		return err
-	}
 	names := make(map[id]string)
 	for i := range builds {
 		names[builds[i].id] = builds[i].name
 	}
-	var firsts, lasts []uint64
-	vectors := func(p pair) (l store.LastSeen, known bool) {
-		l, known = units[p.unit]
-		firsts, lasts = slices.Grow(firsts[:0], l.Unit.Counters), slices.Grow(lasts[:0], l.Unit.Counters)
-		l.Build, l.First, l.Last = names[p.build], firsts[:l.Unit.Counters], lasts[:l.Unit.Counters]
-		return l, known
+	r := seenReader{s: s, units: units, names: names, use: use}
+	if len(s.nodes) == 1 {
+		return r.read(ctx, s.db, 0, builds)
 	}
-	unseen := func(until *pair) error { // those that come before
-		for len(members) > 0 && (until == nil || bytes.Compare(members[0].build[:], until.build[:]) < 0 || members[0].build == until.build && bytes.Compare(members[0].unit[:], until.unit[:]) < 0) {
-			l, known := vectors(members[0])
-			members = members[1:]
-			clear(l.First)
-			clear(l.Last)
-			if !known {
-				continue // it was told a moment ago
-			}
-			if err := use(l); err != nil {
+	for i := range builds { // which come one after the other
+		for n, db := range s.nodes {
+			if err := r.read(ctx, db, n, builds[i:i+1]); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// A seenReader reads when the counters of units were seen to count.
+type seenReader struct {
+	s     *Store
+	units map[id]store.LastSeen // without times
+	names map[id]string         // of builds
+	use   func(store.LastSeen) error
+
+	firsts, lasts []uint64
+	members       []member // that have not been met, in the order of ids
+}
+
+// A member is a unit of a build.
+type member struct{ build, unit id }
+
+func (m *member) before(other *member) bool {
+	return cmp.Or(bytes.Compare(m.build[:], other.build[:]), bytes.Compare(m.unit[:], other.unit[:])) < 0
+}
+
+// read reads the units of builds that a node has, those that never counted included.
+func (r *seenReader) read(ctx context.Context, db *database, node int, builds []build) error {
+	s := r.s
+	r.members = r.members[:0]
+	if err := s.db.query(ctx, fmt.Sprintf("SELECT DISTINCT build, unit FROM %s WHERE %s ORDER BY build, unit", s.table("member"), inBuilds(builds)), func(a *answer) error {
+		if m := (member{a.id(), a.id()}); s.shard(m.unit) == node {
+			r.members = append(r.members, m)
+		}
 		return nil
+	}); err != nil {
+		return err
 	}
 	var scratch []byte
-	err = s.db.query(ctx, fmt.Sprintf("SELECT build, unit, pushed, minForEachMerge(first), maxForEachMerge(last) FROM %s WHERE %s GROUP BY build, unit, pushed ORDER BY build, unit, pushed",
+	err := db.query(ctx, fmt.Sprintf("SELECT build, unit, pushed, minForEachMerge(first), maxForEachMerge(last) FROM %s WHERE %s GROUP BY build, unit, pushed ORDER BY build, unit, pushed",
 		s.table("seen"), inBuilds(builds)), func(a *answer) error {
-		p := pair{a.id(), a.id()}
+		m := member{a.id(), a.id()}
 		pushed := a.u8() != 0
-		if err := unseen(&p); err != nil {
+		if err := r.unseen(&m); err != nil {
 			return err
 		}
-		if len(members) > 0 && members[0] == p {
-			members = members[1:]
+		if len(r.members) > 0 && r.members[0] == m {
+			r.members = r.members[1:]
 		}
-		l, known := vectors(p)
+		l, known := r.vectors(m)
 		if !known { // it was told a moment ago
 			a.skip(4)
 			a.skip(4)
@@ -384,12 +410,38 @@ func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.Las
 		if a.err != nil {
 			return nil
 		}
-		return use(l)
+		return r.use(l)
 	})
 	if err != nil {
 		return err
 	}
-	return unseen(nil)
+	return r.unseen(nil)
+}
+
+// vectors is a member, with memory for its times.
+func (r *seenReader) vectors(m member) (l store.LastSeen, known bool) {
+	l, known = r.units[m.unit]
+	n := l.Unit.Counters
+	r.firsts, r.lasts = slices.Grow(r.firsts[:0], n), slices.Grow(r.lasts[:0], n)
+	l.Build, l.First, l.Last = r.names[m.build], r.firsts[:n], r.lasts[:n]
+	return l, known
+}
+
+// unseen uses the members before one, which were never seen; nil: all that are left.
+func (r *seenReader) unseen(until *member) error {
+	for len(r.members) > 0 && (until == nil || r.members[0].before(until)) {
+		l, known := r.vectors(r.members[0])
+		r.members = r.members[1:]
+		clear(l.First)
+		clear(l.Last)
+		if !known {
+			continue // it was told a moment ago
+		}
+		if err := r.use(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Reports calls use with each build of the query and each host that reported of it.

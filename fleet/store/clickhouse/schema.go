@@ -48,6 +48,9 @@ var migrations = [][]string{{
 	// Windows before "closed" take no more counts, those before "rolled" are in rollup, whose days before "forgotten" are
 	// no more. The greatest holds.
 	"CREATE TABLE IF NOT EXISTS `$limits` (what String, at UInt32) ENGINE = ReplacingMergeTree ORDER BY (what, at) @",
+}, {
+	// Which of the servers of a store this one is, from 0 on, and how many there are.
+	"CREATE TABLE IF NOT EXISTS `$node` (number UInt32, nodes UInt32) ENGINE = ReplacingMergeTree ORDER BY (number, nodes) @",
 }}
 
 // versionTable has the versions of the schema; a store has it last, so it is what tells that there is one.
@@ -61,13 +64,13 @@ func prefix(project string) string {
 	return project + "__"
 }
 
-// migrate brings the schema to the newest version. Others may do the same at the same time.
-func (s *Store) migrate(ctx context.Context) error {
-	version, err := s.version(ctx)
+// migrate brings the schema of a server to the newest version. Others may do the same at the same time.
+func (s *Store) migrate(ctx context.Context, db *database) error {
+	version, err := s.version(ctx, db)
 	if err != nil {
 		return err
 	}
-	lasting, err := s.db.lasting(ctx)
+	lasting, err := db.lasting(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		create := fmt.Sprintf("CREATE TABLE IF NOT EXISTS `$%s` (version UInt32, told UInt64) ENGINE = ReplacingMergeTree ORDER BY version @", versionTable)
 		for _, statement := range append([]string{create}, migrations[version]...) {
 			statement = strings.NewReplacer("$", s.prefix, "@", lasting).Replace(statement)
-			if err := s.db.exec(ctx, statement); err != nil {
+			if err := db.exec(ctx, statement); err != nil {
 				return fmt.Errorf("its schema, from version %d: %w", version, err)
 			}
 		}
@@ -83,16 +86,16 @@ func (s *Store) migrate(ctx context.Context) error {
 		r.u32(uint32(version) + 1)
 		r.u64(uint64(time.Now().UnixNano()))
 		r.end()
-		if err := s.db.insert(ctx, s.table(versionTable), "version, told", &r); err != nil {
+		if err := db.insert(ctx, s.table(versionTable), "version, told", &r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// version is that of the schema; 0: there is none.
-func (s *Store) version(ctx context.Context) (version int, err error) {
-	err = s.db.query(ctx, "SELECT max(version) FROM "+s.table(versionTable), func(a *answer) error {
+// version is that of the schema of a server; 0: there is none.
+func (s *Store) version(ctx context.Context, db *database) (version int, err error) {
+	err = db.query(ctx, "SELECT max(version) FROM "+s.table(versionTable), func(a *answer) error {
 		version = int(a.u32())
 		return nil
 	})

@@ -118,7 +118,7 @@ func (s *Store) writeTogether(ctx context.Context, all []*push) error {
 	if err := s.claims(ctx, all); err != nil {
 		return err
 	}
-	var w written
+	w := written{usage: make([]rows, len(s.nodes)), seen: make([]rows, len(s.nodes))}
 	for _, p := range all {
 		if p.err == nil && p.window < s.told.closed {
 			p.err = closedError(p.window)
@@ -258,8 +258,11 @@ func (s *Store) readClaims(ctx context.Context, instances []id) error {
 	})
 }
 
-// A written is rows of batches, by table.
-type written struct{ instances, labels, usage, seen, reported rows }
+// A written is rows of batches, by table, and those of counts by node.
+type written struct {
+	instances, labels, reported rows
+	usage, seen                 []rows
+}
 
 // add adds the rows of a batch.
 func (s *Store) add(p *push, w *written) {
@@ -287,15 +290,16 @@ func (s *Store) add(p *push, w *written) {
 	for i := range p.batch.Usage {
 		u := &p.batch.Usage[i]
 		unit := unitID(u.Unit)
-		w.usage.fixed(p.build[:])
-		w.usage.fixed(unit[:])
-		w.usage.u32(p.window)
-		w.usage.fixed(p.instance[:])
-		w.usage.u8(once)
-		w.usage.text(in.Host)
-		w.usage.fixed(p.labels[:])
-		w.usage.numbers(u.Hits)
-		w.usage.end()
+		r := &w.usage[s.shard(unit)]
+		r.fixed(p.build[:])
+		r.fixed(unit[:])
+		r.u32(p.window)
+		r.fixed(p.instance[:])
+		r.u8(once)
+		r.text(in.Host)
+		r.fixed(p.labels[:])
+		r.numbers(u.Hits)
+		r.end()
 		s.see(seenKey{p.build, unit, in.Host == ""}, u.Hits, p.window, w)
 	}
 	key := reportKey{p.build, in.Host}
@@ -354,34 +358,38 @@ func (s *Store) see(key seenKey, hits []uint64, window uint32, w *written) {
 	if key.pushed {
 		pushed = 1
 	}
-	w.seen.fixed(key.build[:])
-	w.seen.fixed(key.unit[:])
-	w.seen.u8(pushed)
-	w.seen.times(of.first)
-	w.seen.times(of.last)
-	w.seen.end()
+	r := &w.seen[s.shard(key.unit)]
+	r.fixed(key.build[:])
+	r.fixed(key.unit[:])
+	r.u8(pushed)
+	r.times(of.first)
+	r.times(of.last)
+	r.end()
 }
 
 // send writes rows. That somebody has reported comes last: without counts it would say that nothing ran.
 func (s *Store) send(ctx context.Context, w *written) error {
 	var sending sync.WaitGroup
-	errs := make([]error, 4)
-	for i, t := range []struct {
-		table, columns string
-		rows           *rows
-	}{
-		{"instance", "instance, told, owner, window", &w.instances},
-		{"labels", "labels, names, values", &w.labels},
-		{"usage_in", "build, unit, window, instance, once, host, labels, v", &w.usage},
-		{"seen_in", "build, unit, pushed, f, l", &w.seen},
-	} {
-		sending.Go(func() { errs[i] = s.db.insert(ctx, s.table(t.table), t.columns, t.rows) })
+	var mu sync.Mutex
+	var failed error
+	to := func(db *database, table, columns string, r *rows) {
+		sending.Go(func() {
+			if err := db.insert(ctx, s.table(table), columns, r); err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	to(s.db, "instance", "instance, told, owner, window", &w.instances)
+	for n, db := range s.nodes {
+		to(db, "labels", "labels, names, values", &w.labels)
+		to(db, "usage_in", "build, unit, window, instance, once, host, labels, v", &w.usage[n])
+		to(db, "seen_in", "build, unit, pushed, f, l", &w.seen[n])
 	}
 	sending.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if failed != nil {
+		return failed
 	}
 	return s.db.insert(ctx, s.table("reported_in"), "build, host, instance, window", &w.reported)
 }
