@@ -33,7 +33,9 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	r := l.gather(snapshots, progress)
 	r.Problems = slices.Concat(l.problems, r.Problems)
 	l.problems = nil
-	source.PrintProblems(stderr, r.Problems, l.options.Verbose)
+	wrong, known := source.Wrong(r.Problems)
+	source.PrintProblems(stderr, wrong, l.options.Verbose)
+	source.PrintProblems(notes, known, l.options.Verbose)
 	l.sayMore(r.Problems, tell)
 	if err := l.nothing(r); err != nil {
 		return nil, err

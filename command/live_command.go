@@ -50,7 +50,7 @@ const between = 100 * time.Millisecond
 
 // during shows what ran while the command did.
 func (l *liveReport) during(command []string) error {
-	snapshots, err := l.TakeAgain()
+	snapshots, err := l.TakeSettled()
 	if err == nil {
 		err = l.Prepare(snapshots)
 	}

@@ -234,7 +234,9 @@ func (o *reportOptions) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	source.PrintProblems(p.Stderr, r.Problems, o.verbose)
+	wrong, notes := source.Wrong(r.Problems)
+	source.PrintProblems(p.Stderr, wrong, o.verbose)
+	source.PrintProblems(p.notes, notes, o.verbose)
 	if err := r.Nothing(paths); err != nil {
 		return err
 	}

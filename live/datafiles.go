@@ -197,8 +197,12 @@ func (s *fileSet) refresh(f *Family) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.runs-s.ranBefore > s.dumps+f.replaced+len(f.members) {
+	switch {
+	case s.runs-s.ranBefore <= s.dumps+f.replaced+len(f.members):
+	case s.program:
 		f.note(fmt.Errorf("%s: its data files are written by other processes, too: what these count is in the counts", s.path))
+	default: // that it was closed is not seen if it is at the same place again at the next look
+		f.note(fmt.Errorf("%s: it was closed and loaded again, or its data files are written by other processes, too, whose counts are among these then", s.path))
 	}
 }
 
@@ -412,21 +416,21 @@ func (im *placed) isLess(m *member, u *unit) (less bool) {
 }
 
 // mayBeWriting tells whether a process may be between the first of its data files and the flag that is set after the last:
-// it has locked one or waits for that, or it has not run since, so that it may have been interrupted where nothing is locked.
+// it has one open, or it has not run since, so that it may have been interrupted where none is.
 // If it is not there now, and the flag is not set then, it was not when its counters were read.
 func (im *placed) mayBeWriting(m *member) bool {
 	finder := m.finder(im)
 	first, sleeps, err := m.proc.Activity()
 	last, looks := first, 0 // of one that has run before each
 	for end := time.Now().Add(4 * moment); err == nil && time.Now().Before(end); time.Sleep(moment / 8) {
-		if finder.writing() != nil {
+		if finder.writing() != nil || finder.opened() != nil {
 			return true
 		}
 		slept, ran := sleeps, last
 		if last, sleeps, err = m.proc.Activity(); last != ran {
 			looks++
 		}
-		if slept && last == ran || looks > lockLooks && last-first > moment {
+		if slept && sleeps && last == ran || looks > lockLooks && last-first > moment {
 			return false
 		}
 	}

@@ -88,6 +88,7 @@ type member struct {
 	files       []byte        // process.MappedFilesKey, when images were looked for
 	around      *surroundings // nil: no image has counters of which there are data files
 	whole       bool          // all were found then
+	past        bool          // it was seen past the clearing of its counters, after a fork that was not told of
 	images      []*placed
 	counted     []*countedImage
 	room        int    // words that are kept of it

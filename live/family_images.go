@@ -42,6 +42,8 @@ type placed struct {
 	// keeps tells that nobody but the program itself, by __gcov_reset, will set them to zero: what is inherited will be in
 	// data files, too.
 	keeps bool
+	// unsure: of a member that may not be past its fork, inherited is all that was in the counters, which may be its own.
+	unsure bool
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -85,6 +87,7 @@ func (f *Family) look(m *member, when stage) {
 	if when == running && errors.Is(m.proc.Check(), process.ErrReplaced) {
 		return // Replaced will be told; until then the family has to know what this one inherited
 	}
+	past := when != running || m.fromStart || m.waitForFork()
 	before := m.images
 	m.images = nil
 	complete := true
@@ -117,16 +120,27 @@ func (f *Family) look(m *member, when stage) {
 			m.images = append(m.images, im)
 		}
 	}
+	var closed []*placed
 	for _, im := range before {
-		if im.owes() && !slices.Contains(m.images, im) {
+		switch {
+		case slices.Contains(m.images, im):
+		case im.owes():
 			im.parted = true
 			m.images = append(m.images, im)
+		case im.files != nil && !im.silent:
+			closed = append(closed, im)
 		}
 	}
+	m.written(f, closed) // or others would seem to have done it
 	if m.around != nil && !m.around.are(m.proc) {
 		f.follow(m, when)
 	}
 	m.findCleared()
+	if !past {
+		found := len(m.images)
+		m.images = slices.DeleteFunc(m.images, func(im *placed) bool { return !slices.Contains(before, im) && !im.doubt(f, m) })
+		complete = complete && len(m.images) == found
+	}
 	complete = f.lookForProfiles(m, maps, when) && complete
 	m.files, m.whole = files, complete
 	m.publish()

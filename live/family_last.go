@@ -5,6 +5,7 @@ package live
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"footfall/output"
 )
@@ -48,10 +49,10 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 	}
 	if !im.silent && im.files != nil {
 		finder := m.finder(im)
-		switch locked := finder.locks(); {
-		case len(locked) > 0 && atOnce:
+		switch opened := finder.opened(); {
+		case opened != nil && atOnce:
 			return nil, false
-		case finder.writes(locked) != nil:
+		case opened != nil:
 			f.problem(fmt.Errorf("%s: a process was killed while it wrote its data files, whose counts are among its own then: what it counted since the last look is not known", im.path))
 			return nothing, true
 		}
@@ -72,6 +73,7 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}
 		return nothing, true
 	}
+	im.believeAtEnd(w)
 	return func() {
 		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet
 			im.takeInherited(w)
@@ -93,13 +95,24 @@ func (f *Family) keep(m *member, l *layout, w words) {
 	m.last[l] = append(m.last[l][:0], w...)
 }
 
-// lost is for a process that was not attended and has ended: what was read last is kept.
+// lost is for a process, which is locked, that was not attended and has ended: what was read last is kept, but of what it has written into
+// data files.
 func (f *Family) lost(m *member) {
+	m.leaves()
+	if f.member(m.pid) != m {
+		return
+	}
+	written := m.written(f, slices.DeleteFunc(slices.Clone(m.images), func(im *placed) bool { return im.files == nil || im.silent }))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m.leaves()
 	if !f.dropped(m, &f.ended) {
 		return
+	}
+	for _, im := range written {
+		if im.owes() {
+			im.inherited.subtractFrom(f.sumOf(im.layout).ended)
+		}
+		delete(m.last, im.layout)
 	}
 	for l, w := range m.last {
 		l.add(f.sumOf(l).ended, w)

@@ -205,9 +205,9 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 			now[im.layout] = to
 		}
 		w := im.buffer()
-		own, dumping := false, false
+		own, moving := false, false
 		if !m.gone {
-			own, dumping = f.readRunning(m, im, w)
+			own, moving = f.readRunning(m, im, w)
 		}
 		switch {
 		case own:
@@ -217,10 +217,10 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 			}
 		case im.owes():
 			im.inherited.subtractFrom(to) // the files may have it already
-			dumping = !im.parted
+			moving = !im.parted
 		}
 		im.release(w)
-		if dumping {
+		if moving {
 			f.mu.Lock()
 			f.moving = true
 			f.mu.Unlock()
@@ -229,8 +229,12 @@ func (f *Family) addRunning(m *member, now map[*layout]words) {
 }
 
 // readRunning reads what a process that runs has counted itself; own is false if that is not known
-// now, because it is writing its data files (dumping) or the image is gone.
-func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool) {
+// now, because it is writing its data files or the image is gone. moving tells that it is writing them, or that more may be its own.
+func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) {
+	if im.unsure && m.isPastFork() { // before its counters are read
+		im.believe()
+	}
+	past := im.inherited != nil && !im.keeps && im.resetsForks && m.isPastFork()
 	if im.parted || im.read(m.proc, im.at, w) != nil {
 		return false, false
 	}
@@ -269,7 +273,10 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, dumping bool)
 		im.waiting, im.sure = nil, nil
 	}
 	im.takeInherited(w)
-	return true, false
+	if past && im.inherited != nil {
+		m.keepsInherited()
+	}
+	return true, im.unsure
 }
 
 // wait is for counters that the process has perhaps just been adding the files' to: if it has not ended by the time by which

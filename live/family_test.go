@@ -19,6 +19,7 @@ const inheritors = `
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ const inheritors = `
 
 void once(void), work(void), become(const char *);
 void __gcov_dump(void);
-static int stops;
+static int stops, waits;
 
 static void tell(const char *name) { close(creat(name, 0666)); }
 static void await(const char *name)
@@ -48,6 +49,18 @@ int fclose(FILE *f)
 	return closed;
 }
 
+/* As libgcov locks a data file: waits before that, as for another process that writes it. */
+int fcntl(int fd, int command, ...)
+{
+	va_list more;
+	va_start(more, command);
+	void *how = va_arg(more, void *);
+	va_end(more);
+	if (command == F_SETLKW && waits && !--waits)
+		tell("done"), pause();
+	return ((int (*)(int, int, void *))dlsym(RTLD_NEXT, "fcntl"))(fd, command, how);
+}
+
 static void child(const char *how, void *library)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -56,6 +69,7 @@ static void child(const char *how, void *library)
 	if (!strcmp(how, "exec"))
 		become("done");
 	sscanf(how, "stop%d", &stops);
+	sscanf(how, "wait%d", &waits);
 	if (!strcmp(how, "close"))
 		dlclose(library);
 	else
@@ -112,15 +126,23 @@ func startInheritors(t *testing.T) *inheritance {
 	build(t, dir, "gcc-12", "--coverage", "-shared", "-fPIC", "-o", "lib.so", "lib.c")
 	i := &inheritance{t: t, dir: dir, p: run(t, dir, "./prog", "parent", "./lib.so"), Family: NewFamily(func(int) bool { return false })}
 	t.Cleanup(i.Close)
-	m, err := newMember(i.p.Pid())
+	i.becomes(i.p.Pid())
+	return i
+}
+
+// becomes has a process be a member that runs, in which all is found: it waits for what it is told, and it is known which files have
+// no counters.
+func (i *inheritance) becomes(pid int) *member {
+	i.t.Helper()
+	m, err := newMember(pid)
 	if err != nil {
-		t.Fatal(err)
+		i.t.Fatal(err)
 	}
 	i.join(m)
-	for !m.whole { // until it waits for what it is told, and it is known which files have no counters
+	for !m.whole {
 		i.look(m, running)
 	}
-	return i
+	return m
 }
 
 // makes has the program make a child, which has been told of and has done what it is to do.
@@ -148,9 +170,14 @@ func (i *inheritance) does(pid int, how string) {
 	write(i.t, filepath.Join(i.dir, "begin"), nil)
 	for done := filepath.Join(i.dir, "done"); os.Remove(done) != nil; time.Sleep(time.Millisecond) {
 	}
-	if !strings.HasPrefix(how, "stop") {
-		return
+	if strings.HasPrefix(how, "stop") {
+		i.awaitStop(pid)
 	}
+}
+
+// awaitStop waits until a signal has stopped a process.
+func (i *inheritance) awaitStop(pid int) {
+	i.t.Helper()
 	p, err := process.Open(pid)
 	if err != nil {
 		i.t.Fatal(err)
@@ -305,6 +332,69 @@ func TestStoppedWhileWriting(t *testing.T) {
 	}
 }
 
+// TestWaitsWhileWriting has a process wait, with nothing locked, when it has added to its counters what some data files hold.
+func TestWaitsWhileWriting(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	pid := i.makes("wait3")
+	for m := i.member(pid); !m.proc.Sleeps(); time.Sleep(time.Millisecond) {
+	}
+	units, err := i.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range units {
+		if n := leafCalls(u); strings.HasSuffix(u.Name, "work.gcda") && n > 6 {
+			t.Errorf("work ran %d times, 6 at most", n)
+		}
+	}
+	if i.Settled() {
+		t.Error("it is settled what the process has counted")
+	}
+}
+
+// TestWaitsWhileWritingAlone is the same for who reads that process by itself, a moment after the first file was written.
+func TestWaitsWhileWritingAlone(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	p, err := Open(i.makes("wait3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	units, err := p.snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := time.Now().Add(-10 * moment)
+	files, _ := filepath.Glob(filepath.Join(i.dir, "*.gcda"))
+	for _, name := range files {
+		if err := os.Chtimes(name, written, written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.unsettled(units, p.fileStamps(), time.Now())) == 0 {
+		t.Error("it seems not to be writing its data files")
+	}
+}
+
+// TestLibraryClosed: a process that closes a library writes the library's data files, and ends: nobody else has written them.
+func TestLibraryClosed(t *testing.T) {
+	i := startInheritors(t)
+	pid := i.begins("close")
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), true, func(bool) { goOn() }) })
+	for _, im := range i.member(pid).images {
+		im.inherited = nil // as in a child in which libgcov's wrapper of fork has cleared it
+	}
+	i.does(pid, "close")
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Ending(pid, goOn) })
+	for _, s := range i.files {
+		if n := s.dumps; strings.HasSuffix(s.path, "lib.so") && n != 1 {
+			t.Errorf("%s was written %d times, want 1", s.path, n)
+		}
+	}
+}
+
 // TestInheritedByLibrary: a child closes a library, which writes its data files then.
 func TestInheritedByLibrary(t *testing.T) {
 	i := startInheritors(t)
@@ -312,4 +402,26 @@ func TestInheritedByLibrary(t *testing.T) {
 	i.sees("closed", 1, 3, 1)
 	i.tell(func(goOn func()) { lifetimes{i.Family}.Ending(pid, goOn) })
 	i.sees("ended", 1, 3, 1)
+}
+
+// TestEndsUnattended: what a process has written that was not attended is not counted a second time by what was read of it last.
+func TestEndsUnattended(t *testing.T) {
+	i := startInheritors(t)
+	i.sees("it runs", 1, 0, 1)
+	if err := i.p.In.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	i.sees("it has ended", 1, 0, 1)
+	i.sees("its data files are read", 1, 0, 1)
+}
+
+// TestKilledUnattended: of one that was killed what was read last stays.
+func TestKilledUnattended(t *testing.T) {
+	i := startInheritors(t)
+	i.sees("it runs", 1, 0, 1)
+	i.p.Kill()
+	i.sees("it was killed", 1, 0, 1)
 }

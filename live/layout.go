@@ -109,22 +109,26 @@ func newLayout(im *image, mapped *process.MappedFile) (*layout, error) {
 	return l, nil
 }
 
-// regionsOf are the regions that have sums, which are in ascending order.
+// regionsOf are the regions that have sums, which are in ascending order. What follows each other in the buffer may be far apart in
+// memory: where a range of the plan ends, so does a region.
 func (l *layout) regionsOf(sums []mark) (regions []region) {
 	const near = 4096 / 8 // as far apart are pages
+	sums = slices.Clone(sums)
 	at := 0
 	for _, r := range l.plan.ranges {
 		at = (at + 7) &^ 7
 		first, end := at/8, (at+len(r.Bytes))/8
 		at += len(r.Bytes)
-		for len(sums) > 0 && sums[0].from < end {
+		var within []mark
+		within, sums = cutMarks(sums, end)
+		for len(within) > 0 {
 			n := 1
-			for n < len(sums) && sums[n].from < end && sums[n].from-sums[n-1].to < near {
+			for n < len(within) && within[n].from-within[n-1].to < near {
 				n++
 			}
-			from := sums[0].from
-			regions = append(regions, region{r.Addr + uint64(from-first)*8, from, sums[n-1].to, sums[:n:n]})
-			sums = sums[n:]
+			from := within[0].from
+			regions = append(regions, region{r.Addr + uint64(from-first)*8, from, within[n-1].to, within[:n:n]})
+			within = within[n:]
 		}
 	}
 	return regions
@@ -151,6 +155,20 @@ func joinedMarks(marks []mark) (joined []mark) {
 		joined = append(joined, m)
 	}
 	return joined
+}
+
+// cutMarks divides marks, which are in ascending order, into those before a word and those from it on, in place.
+func cutMarks(marks []mark, at int) (before, after []mark) {
+	n := 0
+	for n < len(marks) && marks[n].to <= at {
+		n++
+	}
+	before, after = marks[:n:n], marks[n:]
+	if len(after) > 0 && after[0].from < at {
+		before = append(before, mark{after[0].from, at, after[0].or})
+		after[0].from = at
+	}
+	return before, after
 }
 
 // inListOrder returns the indexes of the units in the order of libgcov's list.

@@ -107,6 +107,9 @@ func (p *CountedProcess) unsettled(units []Unit, before map[*image]fileStamp, be
 			break
 		}
 	}
+	if writing == nil && looks > 1 {
+		writing = p.opened()
+	}
 	flags := p.flagsNow()
 	now := p.fileStamps()
 	byLoad := make(map[int][]Unit)
@@ -215,11 +218,20 @@ func (p *CountedProcess) writing() []*image { return p.writes(p.locks()) }
 
 // locks are the inodes of files that the process has locked for writing.
 func (p *CountedProcess) locks() []uint64 {
-	text, err := os.ReadFile("/proc/locks")
+	f, err := os.Open("/proc/locks")
 	if err != nil {
 		return nil
 	}
-	return writeLocks(text, p.PID)
+	defer f.Close()
+	text := make([]byte, 0, 1<<12) // what is read at once is of one moment: between two readings a lock may be passed over
+	for {
+		n, err := f.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if err != nil || n == 0 {
+			return writeLocks(text, p.PID)
+		}
+		text = slices.Grow(text, 1<<12)
+	}
 }
 
 // writes is writing, by what it has locked.
@@ -238,11 +250,21 @@ func (p *CountedProcess) writes(locked []uint64) []*image {
 		}
 	}
 	// It may have changed its environment, or its working directory.
+	return p.opened()
+}
+
+// opened returns the images that a process perhaps writes a data file of: it has one open. It is between two locks then, or was waiting
+// for one, and nobody has it by now, but the process has not run since: nothing tells of that otherwise.
+func (p *CountedProcess) opened() []*image {
 	dir := p.proc.Dir() + "/fd/"
 	open, err := os.ReadDir(dir)
 	if err == nil && slices.ContainsFunc(open, func(fd fs.DirEntry) bool {
 		name, err := os.Readlink(dir + fd.Name())
-		return err == nil && strings.HasSuffix(name, dataSuffix)
+		if err != nil || !strings.HasSuffix(name, dataSuffix) {
+			return false
+		}
+		info, err := fd.Info()
+		return err == nil && info.Mode()&0o200 != 0 // opened to be written
 	}) {
 		return p.images
 	}

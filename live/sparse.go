@@ -162,6 +162,27 @@ func (s *sparse) in(w words) bool {
 	return true
 }
 
+// is tells whether the counters in w are those that s has.
+func (s *sparse) is(l *layout, w words) bool {
+	kept := 0
+	for _, p := range s.parts {
+		for i, at := range p.at {
+			if w[at] != p.value[i] {
+				return false
+			}
+		}
+		kept += len(p.at)
+	}
+	for _, m := range l.sums {
+		for _, x := range w[m.from:m.to] {
+			if x != 0 {
+				kept--
+			}
+		}
+	}
+	return kept == 0
+}
+
 // beingCleared tells whether w looks as s does while all counters are set to zero, one after
 // another: some are zero already, others are what they were, and nothing has been counted since.
 func (l *layout) beingCleared(s *sparse, w words) bool {

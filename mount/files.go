@@ -47,8 +47,12 @@ var (
 	_ fs.NodeUnlinker  = (*rootNode)(nil)
 )
 
-// rootInos are those of the files beside the processes; 1 is the directory's.
-const rootInos = 100
+// The files beside the processes have numbers from rootInos on, 1 is that of the directory. All others come after lastRootIno: what has
+// the number and the generation of another file is that for the kernel.
+const (
+	rootInos    = 100
+	lastRootIno = rootInos + 99
+)
 
 func (r *rootNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	if s, ok := specials[name]; ok {

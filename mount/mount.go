@@ -116,7 +116,7 @@ func New(dir string, opt Options) (*Mount, error) {
 	if err := deviceThere(); err != nil {
 		return nil, err
 	}
-	m.ino.Store(2)
+	m.ino.Store(lastRootIno)
 	m.root = &rootNode{m: m}
 	m.table.init(m.root.moved)
 	m.trace.render = func() []byte { return m.tracefile(m.everything()) }

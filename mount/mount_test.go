@@ -521,6 +521,35 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
+// TestNumbers: no two files have one number, whatever there is, or one would be read, and reset, in the place of the other.
+func TestNumbers(t *testing.T) {
+	dir := build(t)
+	for range 25 {
+		start(t, dir, "mounttest")
+	}
+	tree := mounted(t, "mounttest")
+	numbers := make(map[uint64]string)
+	look := func(name string) {
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		if other := numbers[st.Ino]; other != "" {
+			t.Errorf("%s has the number %d of %s", name, st.Ino, other)
+		}
+		numbers[st.Ino] = name
+	}
+	if err := filepath.WalkDir(tree, func(name string, _ fs.DirEntry, err error) error {
+		look(name)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(numbers) < 200 {
+		t.Errorf("%d files, too few to tell", len(numbers))
+	}
+}
+
 // TestLaterLibrary mounts a program, by its pid and by its name, whose first
 // counters come with a library.
 func TestLaterLibrary(t *testing.T) {

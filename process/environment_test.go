@@ -35,8 +35,8 @@ int main(void)
 	puts("cleared");
 	fflush(stdout), getchar();
 }`
-	for _, flag := range []string{"-O", "-static", "-no-pie"} {
-		cmd := exec.Command(processtest.Compile(t, source, flag))
+	for _, flags := range [][]string{{"-O"}, {"-O", "-static"}, {"-O", "-no-pie"}} {
+		cmd := exec.Command(processtest.Compile(t, source, flags...))
 		cmd.Env = []string{"FIRST=1", "SECOND=a=b"}
 		p := processtest.Start(t, cmd)
 		p.Expect("ready")
@@ -51,11 +51,11 @@ int main(void)
 		}
 		e := o.Environ(m)
 		if e == nil {
-			t.Fatalf("%s: it is not found", flag)
+			t.Fatalf("%s: it is not found", flags)
 		}
 		started, err := o.Environment()
 		if err != nil || len(started) == 0 {
-			t.Fatalf("%s: %v, %v", flag, started, err)
+			t.Fatalf("%s: %v, %v", flags, started, err)
 		}
 		changed := maps.Clone(started)
 		changed["SECOND"], changed["THIRD"] = "changed", ""
@@ -68,19 +68,19 @@ int main(void)
 					t.Fatal(got)
 				}
 				if o.Unchanged(e) {
-					t.Errorf("%s, %s: unchanged", flag, now.does)
+					t.Errorf("%s, %s: unchanged", flags, now.does)
 				}
 			}
 			var env map[string]string
 			if env, e, err = o.CurrentEnvironment(e); err != nil || !maps.Equal(env, now.env) || (env == nil) != (now.env == nil) {
-				t.Errorf("%s, %s: %v, %v; want %v", flag, now.does, env, err, now.env)
+				t.Errorf("%s, %s: %v, %v; want %v", flags, now.does, env, err, now.env)
 			}
 			if now.env != nil && !o.Unchanged(e) {
-				t.Errorf("%s, %s: changed again", flag, now.does)
+				t.Errorf("%s, %s: changed again", flags, now.does)
 			}
 		}
 		if over, err := o.Environment(); err != nil || len(over) != 0 {
-			t.Errorf("%s: %v of what has been written over, %v", flag, over, err)
+			t.Errorf("%s: %v of what has been written over, %v", flags, over, err)
 		}
 	}
 }

@@ -321,6 +321,12 @@ func (p *Process) Parent() (int, error) {
 	return st.parent, err
 }
 
+// ForkedOnly tells whether the process runs the program that it was forked from: it has not called exec.
+func (p *Process) ForkedOnly() bool {
+	st, err := p.stat()
+	return err == nil && st.forked
+}
+
 // ThreadCount is the number of threads, 0 when the process has ended.
 func (p *Process) ThreadCount() int {
 	st, _ := p.stat()
@@ -334,6 +340,7 @@ type status struct {
 	threads int
 	kernel  bool // it is a thread of the kernel
 	ending  bool // it is about to end
+	forked  bool // it has not called exec since it was forked
 	start   Identity
 }
 
@@ -343,6 +350,7 @@ func (s *status) hasEnded() bool { return s.state == 'Z' || s.state == 'X' }
 // Flags of tasks in the kernel.
 const (
 	exiting      = 0x00000004
+	forkNoExec   = 0x00000040
 	signaled     = 0x00000400 // ended by a signal
 	kernelThread = 0x00200000 // a thread of the kernel
 )
@@ -396,6 +404,7 @@ func (p *Process) statOf(file string) (status, error) {
 	st.parent, _ = strconv.Atoi(field[4-3])
 	flags, _ := strconv.ParseUint(field[9-3], 10, 64)
 	st.kernel, st.ending = flags&kernelThread != 0, flags&(exiting|signaled) != 0
+	st.forked = flags&forkNoExec != 0
 	st.threads, _ = strconv.Atoi(field[20-3])
 	st.start.Ticks, _ = strconv.ParseUint(field[22-3], 10, 64)
 	st.start.Stack, _ = strconv.ParseUint(field[28-3], 10, 64)

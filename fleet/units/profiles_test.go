@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,6 +86,13 @@ func TestMappingsAreExact(t *testing.T) {
 			var sum Sum
 			for k := range units {
 				if err := Check(&units[k]); err != nil {
+					t.Fatalf("%s: %v", title, err)
+				}
+				if err := Sources(&units[k], func(name string) {
+					if name != "" && path.Ext(name) == "" {
+						t.Errorf("%s: the source %q is a directory", title, name)
+					}
+				}); err != nil {
 					t.Fatalf("%s: %v", title, err)
 				}
 				total := windows(r, units[k], vectors[k])

@@ -114,7 +114,8 @@ func ReadPart(b []byte) (*Binary, error) {
 // KeptOfPart is [CollectOptions.Source] for parts.
 func KeptOfPart(_, name string) (path string, keep bool) { return name, name != "" }
 
-// Files calls use with the name of each file of the binary's units, as it is recorded, with some of them again.
+// Files calls use with the name of each file of the binary's units, as it is recorded, with some of them again. The first
+// of version 6 and later is no source, but the directory in which the compiler ran.
 func (b *Binary) Files(use func(name string)) {
 	var last *unit
 	for _, r := range b.Records {
@@ -122,8 +123,10 @@ func (b *Binary) Files(use func(name string)) {
 			continue
 		}
 		last = r.unit
-		for _, name := range r.unit.files {
-			use(name)
+		for i, name := range r.unit.files {
+			if i > 0 || r.unit.version < 6 {
+				use(name)
+			}
 		}
 	}
 }

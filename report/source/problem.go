@@ -35,6 +35,7 @@ const (
 	Damaged    = "damaged files"
 	FoundTwice = "files with several names"
 	OtherName  = "names that an output cannot have as they are"
+	NoCode     = "notes without functions" // nothing is wrong with them
 
 	NoBinary     = "profiles without their binary"
 	OtherProfile = "functions whose counts are of another build"
@@ -67,7 +68,7 @@ func Collected(problems []gcov.InputProblem) []Problem {
 		gcov.Damaged:        Damaged,
 		gcov.Rebuilt:        OtherBuild,
 		gcov.UnknownVersion: "files of unknown versions",
-		gcov.Empty:          "notes without functions",
+		gcov.Empty:          NoCode,
 	}
 	var out []Problem
 	for _, p := range problems {
@@ -93,6 +94,18 @@ func Unseen(problems []Problem) int {
 		}
 	}
 	return n
+}
+
+// Wrong divides problems into those and what is but good to know.
+func Wrong(problems []Problem) (wrong, notes []Problem) {
+	for _, p := range problems {
+		if p.Kind == NoCode {
+			notes = append(notes, p)
+		} else {
+			wrong = append(wrong, p)
+		}
+	}
+	return wrong, notes
 }
 
 // fewProblems are told one by one.
