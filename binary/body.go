@@ -2,6 +2,7 @@ package binary
 
 import (
 	"bufio"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -42,9 +43,11 @@ type body struct {
 	labels   []uint64 // those that instructions have
 	data     []uint64 // addresses of data that instructions have
 	blind    bool     // it has a jump table that was not found
+	ragged   bool     // it is not known for sure where its instructions begin
 	tolerant bool     // what leads to where it is not expected is no error
-	// indirect are the targets within that tables and pointers have, strays what tables have in code
-	// without a name, offsets the tables of offsets of 4 bytes; nil: not wanted.
+	unknown  []uint64 // what tables have in code without a name
+	// indirect are the targets within that tables and pointers have, strays what unknown has, offsets the
+	// tables of offsets of 4 bytes; nil: not wanted.
 	indirect, strays, offsets map[uint64]bool
 	protected                 [2]uint64
 }
@@ -69,7 +72,7 @@ func (b *body) read(fn FunctionSymbol) error {
 		if err != nil {
 			return err
 		}
-		b.code = append(b.code, code)
+		b.code, b.ragged = append(b.code, code), b.ragged || isRagged(code, b.parts[n])
 		for i := range code {
 			if err := b.follow(&code[i]); err != nil && !b.tolerant {
 				return err
@@ -77,6 +80,7 @@ func (b *body) read(fn FunctionSymbol) error {
 		}
 		b.tablesOfLabels()
 	}
+	b.leadStrays()
 	for _, p := range b.parts {
 		from, _ := slices.BinarySearch(b.x.pointers, p[0]+1)
 		for _, addr := range b.x.pointers[from:] {
@@ -254,8 +258,9 @@ func (x *ExitFinder) linkage(addr uint64) bool {
 // maxTable is how many entries of a jump table are looked at.
 const maxTable = 4096
 
-// table notes the targets of what may be a jump table: offsets of 4 bytes, or addresses.
-// What is read behind its end costs room only.
+// table notes the targets of what may be a jump table: offsets of 4 bytes, or addresses. It ends
+// where an entry leads to no code, or into the middle of an instruction, at the latest: what is read behind its end
+// costs room only, what is not read would cost the program's life.
 func (b *body) table(addr uint64, size int, base uint64) {
 	if b.has(addr) || b.x.code.at(addr) != nil {
 		return
@@ -275,6 +280,9 @@ func (b *body) table(addr uint64, size int, base uint64) {
 				t += uint64(int64(int32(b.x.f.Order.Uint32(bytes))))
 			} else {
 				t = b.x.f.Order.Uint64(bytes)
+			}
+			if b.splits(t) || b.x.code.at(t) == nil && b.x.code.at(t-1) == nil {
+				return // it is no entry: the table has ended before
 			}
 			fn := b.x.names.At(t)
 			if !b.has(t) && fn != nil && isPart(fn) {
@@ -296,14 +304,51 @@ func (b *body) table(addr uint64, size int, base uint64) {
 	}
 }
 
-// stray notes the target of a table in code that may be a part of the function: it is in none that
-// has a name.
+// splits tells whether an address is within an instruction of a part whose instructions are known for sure.
+func (b *body) splits(addr uint64) bool {
+	for n, code := range b.code {
+		if p := b.parts[n]; p[0] <= addr && addr < p[1] {
+			return !b.ragged && !begins(code, addr)
+		}
+	}
+	return false
+}
+
+// begins tells whether one of the instructions, which follow each other, begins at an address.
+func begins(code []instruction, addr uint64) bool {
+	_, found := slices.BinarySearchFunc(code, addr, func(i instruction, addr uint64) int { return cmp.Compare(i.addr, addr) })
+	return found
+}
+
+// isRagged tells whether a branch leads into the middle of one of the instructions of a part: it may have data among
+// them, or instructions of which there are two readings.
+func isRagged(code []instruction, part [2]uint64) bool {
+	return slices.ContainsFunc(code, func(i instruction) bool {
+		t, direct := i.target()
+		return direct && part[0] <= t && t < part[1] && !begins(code, t)
+	})
+}
+
+// stray notes the target of a table in code that may be a part of the function, perhaps one that is found later: it
+// is in none that has a name.
 func (b *body) stray(addr uint64, in *FunctionSymbol) bool {
-	if b.strays == nil || in != nil || b.x.code.at(addr) == nil {
+	if in != nil || b.x.code.at(addr) == nil {
 		return false
 	}
-	b.strays[addr] = true
+	if b.unknown = append(b.unknown, addr); b.strays != nil {
+		b.strays[addr] = true
+	}
 	return true
+}
+
+// leadStrays notes those strays that are in parts that were found.
+func (b *body) leadStrays() {
+	for _, t := range b.unknown {
+		if b.has(t) {
+			b.targets[t], b.tables = true, true
+			b.leadIndirect(t)
+		}
+	}
 }
 
 // isPart tells whether a function is what the compiler has moved apart of another one.

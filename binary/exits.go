@@ -410,6 +410,12 @@ func (b *body) padding(addr uint64, most int) int {
 	})
 }
 
+// IsPadding tells whether all code from one address up to another does nothing.
+func (x *ExitFinder) IsPadding(from, to uint64) bool {
+	none := func(uint64) bool { return false }
+	return from < to && uint64(x.padding(from, int(to-from), none)) >= to-from
+}
+
 // padding returns how many bytes from an address on are padding, at most about most, up to the first that is needed.
 func (x *ExitFinder) padding(addr uint64, most int, needed func(addr uint64) bool) int {
 	n := 0

@@ -400,3 +400,26 @@ func branchTargets(t *testing.T, name string) map[uint64]uint64 {
 	}
 	return targets
 }
+
+// TestIsPadding knows what does nothing.
+func TestIsPadding(t *testing.T) {
+	x, _ := exitFinderOf(t, `int main(void) { return 0; }
+__asm__(".text\n.p2align 6\n.globl padded\n.type padded,@function\npadded: ret\n.p2align 5\n.globl end\nend: ret\nint3\n.size padded,.-padded\n");
+`, "-O2")
+	at := func(name string) uint64 {
+		found, err := x.f.Symbols(name)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %x, %v", name, found, err)
+		}
+		return found[0]
+	}
+	begin, end := at("padded"), at("end")
+	for _, c := range []struct {
+		from, to uint64
+		want     bool
+	}{{begin + 1, end, true}, {begin, end, false}, {begin + 1, end + 1, false}, {end + 1, end + 2, true}, {end, end, false}, {end, begin, false}, {0, 1 << 40, false}} {
+		if got := x.IsPadding(c.from, c.to); got != c.want {
+			t.Errorf("from %#x to %#x, padded is at %#x: %v", c.from, c.to, begin, got)
+		}
+	}
+}

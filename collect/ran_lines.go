@@ -101,7 +101,8 @@ func (p *RanProgram) divide(i *target.Image, s *patch.EntrySite, fn *RanFunction
 // addStatements reads the lines of a program, and finds the blocks that they are in.
 func (r *Ran) addStatements(p *RanProgram, i *target.Image) {
 	lines := i.Lines()
-	if p.NoLines = lines == nil; p.NoLines {
+	finder, err := i.ExitFinder()
+	if p.NoLines = lines == nil || err != nil; p.NoLines {
 		return
 	}
 	slices.SortFunc(p.blocks, func(a, b *ranBlock) int { return cmp.Compare(a.addr, b.addr) })
@@ -124,7 +125,7 @@ func (r *Ran) addStatements(p *RanProgram, i *target.Image) {
 				*to = append(*to, st)
 			}
 		}
-		between := code && st == (ranStatement{}) // blocks
+		between := st == (ranStatement{}) && (code || finder.IsPadding(row.Addr, row.End)) // blocks, or functions
 		switch {
 		case between:
 		case row.Statement:

@@ -148,6 +148,48 @@ func TestRanLinesGcov(t *testing.T) {
 	}
 }
 
+// TestRanLinesPadding knows of lines that have rows in what is between functions, behind a jump to another one.
+func TestRanLinesPadding(t *testing.T) {
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "lines.c"), filepath.Join(dir, "plain")
+	if err := os.WriteFile(source, []byte(`
+#include <stdlib.h>
+struct list { struct list *next; };
+void __attribute__((noinline)) release(struct list *l) {
+	while (l->next) {
+		struct list *next = l->next->next;
+		free(l->next);
+		l->next = next;
+	}
+	free(l);
+}
+void __attribute__((noinline)) forget(struct list *l) {
+	release(l->next);
+	release(l);
+}
+int main(int n, char **v) {
+	if (n > 1)
+		forget(malloc(n));
+	return 0;
+}
+`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	processtest.Run(t, dir, "gcc-12", "-O2", "-g", "-o", program, source)
+	o := ranOptions(t)
+	o.Lines = true
+	_, programs := runWatched(t, o, nil, program)
+	states := programs[0].states()
+	for line := range int32(15) { // up to main
+		if state := states[line]; state == lineRan || state == lineUnknown {
+			t.Errorf("line %d did not run, but: %d", line, state)
+		}
+	}
+	if states[10] != lineNot || states[16] != lineRan {
+		t.Errorf("states are %v", states)
+	}
+}
+
 // states are those of the lines of a program of one source.
 func (p *RanProgram) states() map[int32]lineState {
 	states := make(map[int32]lineState)

@@ -89,10 +89,12 @@ func MappedCounts(p *process.Process) string {
 	return ""
 }
 
+// beginsAsCounts tells whether a file is one. One that is being made has zeros there yet, as files of others have
+// that programs map: databases, shared memory.
 func beginsAsCounts(f *os.File) bool {
 	b := make([]byte, 8)
 	n, _ := io.ReadFull(f, b)
-	return IsCounts(b[:n])
+	return IsCounts(b[:n]) && b[0] != 0
 }
 
 // addTo adds to p what was counted in between. A process without a file, or with one

@@ -5,6 +5,7 @@ package profile
 import (
 	"encoding/binary"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 
 	"footfall/compile/instrument"
 	"footfall/input"
+	"footfall/process"
 	"footfall/process/needs"
+	"footfall/process/processtest"
 )
 
 // TestCounting has a process count before, while and after it is sampled: what it
@@ -102,6 +105,39 @@ func TestCountsOfPipes(t *testing.T) {
 		}
 		if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
 			t.Errorf("%s: notes are %q, want one about %q", path, p.Notes, want)
+		}
+	}
+}
+
+// TestMappedCounts finds the counts file that a process has mapped, and not what else it has mapped and writes to.
+func TestMappedCounts(t *testing.T) {
+	program := processtest.Compile(t, `
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int n, char **v) {
+	int fd = open(v[1], O_RDWR | O_CREAT, 0600);
+	char *memory = ftruncate(fd, 65536) ? 0 : mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	char line[100];
+	while (puts("ready"), fflush(stdout), fgets(line, sizeof line, stdin)) {
+		memset(memory, 0, 100);
+		memcpy(memory, line, strlen(line) - 1);
+	}
+}`)
+	path := filepath.Join(t.TempDir(), "mapped")
+	running := processtest.Start(t, exec.Command(program, path))
+	p, err := process.Open(running.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	running.Expect("ready")
+	for _, c := range []struct{ content, want string }{{"", ""}, {"SQLite format 3", ""}, {"FOOTFALL", path}} {
+		running.Say("%s", c.content)
+		if got := MappedCounts(p); got != c.want {
+			t.Errorf("a file that begins with %q: %q, want %q", c.content, got, c.want)
 		}
 	}
 }
