@@ -121,6 +121,7 @@ func (t *lcovWriter) functions() {
 type lcovBranch struct {
 	expandedBranch
 	count, other uint64
+	position     int // among those of the file, or else among those of expansions: both from 0
 }
 
 // branches writes branches by lines, those of expansions on the line of the outermost one.
@@ -128,40 +129,50 @@ func (t *lcovWriter) branches() {
 	rules := &t.coverage.rules
 	t.places = t.places[:0]
 	list, expanded := t.list[:0], t.expanded[:0]
-	add := func(to []lcovBranch, b expandedBranch) []lcovBranch {
+	add := func(to []lcovBranch, b expandedBranch, position int) []lcovBranch {
 		if rules.Version >= 21 && b.FoldTrue && b.FoldFalse {
 			return to
 		}
-		return append(to, lcovBranch{b, b.Count, b.FalseCount})
+		return append(to, lcovBranch{b, b.Count, b.FalseCount, position})
 	}
+	position := 0 // of those in expansions, also of constant ones
 	for _, f := range t.coverage.byFile[t.name] {
 		main := f.Main >= 0 && f.Files[f.Main] == t.name
 		for i := range f.Branches {
 			// Since LLVM 21 also those in bodies of macros.
 			if b := &f.Branches[i]; main && b.File == f.Main || rules.Version >= 21 && f.Files[b.File] == t.name {
 				t.places = append(t.places, b.start())
-				list = add(list, expandedBranch{b, t.places[len(t.places)-1:]})
+				list = add(list, expandedBranch{b, t.places[len(t.places)-1:]}, len(list))
 			}
 		}
 		if !main {
 			continue
 		}
 		for _, b := range f.expandedBranches(f.Main) {
-			expanded = add(expanded, b)
+			expanded = add(expanded, b, position)
+			position++
 		}
 	}
 	list = append(list, expanded...)
 	t.list, t.expanded = list, expanded
-	if rules.Version >= 21 {
-		slices.SortStableFunc(list, func(a, b lcovBranch) int { return slices.CompareFunc(a.path, b.path, comparePlaces) })
-		if t.options.UnifyInstances {
-			list = unified(list)
-		}
-	} else {
+	t.writeBranches(t.ordered(list))
+}
+
+// ordered puts branches in the order in which they are written, and makes one of those of instances if that was asked for.
+func (t *lcovWriter) ordered(list []lcovBranch) []lcovBranch {
+	switch {
+	case t.coverage.rules.Version < 21:
 		at := func(b *lcovBranch) place { return place{b.path[0].line, b.Column} }
 		introsort(list, func(a, b *lcovBranch) bool { return at(a).less(at(b)) })
+	case t.options.UnifyInstances:
+		slices.SortStableFunc(list, func(a, b lcovBranch) int { return slices.CompareFunc(a.path, b.path, comparePlaces) })
+		return unified(list)
+	default:
+		introsort(list, func(a, b *lcovBranch) bool {
+			return cmp.Or(slices.CompareFunc(a.path, b.path, comparePlaces), cmp.Compare(a.position, b.position)) < 0
+		})
 	}
-	t.writeBranches(list)
+	return list
 }
 
 func comparePlaces(a, b place) int {
@@ -211,7 +222,7 @@ func (t *lcovWriter) writeBranches(list []lcovBranch) {
 	}
 }
 
-// introsort sorts as std::sort of GCC's library does, by which llvm-cov orders branches up to LLVM 19: those that are
+// introsort sorts as std::sort of GCC's library does, by which llvm-cov orders branches: those that are
 // equal come out in its order. Quicksort by the median of three, a heap where that gets too deep, and insertion at
 // the end.
 func introsort[T any](list []T, less func(a, b *T) bool) {

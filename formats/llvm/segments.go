@@ -142,14 +142,11 @@ func combined(regions []Region, keys []regionKey, rules *Rules) []Region {
 
 // combine adds the count of a region that covers the same.
 func (r *Region) combine(o *Region, rules *Rules) {
-	switch {
-	case rules.Bytes && rules.Version < 20:
+	if rules.Bytes && rules.Version < 20 {
 		r.Count = b2u(r.Count|o.Count > 0)
-	case rules.Bytes:
-		r.Count |= o.Count
-	default:
-		r.Count += o.Count
+		return
 	}
+	r.Count += o.Count
 }
 
 type segmenter struct {

@@ -63,3 +63,18 @@ func TestSegmentsOfFile(t *testing.T) {
 		t.Errorf("regions of instances were added up before in %d files", shortcuts)
 	}
 }
+
+// TestBytesOfInstances: instances that ran are one count up to LLVM 19, and added by later ones.
+func TestBytesOfInstances(t *testing.T) {
+	for version, want := range map[int]uint64{19: 1, 20: 2, 22: 2} {
+		c := &Coverage{byFile: make(map[string][]*Function), rules: Rules{Version: version, Bytes: true}}
+		for range 2 {
+			f := &Function{Files: []string{"a.h"}, Regions: []Region{{Line: 1, Column: 1, EndLine: 3, EndColumn: 2, Count: 1}}}
+			f.Main = f.mainFile()
+			c.add(f)
+		}
+		if got := c.Segments("a.h"); len(got) == 0 || got[0].Count != want {
+			t.Errorf("LLVM %d: %+v, want a count of %d", version, got, want)
+		}
+	}
+}

@@ -62,6 +62,7 @@ var moreRuns = []string{
 	"llvm-cov list",
 	"llvm-cov show ./main -instr-profile=base.profdata -name-allowlist=allowed",
 	"llvm-cov show ./main -instr-profile=base.profdata -name-allowlist=allowed -name=main -path-equivalence=.,/nowhere",
+	"llvm-cov show ./main -instr-profile=base.profdata -show-directory-coverage",
 	"llvm-cov show ./main -instr-profile=base.profdata -coverage-watermark=foo",
 	"llvm-cov show ./main -instr-profile=base.profdata -coverage-watermark=a,2",
 	"llvm-cov show ./main -instr-profile=base.profdata -coverage-watermark=10,b",
@@ -78,8 +79,8 @@ var moreRuns = []string{
 	"llvm-profdata merge cut.profraw -o out.profdata",
 }
 
-// newer are runs that LLVM 14 carries out otherwise: it has no such option, and two counts more below 2^64.
-var newer = regexp.MustCompile("watermark|most.proftext")
+// newer are runs that LLVM 14 carries out otherwise: it has no such options, and two counts more below 2^64.
+var newer = regexp.MustCompile("watermark|most.proftext|directory-coverage")
 
 // given are files that runs name.
 var given = map[string]string{

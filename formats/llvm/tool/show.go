@@ -52,7 +52,7 @@ func (v *Invocation) show(args []string) error {
 		return usageError(fmt.Sprintf("for the --format option: Cannot find option named '%s'!", s.format))
 	case s.format == "html" && (s.filtered() || s.Pages == nil):
 		return errors.New("-format=html shows whole files: -name, -name-regex, -name-allowlist and limits of coverage are for -format=text")
-	case directories && s.format == "text":
+	case directories && s.format == "text" && s.dir != "":
 		return errors.New("-show-directory-coverage: footfall has tables of directories in pages only (-format=html)")
 	case s.branches != "" && s.branches != "count" && s.branches != "percent":
 		return usageError(fmt.Sprintf("for the --show-branches option: Cannot find option named '%s'!", s.branches))
