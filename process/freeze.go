@@ -167,6 +167,9 @@ func (s *stopper) stop() error {
 // prepare does what may take long, as long as the threads still run: it looks for who else
 // runs in this memory, for threads that wait in vfork, and takes hold of the others, which they do not notice.
 func (s *stopper) prepare() error {
+	if err := checkFrozen(s.p.PID); err != nil {
+		return err
+	}
 	s.findRelatives()
 	busy := make(map[int]bool)
 	for _, pid := range s.family() {
