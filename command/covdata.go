@@ -1,8 +1,8 @@
 package command
 
 import (
+	"errors"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +35,10 @@ Footfall report reads the same, and has more outputs. See docs/go.md.`,
 		DisableFlagsInUseLine: true,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || slices.Contains(args[:1], "--help") {
+		if len(args) == 0 {
+			return usageError(errors.New("covdata needs a command, such as percent"))
+		}
+		if args[0] == "--help" {
 			return cmd.Help()
 		}
 		if status := runCovdata("", args, cmd.OutOrStdout(), cmd.ErrOrStderr()); status != 0 {

@@ -23,7 +23,7 @@ import (
 // This file has the programs of LLVM that footfall stands in for, beside llvm-cov gcov.
 
 func newLLVMCovCommand() *cobra.Command {
-	return llvmCommand("llvm-cov", &cobra.Command{
+	return llvmCommand("llvm-cov", "export, report or show", &cobra.Command{
 		Use:   "llvm-cov export|report|show [--llvm-version N] BINARY [-object FILE]... -instr-profile PROFILE [OPTION]... [SOURCE...]",
 		Short: "Export, sum up and show source-based coverage, as llvm-cov does",
 		Long: `Llvm-cov writes what llvm-cov export, report and show write, byte for byte, of the
@@ -53,7 +53,7 @@ Footfall report reads the same, and has more outputs.`,
 }
 
 func newLLVMProfdataCommand() *cobra.Command {
-	return llvmCommand("llvm-profdata", &cobra.Command{
+	return llvmCommand("llvm-profdata", "merge or show", &cobra.Command{
 		Use:   "llvm-profdata merge|show [--llvm-version N] [OPTION]... -o FILE INPUT...",
 		Short: "Merge and show profiles of LLVM, as llvm-profdata does",
 		Long: `Llvm-profdata merge merges raw, indexed and text profiles of any version, files and
@@ -76,11 +76,14 @@ memory profiles are not known.`,
 	}, tool.Profdata)
 }
 
-func llvmCommand(program string, cmd *cobra.Command, do func(*tool.Invocation) int) *cobra.Command {
+func llvmCommand(program, commands string, cmd *cobra.Command, do func(*tool.Invocation) int) *cobra.Command {
 	cmd.DisableFlagParsing = true
 	cmd.DisableFlagsInUseLine = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || slices.Contains(args, "--help") || slices.Contains(args, "-help") {
+		if len(args) == 0 {
+			return usageError(fmt.Errorf("%s needs a command: %s", program, commands))
+		}
+		if slices.Contains(args, "--help") || slices.Contains(args, "-help") {
 			return cmd.Help()
 		}
 		if status := runLLVM(program, do, "", args, cmd.OutOrStdout(), cmd.ErrOrStderr()); status != 0 {
