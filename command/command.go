@@ -131,6 +131,8 @@ func run(argv []string) int {
 		_ = root.Execute()
 		return statusUsage
 	}
+	root.InitDefaultHelpCmd()
+	checkHelpTopic(root)
 	if argv[1] == cobra.ShellCompRequestCmd {
 		plainTexts(root)
 	}
@@ -214,8 +216,6 @@ below /usr/share/doc/footfall where a package has installed footfall.`,
 	root.InitDefaultVersionFlag()
 	defineConfigFlags(root)
 	addCommands(root, known)
-	root.InitDefaultHelpCmd()
-	checkHelpTopic(root)
 	return root, started
 }
 
