@@ -37,11 +37,13 @@ int main(void)
 	printf("%p\n", (void *)&interrupted);
 	fflush(stdout);
 	pid_t parent = getpid();
-	if (fork() == 0)
+	if (fork() == 0) {
 		while (getppid() == parent) {
 			kill(parent, SIGURG);
 			usleep(20);
 		}
+		_exit(0);
+	}
 	for (;;)
 		pause();
 }
