@@ -3,7 +3,9 @@
 package process
 
 import (
+	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -22,4 +24,31 @@ func started(t *testing.T, source string, flags ...string) (p *Process, line str
 	t.Cleanup(func() { p.Close() })
 	needStopping(t, p)
 	return p, strings.TrimSpace(line)
+}
+
+// TestHasChildren: a thread that has started a process is not one that waits for whatever ends.
+func TestHasChildren(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if hasChildren() {
+		t.Skip("another test has started some on this thread")
+	}
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/thread-self/children"); err == nil && !hasChildren() {
+		t.Error("a process that was started is not seen")
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if hasChildren() {
+		t.Error("a process that has ended is seen")
+	}
 }

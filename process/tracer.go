@@ -41,7 +41,7 @@ func onTracer(done chan<- struct{}, start func() error, trace func(stops <-chan 
 	return <-started
 }
 
-// onOwnThread calls do on a thread that nobody else uses, which ends with it if do says so.
+// onOwnThread calls do on a thread that nobody else uses or has started processes on, which ends with it if do says so.
 // The first thread of a process does not end: Go parks it, and what it traces would be stopped,
 // or be a zombie, as long as footfall runs.
 func onOwnThread(do func() (ends bool)) {
@@ -49,7 +49,7 @@ func onOwnThread(do func() (ends bool)) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // if it is not unlocked the thread ends with the goroutine
-		if unix.Gettid() == unix.Getpid() {
+		if unix.Gettid() == unix.Getpid() || hasChildren() {
 			onOwnThread(do) // another thread, as this one is taken
 			runtime.UnlockOSThread()
 			return
@@ -59,6 +59,13 @@ func onOwnThread(do func() (ends bool)) {
 		}
 	}()
 	<-done
+}
+
+// hasChildren tells whether this thread has started processes that nobody has waited for yet: it would learn of their ends when it
+// waits for whatever it traces, and who started them would not.
+func hasChildren() bool {
+	b, err := os.ReadFile("/proc/thread-self/children")
+	return err == nil && len(b) > 0
 }
 
 // startSeized starts a program, with options of ptrace; it is stopped and has not
