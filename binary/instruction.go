@@ -107,14 +107,17 @@ func lengthVEX(code []byte) (prefixed bool, length int) {
 // lengthOperands is that of modrm, sib and displacement, 0 if they are cut.
 func lengthOperands(code []byte) int {
 	const register, sib = 3, 4
-	if len(code) < 2 {
-		return len(code)
+	if len(code) == 0 {
+		return 0
 	}
 	mode, base, length := code[0]>>6, code[0]&7, 1
 	if mode == register {
 		return length
 	}
 	if base == sib {
+		if len(code) < 2 {
+			return 0
+		}
 		base, length = code[1]&7, 2
 	}
 	switch {
@@ -145,7 +148,7 @@ func lengthNewer(code []byte) (i x86asm.Inst) {
 	if at < len(code) && code[at]&0xf0 == 0x40 {
 		at++
 	}
-	if len(code)-at < 4 || at > 5 {
+	if len(code)-at < 3 || at > 5 {
 		return i
 	}
 	immediate := 0
@@ -156,7 +159,7 @@ func lengthNewer(code []byte) (i x86asm.Inst) {
 		at, immediate = at+3, 1
 	case c[0] == 0x0f && c[1] == 0xc7, c[0] == 0x0f && c[1] == 0x01 && c[2] >= 0xc0:
 		at += 2
-	case c[0] == 0x8f && at == 0 && c[1]&0x1f >= 8 && c[1]&0x1f <= 10:
+	case len(c) > 3 && c[0] == 0x8f && at == 0 && c[1]&0x1f >= 8 && c[1]&0x1f <= 10:
 		at, immediate = 4, [...]int{1, 0, 4}[c[1]&0x1f-8]
 	default:
 		return i

@@ -24,6 +24,7 @@ func TestDecodeAMD64(t *testing.T) {
 		"\xf3\x0f\x1e\xfa\x90":                         4,  // endbr64
 		"\xf3\x4c\x0f\x38\xf6\xc0":                     6,  // adox
 		"\x0f\xc7\xfa\x89":                             3,  // rdseed
+		"\x0f\xc7\xfa":                                 3,  // the last one that there is
 		"\x0f\x01\xee\xba":                             3,  // rdpkru
 		"\x8f\xe8\x78\xc2\xc0\x07\x90":                 6,  // vprotd
 		"\x66\x0f\x3a\xcf\xc1\x07\x90":                 6,  // gf2p8affineinvqb
@@ -77,6 +78,11 @@ func TestDecodedAsObjdump(t *testing.T) {
 		eachOfObjdump(t, path, func(addr, next uint64, text string) {
 			i, err := DecodeAMD64(code.at(addr))
 			compared++
+			if err == nil { // as it is decoded where nothing follows
+				if alone, err := DecodeAMD64(code.at(addr)[:i.Len]); err != nil || alone.Len != i.Len {
+					t.Errorf("%#x: %s: alone %d bytes, %v; want %d", addr, text, alone.Len, err, i.Len)
+				}
+			}
 			if err != nil || addr+uint64(i.Len) != next {
 				t.Errorf("%s: %#x %s: %d bytes, %v; want %d", name, addr, text, i.Len, err, next-addr)
 				return
