@@ -708,17 +708,11 @@ func (d *divider) windowAt(steps []step) (*EntryWindow, bool) {
 	w := &EntryWindow{Addr: steps[0].addr}
 	size := 0
 	for n := 0; n < len(steps) && size < windowRoom; n++ {
-		code := d.code.at(steps[n].addr)
-		i, err := DecodeAMD64(code)
+		m, err := w.next(d.code.at(steps[n].addr))
 		if err != nil {
 			return nil, false
 		}
-		m, err := moved(&instruction{i, steps[n].addr}, code, size)
-		if err != nil {
-			return nil, false
-		}
-		w.Instructions = append(w.Instructions, m)
-		size += i.Len
+		size = m.End
 		if m.Kind == MoveJump || m.Kind == MoveReturn || m.Kind == MoveCall {
 			break
 		}

@@ -29,14 +29,7 @@ __asm__(BEGIN(ends) SWITCH(table) CASES(ends) END(ends)
 // TestTableEnds reads jump tables up to what cannot be an entry, but on where it is not known what can.
 func TestTableEnds(t *testing.T) {
 	x, _ := exitFinderOf(t, tablesSource, "-O2")
-	at := func(name string) uint64 {
-		t.Helper()
-		found, err := x.f.Symbols(name)
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: %x, %v", name, found, err)
-		}
-		return found[0]
-	}
+	at := func(name string) uint64 { return addressOf(t, x.f, name) }
 	for name, further := range map[string]bool{"ends": false, "leaves": false, "ragged": true} {
 		b := &body{x: x, targets: make(map[uint64]bool), indirect: make(map[uint64]bool)}
 		x.buffer = nil
@@ -91,7 +84,7 @@ func TestTablesWhole(t *testing.T) {
 		}
 		x, err := f.ExitFinder(names, nil)
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		tables, entries := 0, 0
 		for _, fn := range x.EntryFinder().Functions() {

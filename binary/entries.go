@@ -50,21 +50,33 @@ const (
 // WindowOf is the window at an address that has such code, of one that was found before.
 func WindowOf(addr uint64, code []byte) (*EntryWindow, error) {
 	w := &EntryWindow{Addr: addr, Code: code}
-	for size := 0; size < len(code); size = w.Instructions[len(w.Instructions)-1].End {
-		i, err := DecodeAMD64(code[size:])
+	for size := 0; size < len(code); {
+		m, err := w.next(code[size:])
 		if err != nil {
 			return nil, err
 		}
-		m, err := moved(&instruction{i, addr + uint64(size)}, code[size:], size)
-		if err != nil {
-			return nil, err
-		}
-		w.Instructions = append(w.Instructions, m)
+		size = m.End
 	}
 	if len(w.Instructions) == 0 {
 		return nil, ErrShort
 	}
 	return w, nil
+}
+
+// next adds the first instruction of code, which follows those that the window has.
+func (w *EntryWindow) next(code []byte) (m MovedInstruction, err error) {
+	at := 0
+	if n := len(w.Instructions); n > 0 {
+		at = w.Instructions[n-1].End
+	}
+	i, err := DecodeAMD64(code)
+	if err != nil {
+		return m, ErrUndecoded
+	}
+	if m, err = moved(&instruction{i, w.Addr + uint64(at)}, code, at); err == nil {
+		w.Instructions = append(w.Instructions, m)
+	}
+	return m, err
 }
 
 // GoesOn tells whether something is run behind the window.
@@ -311,16 +323,11 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 	code = x.code.at(w.Addr)[:end-w.Addr]
 	size := 0
 	for size < windowRoom && size < len(code) {
-		i, err := DecodeAMD64(code[size:])
-		if err != nil {
-			return w, ErrUndecoded
-		}
-		m, err := moved(&instruction{i, w.Addr + uint64(size)}, code[size:], size)
+		m, err := w.next(code[size:])
 		if err != nil {
 			return w, err
 		}
-		w.Instructions = append(w.Instructions, m)
-		size += i.Len
+		size = m.End
 		if m.Kind == MoveJump || m.Kind == MoveReturn {
 			break
 		}

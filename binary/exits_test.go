@@ -36,6 +36,16 @@ func exitFinder(t testing.TB, flags ...string) (*ExitFinder, string) {
 	return exitFinderOf(t, exitsSource, flags...)
 }
 
+// addressOf is where the one symbol of a name is.
+func addressOf(t testing.TB, f *File, name string) uint64 {
+	t.Helper()
+	found, err := f.Symbols(name)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %x, %v", name, found, err)
+	}
+	return found[0]
+}
+
 func exitFinderOf(t testing.TB, exitsSource string, flags ...string) (*ExitFinder, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -242,14 +252,7 @@ __asm__(BEGIN(goes) "lea table(%rip),%rdx\nlea base(%rip),%rax\nmovslq (%rdx,%rd
 // function leads.
 func TestLed(t *testing.T) {
 	x, _ := exitFinderOf(t, ledSource, "-O2", "-no-pie", "-fno-pic")
-	address := func(name string) uint64 {
-		t.Helper()
-		found, err := x.f.Symbols(name)
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: %x, %v", name, found, err)
-		}
-		return found[0]
-	}
+	address := func(name string) uint64 { return addressOf(t, x.f, name) }
 	function := func(name string) FunctionSymbol {
 		return *x.names.At(address(name))
 	}
@@ -406,14 +409,7 @@ func TestIsPadding(t *testing.T) {
 	x, _ := exitFinderOf(t, `int main(void) { return 0; }
 __asm__(".text\n.p2align 6\n.globl padded\n.type padded,@function\npadded: ret\n.p2align 5\n.globl end\nend: ret\nint3\n.size padded,.-padded\n");
 `, "-O2")
-	at := func(name string) uint64 {
-		found, err := x.f.Symbols(name)
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: %x, %v", name, found, err)
-		}
-		return found[0]
-	}
-	begin, end := at("padded"), at("end")
+	begin, end := addressOf(t, x.f, "padded"), addressOf(t, x.f, "end")
 	for _, c := range []struct {
 		from, to uint64
 		want     bool

@@ -320,6 +320,7 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 		return r.programs[at], nil
 	}
 	p := &RanProgram{Path: i.Path, key: key, buildID: i.File.BuildID()}
+	defer p.giveBack() // when all is released
 	defer i.Release()
 	windows, unarmed, err := r.functions(p, i)
 	if err != nil {
@@ -336,8 +337,6 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 		r.addStatements(p, i)
 	}
 	r.programs = append(r.programs, p)
-	i.Release()
-	p.giveBack()
 	return p, nil
 }
 

@@ -36,7 +36,7 @@ func (l *Targets) Collect(snapshots []*Snapshot, tell bool) (*Result, error) {
 	wrong, known := source.Wrong(r.Problems)
 	source.PrintProblems(stderr, wrong, l.options.Verbose)
 	source.PrintProblems(notes, known, l.options.Verbose)
-	l.sayMore(r.Problems, tell)
+	l.sayMore(wrong, tell)
 	if err := l.nothing(r); err != nil {
 		return nil, err
 	}

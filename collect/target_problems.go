@@ -77,7 +77,7 @@ func (l *Targets) sayMore(problems []source.Problem, told bool) {
 	}
 	for _, p := range problems {
 		if of[p.Kind] > l.problemsOf[p.Kind] {
-			if !told && p.Kind != source.NoCode {
+			if !told {
 				l.sayOnce("%s: %v", p.Kind, p)
 			}
 		}

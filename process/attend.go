@@ -121,7 +121,8 @@ func NewAttendant(events Lifetimes) *Attendant {
 		threads: make(map[int]*attendedProcess), processes: make(map[int]*attendedProcess),
 		ending: make(map[int]*attendedProcess), newborn: make(map[int]newborn), made: make(map[int]birth), early: make(map[int]bool),
 	}
-	go onOwnThread(func() (ends bool) {
+	unfit := func() bool { return isFirstThread() || hasChildren() } // it waits for whatever ends
+	go onThread(unfit, func() (ends bool) {
 		defer close(a.done)
 		defer a.lower()
 		a.tid = unix.Gettid()

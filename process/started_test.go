@@ -5,7 +5,6 @@ package process
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -28,27 +27,26 @@ func started(t *testing.T, source string, flags ...string) (p *Process, line str
 
 // TestHasChildren: a thread that has started a process is not one that waits for whatever ends.
 func TestHasChildren(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if hasChildren() {
-		t.Skip("another test has started some on this thread")
-	}
-	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat("/proc/thread-self/children"); err == nil && !hasChildren() {
-		t.Error("a process that was started is not seen")
-	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	if hasChildren() {
-		t.Error("a process that has ended is seen")
-	}
+	onThread(func() bool { return isFirstThread() || hasChildren() }, func() bool {
+		cmd := exec.Command("cat")
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		if _, err := os.Stat("/proc/thread-self/children"); err == nil && !hasChildren() {
+			t.Error("a process that was started is not seen")
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if hasChildren() {
+			t.Error("a process that has ended is seen")
+		}
+		return false
+	})
 }

@@ -41,16 +41,23 @@ func onTracer(done chan<- struct{}, start func() error, trace func(stops <-chan 
 	return <-started
 }
 
-// onOwnThread calls do on a thread that nobody else uses or has started processes on, which ends with it if do says so.
+// onOwnThread calls do on a thread that nobody else uses, which ends with it if do says so.
 // The first thread of a process does not end: Go parks it, and what it traces would be stopped,
 // or be a zombie, as long as footfall runs.
 func onOwnThread(do func() (ends bool)) {
+	onThread(isFirstThread, do)
+}
+
+func isFirstThread() bool { return unix.Gettid() == unix.Getpid() }
+
+// onThread is onOwnThread, on one that is not unfit.
+func onThread(unfit func() bool, do func() (ends bool)) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // if it is not unlocked the thread ends with the goroutine
-		if unix.Gettid() == unix.Getpid() || hasChildren() {
-			onOwnThread(do) // another thread, as this one is taken
+		if unfit() {
+			onThread(unfit, do) // another one, as this one is taken
 			runtime.UnlockOSThread()
 			return
 		}
