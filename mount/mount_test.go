@@ -480,8 +480,8 @@ func TestEnd(t *testing.T) {
 // TestAppear mounts before there is a program, and opens a library later.
 func TestAppear(t *testing.T) {
 	dir := build(t)
-	tree := mounted(t, "late")
-	p := start(t, dir, "late")
+	tree := mounted(t, "mountlate")
+	p := start(t, dir, "mountlate")
 	objects := filepath.Join(p.directory(tree), dir)
 	until(t, "the program is seen", func() bool { _, err := os.Stat(objects); return err == nil })
 	if _, err := os.Stat(objects + "/library.gcda"); !errors.Is(err, fs.ErrNotExist) {
@@ -641,7 +641,7 @@ func TestAll(t *testing.T) {
 	p.tell("work", "done")
 	name := filepath.Join(p.directory(tree), dir, "work.gcda")
 	until(t, "the work is seen", func() bool { return calls(t, name) == 1 })
-	late := start(t, dir, "late")
+	late := start(t, dir, "mountlate")
 	until(t, "a later program is seen", func() bool { _, err := os.Stat(late.directory(tree)); return err == nil })
 	if _, err := os.Stat(filepath.Join(tree, fmt.Sprintf("%d-mount.test", os.Getpid()))); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the test itself has no counters: %v", err)
