@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"footfall/command/asgcov"
+	_ "footfall/command/early" // does, before all else, what is plain
 	"footfall/formats/llvm/tool"
 	"footfall/output"
 )
@@ -87,7 +89,7 @@ func Main(argv []string) int {
 	if calledAsLLVMCov(argv[0], argv[1:]) {
 		return runLLVM("llvm-cov", tool.Cov, argv[0], argv[1:], stdout, stderr)
 	}
-	if calledAsGcov(argv[0]) {
+	if asgcov.IsName(argv[0]) {
 		return runGcov(argv[0], argv[1:], stdout, stderr)
 	}
 	status, done := asCompiler(&argv)
@@ -97,26 +99,12 @@ func Main(argv []string) int {
 	return run(argv)
 }
 
-// namedPrograms are the programs beside gcov that footfall is when it is called
-// by their names: gcov-dump-12.
+// namedPrograms are [asgcov.Others].
 var namedPrograms = map[string]func(prog string, args []string, stdout, stderr io.Writer) int{
 	"gcov-dump":     runDump,
 	"gcov-tool":     runTool,
 	"llvm-profdata": runProfdata,
 	"covdata":       runCovdata,
-}
-
-// calledAsGcov tells whether program names a gcov, of GCC or of LLVM: gcov-13,
-// x86_64-linux-gnu-gcov-12, llvm-cov-19. Programs that run a gcov take the name
-// of one and no arguments.
-func calledAsGcov(program string) bool {
-	name := filepath.Base(program)
-	for other := range namedPrograms {
-		if strings.Contains(name, other) {
-			return false
-		}
-	}
-	return strings.Contains(name, "gcov") || strings.Contains(name, "llvm-cov")
 }
 
 // run carries out the command line argv and returns the exit status. It alone

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"footfall/command/asgcov"
 	"footfall/formats/gcov"
 	"footfall/formats/gcov/tool"
 )
@@ -62,9 +63,9 @@ func namedVersion(prog, prefix string) gcov.Version {
 	if !ok {
 		return 0
 	}
-	p, err := parsePersonality(version)
+	p, err := asgcov.Parse(version)
 	if err != nil {
 		return 0
 	}
-	return p.gcc
+	return p.GCC
 }

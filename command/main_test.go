@@ -206,24 +206,6 @@ func readDir(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func TestCalledAsGcov(t *testing.T) {
-	for program, want := range map[string]bool{
-		"gcov":                          true,
-		"/usr/bin/gcov-13":              true,
-		"x86_64-linux-gnu-gcov-12":      true,
-		"footfall-gcov":                 true,
-		"llvm-cov-19":                   true,
-		"footfall":                      false,
-		"/opt/gcov/bin/footfall":        false,
-		"gcov-tool":                     false,
-		"x86_64-linux-gnu-gcov-dump-12": false,
-	} {
-		if got := calledAsGcov(program); got != want {
-			t.Errorf("calledAsGcov(%q) = %t", program, got)
-		}
-	}
-}
-
 func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 	root, _ := newRootCommand(commands())
 	var check func(cmd *cobra.Command)
