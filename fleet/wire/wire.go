@@ -49,6 +49,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -471,14 +472,21 @@ func (f field) seconds(t *time.Time) error {
 	return err
 }
 
+// Their tables are made when they are needed, not whenever footfall starts.
 var (
-	// An agent has it all the time: a larger window takes 16 MB.
-	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
-	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MostBytes), zstd.WithDecoderConcurrency(0))
+	packer = sync.OnceValue(func() *zstd.Encoder {
+		// An agent has it all the time: a larger window takes 16 MB.
+		e, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true)) // no option is wrong
+		return e
+	})
+	unpacker = sync.OnceValue(func() *zstd.Decoder {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MostBytes), zstd.WithDecoderConcurrency(0))
+		return d
+	})
 )
 
 // Pack packs a message.
-func Pack(message []byte) []byte { return packer.EncodeAll(message, nil) }
+func Pack(message []byte) []byte { return packer().EncodeAll(message, nil) }
 
 // ErrTooLarge is returned for what is larger than is read.
 var ErrTooLarge = errors.New("the message is too large")
@@ -492,7 +500,7 @@ func Unpack(r io.Reader) ([]byte, error) {
 	if len(packed) > MostPacked {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MostPacked)
 	}
-	b, err := unpacker.DecodeAll(packed, nil)
+	b, err := unpacker().DecodeAll(packed, nil)
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
 		return nil, fmt.Errorf("%w: more than %d bytes unpacked", ErrTooLarge, MostBytes)
 	}

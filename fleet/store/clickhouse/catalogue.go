@@ -26,9 +26,16 @@ type unit struct {
 // mostUnits is how many units of builds are kept, of some 80 bytes.
 const mostUnits = 1 << 20
 
+// Their tables are made when they are needed, not whenever footfall starts.
 var (
-	packer, _   = zstd.NewWriter(nil)
-	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30))
+	packer = sync.OnceValue(func() *zstd.Encoder {
+		e, _ := zstd.NewWriter(nil) // no option is wrong
+		return e
+	})
+	unpacker = sync.OnceValue(func() *zstd.Decoder {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30))
+		return d
+	})
 )
 
 // unitsOf returns the units of a build that are kept. It is [store.ErrUnknownBuild] that there is no such build. fresh has
@@ -162,7 +169,7 @@ func (s *Store) PutBuild(ctx context.Context, b *store.Build) error {
 		r.text(u.Kind)
 		r.text(u.Name)
 		r.u32(uint32(u.Counters))
-		r.bytes(packer.EncodeAll(u.Program, nil))
+		r.bytes(packer().EncodeAll(u.Program, nil))
 		r.end()
 	}
 	if err := s.db.insert(ctx, s.table("unit"), "unit, hash, kind, name, counters, program", &r); err != nil {

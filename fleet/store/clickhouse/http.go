@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"footfall/fleet/store"
@@ -183,7 +184,7 @@ const (
 // room, no memory, too many parts or queries, a server that ends, is read-only, or has no quorum.
 var passing = []int{32, 159, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 279, 285, 286, 297, 319, 394, 999}
 
-var codePattern = regexp.MustCompile(`^Code: (\d+)`)
+var codePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Code: (\d+)`) })
 
 // failed is the error of an answer that is not OK.
 func (d *database) failed(r *http.Response) error {
@@ -191,7 +192,7 @@ func (d *database) failed(r *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(r.Body, 2000))
 	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	f := &failure{Text: first}
-	if m := codePattern.FindStringSubmatch(first); m != nil {
+	if m := codePattern().FindStringSubmatch(first); m != nil {
 		f.Code, _ = strconv.Atoi(m[1])
 	}
 	switch {

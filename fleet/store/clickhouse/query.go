@@ -155,7 +155,7 @@ func (s *Store) eachUnit(ctx context.Context, where string, programs bool, use f
 		}
 		if programs {
 			var err error
-			if u.Program, err = unpacker.DecodeAll(packed, nil); err != nil {
+			if u.Program, err = unpacker().DecodeAll(packed, nil); err != nil {
 				return fmt.Errorf("unit %s: %w", u.Name, err)
 			}
 		}

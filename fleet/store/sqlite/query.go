@@ -170,7 +170,7 @@ func unitsOf(ctx context.Context, tx *sql.Tx, q *store.Query, programs bool, use
 			var hash, packed []byte
 			err := scan(&id, &u.Kind, &u.Name, &u.Counters, &hash, &packed)
 			if err == nil && programs {
-				if u.Program, err = unpacker.DecodeAll(packed, nil); err != nil {
+				if u.Program, err = unpacker().DecodeAll(packed, nil); err != nil {
 					err = fmt.Errorf("unit %s: %w", u.Name, err)
 				}
 			}
@@ -280,7 +280,7 @@ func (s *Store) Programs(ctx context.Context, hashes []store.Hash, use func(stor
 				continue
 			}
 			if err == nil {
-				u.Program, err = unpacker.DecodeAll(packed, nil)
+				u.Program, err = unpacker().DecodeAll(packed, nil)
 			}
 			if err != nil {
 				return fmt.Errorf("unit %x %s: %w", hash[:8], u.Name, err)

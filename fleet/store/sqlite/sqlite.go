@@ -216,7 +216,7 @@ func (s *Store) transaction(do func(*writer) error) error {
 func (s *Store) PutBuild(ctx context.Context, b *store.Build) error {
 	packed := make([][]byte, len(b.Units))
 	for i := range b.Units {
-		packed[i] = packer.EncodeAll(b.Units[i].Program, nil)
+		packed[i] = packer().EncodeAll(b.Units[i].Program, nil)
 	}
 	return s.pushes.Do(ctx, func(w *writer) error {
 		build, err := w.putBuild(b)
@@ -241,9 +241,16 @@ func (s *Store) Announce(ctx context.Context, id, release string, units []store.
 	return unknown, err
 }
 
+// Their tables are made when they are needed, not whenever footfall starts.
 var (
-	packer, _   = zstd.NewWriter(nil)
-	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30))
+	packer = sync.OnceValue(func() *zstd.Encoder {
+		e, _ := zstd.NewWriter(nil) // no option is wrong
+		return e
+	})
+	unpacker = sync.OnceValue(func() *zstd.Decoder {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(1<<30))
+		return d
+	})
 )
 
 // Push adds a batch, and returns when it is on disk.

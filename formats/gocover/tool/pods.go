@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"footfall/formats/gocover"
 )
@@ -21,8 +22,8 @@ type pod struct {
 }
 
 var (
-	metaName     = regexp.MustCompile(`^covmeta\.(\S+)$`)
-	countersName = regexp.MustCompile(`^covcounters\.(\S+)\.([0-9]{1,18})\.[0-9]+$`)
+	metaName     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^covmeta\.(\S+)$`) })
+	countersName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^covcounters\.(\S+)\.([0-9]{1,18})\.[0-9]+$`) })
 )
 
 // collectPods finds the files in directories, which belong together by their names. Counters without meta-data are left
@@ -46,13 +47,13 @@ func collectPods(dirs []string) ([]*pod, error) {
 	}
 	byHash := make(map[string]*pod)
 	for _, f := range files {
-		if m := metaName.FindStringSubmatch(filepath.Base(f.name)); m != nil && byHash[m[1]] == nil {
+		if m := metaName().FindStringSubmatch(filepath.Base(f.name)); m != nil && byHash[m[1]] == nil {
 			byHash[m[1]] = &pod{metaFile: f.name}
 		}
 	}
 	slices.SortStableFunc(files, func(a, b found) int { return cmp.Or(cmp.Compare(a.origin, b.origin), strings.Compare(a.name, b.name)) })
 	for _, f := range files {
-		if m := countersName.FindStringSubmatch(filepath.Base(f.name)); m != nil && byHash[m[1]] != nil {
+		if m := countersName().FindStringSubmatch(filepath.Base(f.name)); m != nil && byHash[m[1]] != nil {
 			p := byHash[m[1]]
 			p.files, p.origins = append(p.files, f.name), append(p.origins, f.origin)
 		}
