@@ -304,7 +304,7 @@ func (c *collector) recount(id distinctID) {
 // forget has a function have run never.
 func (p *pool) forget(id distinctID) {
 	sh, d := &p.shards[id.shard()], p.at(id)
-	clear(sh.counters[d.counters:][:d.arcs+d.conditions])
+	clear(sh.countersOf(d))
 	for d.runs >= 0 {
 		sh.free = append(sh.free, d.runs)
 		d.runs = sh.runs[d.runs].next

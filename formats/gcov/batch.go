@@ -82,16 +82,16 @@ func (c *collector) batches(wanted []bool, workers int) []batch {
 	ranks, ends := c.sources.ranks()
 	n, total := 0, 0
 	for i := range c.pool.shards {
-		n += len(c.pool.shards[i].list)
+		n += c.pool.shards[i].n
 	}
 	refs := make([]ref, 0, n)
 	for i := range c.pool.shards {
-		for k := range c.pool.shards[i].list {
+		for k := range c.pool.shards[i].n {
 			id := makeDistinctID(int32(i), int32(k))
 			if wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
 				continue
 			}
-			d := &c.pool.shards[i].list[k]
+			d := c.pool.at(id)
 			refs = append(refs, newRef(ranks[d.home], id, d))
 			total += int(d.size)
 		}

@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"hash/maphash"
 	"math/bits"
-	"slices"
 	"sync"
 )
 
@@ -240,10 +239,51 @@ const shardCount = 64
 type shard struct {
 	mu       sync.Mutex
 	index    map[[2]uint64]int32
-	list     []distinct
-	counters []int64
+	list     [][]distinct // blocks of listBlock
+	n        int          // how many there are
+	counters [][]int64    // blocks of counterBlock, or of as many as a function has beyond
+	taken    int          // of the last block
 	runs     []run
 	free     []int32 // runs that are not in use
+}
+
+// What there is of a shard stays where it is when more comes, in blocks: a list that
+// grows leaves as much memory behind as it has.
+const (
+	listBlock    = 32
+	counterBlock = 256
+)
+
+// at is function number i.
+func (sh *shard) at(i int) *distinct { return &sh.list[uint(i)/listBlock][uint(i)%listBlock] }
+
+// add adds a function, and returns its number.
+func (sh *shard) add(d distinct) int32 {
+	if sh.n%listBlock == 0 {
+		sh.list = append(sh.list, make([]distinct, listBlock))
+	}
+	*sh.at(sh.n) = d
+	sh.n++
+	return int32(sh.n - 1)
+}
+
+// room makes room for n counters, and returns where countersOf finds them.
+func (sh *shard) room(n int) uint32 {
+	if last := len(sh.counters) - 1; last < 0 || len(sh.counters[last])-sh.taken < n {
+		sh.counters, sh.taken = append(sh.counters, make([]int64, max(n, counterBlock))), 0
+	}
+	at := uint32((len(sh.counters)-1)*counterBlock + sh.taken)
+	sh.taken += n
+	return at
+}
+
+// countersOf are the sums of the counters of a function: of its arcs, then of its conditions.
+func (sh *shard) countersOf(d *distinct) []int64 {
+	n := int(d.arcs + d.conditions)
+	if n == 0 {
+		return nil
+	}
+	return sh.counters[d.counters/counterBlock][d.counters%counterBlock:][:n]
 }
 
 // A run says where counters of a function are that are not all zero.
@@ -268,7 +308,7 @@ type distinct struct {
 	shape      uint32 // hash of all of the packed function but its name, another one in every run
 	block      int32  // of pool.packed
 	at, size   int32  // in the block
-	counters   int32  // index in shard.counters of those of arcs, those of conditions follow
+	counters   uint32 // where they are, see shard.room
 	arcs       int32
 	conditions int32
 	runs       int32  // index in shard.runs, -1 when no counter is other than zero
@@ -290,7 +330,7 @@ func makeDistinctID(shard, number int32) distinctID {
 func (id distinctID) shard() int  { return int(id) % shardCount }
 func (id distinctID) number() int { return int(id) / shardCount }
 
-func (p *pool) at(id distinctID) *distinct { return &p.shards[id.shard()].list[id.number()] }
+func (p *pool) at(id distinctID) *distinct { return p.shards[id.shard()].at(id.number()) }
 
 // bytes are those of the packed function.
 func (p *pool) bytes(id distinctID) []byte {
@@ -301,7 +341,7 @@ func (p *pool) bytes(id distinctID) []byte {
 // counts are the sums of the counters of the function's arcs.
 func (p *pool) counts(id distinctID) []int64 {
 	d := p.at(id)
-	return p.shards[id.shard()].counters[d.counters:][:d.arcs]
+	return p.shards[id.shard()].countersOf(d)[:d.arcs]
 }
 
 func newPool() *pool {
@@ -342,28 +382,28 @@ func (p *pool) add(s *skimmer, pk *packer, from origin, counts *dataFunction, da
 	at := key[0] % shardCount
 	sh := &p.shards[at]
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	i, ok := sh.index[key]
 	if !ok {
 		sh.mu.Unlock() // others need not wait while it is packed
 		f, err := p.pack(s, pk)
-		sh.mu.Lock()
 		if err != nil {
 			return -1, true, err
 		}
+		sh.mu.Lock()
 		if i, ok = sh.index[key]; !ok { // still
 			i = sh.keep(key, f)
 		}
 	}
+	defer sh.mu.Unlock()
 	id = makeDistinctID(int32(at), i)
 	if counts == nil {
 		return id, true, nil
 	}
-	f := &sh.list[i]
+	f := sh.at(int(i))
 	if counts.arcs.n != f.arcs {
 		return id, counts.arcs.n == 0, nil // Clang leaves out the counters of a function that has none
 	}
-	c := sh.counters[f.counters:][:f.arcs+f.conditions]
+	c := sh.countersOf(f)
 	ran := false
 	if counts.arcs.at != 0 {
 		for k := range c[:f.arcs] {
@@ -405,11 +445,8 @@ func (p *pool) pack(s *skimmer, pk *packer) (distinct, *FormatError) {
 
 // keep takes a function into the shard, with room for its counters, and returns its number.
 func (sh *shard) keep(key [2]uint64, f distinct) int32 {
-	f.counters = int32(len(sh.counters))
-	n := len(sh.counters) + int(f.arcs+f.conditions)
-	sh.counters = slices.Grow(sh.counters, n-len(sh.counters))[:n]
-	i := int32(len(sh.list))
+	f.counters = sh.room(int(f.arcs + f.conditions))
+	i := sh.add(f)
 	sh.index[key] = i
-	sh.list = append(sh.list, f)
 	return i
 }

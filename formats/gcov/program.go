@@ -380,7 +380,7 @@ func (p *pool) take(id distinctID, data *FunctionCounts, from origin, number int
 	sh := &p.shards[id.shard()]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	f := &sh.list[id.number()]
+	f := sh.at(id.number())
 	var arcs, conditions Counters
 	if k := data.Of(KindArcs); k != nil {
 		arcs = *k
@@ -391,7 +391,7 @@ func (p *pool) take(id distinctID, data *FunctionCounts, from origin, number int
 	if arcs.Len() != int(f.arcs) {
 		return arcs.Len() == 0 // Clang leaves out the counters of a function that has none
 	}
-	c := sh.counters[f.counters:][:f.arcs+f.conditions]
+	c := sh.countersOf(f)
 	ran := false
 	for k, n := range arcs.Values {
 		c[k] += n
@@ -423,10 +423,12 @@ func (sh *shard) run(r run) int32 {
 func (p *pool) forgetCounts() {
 	for i := range p.shards {
 		sh := &p.shards[i]
-		clear(sh.counters)
+		for _, block := range sh.counters {
+			clear(block)
+		}
 		sh.runs, sh.free = sh.runs[:0], sh.free[:0]
-		for k := range sh.list {
-			sh.list[k].runs = -1
+		for k := range sh.n {
+			sh.at(k).runs = -1
 		}
 	}
 }

@@ -297,7 +297,7 @@ type conditionKey struct {
 // function solves a function of the pool and adds it up.
 func (t *tally) function(p *pool, id distinctID) {
 	d := p.at(id)
-	counters := p.shards[id.shard()].counters[d.counters:][:d.arcs+d.conditions]
+	counters := p.shards[id.shard()].countersOf(d)
 	g := &t.flow
 	again := t.unpack(p.bytes(id), g)
 	t.torn = false
