@@ -57,9 +57,18 @@ const (
 
 func printTracefile(w io.Writer, t tracefile) error {
 	set, kept := t.report.Set, t.report.Again.textsOf(t.dialect)
+	if kept == nil {
+		t.to = w
+		for i := 0; i < set.Len() && t.failed == nil; i++ {
+			t.file(set.At(i))
+		}
+		t.send()
+		return t.failed
+	}
 	for i := range set.Len() {
 		text, ok := kept.of(set, i)
 		if !ok {
+			t.buf = t.buf[:0]
 			t.file(set.At(i))
 			text = t.buf
 			kept.keep(set, i, func() []byte { return slices.Clone(text) }, len(text))
@@ -72,9 +81,8 @@ func printTracefile(w io.Writer, t tracefile) error {
 	return nil
 }
 
-// file fills t.buf with the records of a file.
+// file writes the records of a file.
 func (t *tracefile) file(f *coverage.File) {
-	t.buf = t.buf[:0]
 	test := onlyTest(f)
 	t.begin(test, f.Name)
 	t.functions(f.Functions)
@@ -95,9 +103,27 @@ func (t *tracefile) file(f *coverage.File) {
 
 type tracefile struct {
 	buffer
-	places  map[string]lcovPlace // of the functions of a file, used again
+	to      io.Writer      // nil: all stays in the buffer
+	failed  error          // of to
+	list    []lcovFunction // those of a file, used again, as are
+	names   []lcovName     // all of theirs
+	places  map[string]lcovPlace
 	report  *Report
 	dialect dialect
+}
+
+// sendSome sends what there is, if that is much: a buffer for all of a large file would
+// take longer to grow than the file takes to be written.
+func (t *tracefile) sendSome() {
+	if len(t.buf) >= 1<<15 {
+		t.send()
+	}
+}
+
+func (t *tracefile) send() {
+	if t.to != nil && t.failed == nil {
+		t.failed = t.flush(t.to)
+	}
 }
 
 // record appends a record of numbers, and of a name if there is one.
@@ -137,20 +163,27 @@ type lcovPlace struct {
 	function, name int
 }
 
-// lcovFunctions has each name once: lcov knows only one line for a name, and
+// lcovFunctions lists functions until the next call. It has each name once: lcov knows only one line for a name, and
 // lcov 2 stops at a second one. Where one source was compiled in two ways, a name
 // may have two; the others have their line behind the name, f@6. Those of one
 // line are one to lcov.
-func lcovFunctions(functions []*coverage.Function, places map[string]lcovPlace) []lcovFunction {
-	list := make([]lcovFunction, 0, len(functions))
-	room := make([]lcovName, 0, len(functions)) // most have one name
+func (t *tracefile) lcovFunctions(functions []*coverage.Function) []lcovFunction {
+	instances := 0
+	for _, f := range functions {
+		instances += len(f.Instances)
+	}
+	list, names := slices.Grow(t.list[:0], len(functions)), slices.Grow(t.names[:0], instances)
+	if t.places == nil {
+		t.places = make(map[string]lcovPlace)
+	}
+	places := t.places
 	clear(places)
 	end, line := int32(0), int32(-1)
 	for i, f := range functions {
 		if f.StartLine != line {
 			end, line = commonEnd(functions[i:]), f.StartLine
 		}
-		entry := lcovFunction{line: line}
+		entry := lcovFunction{line: line, names: names[len(names):]}
 		if end >= line {
 			entry.end = end
 		}
@@ -164,10 +197,6 @@ func lcovFunctions(functions []*coverage.Function, places map[string]lcovPlace) 
 			switch {
 			case !again:
 				places[name] = lcovPlace{line, len(list), len(entry.names)}
-				if len(entry.names) == 0 && len(room) < cap(room) {
-					room = room[:len(room)+1]
-					entry.names = room[len(room)-1 : len(room)-1 : len(room)]
-				}
 				entry.names = append(entry.names, lcovName{name, calls})
 			case p.function < len(list):
 				list[p.function].names[p.name].calls += calls
@@ -175,18 +204,16 @@ func lcovFunctions(functions []*coverage.Function, places map[string]lcovPlace) 
 				entry.names[p.name].calls += calls
 			}
 		}
-		if len(entry.names) > 0 {
-			list = append(list, entry)
+		if n := len(entry.names); n > 0 {
+			names, list = names[:len(names)+n], append(list, entry)
 		}
 	}
+	t.list, t.names = list, names
 	return list
 }
 
 func (t *tracefile) functions(functions []*coverage.Function) {
-	if t.places == nil {
-		t.places = make(map[string]lcovPlace)
-	}
-	list := lcovFunctions(functions, t.places)
+	list := t.lcovFunctions(functions)
 	var total coverage.Ratio
 	if t.dialect >= lcov22 {
 		for i, f := range list {
@@ -203,6 +230,7 @@ func (t *tracefile) functions(functions []*coverage.Function) {
 				}
 			}
 			total = total.Plus(coverage.Ratio{Covered: called, Total: 1})
+			t.sendSome()
 		}
 		t.ratio("FNF:", "FNH:", total)
 		return
@@ -215,6 +243,7 @@ func (t *tracefile) functions(functions []*coverage.Function) {
 				t.record("FN:", n.name, int64(f.line))
 			}
 		}
+		t.sendSome()
 	}
 	for _, f := range list {
 		for _, n := range f.names {
@@ -224,6 +253,7 @@ func (t *tracefile) functions(functions []*coverage.Function) {
 				total.Covered++
 			}
 		}
+		t.sendSome()
 	}
 	t.ratio("FNF:", "FNH:", total)
 }
@@ -254,6 +284,7 @@ func (t *tracefile) branches(lines []coverage.Line) {
 		if told := toldBranches(l); told != nil && len(shown) == len(l.Branches) {
 			t.lineBranches("#BRDA:", l.Number, told)
 		}
+		t.sendSome()
 	}
 	if total.Total > 0 {
 		t.ratio("BRF:", "BRH:", total)
@@ -354,6 +385,7 @@ func (t *tracefile) lines(lines []coverage.Line) {
 		t.number("DA:", int64(l.Number))
 		t.number(",", max(l.Count, 0))
 		t.raw("\n")
+		t.sendSome()
 	}
 	t.ratio("LF:", "LH:", total)
 }
