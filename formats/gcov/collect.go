@@ -315,6 +315,7 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 	s := skimmer{r: &r, version: notes.Version, clang: endsAsClangs(o.notes), names: &o.names}
 	n, mismatched := 0, 0
 	o.ids, o.known = o.ids[:0], o.known[:0]
+	readings := o.c.kept != nil || len(obj.Readings) > 0
 	for s.next() {
 		n++
 		if s.artificial || !s.keep {
@@ -331,7 +332,9 @@ func (o *objectReader) functions(obj Object, notes *Notes, r reader, data []byte
 		}
 		if err == nil {
 			o.ids = append(o.ids, id)
-			o.known = append(o.known, unitFunction{s.ident, s.lineChecksum, s.cfgChecksum, id})
+			if readings {
+				o.known = append(o.known, unitFunction{s.ident, s.lineChecksum, s.cfgChecksum, id})
+			}
 		}
 		if err != nil && first {
 			o.c.problem(Damaged, obj.Notes, err.Offset, "%s; this function is left out, build the object anew", err.Msg)

@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"hash/maphash"
 	"math/bits"
+	"math/rand/v2"
+	"slices"
 	"sync"
 )
 
@@ -143,6 +145,8 @@ func readCounter(p []byte, big bool) int64 {
 
 // indexCounts appends the functions of a data file to list.
 func indexCounts(r *reader, v Version, list []dataFunction) []dataFunction {
+	const few = 64 // bytes of most functions; a list that grows leaves as much memory behind as it has
+	list = slices.Grow(list, (len(r.b)-r.pos)/few)
 	open := false
 	for {
 		tag, length, data, ok := r.next()
@@ -177,14 +181,12 @@ func indexCounts(r *reader, v Version, list []dataFunction) []dataFunction {
 type dataFunctions struct {
 	list   []dataFunction
 	cursor int
-	index  map[uint32]int32 // by ident, made when the order of the list does not help
+	index  []int32 // by ident, numbers in the list from 1; made when the order of the list does not help
+	salt   uint32  // of the index, odd
 }
 
 // reset makes room for the next file.
-func (d *dataFunctions) reset() {
-	d.list, d.cursor = d.list[:0], 0
-	clear(d.index)
-}
+func (d *dataFunctions) reset() { d.list, d.cursor, d.index = d.list[:0], 0, d.index[:0] }
 
 // find returns the counts of a function, nil when there are none. Notes and
 // data list functions in the same order, save for those that the linker
@@ -198,25 +200,40 @@ func (d *dataFunctions) find(ident uint32) *dataFunction {
 		return nil
 	}
 	if len(d.index) == 0 {
-		if d.index == nil {
-			d.index = make(map[uint32]int32, len(d.list))
-		}
-		for i := range d.list {
-			d.index[d.list[i].ident] = int32(i)
-		}
+		d.makeIndex()
 	}
-	i, ok := d.index[ident]
-	if !ok {
+	i := d.index[d.slot(ident)]
+	if i == 0 {
 		return nil
 	}
-	d.cursor = int(i) + 1
-	return &d.list[i]
+	d.cursor = int(i)
+	return &d.list[i-1]
+}
+
+// makeIndex makes a hash table of which at most half is in use. What is in the list is up to
+// others, so nobody can know beforehand which numbers meet.
+func (d *dataFunctions) makeIndex() {
+	d.salt = rand.Uint32() | 1
+	d.index = Resize(d.index, 2<<bits.Len(uint(len(d.list)-1)))
+	for i := range d.list {
+		d.index[d.slot(d.list[i].ident)] = int32(i + 1)
+	}
+}
+
+// slot is where the index has a function, or could have it.
+func (d *dataFunctions) slot(ident uint32) uint32 {
+	mask := uint32(len(d.index) - 1)
+	for k := uint32(uint64(ident*d.salt) * uint64(len(d.index)) >> 32); ; k = (k + 1) & mask {
+		if i := d.index[k]; i == 0 || d.list[i-1].ident == ident {
+			return k
+		}
+	}
 }
 
 // A pool holds the distinct functions of all objects. It is split in shards by
 // hash, so that goroutines rarely meet.
 type pool struct {
-	seeds  [2]maphash.Seed
+	seed   maphash.Seed
 	shards [shardCount]shard
 
 	mu     sync.Mutex
@@ -345,7 +362,7 @@ func (p *pool) counts(id distinctID) []int64 {
 }
 
 func newPool() *pool {
-	p := &pool{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	p := &pool{seed: maphash.MakeSeed()}
 	for i := range p.shards {
 		p.shards[i].index = make(map[[2]uint64]int32)
 	}
@@ -358,11 +375,10 @@ const identEnd = 12
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// key is the same for functions that are the same but for their ident. Two
-// hashes make 128 bits: with a million functions two that differ meet in one
-// of 10^26 runs.
+// key is the same for functions that are the same but for their ident: a hash of all of it, and
+// what the compiler has as checksums. With a million functions of the same checksums two that
+// differ meet in one of 10^7 runs, and there are never so many.
 func (p *pool) key(s *skimmer) [2]uint64 {
-	same := s.raw[min(identEnd, len(s.raw)):]
 	where := uint64(s.version) << 1
 	if s.r.big {
 		where |= 1
@@ -371,7 +387,10 @@ func (p *pool) key(s *skimmer) [2]uint64 {
 		where ^= uint64(s.names.dir+1) << 33
 	}
 	where *= 0x9e3779b97f4a7c15 // the odd number nearest to 2^64 by the golden ratio
-	return [2]uint64{maphash.Bytes(p.seeds[0], same) ^ where, maphash.Bytes(p.seeds[1], same) + where}
+	return [2]uint64{
+		maphash.Bytes(p.seed, s.raw[min(identEnd, len(s.raw)):]) ^ where,
+		uint64(s.lineChecksum)<<32 | uint64(s.cfgChecksum) + where + uint64(len(s.raw)),
+	}
 }
 
 // add puts the skimmer's function into the pool, or adds its counters to those
@@ -438,7 +457,7 @@ func (p *pool) pack(s *skimmer, pk *packer) (distinct, *FormatError) {
 	_, shape := cutName(b)
 	return distinct{
 		file: pk.file, home: pk.home, sum: crc32.Checksum(s.raw[min(identEnd, len(s.raw)):], castagnoli),
-		shape: uint32(maphash.Bytes(p.seeds[0], shape)), block: pk.block, at: int32(at), size: int32(len(b)),
+		shape: uint32(maphash.Bytes(p.seed, shape)), block: pk.block, at: int32(at), size: int32(len(b)),
 		arcs: int32(pk.counters), conditions: int32(2 * pk.decisionCount), runs: -1, line: pk.startLine,
 	}, nil
 }
