@@ -87,6 +87,7 @@ func readAll(buf []byte, read func([]byte) (int, error), name string, size, most
 			more = size / 4
 		}
 		b = make([]byte, 0, size+1+more)
+		inLargePages(b[:cap(b)])
 	}
 	for size <= most {
 		if len(b) == cap(b) { // it grows while it is read

@@ -117,3 +117,6 @@ func (o *Owners) OpenNamed(name string) (*os.File, error) { return Open(name) }
 
 // Hurry lets nothing that is waited for take longer than a moment: here nothing is.
 func Hurry() {}
+
+// inLargePages does nothing here.
+func inLargePages([]byte) {}
