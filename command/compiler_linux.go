@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 
+	_ "footfall/command/early" // compiles, where that is all there is to do
 	"footfall/compile"
 	"footfall/output"
 )

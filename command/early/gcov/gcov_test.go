@@ -1,4 +1,4 @@
-package early
+package gcov
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestGcov(t *testing.T) {
+func TestCalled(t *testing.T) {
 	for line, want := range map[string]string{
 		"/usr/bin/gcov-12":                      "/usr/bin/gcov-12",
 		"x86_64-linux-gnu-gcov-12 -b x.c":       "x86_64-linux-gnu-gcov-12 -b x.c",
@@ -23,7 +23,7 @@ func TestGcov(t *testing.T) {
 		"footfall report gcov":                  "",
 		"/opt/gcov/footfall report":             "",
 	} {
-		prog, args, stderr := gcov(strings.Fields(line))
+		prog, args, stderr := called(strings.Fields(line))
 		if got := strings.TrimSpace(prog + " " + strings.Join(args, " ")); got != want || (stderr != nil) != (want != "") {
 			t.Errorf("%s: %q, %v, want %q", line, got, stderr, want)
 		}

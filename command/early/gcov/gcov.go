@@ -1,4 +1,10 @@
-package early
+// Package gcov is gcov of small files, before the rest of footfall is initialised.
+//
+// What makes reports starts gcov for each data file. As with package early, it needs none
+// of the packages for BPF, pages, data bases, profiles and so on, whose variables
+// take longer to initialise than all of the work. It imports more than that one does, and so
+// comes later, but before most of those.
+package gcov
 
 import (
 	"io"
@@ -11,16 +17,18 @@ import (
 	"footfall/output"
 )
 
-// asGcov is gcov, called by that name or as footfall gcov, where there is little to do.
-func asGcov(argv []string) {
-	if prog, args, stderr := gcov(argv); prog != "" && size(args) < most {
+func init() {
+	if len(os.Args) == 0 {
+		return
+	}
+	if prog, args, stderr := called(os.Args); prog != "" && size(args) < most {
 		os.Exit(asgcov.Run(prog, args, output.Standard(os.Stdout), stderr))
 	}
 }
 
-// gcov returns the name, "" for none, and the arguments of the gcov that the command line
+// called returns the name, "" for none, and the arguments of the gcov that the command line
 // argv calls, and where to it says what is wrong.
-func gcov(argv []string) (prog string, args []string, stderr io.Writer) {
+func called(argv []string) (prog string, args []string, stderr io.Writer) {
 	name := filepath.Base(argv[0])
 	switch {
 	case strings.Contains(name, "gcov") && asgcov.IsName(argv[0]):
