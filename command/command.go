@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"footfall/command/asgcov"
-	_ "footfall/command/early/gcov" // is gcov of small files, before all else
+	_ "footfall/command/early/listing" // is gcov of small files, before all else
 	"footfall/formats/llvm/tool"
 	"footfall/output"
 )

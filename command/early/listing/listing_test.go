@@ -1,4 +1,4 @@
-package gcov
+package listing
 
 import (
 	"os"

@@ -1,10 +1,10 @@
-// Package gcov is gcov of small files, before the rest of footfall is initialised.
+// Package listing is gcov of small files, before the rest of footfall is initialised.
 //
 // What makes reports starts gcov for each data file. As with package early, it needs none
 // of the packages for BPF, pages, data bases, profiles and so on, whose variables
 // take longer to initialise than all of the work. It imports more than that one does, and so
 // comes later, but before most of those.
-package gcov
+package listing
 
 import (
 	"io"
