@@ -43,9 +43,11 @@ func UnpackTimes(b []byte, v []uint64) error {
 			return fmt.Errorf("offset %d: %d more of the same time, where %d are left", at, more, len(v)-i-1)
 		}
 		value += uint64(distance)
-		for end := i + 1 + int(more); i < end; i++ {
-			v[i] = value
+		same := v[i : i+1+int(more)]
+		for k := range same {
+			same[k] = value
 		}
+		i += len(same)
 	}
 	if at < len(b) {
 		return fmt.Errorf("offset %d: %d bytes after %d times", at, len(b)-at, len(v))

@@ -112,12 +112,11 @@ func (m *merger) latest(a *answer, n int) ([]uint64, error) {
 }
 
 func (m *merger) merge(a *answer, n int, unpack func([]byte, []uint64) error, keep func(v, other []uint64) bool) ([]uint64, error) {
-	m.zeros(n)
-	m.other = slices.Grow(m.other[:0], n)[:n]
-	first := true
+	m.v, m.other = slices.Grow(m.v[:0], n)[:n], slices.Grow(m.other[:0], n)[:n]
+	none := true
 	err := a.each(func(b []byte) error {
-		if first {
-			first = false
+		if none {
+			none = false
 			return unpack(b, m.v)
 		}
 		if err := unpack(b, m.other); err != nil {
@@ -126,6 +125,9 @@ func (m *merger) merge(a *answer, n int, unpack func([]byte, []uint64) error, ke
 		keep(m.v, m.other)
 		return nil
 	})
+	if none {
+		clear(m.v)
+	}
 	return m.v, err
 }
 
