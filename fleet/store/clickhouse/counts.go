@@ -80,15 +80,6 @@ func (s *Store) steady(ctx context.Context, do func(limits) error) error {
 	return err
 }
 
-// A merger reads what has been told of a vector, again and again, and merges it.
-type merger struct{ v, other []uint64 }
-
-// zeros is a vector of n zeros, which holds until the merger reads again.
-func (m *merger) zeros(n int) []uint64 {
-	m.v = zeros(m.v, n)
-	return m.v
-}
-
 // zeros is n zeros, in the memory of v if there is enough.
 func zeros(v []uint64, n int) []uint64 {
 	v = slices.Grow(v[:0], n)[:n]
@@ -96,33 +87,23 @@ func zeros(v []uint64, n int) []uint64 {
 	return v
 }
 
+// A merger reads what has been told of a vector, again and again, and merges it.
+type merger struct{ v, other []uint64 }
+
 // greatest reads an array of packed vectors of n counters, and returns the greatest of each counter, which holds until the
 // merger reads again.
 func (m *merger) greatest(a *answer, n int) ([]uint64, error) {
-	return m.merge(a, n, store.UnpackInto, store.Greatest)
-}
-
-// earliest does so with packed times, and latest.
-func (m *merger) earliest(a *answer, n int) ([]uint64, error) {
-	return m.merge(a, n, store.UnpackTimes, store.Earliest)
-}
-
-func (m *merger) latest(a *answer, n int) ([]uint64, error) {
-	return m.merge(a, n, store.UnpackTimes, store.Greatest)
-}
-
-func (m *merger) merge(a *answer, n int, unpack func([]byte, []uint64) error, keep func(v, other []uint64) bool) ([]uint64, error) {
 	m.v, m.other = slices.Grow(m.v[:0], n)[:n], slices.Grow(m.other[:0], n)[:n]
 	none := true
 	err := a.each(func(b []byte) error {
 		if none {
 			none = false
-			return unpack(b, m.v)
+			return store.UnpackInto(b, m.v)
 		}
-		if err := unpack(b, m.other); err != nil {
+		if err := store.UnpackInto(b, m.other); err != nil {
 			return err
 		}
-		keep(m.v, m.other)
+		store.Greatest(m.v, m.other)
 		return nil
 	})
 	if none {

@@ -47,7 +47,7 @@ type seenReader struct {
 	names map[id]string         // of builds
 	use   func(store.LastSeen) error
 
-	timesMerger
+	zeros   []uint64
 	members []member // that have not been met, in the order of ids
 }
 
@@ -70,46 +70,33 @@ func (r *seenReader) read(ctx context.Context, db *database, node int, builds []
 	}); err != nil {
 		return err
 	}
-	err := db.query(ctx, s.timesOf(inBuilds(builds))+" ORDER BY build, unit, pushed", func(a *answer) error {
-		m := member{a.id(), a.id()}
-		pushed := a.u8() != 0
-		if err := r.unseen(&m); err != nil {
-			return err
-		}
-		if len(r.members) > 0 && r.members[0] == m {
-			r.members = r.members[1:]
-		}
-		l, known := r.units[m.unit]
-		if !known { // it was told a moment ago
-			a.skip()
-			a.skip()
-			return nil
-		}
-		l.Build, l.Pushed = r.names[m.build], pushed
-		var err error
-		if l.First, l.Last, err = r.times(a, m.unit, l.Unit.Counters); err != nil || a.err != nil {
-			return err
-		}
-		return r.use(l)
-	})
-	if err != nil {
+	times := timesReader{counters: r.counters, use: r.seen}
+	if err := times.read(ctx, s, db, inBuilds(builds)); err != nil {
 		return err
 	}
 	return r.unseen(nil)
 }
 
-// A timesMerger reads what several have told of the same times.
-type timesMerger struct{ firsts, lasts merger }
+// counters is how many a unit has; -1: it was told a moment ago.
+func (r *seenReader) counters(unit id) (int, error) {
+	if l, known := r.units[unit]; known {
+		return l.Unit.Counters, nil
+	}
+	return -1, nil
+}
 
-// times reads arrays of first and of last times of a unit with n counters. They are for until it reads again.
-func (m *timesMerger) times(a *answer, unit id, n int) (first, last []uint64, err error) {
-	if first, err = m.firsts.earliest(a, n); err == nil {
-		last, err = m.lasts.latest(a, n)
+// seen uses what was seen of a member.
+func (r *seenReader) seen(key timesKey, first, last []uint64) error {
+	m := member{key.build, key.unit}
+	if err := r.unseen(&m); err != nil {
+		return err
 	}
-	if err != nil {
-		err = unpacked("times", unit, n, err)
+	if len(r.members) > 0 && r.members[0] == m {
+		r.members = r.members[1:]
 	}
-	return first, last, err
+	l := r.units[key.unit]
+	l.Build, l.Pushed, l.First, l.Last = r.names[key.build], key.pushed, first, last
+	return r.use(l)
 }
 
 // unseen uses the members before one, which were never seen; nil: all that are left.
@@ -121,7 +108,8 @@ func (r *seenReader) unseen(until *member) error {
 		if !known {
 			continue // it was told a moment ago
 		}
-		l.Build, l.First, l.Last = r.names[m.build], r.firsts.zeros(l.Unit.Counters), r.lasts.zeros(l.Unit.Counters)
+		r.zeros = zeros(r.zeros, l.Unit.Counters)
+		l.Build, l.First, l.Last = r.names[m.build], r.zeros, r.zeros
 		if err := r.use(l); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"footfall/fleet/store"
 )
@@ -96,10 +97,76 @@ func (t *toldTimes) see(key timesKey, hits []uint64, window uint32, r *rows) err
 	return nil
 }
 
-// timesOf is a query of when counters were seen to count: the last row of each writer, whatever ClickHouse has merged yet.
-func (s *Store) timesOf(where string) string {
-	return fmt.Sprintf("SELECT build, unit, pushed, groupUniqArray(f), groupUniqArray(l) FROM (SELECT build, unit, pushed, argMax(first, version) AS f, argMax(last, version) AS l FROM %s WHERE %s GROUP BY build, unit, pushed, writer) GROUP BY build, unit, pushed",
-		s.table("times"), where)
+// A timesReader reads when counters were seen to count: of each writer its last row, whatever ClickHouse has merged yet.
+type timesReader struct {
+	// counters is how many a unit has; -1: it is left out.
+	counters func(unit id) (int, error)
+	// use gets what all writers have told, in the order of keys. The vectors are for the call only.
+	use func(key timesKey, first, last []uint64) error
+
+	key         timesKey
+	n           int // counters of its unit; -1: nothing is used
+	first, last []uint64
+	other       []uint64
+	packed      packedTimes
+}
+
+// read reads what a condition chooses.
+func (r *timesReader) read(ctx context.Context, s *Store, db *database, where string) error {
+	r.n = -1
+	query := fmt.Sprintf("SELECT build, unit, pushed, argMax(first, version), argMax(last, version) FROM %s WHERE %s GROUP BY build, unit, pushed, writer ORDER BY build, unit, pushed", s.table("times"), where)
+	some := false
+	err := db.query(ctx, query, func(a *answer) error {
+		key := timesKey{a.id(), a.id(), a.u8() != 0}
+		r.packed.first = a.into(r.packed.first)
+		r.packed.last = a.into(r.packed.last)
+		if a.err != nil {
+			return nil
+		}
+		if some && key == r.key {
+			return r.merge()
+		}
+		err := r.done()
+		some, r.key = true, key
+		if err == nil {
+			r.n, err = r.counters(key.unit)
+		}
+		if err != nil || r.n < 0 {
+			return err
+		}
+		r.first, r.last = zeros(r.first, r.n), zeros(r.last, r.n)
+		return r.merge()
+	})
+	if err != nil {
+		return err
+	}
+	return r.done()
+}
+
+// done has what was read of a key be used.
+func (r *timesReader) done() error {
+	if r.n < 0 {
+		return nil
+	}
+	return r.use(r.key, r.first, r.last)
+}
+
+// merge merges what a writer has told.
+func (r *timesReader) merge() error {
+	if r.n < 0 {
+		return nil
+	}
+	r.other = slices.Grow(r.other[:0], r.n)[:r.n]
+	err := store.UnpackTimes(r.packed.first, r.other)
+	if err == nil {
+		store.Earliest(r.first, r.other)
+		err = store.UnpackTimes(r.packed.last, r.other)
+	}
+	if err != nil {
+		return unpacked("times", r.key.unit, r.n, err)
+	}
+	store.Greatest(r.last, r.other)
+	return nil
 }
 
 // compactTimes merges what was told on a node in weeks that ended more than a day ago, and drops it when that is there.
@@ -145,18 +212,15 @@ func (s *Store) mergeTimes(ctx context.Context, db *database, build id, old stri
 	if err != nil {
 		return err
 	}
-	var m timesMerger
-	return db.query(ctx, s.timesOf(is+" AND "+old), func(a *answer) error {
-		key := timesKey{a.id(), a.id(), a.u8() != 0}
-		u, known := units[key.unit]
-		if !known && a.err == nil { // what was seen of a unit came after it
-			return fmt.Errorf("table times has unit %x of a build that has no such unit in table member", key.unit[:8])
+	r := timesReader{counters: func(unit id) (int, error) {
+		u, known := units[unit]
+		if !known { // what was seen of a unit came after it
+			return 0, fmt.Errorf("table times has unit %x of a build that has no such unit in table member", unit[:8])
 		}
-		first, last, err := m.times(a, key.unit, u.counters)
-		if err != nil || a.err != nil {
-			return err
-		}
+		return u.counters, nil
+	}, use: func(key timesKey, first, last []uint64) error {
 		key.row(&all.rows, writer, 1, store.PackTimes(first), store.PackTimes(last))
 		return all.wrote(ctx)
-	})
+	}}
+	return r.read(ctx, s, db, is+" AND "+old)
 }
