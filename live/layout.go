@@ -233,7 +233,7 @@ func (l *layout) read(p *process.Process, start uint64, to words) error {
 	if !errors.Is(err, process.ErrAbsent) {
 		return err
 	}
-	if err := p.ReadRanges(l.ranges(start, to)); err != nil {
+	if err := p.AwaitTouched(l.ranges(start, to), start+l.named); err != nil {
 		return err
 	}
 	return l.check(start, to)
