@@ -101,11 +101,17 @@ func (p *Process) MappedFilesKey(code bool) (key []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	key = make([]byte, 0, len(text))
+	return mappedFilesIn(text, code), nil
+}
+
+// mappedFilesIn is MappedFilesKey of the whole memory map, as text.
+func mappedFilesIn(text []byte, code bool) []byte {
+	key := make([]byte, 0, len(text))
 	for line := range bytes.Lines(text) {
-		if bytes.IndexByte(line, '/') >= 0 {
+		_, access, _ := bytes.Cut(line, []byte(" ")) // "r-xp ..."
+		if bytes.IndexByte(line, '/') >= 0 && (!code || len(access) > 2 && access[2] == 'x') {
 			key = append(key, line...)
 		}
 	}
-	return key, nil
+	return key
 }

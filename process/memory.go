@@ -119,7 +119,7 @@ func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func
 		AddressRange
 		of int
 	}
-	var touched []part
+	touched := make([]part, 0, 64)
 	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i] }, unnamed, false, func(i int, a AddressRange, is bool) {
 		if is {
 			touched = append(touched, part{a, i})
