@@ -59,7 +59,7 @@ func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
 			}
 		}
 	}
-	there, err := present(r.s.p, sorted(stubs), (*stub).jump)
+	there, _, err := present(r.s.p, sorted(stubs), (*stub).jump)
 	if err != nil {
 		return nil, err
 	}
