@@ -32,6 +32,8 @@ const (
 	firstLimit     = 3 * time.Millisecond
 	busyLimit      = 2 * time.Millisecond
 	limitedThreads = 64
+	// firstTries is how often the first thread is to stop before others.
+	firstTries = 4
 	// heldPatience is for how long threads stand still for one that has to be let go before them.
 	heldPatience = 10 * time.Millisecond
 	// longestWait is for how long a thread that stops late, and is to run on at once, may stand still.
@@ -170,10 +172,11 @@ func (s *stopper) stop() error {
 }
 
 // stopFirst stops the first thread before any other one, if there are fragile ones (see fragileFirst): should it get no time to
-// stop, all others have run on meanwhile. If it runs that is for the second try, as the first one would take time from it.
+// stop, all others have run on meanwhile. If it runs that is for the second try, as the first one would take time from it; if it
+// has not stopped in some tries it is one of many.
 func (s *stopper) stopFirst() error {
 	first := s.threads[s.p.PID]
-	if first == nil || first.busy && s.try == 0 || len(s.fragile) < 2 {
+	if first == nil || first.busy && s.try == 0 || s.try > firstTries || len(s.fragile) < 2 {
 		return nil
 	}
 	s.interrupt(func(t *stopped) bool { return t == first })
