@@ -95,11 +95,13 @@ func (b *body) read(fn FunctionSymbol) error {
 }
 
 func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
-	bytes := x.code.at(part[0])
-	if uint64(len(bytes)) < part[1]-part[0] {
+	if x.code.rest(part[0]) < part[1]-part[0] {
 		return nil, errors.New("it is not all in the file")
 	}
-	bytes = bytes[:part[1]-part[0]]
+	bytes := x.code.at(part[0], int(part[1]-part[0]))
+	if len(bytes) == 0 && part[0] < part[1] {
+		return nil, errUnread
+	}
 	code := x.buffer
 	for addr := part[0]; len(bytes) > 0; {
 		i, err := DecodeAMD64(bytes)
@@ -240,7 +242,7 @@ func (b *body) pointer(addr uint64) {
 	case b.has(addr) && addr != b.parts[0][0]:
 		b.targets[addr], b.computed = true, true
 		b.labels = append(b.labels, addr)
-	case b.x.code.at(addr) == nil:
+	case !b.x.code.has(addr):
 		b.data = append(b.data, addr)
 	}
 }
@@ -255,6 +257,17 @@ func (x *ExitFinder) linkage(addr uint64) bool {
 	return false
 }
 
+// tables returns the sections of the file's data in which there may be jump tables. Of those that cannot be read none are found.
+func (f *File) tables() *pieces {
+	p := newPieces(tablePiece, tablePieces)
+	for _, s := range f.elf.Sections {
+		if s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_ALLOC != 0 {
+			_ = p.add(s)
+		}
+	}
+	return p
+}
+
 // maxTable is how many entries of a jump table are looked at.
 const maxTable = 4096
 
@@ -262,45 +275,39 @@ const maxTable = 4096
 // where an entry leads to no code, or into the middle of an instruction, at the latest: what is read behind its end
 // costs room only, what is not read would cost the program's life.
 func (b *body) table(addr uint64, size int, base uint64) {
-	if b.has(addr) || b.x.code.at(addr) != nil {
+	if b.has(addr) || b.x.code.has(addr) {
 		return
 	}
-	for _, s := range b.x.f.elf.Sections {
-		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || addr < s.Addr || addr-s.Addr >= s.Size {
-			continue
-		}
-		bytes, err := b.x.section(s)
-		if err != nil {
+	left := b.x.tables.rest(addr)
+	for n := 0; n < maxTable && left >= uint64(size); n, left = n+1, left-uint64(size) {
+		entry := b.x.tables.at(addr+uint64(n*size), size)
+		if len(entry) < size {
 			return
 		}
-		bytes = bytes[addr-s.Addr:]
-		for n := 0; n < maxTable && len(bytes) >= size; n, bytes = n+1, bytes[size:] {
-			t := base
-			if size == 4 {
-				t += uint64(int64(int32(b.x.f.Order.Uint32(bytes))))
-			} else {
-				t = b.x.f.Order.Uint64(bytes)
-			}
-			if b.splits(t) || b.x.code.at(t) == nil && b.x.code.at(t-1) == nil {
-				return // it is no entry: the table has ended before
-			}
-			fn := b.x.names.At(t)
-			if !b.has(t) && fn != nil && isPart(fn) {
-				b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
-			}
-			if b.has(t) {
-				b.targets[t], b.tables = true, true
-				b.leadIndirect(t)
-				entry := b.parts[0][0]
-				b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && isEndbr(b.x.code.at(entry))
-			} else if !b.stray(t, fn) && n == 0 {
-				return
-			}
-			if b.offsets != nil && n == 0 && size == 4 {
-				b.offsets[addr] = true
-			}
+		t := base
+		if size == 4 {
+			t += uint64(int64(int32(b.x.f.Order.Uint32(entry))))
+		} else {
+			t = b.x.f.Order.Uint64(entry)
 		}
-		return
+		if b.splits(t) || !b.x.code.has(t) && !b.x.code.has(t-1) {
+			return // it is no entry: the table has ended before
+		}
+		fn := b.x.names.At(t)
+		if !b.has(t) && fn != nil && isPart(fn) {
+			b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
+		}
+		if b.has(t) {
+			b.targets[t], b.tables = true, true
+			b.leadIndirect(t)
+			entry := b.parts[0][0]
+			b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && b.x.isEndbrAt(entry)
+		} else if !b.stray(t, fn) && n == 0 {
+			return
+		}
+		if b.offsets != nil && n == 0 && size == 4 {
+			b.offsets[addr] = true
+		}
 	}
 }
 
@@ -332,7 +339,7 @@ func isRagged(code []instruction, part [2]uint64) bool {
 // stray notes the target of a table in code that may be a part of the function, perhaps one that is found later: it
 // is in none that has a name.
 func (b *body) stray(addr uint64, in *FunctionSymbol) bool {
-	if in != nil || b.x.code.at(addr) == nil {
+	if in != nil || !b.x.code.has(addr) {
 		return false
 	}
 	if b.unknown = append(b.unknown, addr); b.strays != nil {
@@ -353,6 +360,31 @@ func (b *body) leadStrays() {
 
 // isPart tells whether a function is what the compiler has moved apart of another one.
 func isPart(fn *FunctionSymbol) bool { return fn.Size > 0 && strings.Contains(fn.Name, ".cold") }
+
+// decodedAhead is how many bytes are read for an instruction that has no more than maxInstruction: prefixes that repeat may be more.
+const decodedAhead = 64
+
+// scan visits instructions from an address up to another one, at most to the end of the section, of which it is not known where
+// instructions begin. A byte that begins none is passed.
+func (x *ExitFinder) scan(from, to uint64, visit func(i *instruction)) {
+	to = min(to, from+x.code.rest(from))
+	for addr := from; addr < to; {
+		code := x.code.at(addr, int(min(to-addr, decodedAhead)))
+		if len(code) == 0 {
+			return
+		}
+		i, err := DecodeAMD64(code)
+		if err != nil || i.Len > len(code) {
+			i.Len = 1
+		} else {
+			visit(&instruction{i, addr})
+		}
+		addr += uint64(i.Len)
+	}
+}
+
+// isEndbrAt tells whether endbr64 is at an address.
+func (x *ExitFinder) isEndbrAt(addr uint64) bool { return isEndbr(x.code.at(addr, len(endbr64))) }
 
 // A sectionCache has sections that have been read, for several at once.
 type sectionCache struct {
@@ -383,7 +415,7 @@ func (x *ExitFinder) section(s *elf.Section) ([]byte, error) {
 // beginnings: labels as values, and tables of them.
 func (x *ExitFinder) findPointers() {
 	add := func(addr uint64) {
-		if fn := x.names.At(addr); (fn == nil || fn.Addr != addr) && x.code.at(addr) != nil {
+		if fn := x.names.At(addr); (fn == nil || fn.Addr != addr) && x.code.has(addr) {
 			x.pointers = append(x.pointers, addr)
 		}
 	}
@@ -393,11 +425,11 @@ func (x *ExitFinder) findPointers() {
 		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
-		b, err := data(s)
-		if err != nil {
+		if checkSize(s) != nil {
 			continue
 		}
-		for ; len(b) >= 24; b = b[24:] { // offset u64, type u32, symbol u32, addend i64
+		r, b := bufio.NewReaderSize(s.Open(), 1<<16), make([]byte, 24) // offset u64, type u32, symbol u32, addend i64
+		for _, err := io.ReadFull(r, b); err == nil; _, err = io.ReadFull(r, b) {
 			if x.f.Order.Uint32(b[8:]) == uint32(elf.R_X86_64_RELATIVE) {
 				relocated = true
 				add(x.f.Order.Uint64(b[16:]))

@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -152,7 +153,6 @@ func (x *ExitFinder) EntryFinder() *EntryFinder {
 		maps.Copy(e.entered, l.entered)
 		*l = EntryFinder{}
 	}
-	x.sections.forget()
 	return e
 }
 
@@ -163,6 +163,7 @@ func newEntryFinder(x *ExitFinder) *EntryFinder {
 // another returns one for the same file that may look at functions at the same time.
 func (x *ExitFinder) another() *ExitFinder {
 	other := *x
+	other.code, other.tables = x.code.another(), x.tables.another()
 	other.entered, other.all, other.buffer = make(map[uint64]bool), nil, nil
 	return &other
 }
@@ -173,7 +174,7 @@ func (x *EntryFinder) all() Functions {
 		if low, high, ok := x.described(fn.Addr); fn.Size == 0 && (!ok || low != fn.Addr || high == low) {
 			return true
 		}
-		return fn.Indirect || x.code.at(fn.Addr) == nil || x.linkage(fn.Addr)
+		return fn.Indirect || !x.code.has(fn.Addr) || x.linkage(fn.Addr)
 	})
 	for i := range all {
 		if fn := &all[i]; fn.Size == 0 {
@@ -187,7 +188,7 @@ func (x *EntryFinder) all() Functions {
 	for _, low := range x.frames.Starts() {
 		fn := x.names.At(low)
 		_, high, ok := x.described(low)
-		if ok && fn == nil && low < high && x.code.at(low) != nil && !x.linkage(low) {
+		if ok && fn == nil && low < high && x.code.has(low) && !x.linkage(low) {
 			all = append(all, FunctionSymbol{Addr: low, Size: high - low, Local: true})
 		}
 	}
@@ -216,7 +217,7 @@ func (x *EntryFinder) lead(addr uint64) {
 // leadFrom notes that code of a function leads to an address.
 func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) {
 	x.lead(addr)
-	if addr-fn.Addr >= fn.Size && x.code.at(addr) != nil {
+	if addr-fn.Addr >= fn.Size && x.code.has(addr) {
 		if _, begins := slices.BinarySearch(x.starts, addr); !begins {
 			x.entered[addr] = true
 		}
@@ -252,17 +253,7 @@ func (x *EntryFinder) look(fn FunctionSymbol) {
 
 // lookStraight is look where not all is understood: as far as it is.
 func (x *EntryFinder) lookStraight(fn FunctionSymbol) {
-	code := x.code.at(fn.Addr)
-	code = code[:min(uint64(len(code)), fn.Size)]
-	for addr := fn.Addr; len(code) > 0; {
-		i, err := DecodeAMD64(code)
-		if err != nil {
-			i.Len = 1
-		} else {
-			x.branch(fn, &instruction{i, addr})
-		}
-		addr, code = addr+uint64(i.Len), code[i.Len:]
-	}
+	x.scan(fn.Addr, fn.Addr+fn.Size, func(i *instruction) { x.branch(fn, i) })
 }
 
 func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
@@ -275,7 +266,7 @@ func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 	if to := x.names.At(t); conditional(i) && to == nil && t != fn.Addr {
 		x.parts[t] = true
 	}
-	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && isEndbr(x.code.at(fn.Addr))) {
+	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && x.isEndbrAt(fn.Addr)) {
 		x.loops[fn.Addr] = true
 	}
 }
@@ -300,14 +291,13 @@ func conditional(i *instruction) bool {
 
 // Window returns that of a function of Functions. Its error is one of the reasons.
 func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
-	code := x.code.at(fn.Addr)
 	w := EntryWindow{Addr: fn.Addr}
-	if isEndbr(code) {
+	if x.isEndbrAt(fn.Addr) {
 		w.Addr += uint64(len(endbr64))
 	}
 	end := fn.Addr + fn.Size
 	switch err := x.undecoded[fn.Addr]; {
-	case code == nil || end <= w.Addr || uint64(len(code)) < fn.Size:
+	case end <= w.Addr || x.code.rest(fn.Addr) < fn.Size:
 		return w, ErrNoCode
 	case fn.Addr == x.f.Entry() || w.Addr == x.f.Entry():
 		return w, fmt.Errorf("%w: the program begins there", ErrUnmovable)
@@ -320,7 +310,10 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 	case !x.called(w.Addr):
 		return w, ErrPart
 	}
-	code = x.code.at(w.Addr)[:end-w.Addr]
+	code := x.code.at(w.Addr, int(min(end-w.Addr, farFlags*maxInstruction)))
+	if len(code) == 0 {
+		return w, errUnread
+	}
 	size := 0
 	for size < windowRoom && size < len(code) {
 		m, err := w.next(code[size:])
@@ -332,7 +325,8 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 			break
 		}
 	}
-	w.Code = code[:size]
+	w.Code = bytes.Clone(code[:size])
+	flags := readsFlags(code)
 	if size < windowRoom && (w.GoesOn() || size+x.paddingBehind(w.Addr+uint64(size), windowRoom-size) < windowRoom) {
 		return w, ErrShort
 	}
@@ -347,10 +341,10 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 	if x.restarts(w.Addr, w.Addr+uint64(max(len(w.Code), windowRoom))) {
 		return w, fmt.Errorf("%w: they are in a restartable sequence", ErrUnmovable)
 	}
-	if readsFlags(code) {
+	if flags {
 		return w, ErrFlags
 	}
-	return w, nil
+	return w, x.unread()
 }
 
 // called tells whether the stack is, where a function begins, as a call leaves it: it is not in
@@ -391,10 +385,12 @@ func moved(i *instruction, code []byte, at int) (MovedInstruction, error) {
 	return m, nil
 }
 
+// farFlags is how many instructions are looked at: behind them it is taken for granted that no flags are read.
+const farFlags = 16
+
 // readsFlags tells whether code may read flags before it sets them.
 func readsFlags(code []byte) bool {
-	const far = 16 // instructions; behind them it is taken for granted that it does not
-	for n := 0; n < far && len(code) > 0; n++ {
+	for n := 0; n < farFlags && len(code) > 0; n++ {
 		i, err := DecodeAMD64(code)
 		if err != nil {
 			return true
