@@ -91,16 +91,22 @@ func (s *ranSites) add(addr uint64, w windowCode) {
 	s.code = append(encoding.AppendUvarint(s.code, uint64(len(w.code))), w.code...)
 }
 
-// window is that of a site of which the function or block begins at addr; nil: it cannot be armed.
-func (s *ranSites) window(n int, addr uint64) *binary.EntryWindow {
-	code := s.code[s.windows[n]:]
+// codeAt is where the window of a site begins, behind its function or block, and its code; none: it cannot be armed.
+func (s *ranSites) codeAt(n int) (behind uint64, code []byte) {
+	code = s.code[s.windows[n]:]
 	behind, size := encoding.Uvarint(code)
 	code = code[size:]
 	length, size := encoding.Uvarint(code)
-	if length == 0 {
+	return behind, code[size : size+int(length) : size+int(length)]
+}
+
+// window is that of a site of which the function or block begins at addr; nil: it cannot be armed.
+func (s *ranSites) window(n int, addr uint64) *binary.EntryWindow {
+	behind, code := s.codeAt(n)
+	if len(code) == 0 {
 		return nil
 	}
-	w, err := binary.WindowOf(addr+behind, code[size:size+int(length):size+int(length)])
+	w, err := binary.WindowOf(addr+behind, code)
 	if err != nil { // it was one before
 		return nil
 	}
@@ -116,6 +122,17 @@ func (p *RanProgram) site(i *target.Image, n int) *patch.EntrySite {
 	b := p.blocks[n-len(p.sites.functions)]
 	block := binary.Block{Addr: b.addr, End: b.end, Window: p.sites.window(n, b.addr)}
 	return patch.BlockSite(i, binary.FunctionSymbol{Addr: b.fn.Addr, Size: uint64(b.fn.Size)}, &block)
+}
+
+// windowAt is where the window of a site is, as the file has it; has is false if it has none.
+func (p *RanProgram) windowAt(n int) (addr uint64, has bool) {
+	if k := n - len(p.sites.functions); k < 0 {
+		addr = p.Functions[p.sites.functions[n]].Addr
+	} else {
+		addr = p.blocks[k].addr
+	}
+	behind, code := p.sites.codeAt(n)
+	return addr + behind, len(code) > 0
 }
 
 // A ranPlace is what runs if a site does: a function or a block of it.
@@ -158,10 +175,22 @@ func sitesOf(parts []ranPart) patch.RanSites {
 		return patch.RanSites{}
 	}
 	first := parts[0].first
-	return patch.RanSites{Count: parts[len(parts)-1].end() - first, At: func(n int) *patch.EntrySite {
-		part := partOf(parts, first+n)
-		return part.program.site(part.image, first+n-part.first)
-	}}
+	at := func(n int) (p *ranPart, site int) {
+		p = partOf(parts, first+n)
+		return p, first + n - p.first
+	}
+	return patch.RanSites{
+		Count: parts[len(parts)-1].end() - first,
+		At: func(n int) *patch.EntrySite {
+			p, site := at(n)
+			return p.program.site(p.image, site)
+		},
+		Window: func(n int) (addr uint64, has bool) {
+			p, site := at(n)
+			addr, has = p.program.windowAt(site)
+			return addr + p.image.Bias, has
+		},
+	}
 }
 
 // partOf is the part that has the site of a number.
