@@ -256,7 +256,7 @@ func (d *divider) step(b *body, i *instruction) step {
 		s.kind = stepCall
 	case i.Op == x86asm.JMP, i.Op == x86asm.RET, i.Op == x86asm.UD0, i.Op == x86asm.UD1, i.Op == x86asm.UD2, i.Op == x86asm.HLT:
 		s.kind = stepNoFurther
-	case i.Op == x86asm.NOP, isNop66(d.code.at(i.addr, i.Len)):
+	case i.Op == x86asm.NOP, i.Len == 2 && isNop66(d.code.at(i.addr, i.Len)):
 		s.kind = stepNop
 	}
 	d.values(b, i)

@@ -38,7 +38,7 @@ type body struct {
 	code     [][]instruction // of each part
 	targets  map[uint64]bool
 	tables   bool     // it has jumps by tables whose targets are known
-	again    bool     // such a table leads to the entry
+	repeats  bool     // such a table leads to the entry
 	computed bool     // labels of it are values
 	labels   []uint64 // those that instructions have
 	data     []uint64 // addresses of data that instructions have
@@ -52,12 +52,22 @@ type body struct {
 	protected                 [2]uint64
 }
 
+// again is a body for another function, with the memory of one that nobody needs any more.
+func (b *body) again(protected [2]uint64) *body {
+	const few = 256 // targets: to clear a map takes as long as it has room
+	if len(b.targets) > few {
+		b.targets = make(map[uint64]bool)
+	}
+	clear(b.targets)
+	return &body{x: b.x, tolerant: b.tolerant, protected: protected, targets: b.targets, parts: b.parts[:0], code: b.code[:0], labels: b.labels[:0], data: b.data[:0], unknown: b.unknown[:0]}
+}
+
 // maxExitFunction is how many bytes a function has at most that is looked at.
 const maxExitFunction = 1 << 22
 
 // read decodes the function and its parts, and finds what leads where.
 func (b *body) read(fn FunctionSymbol) error {
-	b.parts = [][2]uint64{{fn.Addr, fn.Addr + fn.Size}}
+	b.parts = append(b.parts[:0], [2]uint64{fn.Addr, fn.Addr + fn.Size})
 	if fn.Size == 0 { // it has no name, or that has no size
 		var known bool
 		if b.parts[0], known = b.x.unnamed(b.protected[0]); !known {
@@ -301,7 +311,7 @@ func (b *body) table(addr uint64, size int, base uint64) {
 			b.targets[t], b.tables = true, true
 			b.leadIndirect(t)
 			entry := b.parts[0][0]
-			b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && b.x.isEndbrAt(entry)
+			b.repeats = b.repeats || t == entry || t == entry+uint64(len(endbr64)) && b.x.isEndbrAt(entry)
 		} else if !b.stray(t, fn) && n == 0 {
 			return
 		}

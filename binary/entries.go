@@ -112,6 +112,7 @@ type EntryFinder struct {
 	loops     map[uint64]bool  // functions that jump to their own entries
 	parts     map[uint64]bool  // functions without names to which others jump conditionally, or with something on the stack
 	undecoded map[uint64]error // functions that were not understood
+	body      *body            // of the function that is looked at
 }
 
 // farthestTarget is how far behind a function's beginning windows may reach.
@@ -157,7 +158,7 @@ func (x *ExitFinder) EntryFinder() *EntryFinder {
 }
 
 func newEntryFinder(x *ExitFinder) *EntryFinder {
-	return &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
+	return &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error), body: &body{x: x, tolerant: true, targets: make(map[uint64]bool)}}
 }
 
 // another returns one for the same file that may look at functions at the same time.
@@ -226,7 +227,8 @@ func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) {
 
 // look notes where the code of a function leads.
 func (x *EntryFinder) look(fn FunctionSymbol) {
-	b := &body{x: x.ExitFinder, tolerant: true, targets: make(map[uint64]bool), protected: [2]uint64{fn.Addr, fn.Addr}}
+	x.body = x.body.again([2]uint64{fn.Addr, fn.Addr})
+	b := x.body
 	x.buffer = x.ExitFinder.all[:0]
 	if err := b.read(fn); err != nil {
 		x.undecoded[fn.Addr] = err
@@ -236,7 +238,7 @@ func (x *EntryFinder) look(fn FunctionSymbol) {
 	for t := range b.targets {
 		x.lead(t)
 	}
-	if b.again {
+	if b.repeats {
 		x.loops[fn.Addr] = true
 	}
 	for _, part := range b.parts[1:] {

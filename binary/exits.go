@@ -108,14 +108,15 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 	x.absolute = f.elf.Type == elf.ET_EXEC || len(relocated) > 0
 	x.findPointers()
 	x.findSequences()
+	if frames != nil {
+		x.starts = frames.Starts()
+	}
+	x.starts = slices.Grow(x.starts, len(names)+2*len(sites))
 	for _, fn := range names {
 		x.starts = append(x.starts, fn.Addr)
 	}
 	for _, site := range sites {
 		x.starts = append(x.starts, site.Addr, site.Function.Addr)
-	}
-	if frames != nil {
-		x.starts = append(x.starts, frames.Starts()...)
 	}
 	slices.Sort(x.starts)
 	x.starts = slices.Compact(x.starts)

@@ -58,37 +58,31 @@ type ranSites struct {
 	code []byte
 }
 
-// noteSites notes the sites of a program, whose functions and blocks are sorted: all blocks, and the functions with windows.
-func (p *RanProgram) noteSites(windows map[uint64]windowCode) {
+// noteFunction notes the site of a function, the last one so far.
+func (p *RanProgram) noteFunction(fn *RanFunction, w *binary.EntryWindow) {
+	p.sites.functions = append(p.sites.functions, uint32(len(p.Functions)-1))
+	p.sites.add(fn.Addr, w)
+}
+
+// noteBlocks notes the sites of all blocks, which are sorted, behind those of functions. There are no more then.
+func (p *RanProgram) noteBlocks() {
 	s := &p.sites
-	for n, fn := range p.Functions {
-		if w, armed := windows[fn.Addr]; armed {
-			s.functions = append(s.functions, uint32(n))
-			s.add(fn.Addr, w)
-		}
-	}
 	for _, b := range p.blocks {
-		w := windowCode{addr: b.addr}
-		if b.armed = b.window != nil; b.armed {
-			w, b.window = codeOf(b.window), nil
-		}
-		s.add(b.addr, w)
+		b.armed = b.window != nil
+		s.add(b.addr, b.window)
+		b.window = nil
 	}
-	s.functions, s.windows, s.code = slices.Clip(s.functions), slices.Clone(s.windows), bytes.Clone(s.code)
+	s.functions, s.windows, s.code = slices.Clone(s.functions), slices.Clone(s.windows), bytes.Clone(s.code)
 }
 
-// A windowCode is what there is in a window.
-type windowCode struct {
-	addr uint64
-	code string
-}
-
-func codeOf(w *binary.EntryWindow) windowCode { return windowCode{w.Addr, string(w.Code)} }
-
-func (s *ranSites) add(addr uint64, w windowCode) {
+// add adds the window of a function or block; nil: it cannot be armed.
+func (s *ranSites) add(addr uint64, w *binary.EntryWindow) {
 	s.windows = append(s.windows, uint32(len(s.code)))
-	s.code = encoding.AppendUvarint(s.code, w.addr-addr)
-	s.code = append(encoding.AppendUvarint(s.code, uint64(len(w.code))), w.code...)
+	if w == nil {
+		w = &binary.EntryWindow{Addr: addr}
+	}
+	s.code = encoding.AppendUvarint(s.code, w.Addr-addr)
+	s.code = append(encoding.AppendUvarint(s.code, uint64(len(w.Code))), w.Code...)
 }
 
 // codeAt is where the window of a site begins, behind its function or block, and its code; none: it cannot be armed.
