@@ -14,10 +14,24 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// An instruction of a function.
+// An instruction of a function: of an x86asm.Inst what is needed, since large functions have a hundred thousand.
 type instruction struct {
-	x86asm.Inst
-	addr uint64
+	Op       x86asm.Op
+	notrack  bool // it is a jump by a table, where the processor looks at where jumps lead
+	Args     x86asm.Args
+	Len      int
+	PCRel    int // how many bytes at PCRelOff are relative to the end
+	PCRelOff int
+	addr     uint64
+}
+
+func newInstruction(i *x86asm.Inst, addr uint64) instruction {
+	const notrack = 0x3e
+	is := instruction{Op: i.Op, Args: i.Args, Len: i.Len, PCRel: i.PCRel, PCRelOff: i.PCRelOff, addr: addr}
+	for _, p := range i.Prefix {
+		is.notrack = is.notrack || p&0xff == notrack
+	}
+	return is
 }
 
 func (i *instruction) end() uint64 { return i.addr + uint64(i.Len) }
@@ -104,6 +118,9 @@ func (b *body) read(fn FunctionSymbol) error {
 	return nil
 }
 
+// mostKept is for how many instructions memory is kept from one function to the next.
+const mostKept = 1 << 13
+
 func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
 	if x.code.rest(part[0]) < part[1]-part[0] {
 		return nil, errors.New("it is not all in the file")
@@ -113,15 +130,19 @@ func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
 		return nil, errUnread
 	}
 	code := x.buffer
+	const each = 4 // bytes of an instruction, or some more
+	if len(bytes) > each*mostKept {
+		code = slices.Grow(code, len(bytes)/each)
+	}
 	for addr := part[0]; len(bytes) > 0; {
 		i, err := DecodeAMD64(bytes)
 		if err != nil || i.Len > len(bytes) {
 			return nil, fmt.Errorf("instruction at %#x: % x", addr, bytes[:min(len(bytes), 8)])
 		}
-		code = append(code, instruction{i, addr})
+		code = append(code, newInstruction(&i, addr))
 		addr, bytes = addr+uint64(i.Len), bytes[i.Len:]
 	}
-	if x.buffer = code[len(code):]; cap(code) > cap(x.all) {
+	if x.buffer = code[len(code):]; cap(code) > cap(x.all) && cap(code) <= mostKept {
 		x.all = code[:0]
 	}
 	return code, nil
@@ -387,7 +408,8 @@ func (x *ExitFinder) scan(from, to uint64, visit func(i *instruction)) {
 		if err != nil || i.Len > len(code) {
 			i.Len = 1
 		} else {
-			visit(&instruction{i, addr})
+			is := newInstruction(&i, addr)
+			visit(&is)
 		}
 		addr += uint64(i.Len)
 	}

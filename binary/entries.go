@@ -74,7 +74,8 @@ func (w *EntryWindow) next(code []byte) (m MovedInstruction, err error) {
 	if err != nil {
 		return m, ErrUndecoded
 	}
-	if m, err = moved(&instruction{i, w.Addr + uint64(at)}, code, at); err == nil {
+	is := newInstruction(&i, w.Addr+uint64(at))
+	if m, err = moved(&is, code, at); err == nil {
 		w.Instructions = append(w.Instructions, m)
 	}
 	return m, err

@@ -280,10 +280,8 @@ func (b *body) popped(addr uint64) (popped, known bool) {
 // by a table or a label, not to another function.
 func (b *body) dispatches(code []instruction, n int) (bool, error) {
 	i := &code[n]
-	for _, p := range i.Prefix {
-		if p&0xff == 0x3e { // notrack
-			return true, nil
-		}
+	if i.notrack {
+		return true, nil
 	}
 	if m, ok := i.Args[0].(x86asm.Mem); ok {
 		return m.Index != 0, nil

@@ -87,7 +87,7 @@ func TestDecodedAsObjdump(t *testing.T) {
 				t.Errorf("%s: %#x %s: %d bytes, %v; want %d", name, addr, text, i.Len, err, next-addr)
 				return
 			}
-			in := instruction{i, addr}
+			in := newInstruction(&i, addr)
 			target, branch := in.target()
 			operation, operand, _ := strings.Cut(text, " ")
 			if want, err := strconv.ParseUint(strings.TrimPrefix(firstWord(operand), "0x"), 16, 64); err == nil && (strings.HasPrefix(operation, "j") || strings.HasPrefix(operation, "call")) {

@@ -13,7 +13,6 @@ import (
 
 	"footfall/collect"
 	"footfall/fleet/store"
-	"footfall/fleet/units"
 	"footfall/fleet/wire"
 	"footfall/process"
 )
@@ -195,8 +194,7 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram) (*ranProgram, error)
 	var hashes []store.Hash
 	told := a.newProgram(of.build, p.Path)
 	for _, f := range p.Files(a.o.RanSources) {
-		counted := units.OfRan(f.File, make([]bool, len(f.Functions)))
-		one := counted.Unit
+		one, at, counters := ranUnitOf(f.File)
 		if one.Counters > wire.MostCounters {
 			a.o.Log.Warn("there are too many functions to be sent", "program", p.Path, "source", f.Name, "functions", len(f.Functions))
 			continue
@@ -205,7 +203,7 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram) (*ranProgram, error)
 		if err := a.spool.keepUnit(hash, one); err != nil {
 			return nil, err
 		}
-		of.units.add(p, hash, &f)
+		of.units.add(p, hash, &f, at, counters)
 		hashes = append(hashes, hash)
 		if err := told.texts.note(&one); err != nil {
 			return nil, err
