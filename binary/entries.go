@@ -119,6 +119,9 @@ type EntryFinder struct {
 // farthestTarget is how far behind a function's beginning windows may reach.
 const farthestTarget = 4 + windowRoom
 
+// mostLookers is how many look at functions at a time: each has some megabytes of what it looks at.
+const mostLookers = 8
+
 // EntryFinder returns one of a file. It decodes all functions of it: those with names, which may
 // have come from elsewhere, and those that .eh_frame tells apart.
 func (x *ExitFinder) EntryFinder() *EntryFinder {
@@ -131,7 +134,7 @@ func (x *ExitFinder) EntryFinder() *EntryFinder {
 	var lookers []*EntryFinder
 	var next atomic.Int64
 	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(e.functions)/share+1) {
+	for range min(runtime.GOMAXPROCS(0), mostLookers, len(e.functions)/share+1) {
 		l := newEntryFinder(x.another())
 		lookers = append(lookers, l)
 		group.Go(func() {
@@ -208,22 +211,23 @@ func (x *EntryFinder) described(addr uint64) (low, high uint64, ok bool) {
 // Functions are those of the file whose extent is known, of which some have no name.
 func (x *EntryFinder) Functions() Functions { return x.functions }
 
-// lead notes that something leads to an address, if that is shortly behind a function's entry.
-func (x *EntryFinder) lead(addr uint64) {
-	i, found := slices.BinarySearch(x.starts, addr)
-	if !found && i > 0 && addr-x.starts[i-1] < farthestTarget {
+// lead notes that something leads to an address, if that is shortly behind a function's entry. It tells whether it is
+// where one begins.
+func (x *EntryFinder) lead(addr uint64) (begins bool) {
+	i, begins := slices.BinarySearch(x.starts, addr)
+	if !begins && i > 0 && addr-x.starts[i-1] < farthestTarget {
 		x.led[addr] = true
 	}
+	return begins
 }
 
-// leadFrom notes that code of a function leads to an address.
-func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) {
-	x.lead(addr)
-	if addr-fn.Addr >= fn.Size && x.code.has(addr) {
-		if _, begins := slices.BinarySearch(x.starts, addr); !begins {
-			x.entered[addr] = true
-		}
+// leadFrom notes that code of a function leads to an address. It tells whether a function begins there.
+func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) (begins bool) {
+	begins = x.lead(addr)
+	if !begins && addr-fn.Addr >= fn.Size && x.code.has(addr) {
+		x.entered[addr] = true
 	}
+	return begins
 }
 
 // look notes where the code of a function leads.
@@ -265,8 +269,7 @@ func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 		x.leadPointers(&fn, i)
 		return
 	}
-	x.leadFrom(&fn, t)
-	if to := x.names.At(t); conditional(i) && to == nil && t != fn.Addr {
+	if begins := x.leadFrom(&fn, t); begins && conditional(i) && t != fn.Addr && x.names.At(t) == nil {
 		x.parts[t] = true
 	}
 	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && x.isEndbrAt(fn.Addr)) {
