@@ -382,6 +382,13 @@ func (p *RanProgram) giveBack() {
 	}
 }
 
+// giveBack does it once for all programs.
+func (r *Ran) giveBack() {
+	if i := slices.IndexFunc(r.programs, func(p *RanProgram) bool { return len(p.Functions) >= manyFunctions }); i >= 0 {
+		r.programs[i].giveBack()
+	}
+}
+
 // mostSources is of how many functions of a file it is looked up where they are in the source.
 const mostSources = 50_000
 
