@@ -32,6 +32,8 @@ const (
 	firstLimit     = 3 * time.Millisecond
 	busyLimit      = 2 * time.Millisecond
 	limitedThreads = 64
+	// heldPatience is for how long threads stand still for one that has to be let go before them.
+	heldPatience = 10 * time.Millisecond
 	// longestWait is for how long a thread that stops late, and is to run on at once, may stand still.
 	longestWait = 500 * time.Microsecond
 )
@@ -141,6 +143,9 @@ const sleepersFirst = time.Millisecond
 // stopped themselves: it is over when a look finds none that is new. The same goes for
 // processes in this memory, which prepare has just looked for.
 func (s *stopper) stop() error {
+	if err := s.stopFirst(); err != nil {
+		return err
+	}
 	s.interrupt(func(t *stopped) bool { return !t.busy })
 	s.waitFor(sleepersFirst)
 	s.busy = time.Now()
@@ -164,6 +169,22 @@ func (s *stopper) stop() error {
 	return nil
 }
 
+// stopFirst stops the first thread before any other one, if there are fragile ones (see fragileFirst): should it get no time to
+// stop, all others have run on meanwhile. If it runs that is for the second try, as the first one would take time from it.
+func (s *stopper) stopFirst() error {
+	first := s.threads[s.p.PID]
+	if first == nil || first.busy && s.try == 0 || len(s.fragile) < 2 {
+		return nil
+	}
+	s.interrupt(func(t *stopped) bool { return t == first })
+	s.waitFor(holdPatience)
+	if !first.stopped {
+		return &stuckError{s.p.PID, 1, len(s.threads), s.p.PID, 0}
+	}
+	s.begun = time.Now()
+	return nil
+}
+
 // prepare does what may take long, as long as the threads still run: it looks for who else
 // runs in this memory, for threads that wait in vfork, and takes hold of the others, which they do not notice.
 func (s *stopper) prepare() error {
@@ -179,7 +200,9 @@ func (s *stopper) prepare() error {
 		}
 		for _, tid := range tids {
 			call := systemCallOf(tid)
-			s.fragile[tid] = call == noCall || isFragile(call)
+			if call == noCall || isFragile(call) {
+				s.fragile[tid] = true
+			}
 			switch {
 			case call == noCall:
 				busy[tid] = true
@@ -493,25 +516,34 @@ func (s *stopper) resume() error {
 		delete(s.threads, tid)
 	}
 	order := slices.SortedFunc(maps.Keys(s.threads), s.fragileFirst)
+	first, patience := s.threads[s.p.PID], holdPatience
+	late := first != nil && !first.stopped // fragile ones wait for it, see fragileFirst
 	for _, tid := range slices.Backward(order) {
-		if t := s.threads[tid]; t.stopped {
+		switch t := s.threads[tid]; {
+		case !t.stopped:
+		case late && t.fragile:
+			patience = heldPatience
+		default:
 			letGo(tid, t)
 		}
 	}
 	// Those that did not stop in time, or were not asked to: only stopped ones can be let go. What
 	// does not stop at all is let go when our thread ends. One that only waits for a processor will
 	// stop: its system call would end with EINTR then (restartInterrupted).
-	s.interrupt(func(*stopped) bool { return true })
-	end := time.Now().Add(holdPatience)
+	begun := time.Now()
+	end := begun.Add(holdPatience)
 	for last := end.Add(runPatience); len(s.threads) > 0; sleep(longestWait) { // they need the processor that we have
-		if now := time.Now(); now.After(end) {
+		now := time.Now()
+		if now.After(end) {
 			if now.After(last) || !s.willStop() {
 				break
 			}
 			end = now.Add(holdPatience)
 		}
+		late = late && s.threads[s.p.PID] != nil && now.Sub(begun) < patience
+		s.interrupt(func(t *stopped) bool { return !late || t == first })
 		for tid, t := range s.threads {
-			if s.look(tid, t) && s.threads[tid] != nil {
+			if s.look(tid, t) && s.threads[tid] != nil && !(late && t.fragile) {
 				letGo(tid, t)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 func (s *Session) Gone() []*target.Image {
 	var gone []*target.Image
 	for image, st := range s.samples {
-		if there, err := present(s.p, []*stub{st}, (*stub).jump); err == nil && len(there) == 0 {
+		if there, _, err := present(s.p, []*stub{st}, (*stub).jump); err == nil && len(there) == 0 {
 			gone = append(gone, image)
 			delete(s.samples, image)
 		}
@@ -62,7 +62,7 @@ func (s *Session) Add(sites []*EntrySite, noCFI ...NoCFI) (int, error) {
 
 // drop forgets what was switched on and is not there any more.
 func (s *Session) drop() error {
-	there, err := present(s.p, sorted(s.on), (*stub).jump)
+	there, _, err := present(s.p, sorted(s.on), (*stub).jump)
 	if err != nil {
 		return err
 	}

@@ -386,7 +386,7 @@ func inSteps(stubs []*stub) (steps [][]*stub) {
 func (s *Session) switchSomeOn(stubs []*stub, last bool) error {
 	return s.p.WhileHeld(func(h *process.Held) error {
 		// What was there a moment ago may have been unloaded.
-		stubs, err := present(s.p, sorted(s.withNotifier(withExits(stubs), false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
+		stubs, code, err := present(s.p, sorted(s.withNotifier(withExits(stubs), false)), func(st *stub) []byte { return st.old[:native.jumpSize] })
 		if err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func (s *Session) switchSomeOn(stubs []*stub, last bool) error {
 				s.samples[site.Image] = st
 			}
 		}
-		_, err = writeCode(s.p, changes)
+		_, err = writeCode(s.p, code, changes)
 		return err
 	})
 }
@@ -457,31 +457,48 @@ func sorted(stubs []*stub) []*stub {
 }
 
 // present returns those of the stubs, which are sorted, at whose sites the
-// wanted bytes are. They are not where a library has been unloaded, and maybe
+// wanted bytes are, and the code there. They are not where a library has been unloaded, and maybe
 // another one loaded.
-func present(p *process.Process, stubs []*stub, wanted func(*stub) []byte) ([]*stub, error) {
+func present(p *process.Process, stubs []*stub, wanted func(*stub) []byte) (there []*stub, code []process.MemoryRange, err error) {
+	if code, err = readCode(p, stubs); err != nil {
+		return nil, nil, err
+	}
+	pages := code
+	for _, st := range stubs {
+		for st.site >= pages[0].Addr+uint64(len(pages[0].Bytes)) && len(pages) > 1 {
+			pages = pages[1:]
+		}
+		at := int(st.site - pages[0].Addr)
+		if at >= 0 && at+native.jumpSize <= len(pages[0].Bytes) && string(pages[0].Bytes[at:at+native.jumpSize]) == string(wanted(st)) {
+			there = append(there, st)
+		}
+	}
+	return there, code, nil
+}
+
+// readCode reads what is at the sites of stubs, which are sorted: a range for each page, as far as it is there.
+func readCode(p *process.Process, stubs []*stub) (code []process.MemoryRange, err error) {
 	const page = 4096
-	var there []*stub
-	buffer := make([]byte, 2*page)
 	for len(stubs) > 0 {
 		from := stubs[0].site
 		n := 1
 		for n < len(stubs) && stubs[n].site < from&^(page-1)+page {
 			n++
 		}
-		b := buffer[:stubs[n-1].site+uint64(native.jumpSize)-from]
-		got, err := p.ReadAt(b, int64(from))
+		code = append(code, process.MemoryRange{Addr: from, Bytes: make([]byte, stubs[n-1].site+uint64(native.jumpSize)-from)})
+		stubs = stubs[n:]
+	}
+	if p.ReadRanges(code) == nil {
+		return code, nil
+	}
+	for i, r := range code { // some are not there
+		n, err := p.ReadAt(r.Bytes, int64(r.Addr))
 		if err != nil && !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EIO) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, err
 		}
-		for _, st := range stubs[:n] {
-			if at := int(st.site - from); at+native.jumpSize <= got && string(b[at:at+native.jumpSize]) == string(wanted(st)) {
-				there = append(there, st)
-			}
-		}
-		stubs = stubs[n:]
+		code[i].Bytes = r.Bytes[:max(n, 0)]
 	}
-	return there, nil
+	return code, nil
 }
 
 // A change of code.
@@ -490,35 +507,27 @@ type change struct {
 	old, new []byte
 }
 
-// writeCode makes changes, by ascending address, a page with one write. Where
-// the old bytes are not what is there nothing is written; it returns how many
-// were.
-func writeCode(p *process.Process, changes []change) (int, error) {
-	const page = 4096
-	written := 0
-	buffer := make([]byte, 2*page)
-	for len(changes) > 0 {
-		start := changes[0].addr &^ (page - 1)
-		n := 1
-		for n < len(changes) && changes[n].addr < start+page {
-			n++
-		}
-		end := changes[n-1].addr + uint64(len(changes[n-1].new))
-		from := changes[0].addr
-		b := buffer[:end-from]
-		if _, err := p.ReadAt(b, int64(from)); err != nil {
-			return written, err
-		}
-		for _, c := range changes[:n] {
-			if at := b[c.addr-from:]; string(at[:len(c.old)]) == string(c.old) {
-				copy(at, c.new)
+// writeCode makes changes, by ascending address, in code that has been read since the process stands still, a page with one
+// write. Where the old bytes are not what is there nothing is written; it returns how many were.
+func writeCode(p *process.Process, code []process.MemoryRange, changes []change) (written int, err error) {
+	for _, page := range code {
+		from, to := len(page.Bytes), 0
+		for len(changes) > 0 && changes[0].addr < page.Addr+uint64(len(page.Bytes)) {
+			c := changes[0]
+			changes = changes[1:]
+			at := int(c.addr - page.Addr)
+			if there := page.Bytes[at:]; string(there[:len(c.old)]) == string(c.old) {
+				copy(there, c.new)
+				from, to = min(from, at), at+len(c.new)
 				written++
 			}
 		}
-		if _, err := p.WriteAt(b, int64(from)); err != nil {
+		if from >= to {
+			continue
+		}
+		if _, err := p.WriteAt(page.Bytes[from:to], int64(page.Addr)+int64(from)); err != nil {
 			return written, err
 		}
-		changes = changes[n:]
 	}
 	return written, nil
 }
@@ -622,7 +631,7 @@ func putBack(p *process.Process, islands []*island, stubs []*stub) error {
 
 // putBackCode writes what was at the sites before, while the threads are stopped.
 func putBackCode(p *process.Process, stubs []*stub) error {
-	there, err := present(p, sorted(stubs), (*stub).jump)
+	there, code, err := present(p, sorted(stubs), (*stub).jump)
 	if err != nil {
 		return err
 	}
@@ -630,7 +639,7 @@ func putBackCode(p *process.Process, stubs []*stub) error {
 	for i, st := range there {
 		changes[i] = change{st.site, st.jump(), st.old[:native.jumpSize]}
 	}
-	_, err = writeCode(p, changes)
+	_, err = writeCode(p, code, changes)
 	return err
 }
 

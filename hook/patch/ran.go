@@ -552,7 +552,7 @@ func (r *Ran) arm(stubs []*stub) error {
 // armSome arms the first of the stubs that are to be armed; end is where the code of the others begins.
 func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	p := r.s.p
-	there, err := present(p, stubs, func(st *stub) []byte { return st.old[:native.jumpSize] })
+	there, pages, err := present(p, stubs, func(st *stub) []byte { return st.old[:native.jumpSize] })
 	if err != nil {
 		return err
 	}
@@ -586,7 +586,7 @@ func (r *Ran) armSome(h *process.Held, stubs []*stub, end uint64) error {
 	for _, st := range there { // from here on there is something to put back
 		r.armed = append(r.armed, r.packed(st, r.sites[st].number))
 	}
-	_, err = writeCode(p, changes)
+	_, err = writeCode(p, pages, changes)
 	return err
 }
 

@@ -65,7 +65,7 @@ func (r *Ran) findEarlier() (*earlierRan, error) {
 			}
 		}
 	}
-	there, err := present(r.s.p, sorted(stubs), (*stub).jump)
+	there, _, err := present(r.s.p, sorted(stubs), (*stub).jump)
 	if err != nil {
 		return nil, err
 	}
