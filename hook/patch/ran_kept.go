@@ -65,13 +65,15 @@ func (r *Ran) findEarlier() (*earlierRan, error) {
 			}
 		}
 	}
-	there, _, err := present(r.s.p, sorted(stubs), (*stub).jump)
-	if err != nil {
-		return nil, err
-	}
-	e := &earlierRan{make(map[uint64]*stub, len(there)), make(map[uint64]*stub)}
-	for _, st := range there {
-		e.armed[st.site] = st
+	e := &earlierRan{make(map[uint64]*stub, len(stubs)), make(map[uint64]*stub)}
+	for some := range slices.Chunk(sorted(stubs), mostAtOnce) {
+		there, _, err := present(r.s.p, some, (*stub).jump)
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range there {
+			e.armed[st.site] = st
+		}
 	}
 	for _, st := range stubs {
 		if r.hits[st.island][st.index] != 0 {
