@@ -128,7 +128,7 @@ var knownSeed = maphash.MakeSeed()
 func (p *RanProgram) Files(sources *source.Sources) (files []RanFile) {
 	defer p.names.open()()
 	numbers := make(map[string]int)
-	members := make(ranMembers)
+	members := make(ranMembers, len(p.Functions))
 	for n, fn := range p.Functions {
 		path, line, keep := p.home(n, sources)
 		if !keep {

@@ -42,8 +42,11 @@ func (u *ranUnits) add(p *collect.RanProgram, hash store.Hash, f *collect.RanFil
 		instances := f.Functions[i].Instances
 		whole := at[0]
 		for _, n := range members {
-			name := p.Functions[n].InstanceName()
-			k := slices.IndexFunc(instances, func(in coverage.Instance) bool { return in.Name == name })
+			k := 0
+			if len(instances) > 1 {
+				name := p.Functions[n].InstanceName()
+				k = slices.IndexFunc(instances, func(in coverage.Instance) bool { return in.Name == name })
+			}
 			u.places[n] = ranPlace{uint32(len(u.units)), at[1+k], whole, uint32(i)}
 		}
 		at = at[1+len(instances):]
