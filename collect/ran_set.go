@@ -178,7 +178,12 @@ func (m ranMembers) join(of, fn *coverage.Function) {
 }
 
 // InstanceName is the name that the function has as an instance.
-func (fn *RanFunction) InstanceName() string { return cmp.Or(fn.Symbol(), fn.Name()) }
+func (fn *RanFunction) InstanceName() string {
+	if symbol := fn.Symbol(); symbol != "" {
+		return symbol
+	}
+	return fn.Name()
+}
 
 // covered is the function in a set.
 func (fn *RanFunction) covered(line int) *coverage.Function {
