@@ -21,7 +21,11 @@ type stored struct {
 	name   string
 	file   *File // nil: it is packed
 	packed string
+	totals Totals // of a packed one
 }
+
+// packed is a file that is packed.
+func packed(f *File) stored { return stored{name: f.Name, packed: f.pack(), totals: f.Totals()} }
 
 // mostUnpacked is how many lines a set holds as they are: those of a program of a quarter of a
 // million lines, in some twenty megabytes.
@@ -67,7 +71,7 @@ func (s *Set) sort() {
 
 func (s *Set) store(f *File) stored {
 	if s.large {
-		return stored{name: f.Name, packed: f.pack()}
+		return packed(f)
 	}
 	s.lines += len(f.Lines)
 	return stored{name: f.Name, file: f}
@@ -171,7 +175,7 @@ func (s *Set) Update(change func(i int, f *File) Update) {
 			*f = stored{}
 		case Changed:
 			if f.file == nil {
-				f.packed = open.pack()
+				*f = packed(open)
 			}
 		}
 	})

@@ -100,6 +100,13 @@ func TestLargeSet(t *testing.T) {
 			s.Subtract(sets[3], plain)
 			s.Add(&File{Name: "/z.c"}, &File{Name: "/0.c", Lines: []Line{{Number: 1}}})
 			results[large] = s
+			var totals Totals
+			for _, f := range s.All() {
+				totals.Add(f.Totals())
+			}
+			if s.Totals() != totals {
+				t.Errorf("seed %d, large %d: totals %+v, those of the files are %+v", seed, large, s.Totals(), totals)
+			}
 		}
 		if diff := cmp.Diff(results[0].Files(), results[1].Files(), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("seed %d: (-small +large)\n%s", seed, diff)

@@ -129,8 +129,12 @@ func (t Totals) Minus(o Totals) Totals {
 // Totals sums up all files.
 func (s *Set) Totals() Totals {
 	var t Totals
-	for _, f := range s.All() {
-		t.Add(f.Totals())
+	for i := range s.files {
+		if f := &s.files[i]; f.file != nil {
+			t.Add(f.file.Totals())
+		} else {
+			t.Add(f.totals)
+		}
 	}
 	return t
 }

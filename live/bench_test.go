@@ -91,7 +91,7 @@ func BenchmarkAttachKin(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		files, err := m.proc.MappedFilesKey()
+		files, err := m.mappedFiles()
 		if err != nil || !bytes.Equal(files, first.files) {
 			b.Fatal("another memory map", err)
 		}

@@ -247,13 +247,14 @@ func (s *fileSet) readFile(name string) (_ *gcov.Counts, err error) {
 	return gcov.ReadCounts(b)
 }
 
-// wasWritten tells whether a member may have written the files: somebody has since it was seen
-// first, and its user may. There are users who may not write where others do.
+// wasWritten tells whether a member that has done so may have written the files: somebody has since it was seen
+// first, and its user may. There are users who may not write where others do. It is asked of the last one, as the first may have been
+// written before.
 func (s *fileSet) wasWritten(m *member) bool {
 	if s == nil {
 		return false
 	}
-	stamp := s.firstStamp()
+	stamp := s.lastStamp()
 	if stamp.inode == 0 || !stamp.when().After(m.began.Add(-clockTick)) {
 		return false
 	}
@@ -267,18 +268,19 @@ func (s *fileSet) wasWritten(m *member) bool {
 	return err != nil || stamp.mayWrite(user)
 }
 
-// firstStamp tells of the file that is written first. A process may stand still meanwhile: where the file system answers at once
+// lastStamp tells of the file that is written last. A process may stand still meanwhile: where the file system answers at once
 // nobody else is asked to wait for it.
-func (s *fileSet) firstStamp() (stamp fileStamp) {
+func (s *fileSet) lastStamp() (stamp fileStamp) {
+	name := s.names[s.last]
 	if s.prompt {
-		if info, err := os.Stat(s.firstName()); err == nil {
+		if info, err := os.Stat(name); err == nil {
 			stamp = stampIn(info)
 		}
 		return stamp
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stamps := s.stat([]string{s.firstName()}); stamps != nil {
+	if stamps := s.stat([]string{name}); stamps != nil {
 		stamp = stamps[0]
 	}
 	return stamp

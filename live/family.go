@@ -84,8 +84,9 @@ type member struct {
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
 
-	mu          sync.Mutex    // of what follows
-	files       []byte        // process.MappedFilesKey, when images were looked for
+	mu          sync.Mutex // of what follows
+	files       []byte     // mappedFiles, when images were looked for
+	emulates    emulation
 	around      *surroundings // nil: no image has counters of which there are data files
 	whole       bool          // all were found then
 	past        bool          // it was seen past the clearing of its counters, after a fork that was not told of

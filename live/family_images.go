@@ -16,11 +16,32 @@ import (
 
 // Findings are what was found in a member.
 type findings struct {
-	mapped  []byte // as in member
-	around  *surroundings
-	whole   bool
-	images  []origin
-	counted []*countedImage // their image, and what they are merged into
+	mapped   []byte // as in member
+	emulates emulation
+	around   *surroundings
+	whole    bool
+	images   []origin
+	counted  []*countedImage // their image, and what they are merged into
+}
+
+// An emulation tells whether a member runs an emulator, whose guest has its code where it cannot be executed.
+type emulation uint8
+
+const (
+	unasked emulation = iota
+	nothing
+	anotherCPU
+)
+
+// mappedFiles tells which files are mapped in a member, which is locked, that may have counters: see process.MappedFilesKey.
+func (m *member) mappedFiles() ([]byte, error) {
+	if m.emulates == unasked {
+		m.emulates = nothing
+		if m.proc.Emulator() != "" {
+			m.emulates = anotherCPU
+		}
+	}
+	return m.proc.MappedFilesKey(m.emulates == nothing)
 }
 
 // An origin is what a child of fork knows of an image by its parent.
@@ -69,7 +90,7 @@ const (
 func (f *Family) look(m *member, when stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	files, err := m.proc.MappedFilesKey() // before the map: what changes in between is seen at the next look
+	files, err := m.mappedFiles() // before the map: what changes in between is seen at the next look
 	if err != nil {
 		return
 	}
@@ -212,7 +233,7 @@ func (m *member) publish() {
 		}
 	}
 	counted := slices.DeleteFunc(slices.Clone(m.counted), func(c *countedImage) bool { return c.closed })
-	m.found.Store(&findings{m.files, m.around, m.whole, images, counted})
+	m.found.Store(&findings{m.files, m.emulates, m.around, m.whole, images, counted})
 }
 
 // findCleared finds out of which images a fork by the wrapper clears the counters in the child. libgcov does so with all whose

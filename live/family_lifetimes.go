@@ -33,14 +33,14 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		known = from.found.Load()
 	}
 	if known != nil {
-		m.files, m.whole, m.around = known.mapped, known.whole, known.around
+		m.files, m.emulates, m.whole, m.around = known.mapped, known.emulates, known.whole, known.around
 		for _, im := range known.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, cleared: im.cleared, keeps: !im.cleared || !byLibrary})
 		}
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if files, err := m.proc.MappedFilesKey(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, func() { goOn(false) }) {
+		if files, err := m.mappedFiles(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, func() { goOn(false) }) {
 			return
 		}
 	}
@@ -228,7 +228,7 @@ func (f *Family) endsAtOnce(m *member, goOn func()) bool {
 		return false
 	}
 	defer m.mu.Unlock()
-	files, err := m.proc.MappedFilesKey()
+	files, err := m.mappedFiles()
 	if err != nil || !m.whole || len(m.counted) > 0 || !bytes.Equal(files, m.files) || m.around != nil && !m.around.are(m.proc) {
 		return false
 	}

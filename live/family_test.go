@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -424,4 +425,40 @@ func TestKilledUnattended(t *testing.T) {
 	i.sees("it runs", 1, 0, 1)
 	i.p.Kill()
 	i.sees("it was killed", 1, 0, 1)
+}
+
+// TestSeenWhileWriting: a process that is seen first when it has written some of its data files, and then the others, has not counted what
+// these had.
+func TestSeenWhileWriting(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	before := i.total()
+	pid := i.begins("stop1")
+	i.does(pid, "stop1")
+	time.Sleep(2 * clockTick)
+	m := i.becomes(pid)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for im := m.images[0]; im.flagsAt(m.proc, im.at)&rootDumped == 0; time.Sleep(time.Millisecond) {
+	}
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Ending(pid, goOn) })
+	if got := i.total() - before; got != 3 {
+		t.Errorf("work ran %d times more, want 3", got)
+	}
+}
+
+// total is how often work ran, by a snapshot.
+func (i *inheritance) total() (n int64) {
+	i.t.Helper()
+	units, err := i.Snapshot()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	for _, u := range units {
+		if strings.HasSuffix(u.Name, "work.gcda") {
+			n += leafCalls(u)
+		}
+	}
+	return n
 }

@@ -32,6 +32,7 @@ type layout struct {
 	heads   []head
 	// inOrder are the indexes of the units, in the order in which their data files are written.
 	inOrder []int
+	last    int // of those on libgcov's list
 	// resetsForks tells that the image has libgcov's wrapper of fork, by which counters begin from
 	// zero in the child: its own, and those of images that it is joined with.
 	resetsForks bool
@@ -102,7 +103,7 @@ func newLayout(im *image, mapped *process.MappedFile) (*layout, error) {
 			}
 		}
 	}
-	l.inOrder = im.inListOrder()
+	l.inOrder, l.last = im.inListOrder()
 	l.sums = joinedMarks(l.sums)
 	l.regions = l.regionsOf(l.sums)
 	slices.SortFunc(l.marks, func(a, b mark) int { return a.from - b.from })
@@ -171,8 +172,9 @@ func cutMarks(marks []mark, at int) (before, after []mark) {
 	return before, after
 }
 
-// inListOrder returns the indexes of the units in the order of libgcov's list.
-func (im *image) inListOrder() (order []int) {
+// inListOrder returns the indexes of the units in the order of libgcov's list, and the last one of that: there may be units of other
+// compilers.
+func (im *image) inListOrder() (order []int, last int) {
 	index := make(map[uint64]int)
 	for i, u := range im.units {
 		index[u.addr] = i
@@ -186,7 +188,7 @@ func (im *image) inListOrder() (order []int) {
 		if !known {
 			break
 		}
-		order = append(order, i)
+		order, last = append(order, i), i
 		next = im.units[i].next
 	}
 	if len(order) < len(im.units) {
@@ -195,7 +197,7 @@ func (im *image) inListOrder() (order []int) {
 			order = append(order, i)
 		}
 	}
-	return order
+	return order, last
 }
 
 // pointers are where those are in a gcov_info that hold an address of the image.
@@ -233,7 +235,7 @@ func (l *layout) read(p *process.Process, start uint64, to words) error {
 	if !errors.Is(err, process.ErrAbsent) {
 		return err
 	}
-	if err := p.ReadRanges(l.ranges(start, to)); err != nil {
+	if err := p.AwaitTouched(l.ranges(start, to), start+l.named); err != nil {
 		return err
 	}
 	return l.check(start, to)

@@ -91,7 +91,8 @@ func (l *layout) sparseAtOnce(p *process.Process, start uint64) (s *sparse, flag
 // next few differ.
 type inheritedPages struct {
 	sync.Mutex
-	pages map[uint64]inheritedPage
+	pages   map[uint64]inheritedPage
+	scratch sparsePart
 }
 
 type inheritedPage struct {
@@ -106,9 +107,10 @@ func (l *layout) partOf(r *region, addr uint64, page []byte) *sparsePart {
 	if was.part != nil && bytes.Equal(was.bytes, page) {
 		return was.part
 	}
-	p := new(sparsePart)
-	p.keepTouched(r, int(addr-r.addr)/8, page)
-	p = p.clipped()
+	s := &l.lately.scratch
+	s.at, s.value = s.at[:0], s.value[:0]
+	s.keepTouched(r, int(addr-r.addr)/8, page)
+	p := s.clipped()
 	if l.lately.pages == nil {
 		l.lately.pages = make(map[uint64]inheritedPage)
 	}

@@ -69,16 +69,19 @@ func (q *mapQuery) ask(maps int) unix.Errno {
 }
 
 // MappedFilesKey tells which parts of which files are mapped where: it is the same as long as nothing of that has changed, and
-// in a child that has just been forked. The kernel is asked, if it can be, for each mapping of a file only: to write all as text
-// takes it ten times as long.
-func (p *Process) MappedFilesKey() (key []byte, err error) {
+// in a child that has just been forked. With code only what can be executed counts, as it does for [Process.Images]. The kernel is
+// asked, if it can be, for these mappings only: to write all as text takes it ten times as long.
+func (p *Process) MappedFilesKey(code bool) (key []byte, err error) {
 	opened := false
 	err = p.whileOpen("maps", func(maps int) error {
 		opened = true
-		const nextFile = 0x10 | 0x20 // PROCMAP_QUERY_COVERING_OR_NEXT_VMA, PROCMAP_QUERY_FILE_BACKED_VMA
-		key = make([]byte, 0, 2048)
+		which := uint64(0x10 | 0x20) // PROCMAP_QUERY_COVERING_OR_NEXT_VMA, PROCMAP_QUERY_FILE_BACKED_VMA
+		if code {
+			which |= 0x04 // PROCMAP_QUERY_VMA_EXECUTABLE
+		}
+		key = make([]byte, 0, 512)
 		for addr := uint64(0); ; {
-			q := mapQuery{flags: nextFile, addr: addr}
+			q := mapQuery{flags: which, addr: addr}
 			switch errno := q.ask(maps); {
 			case errno == unix.ENOENT:
 				return nil
@@ -98,11 +101,17 @@ func (p *Process) MappedFilesKey() (key []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	key = make([]byte, 0, len(text))
+	return mappedFilesIn(text, code), nil
+}
+
+// mappedFilesIn is MappedFilesKey of the whole memory map, as text.
+func mappedFilesIn(text []byte, code bool) []byte {
+	key := make([]byte, 0, len(text))
 	for line := range bytes.Lines(text) {
-		if bytes.IndexByte(line, '/') >= 0 {
+		_, access, _ := bytes.Cut(line, []byte(" ")) // "r-xp ..."
+		if bytes.IndexByte(line, '/') >= 0 && (!code || len(access) > 2 && access[2] == 'x') {
 			key = append(key, line...)
 		}
 	}
-	return key, nil
+	return key
 }

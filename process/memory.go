@@ -3,7 +3,6 @@
 package process
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -72,8 +71,21 @@ var ErrAbsent = errors.New("memory that is not there yet")
 // unnamed on, where there is no file behind it, what it has not touched is zero: it is neither waited
 // for nor made by reading it. If other memory is not there it returns ErrAbsent, in place of waiting.
 func (p *Process) ReadTouched(ranges []MemoryRange, unnamed uint64) error {
+	return p.readTouched(ranges, unnamed, false)
+}
+
+// AwaitTouched is ReadTouched for who waits for the memory that is not there.
+func (p *Process) AwaitTouched(ranges []MemoryRange, unnamed uint64) error {
+	err := p.readTouched(ranges, unnamed, true)
+	if errors.Is(err, ErrAbsent) { // it is not known what is there
+		return p.ReadRanges(ranges)
+	}
+	return err
+}
+
+func (p *Process) readTouched(ranges []MemoryRange, unnamed uint64, wait bool) error {
 	var touched []MemoryRange
-	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i].addresses() }, unnamed, func(i int, part AddressRange, is bool) {
+	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i].addresses() }, unnamed, wait, func(i int, part AddressRange, is bool) {
 		r := ranges[i]
 		b := r.Bytes[part.Addr-r.Addr : part.End-r.Addr]
 		if is {
@@ -107,8 +119,8 @@ func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func
 		AddressRange
 		of int
 	}
-	var touched []part
-	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i] }, unnamed, func(i int, a AddressRange, is bool) {
+	touched := make([]part, 0, 64)
+	err := p.eachPart(len(ranges), func(i int) AddressRange { return ranges[i] }, unnamed, false, func(i int, a AddressRange, is bool) {
 		if is {
 			touched = append(touched, part{a, i})
 		}
@@ -133,8 +145,9 @@ func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func
 	})
 }
 
-// eachPart calls do for the parts of n ranges that the program has touched, and for those that it has not, which are zero.
-func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint64, do func(i int, part AddressRange, touched bool)) error {
+// eachPart calls do for the parts of n ranges that the program has touched, and for those that it has not, which are zero. What is not
+// there of a file is ErrAbsent, or, for who waits, taken for touched.
+func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint64, wait bool, do func(i int, part AddressRange, touched bool)) error {
 	page := uint64(os.Getpagesize())
 	buffer := scratch.Get().(*[scratchSize]byte)
 	defer scratch.Put(buffer)
@@ -162,17 +175,18 @@ func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint6
 					return err
 				}
 			}
+			state := func(addr uint64) pageState { return stateOf(entries[(addr/page-first)*pagemapEntry:], addr < unnamed) }
 			for from := r.Addr; from < r.End; {
-				is := isThere(entries[(from/page-first)*pagemapEntry:])
-				if !is && from < unnamed {
+				is := state(from)
+				if is == absent && !wait {
 					return ErrAbsent
 				}
 				to := (from/page + 1) * page
-				for to/page <= last && isThere(entries[(to/page-first)*pagemapEntry:]) == is {
+				for to/page <= last && state(to) == is {
 					to += page
 				}
 				to = min(to, r.End)
-				do(i, AddressRange{from, to}, is)
+				do(i, AddressRange{from, to}, is != zero)
 				from = to
 			}
 		}
@@ -225,12 +239,6 @@ func (p *Process) readAt(fd int, b []byte, offset uint64) error {
 	}
 	return nil
 }
-
-// pagemapEntry is how many bytes /proc/PID/pagemap has for each page.
-const pagemapEntry = 8
-
-// isThere tells whether a page is in memory, or in swap, by its entry: an u64 in the order of the CPU.
-func isThere(entry []byte) bool { return binary.NativeEndian.Uint64(entry)>>62 != 0 }
 
 // readv fills ranges until the first that cannot be read, and returns the
 // number of bytes.

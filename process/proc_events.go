@@ -5,7 +5,6 @@ package process
 import (
 	"encoding/binary"
 	"errors"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +15,9 @@ import (
 // procEvents are the kernel's own words about processes that are made, become other programs and change their names: those of
 // its proc connector (linux/cn_proc.h, Documentation/driver-api/connector.rst).
 type procEvents struct {
-	socket *os.File
+	socket int
+	stop   chan struct{}
+	stops  int                // an eventfd, which says that there is no use in listening
 	came   chan struct{}      // there is something to take; closed when nothing comes any more
 	told   func(pid int) bool // nothing is to be noted of such a process, and of those that it makes; nil: of all it is
 
@@ -64,11 +65,15 @@ func listenToProcesses(told func(pid int) bool) (*procEvents, error) {
 			break
 		}
 	}
+	stops := -1
+	if err == nil {
+		stops, err = unix.Eventfd(0, unix.EFD_CLOEXEC)
+	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	e := &procEvents{socket: os.NewFile(uintptr(fd), "proc connector"), came: make(chan struct{}, 1), told: told, pids: make(map[int]bool), makers: make(map[int]int)}
+	e := &procEvents{socket: fd, stop: make(chan struct{}), stops: stops, came: make(chan struct{}, 1), told: told, pids: make(map[int]bool), makers: make(map[int]int)}
 	go e.listen()
 	return e, nil
 }
@@ -112,31 +117,35 @@ func answered(fd int) error {
 // takes longer than to look at it. The kernel keeps what comes meanwhile.
 const eventsEach = 20 * time.Millisecond
 
-// listen notes what comes, until the socket is closed.
+// listen notes what comes, until it is closed. A thread waits for it: if Go's network poller did, each event would wake it, also those
+// for which nobody waits.
 func (e *procEvents) listen() {
 	defer close(e.came)
-	conn, err := e.socket.SyscallConn()
-	if err != nil {
-		return
-	}
 	b := make([]byte, 1<<12)
-	for {
-		var received error
-		if conn.Read(func(fd uintptr) (is bool) {
-			is, received = e.takeAll(int(fd), b)
-			return is || received != nil
-		}) != nil || received != nil {
+	for e.await() && e.takeAll(b) == nil {
+		select {
+		case <-e.stop:
 			return
+		case <-time.After(eventsEach):
 		}
-		time.Sleep(eventsEach)
 	}
 }
 
-// takeAll notes what has come to a socket, with room for a message; false: nothing has.
-func (e *procEvents) takeAll(fd int, b []byte) (some bool, err error) {
+// await waits until something has come; false: it is to stop.
+func (e *procEvents) await() bool {
+	for {
+		come := []unix.PollFd{{Fd: int32(e.socket), Events: unix.POLLIN}, {Fd: int32(e.stops), Events: unix.POLLIN}}
+		if _, err := unix.Poll(come, -1); !errors.Is(err, unix.EINTR) {
+			return err == nil && come[1].Revents == 0
+		}
+	}
+}
+
+// takeAll notes what has come, with room for a message.
+func (e *procEvents) takeAll(b []byte) error {
 	news := false
 	for {
-		n, _, err := unix.Recvfrom(fd, b, 0)
+		n, _, err := unix.Recvfrom(e.socket, b, 0)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			if news {
@@ -145,13 +154,12 @@ func (e *procEvents) takeAll(fd int, b []byte) (some bool, err error) {
 				default:
 				}
 			}
-			return some, nil
+			return nil
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil && !errors.Is(err, unix.ENOBUFS):
-			return some, err
+			return err
 		}
-		some = true
 		pid, by := 0, 0
 		if err == nil {
 			if pid, by = cameIn(b[:n]); pid == 0 {
@@ -207,15 +215,8 @@ func (e *procEvents) ignore() {
 	if slices.Equal(ignored, e.ignored) {
 		return
 	}
-	conn, err := e.socket.SyscallConn()
-	if err != nil {
-		return
-	}
 	filter := withoutChildrenOf(ignored)
-	_ = conn.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
-	})
-	if err == nil {
+	if unix.SetsockoptSockFprog(e.socket, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}) == nil {
 		e.ignored = ignored
 	}
 }
@@ -279,4 +280,12 @@ func (e *procEvents) take() (pids map[int]bool, lost bool) {
 	return pids, lost
 }
 
-func (e *procEvents) close() { e.socket.Close() }
+// close ends it. Nothing else is asked of it meanwhile, or later.
+func (e *procEvents) close() {
+	close(e.stop)
+	_, _ = unix.Write(e.stops, binary.NativeEndian.AppendUint64(nil, 1))
+	for range e.came { // until nobody listens
+	}
+	unix.Close(e.socket)
+	unix.Close(e.stops)
+}

@@ -391,7 +391,7 @@ func (p *Process) stat() (status, error) {
 //
 // The name may hold blanks and parentheses; the last one ends it.
 func (p *Process) statOf(file string) (status, error) {
-	b, err := p.readFile(file)
+	b, err := p.readLine(file)
 	if err != nil {
 		return status{}, err
 	}
@@ -428,6 +428,25 @@ func (p *Process) readFile(name string) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	return p.all(fd, name)
+}
+
+// readLine returns the contents of a file below /proc/PID that is a line: the kernel gives all of it at once.
+func (p *Process) readLine(name string) ([]byte, error) {
+	fd, err := p.openAt(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 1<<11)
+	for {
+		n, err := unix.Read(fd, b)
+		switch {
+		case err == nil:
+			return b[:max(n, 0)], nil
+		case !errors.Is(err, unix.EINTR):
+			return nil, p.failed("read /proc/PID/"+name, err)
+		}
+	}
 }
 
 // all reads a file of the kernel's to its end: of most of them all with the first call.

@@ -143,7 +143,7 @@ func (l *losses) add(more losses) {
 // lossTexts say it of one and of more, with a number before them in place of %s.
 var lossTexts = [manyLosses]struct{ text, one, more string }{
 	uncounted:   {"%s not counted: there was no room", "call was", "calls were"},
-	placeless:   {"%s not recorded: more than 1024 threads at once, or more that ended than could be read", "call was", "calls were"},
+	placeless:   {"%s not recorded: more than 1024 threads at once, or more that began or ended than there was time for", "call was", "calls were"},
 	pointerless: {"%s not recorded, of threads that have no thread pointer", "call was", "calls were"},
 	exitless:    {"of %s the exit was not recorded: too many places call functions whose exits have no room; trace fewer functions", "call", "calls"},
 	crowded:     {"%s not recorded: more threads, or names of threads, than the kernel was given room for", "call was", "calls were"},

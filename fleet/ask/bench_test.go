@@ -28,19 +28,20 @@ func BenchmarkNeverRan(b *testing.B) {
 		if _, err := os.Stat(dir + "/footfall.db"); err != nil {
 			fillLarge(b, sqlite.Dir(dir))
 		}
-		neverRan(b, func() (store.Reader, error) { return sqlite.Read(b.Context(), dir) })
+		neverRan(b, nil, func() (store.Reader, error) { return sqlite.Read(b.Context(), dir) })
 	})
 	b.Run("clickhouse", func(b *testing.B) {
-		stores, err := clickhouse.Parse(fixtures.NewClickHouse(b).Address)
+		db := fixtures.NewClickHouse(b)
+		stores, err := clickhouse.Parse(db.Address)
 		if err != nil {
 			b.Fatal(err)
 		}
 		fillLarge(b, stores)
-		neverRan(b, func() (store.Reader, error) { return stores.Read(b.Context(), store.DefaultProject) })
+		neverRan(b, db, func() (store.Reader, error) { return stores.Read(b.Context(), store.DefaultProject) })
 	})
 }
 
-func neverRan(b *testing.B, open func() (store.Reader, error)) {
+func neverRan(b *testing.B, db *fixtures.ClickHouse, open func() (store.Reader, error)) {
 	question := func(a *Ask) *NeverRan {
 		answer, err := a.Answer(b.Context(), "never-ran", url.Values{})
 		if err != nil {
@@ -60,6 +61,7 @@ func neverRan(b *testing.B, open func() (store.Reader, error)) {
 		b.Fatalf("%d hosts, %d functions, %d never ran, %d builds", n.Hosts, n.Functions, len(n.Never), len(n.Builds))
 	}
 	b.Run("cold", func(b *testing.B) {
+		defer fixtures.ReportCPU(b, db)()
 		for b.Loop() {
 			question(opened())
 		}
@@ -67,6 +69,7 @@ func neverRan(b *testing.B, open func() (store.Reader, error)) {
 	b.Run("warm", func(b *testing.B) {
 		a := opened()
 		question(a)
+		defer fixtures.ReportCPU(b, db)()
 		for b.Loop() {
 			question(a)
 		}

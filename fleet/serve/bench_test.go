@@ -21,17 +21,18 @@ import (
 // counts has batches sent to a server by eight senders at once, and says how many a second that are, and
 // how many counters.
 func counts(b *testing.B, list []store.Unit, batch func(n int64) *store.Batch) {
-	b.Run("sqlite", func(b *testing.B) { countsOf(b, sqlite.Dir(b.TempDir()), list, batch) })
+	b.Run("sqlite", func(b *testing.B) { countsOf(b, sqlite.Dir(b.TempDir()), nil, list, batch) })
 	b.Run("clickhouse", func(b *testing.B) {
-		stores, err := storesOf("clickhouse:" + fixtures.NewClickHouse(b).Address)
+		db := fixtures.NewClickHouse(b)
+		stores, err := storesOf("clickhouse:" + db.Address)
 		if err != nil {
 			b.Fatal(err)
 		}
-		countsOf(b, stores, list, batch)
+		countsOf(b, stores, db, list, batch)
 	})
 }
 
-func countsOf(b *testing.B, stores store.Stores, list []store.Unit, batch func(n int64) *store.Batch) {
+func countsOf(b *testing.B, stores store.Stores, db *fixtures.ClickHouse, list []store.Unit, batch func(n int64) *store.Batch) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -52,6 +53,7 @@ func countsOf(b *testing.B, stores store.Stores, list []store.Unit, batch func(n
 	}
 	var next, counters atomic.Int64
 	var senders sync.WaitGroup
+	cpu := fixtures.ReportCPU(b, db)
 	b.ResetTimer()
 	for range 8 {
 		senders.Go(func() {
@@ -72,6 +74,7 @@ func countsOf(b *testing.B, stores store.Stores, list []store.Unit, batch func(n
 		})
 	}
 	senders.Wait()
+	cpu()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
 	b.ReportMetric(float64(counters.Load())/b.Elapsed().Seconds()/1e6, "Mcounters/s")
 }

@@ -27,6 +27,9 @@ import (
 // A Hash identifies a unit: that of its kind, name, number of counters and program.
 type Hash [sha256.Size]byte
 
+// MostCounters is how many counters a unit may have.
+const MostCounters = 1 << 20
+
 // A Unit is counters that belong together: those of an object file, of a package.
 type Unit struct {
 	Kind     string // of Program

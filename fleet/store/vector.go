@@ -27,7 +27,16 @@ func PackVector(v []uint64) []byte {
 // UnpackVector reads the n numbers of a vector, which are all that b may have.
 func UnpackVector(b []byte, n int) ([]uint64, error) {
 	v := make([]uint64, n)
-	at := 0
+	if err := UnpackInto(b, v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// UnpackInto fills v with the numbers of a vector, for which b has to be enough and no more. After an error v has some.
+func UnpackInto(b []byte, v []uint64) error {
+	clear(v)
+	at, n := 0, len(v)
 	for i := 0; i < n; i++ {
 		if at < len(b) && b[at]-1 < 0x7f { // most numbers are small, and not 0
 			v[i] = uint64(b[at])
@@ -36,7 +45,7 @@ func UnpackVector(b []byte, n int) ([]uint64, error) {
 		}
 		x, size := binary.Uvarint(b[at:])
 		if size <= 0 {
-			return nil, fmt.Errorf("offset %d: a number was expected", at)
+			return fmt.Errorf("offset %d: a number was expected", at)
 		}
 		at += size
 		if x != 0 {
@@ -45,18 +54,18 @@ func UnpackVector(b []byte, n int) ([]uint64, error) {
 		}
 		more, size := binary.Uvarint(b[at:])
 		if size <= 0 {
-			return nil, fmt.Errorf("offset %d: a number was expected", at)
+			return fmt.Errorf("offset %d: a number was expected", at)
 		}
 		at += size
 		if more > uint64(n-i-1) {
-			return nil, fmt.Errorf("offset %d: %d more zeros, where %d numbers are left", at, more, n-i-1)
+			return fmt.Errorf("offset %d: %d more zeros, where %d numbers are left", at, more, n-i-1)
 		}
 		i += int(more)
 	}
 	if at < len(b) {
-		return nil, fmt.Errorf("offset %d: %d bytes after %d numbers", at, len(b)-at, n)
+		return fmt.Errorf("offset %d: %d bytes after %d numbers", at, len(b)-at, n)
 	}
-	return v, nil
+	return nil
 }
 
 // Greatest keeps the greater ones of each, and tells whether that changed v.

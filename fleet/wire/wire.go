@@ -59,10 +59,10 @@ import (
 
 // Limits of a message. A sender makes several of what has more.
 const (
-	MostPacked   = 4 << 20  // bytes
-	MostBytes    = 16 << 20 // unpacked
-	MostCounters = 1 << 20  // of a batch, and of a unit
-	mostText     = 1 << 16  // bytes of a name
+	MostPacked   = 4 << 20            // bytes
+	MostBytes    = 16 << 20           // unpacked
+	MostCounters = store.MostCounters // of a batch, and of a unit
+	mostText     = 1 << 16            // bytes of a name
 	mostLabels   = 64
 )
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"footfall/process"
+	"footfall/process/target"
 	"footfall/trace"
 )
 
@@ -71,6 +72,76 @@ func TestLocksLater(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestCountsOfTwo counts calls in the program and in libc, whose stubs are in islands of their own, with small rings and where the
+// process may have little more memory: what is counted is right, and of what is not that is said.
+func TestCountsOfTwo(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	program := build(t, builds["gcc"][0], "limits.c", builds["gcc"][1:]...)
+	for more, all := range map[uint64]bool{0: true, 40: true, 5: false} { // megabytes
+		g := start(t, program, "nothing")
+		if more > 0 {
+			var size uint64
+			fmt.Sscan(g.status("VmSize"), &size)
+			if err := unix.Prlimit(g.p.PID, unix.RLIMIT_AS, &unix.Rlimit{Cur: size<<10 + more<<20, Max: size<<10 + more<<20}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Open(g.p, append(g.sites("leaf"), g.movedIn("libc.so", "fflush")...), Options{Mode: trace.Counts, RingSize: 4096})
+		if skipForbidden(t, err); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.islands) != 2 {
+			t.Fatalf("%d islands", len(s.islands))
+		}
+		for range 5 {
+			g.say("go on")
+		}
+		counts := s.Counts()
+		for id, site := range s.stubs {
+			if n := counts[id]; n != 5 {
+				t.Errorf("%d MB: %d calls of %s, there were 5", more, n, site.Function.Name)
+			}
+		}
+		if len(s.stubs) == 0 || len(s.stubs)+len(s.Skipped) != 2 || all && len(s.Skipped) > 0 || !all && len(s.Skipped) != 1 {
+			t.Errorf("%d MB: %d counted, left out: %v", more, len(s.stubs), s.Skipped)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if answer := g.say("go on"); answer != "42" {
+			t.Errorf("%d MB: it says %q", more, answer)
+		}
+	}
+}
+
+// movedIn returns the site of a function of an image that is moved, whatever the build.
+func (g *testProgram) movedIn(image, name string) []*EntrySite {
+	g.t.Helper()
+	images, err := target.Images(g.p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, i := range images {
+		g.t.Cleanup(i.Close)
+		if !strings.Contains(i.Path, image) {
+			continue
+		}
+		all, _, err := Moved(i)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for _, site := range all {
+			if site.Function.Name == name {
+				return []*EntrySite{site}
+			}
+		}
+	}
+	g.t.Fatalf("no function %s in %s", name, image)
+	return nil
 }
 
 func (g *testProgram) maps() string {

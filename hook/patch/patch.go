@@ -84,7 +84,7 @@ type Options struct {
 	Filter trace.Filter
 	Clock  *Clock // for Filter.MinTime; nil: that is in ticks
 	// RingSize is the memory for the events of each thread, a power of 2 of at
-	// least 4096; 0: 4 MB.
+	// least 4096; 0: 4 MB. Counts need what they need.
 	RingSize int
 	// Newest keeps the newest events, if they are not read in time, instead of
 	// dropping the newest. They are read at the end.

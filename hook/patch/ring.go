@@ -201,9 +201,23 @@ func (r *region) ringsAt() uint64 {
 
 func (r *region) size() uint64 { return r.ringsAt() + maxThreads*r.stride() }
 
+// countsSize is the memory in which a thread counts: a word for each stub that there can be, by its id.
+const countsSize = maxIslands << islandOfIDLog * 8
+
+// memory is that of each thread, unless the process may have less.
+func (o *Options) memory() uint64 {
+	if o.Mode == trace.Counts {
+		return countsSize
+	}
+	return uint64(cmp.Or(o.RingSize, defaultRing))
+}
+
+// counts tells whether a thread has memory to count what reaches a stub, which it has not where its process may have little.
+func (r *region) counts(st *stub) bool { return uint64(st.id())*8 < r.ringSize }
+
 // planRegion returns a region that is to be mapped.
 func (s *Session) planRegion() (r *region, err error) {
-	r = &region{ringSize: uint64(cmp.Or(s.options.RingSize, defaultRing)), newest: s.options.Newest}
+	r = &region{ringSize: s.options.memory(), newest: s.options.Newest}
 	if r.ringSize < 4096 || r.ringSize&(r.ringSize-1) != 0 || r.ringSize > 1<<30 {
 		return nil, fmt.Errorf("a ring of %d bytes: it must be a power of 2, at least 4096", r.ringSize)
 	}
@@ -531,11 +545,7 @@ func (s *Session) countsOf(i int, counts map[uint32]uint64) {
 		return
 	}
 	for id := range s.stubs {
-		at := uint64(id) * 8
-		if at+8 > s.region.ringSize {
-			continue
-		}
-		if n := s.counter((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), at))); n != 0 {
+		if n := s.counter((*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(words)), uint64(id)*8))); n != 0 {
 			counts[id] += n
 		}
 	}

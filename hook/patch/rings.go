@@ -3,7 +3,6 @@
 package patch
 
 import (
-	"cmp"
 	"sync/atomic"
 	"unsafe"
 
@@ -27,6 +26,9 @@ import (
 const (
 	spareRings     = 64
 	mostSpareBytes = 256 << 20
+	// Where memory may be limited, or locked.
+	fewRings     = 4
+	fewRingBytes = fewRings * (defaultRing + framesSize)
 )
 
 // A queued ring, in the queue of the region.
@@ -43,7 +45,7 @@ func (r *region) queued(n uint64) *queuedRing {
 func (s *Session) firstRings(r *region, n int) int {
 	if room := s.p.MemoryRoom(); room > 0 && r.ringSize == defaultRing {
 		const least = 1 << 16
-		spare := 4
+		spare := fewRings
 		if s.options.Follow {
 			spare = 14 // children come and go, and can be given no more
 		}
@@ -92,7 +94,7 @@ func uses(p *process.Process, names ...string) bool {
 // spare is how many rings there are to be for new threads.
 func (r *region) spare() int {
 	if r.few {
-		return 4
+		return max(fewRings, min(spareRings, fewRingBytes/int(r.stride())))
 	}
 	return max(2, min(spareRings, int(mostSpareBytes/r.stride())))
 }
@@ -180,8 +182,8 @@ func (s *Session) mapRings() {
 	set := r.settings()
 	left := int64(atomic.LoadUint64(&set.given)-atomic.LoadUint64(&set.taken)) + int64(len(r.far))
 	first := r.spare()
-	if r.ringSize < uint64(cmp.Or(s.options.RingSize, defaultRing)) {
-		first = 4 // they are few because of limits
+	if r.ringSize < s.options.memory() {
+		first = fewRings // because of limits
 	}
 	if left > int64(first)/2 {
 		return

@@ -104,6 +104,9 @@ func (s *Session) writeStubs(sites []*EntrySite) ([]*stub, error) {
 			continue
 		case err != nil:
 			return nil, err
+		case s.options.Mode == trace.Counts && !s.region.counts(st):
+			s.Skipped[site] = "its process may have too little memory for one more count"
+			continue
 		}
 		stubs = append(stubs, st)
 		s.stubs[st.id()] = site

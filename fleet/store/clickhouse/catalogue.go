@@ -55,13 +55,13 @@ func (s *Store) unitsOf(ctx context.Context, name string, fresh bool) (map[id]un
 			return nil, err
 		}
 	}
-	err := s.db.query(ctx, fmt.Sprintf("SELECT unit, hash, counters FROM %s WHERE unit IN (SELECT unit FROM %s WHERE %s)", s.table("unit"), s.table("member"), inIDs("build", []id{build})), func(a *answer) error {
+	err := s.db.query(ctx, fmt.Sprintf("SELECT unit, hash, counters FROM %s WHERE unit IN (SELECT unit FROM %s WHERE %s)", s.table("unit"), s.table("member"), inIDs("build", []id{build})), func(a *answer) (err error) {
 		var u unit
 		key := a.id()
 		a.fixed(u.hash[:])
-		u.counters = int(a.u32())
+		u.counters, err = a.counters()
 		units[key] = u
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err

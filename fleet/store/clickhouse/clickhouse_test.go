@@ -232,7 +232,7 @@ func TestSchema(t *testing.T) {
 		t.Errorf("read where nothing is: %v", err)
 	}
 	s := opened(t, d)
-	for _, table := range []string{"seen_mv", "rollup", "limits", versionTable} {
+	for _, table := range []string{"times", "sums", "limits", versionTable} {
 		if err := s.db.exec(t.Context(), "DROP TABLE "+s.table(table)); err != nil {
 			t.Fatal(err)
 		}
@@ -280,17 +280,22 @@ func TestParse(t *testing.T) {
 
 // FuzzAnswer reads any bytes as rows.
 func FuzzAnswer(f *testing.F) {
-	f.Add([]byte("\x03abc\x02\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01\x01\x00\x00\x00"))
+	f.Add([]byte("\x03abc\x02\x02\x01\x02\x02\x02\x01\x01\x03\x06\x01\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00"))
 	f.Add([]byte("\xff\xff\xff\xff\x0f"))
+	f.Add([]byte("\x00\x01\xff\xff\xff\x1f"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a := &answer{r: bufio.NewReader(bytes.NewReader(b))}
 		rest := len(b) + 1
-		var scratch []byte
+		var m merger
 		for a.more() {
-			text, numbers, times := a.text(), a.numbers(2), make([]uint64, 1)
-			a.times(times, never, &scratch)
-			if a.err == nil && len(text)+len(numbers)*8+len(times)*4 > rest {
-				t.Errorf("%d bytes were read of %d", len(text), rest)
+			text := a.text()
+			hits, err := m.greatest(a, 2)
+			if err == nil && len(hits) != 2 {
+				t.Fatalf("%d counters", len(hits))
+			}
+			states := a.array(8)
+			if err == nil && a.err == nil && len(text)+len(states)*8 > rest {
+				t.Errorf("%d bytes and %d numbers were read of %d", len(text), len(states), rest)
 			}
 		}
 	})

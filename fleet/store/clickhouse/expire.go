@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"footfall/fleet/store"
 )
 
 const day = 24 * 60 * 60
@@ -67,31 +70,98 @@ func (s *Store) Expire(ctx context.Context, rolled, forgotten time.Time) error {
 	}
 	// What counts once may lie in a later window, too, until that is rolled up: see slack.
 	return s.onNodes(func(_ int, db *database) error {
-		return errors.Join(s.drop(ctx, db, "usage", week, max(until, l.rolled)-min(slack, until)), s.drop(ctx, db, "rollup", month, max(before, l.forgotten)), s.drop(ctx, db, "instance", month, max(before, l.forgotten)))
+		return errors.Join(s.drop(ctx, db, "reached", week, max(until, l.rolled)-min(slack, until)), s.drop(ctx, db, "sums", month, max(before, l.forgotten)), s.drop(ctx, db, "instance", month, max(before, l.forgotten)), s.compactTimes(ctx, db))
 	})
 }
 
 func seconds(t time.Time) uint32 { return uint32(max(0, min(t.Unix(), never-1))) }
 
-// rollUp makes sums of the windows in [from, until) of a node, one day and build after the other, so that memory has those.
+// rollUp makes sums of the windows in [from, until) of a node, one day and build after the other.
 func (s *Store) rollUp(ctx context.Context, db *database, from, until uint32) error {
-	type part struct {
-		day   uint32
-		build id
-	}
-	var parts []part
-	err := db.query(ctx, fmt.Sprintf("SELECT DISTINCT toUInt32(intDiv(window, %d) * %[1]d), build FROM %s WHERE window >= %d AND window < %d", day, s.table("usage"), from, until), func(a *answer) error {
-		parts = append(parts, part{a.u32(), a.id()})
-		return nil
-	})
+	parts, err := parts(ctx, db, "window", fmt.Sprintf("%s WHERE window >= %d AND window < %d", s.table("reached"), from, until))
 	for _, p := range parts {
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.sumDay(ctx, db, p)
 		}
-		err = db.exec(ctx, fmt.Sprintf("INSERT INTO %s (build, unit, day, host, labels, hits) SELECT build, unit, toUInt32(%d) AS day, host, labels, maxForEachState(%s) AS hits FROM (SELECT build, unit, host, labels, %s FROM (%s) GROUP BY build, unit, host, labels) GROUP BY build, unit, day, host, labels",
-			s.table("rollup"), p.day, sumOfHalves, halves, s.reached([]string{inIDs("build", []id{p.build})}, period{p.day, p.day + day})))
 	}
 	return err
+}
+
+// A part is what is of a build and a day.
+type part struct {
+	day   uint32
+	build id
+}
+
+// is is the condition that a row with a time is one of a part.
+func (p *part) is(time string) string {
+	return fmt.Sprintf("%s AND %s >= %d AND %[2]s < %[4]d", inIDs("build", []id{p.build}), time, p.day, uint64(p.day)+day)
+}
+
+// parts are those of rows that have a time.
+func parts(ctx context.Context, db *database, time, rows string) (all []part, err error) {
+	err = db.query(ctx, fmt.Sprintf("SELECT DISTINCT toUInt32(intDiv(%s, %d) * %[2]d), build FROM %s", time, day, rows), func(a *answer) error {
+		all = append(all, part{a.u32(), a.id()})
+		return nil
+	})
+	return all, err
+}
+
+// buildsIn are those that rows have.
+func buildsIn(ctx context.Context, db *database, rows string) (all []id, err error) {
+	err = db.query(ctx, "SELECT DISTINCT build FROM "+rows, func(a *answer) error {
+		all = append(all, a.id())
+		return nil
+	})
+	return all, err
+}
+
+// sumsColumns are those of table sums, in the order in which rows have them.
+const sumsColumns = "build, unit, day, host, labels, hits"
+
+// sumDay makes sums of the windows of a day and a build on a node. They come in the order of what they are added up by, so
+// that memory has one sum.
+func (s *Store) sumDay(ctx context.Context, db *database, p part) error {
+	build := inIDs("build", []id{p.build})
+	units, err := s.countersOf(ctx, fmt.Sprintf("unit IN (SELECT unit FROM %s WHERE %s)", s.table("member"), build))
+	if err != nil {
+		return err
+	}
+	r := countReader{units: units}
+	var sum *count
+	sums := blocks{db: db, table: s.table("sums"), columns: sumsColumns}
+	done := func() error {
+		if sum == nil {
+			return nil
+		}
+		sums.fixed(p.build[:])
+		sums.fixed(sum.unit[:])
+		sums.u32(p.day)
+		sums.text(sum.host)
+		sums.fixed(sum.labels[:])
+		sums.bytes(store.PackVector(sum.hits))
+		sums.end()
+		return sums.wrote(ctx)
+	}
+	query := "SELECT unit, host, labels, told, vectors FROM (" + s.reached([]string{build}, period{p.day, p.day + day}) + ") ORDER BY unit, host, labels"
+	if err := db.query(ctx, query, func(a *answer) error {
+		c, known, err := r.read(a)
+		switch {
+		case err != nil || a.err != nil:
+			return err
+		case !known: // what was counted in a unit came after it
+			return fmt.Errorf("table reached has unit %x of a build that has no such unit in table member", c.unit[:8])
+		case sum != nil && sum.countKey == c.countKey:
+			store.Add(sum.hits, c.hits)
+			return nil
+		}
+		err = done()
+		sum = &count{c.countKey, slices.Clone(c.hits)}
+		return err
+	}); err != nil {
+		return err
+	}
+	return errors.Join(done(), sums.flush(ctx))
 }
 
 // drop drops what of a table is before a time, whose parts have so many seconds each.

@@ -98,6 +98,30 @@ func (d *database) insert(ctx context.Context, table, columns string, r *rows) e
 	return errors.Join(err, body.Close())
 }
 
+// A blocks is rows to be inserted into a table, so many bytes at a time that memory has them.
+type blocks struct {
+	db             *database
+	table, columns string
+	rows
+}
+
+const blockBytes = 8 << 20
+
+// wrote is called after each row, and inserts what there is if that is much.
+func (b *blocks) wrote(ctx context.Context) error {
+	if len(b.b) < blockBytes {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+// flush inserts what there is.
+func (b *blocks) flush(ctx context.Context) error {
+	all := b.rows
+	b.rows = rows{}
+	return b.db.insert(ctx, b.table, b.columns, &all)
+}
+
 // query calls use for each row of an answer. The server sends it when it has all of it, since errors that come in the
 // middle would look like rows.
 func (d *database) query(ctx context.Context, query string, use func(*answer) error) error {
@@ -170,11 +194,13 @@ func (f *failure) Error() string { return f.Text }
 
 // Codes of errors: https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 const (
+	tableExists     = 57
 	unknownTable    = 60
 	unknownDatabase = 81
 	unknownUser     = 192
 	wrongPassword   = 193
 	needsPassword   = 194
+	droppedTable    = 218 // while it was being asked
 	notAllowed      = 497
 	notAuthorized   = 516
 )

@@ -88,7 +88,7 @@ func (s *Store) checkNode(ctx context.Context, n int) (claimed bool, err error) 
 
 // counts tells whether a node has counts.
 func (s *Store) counts(ctx context.Context, db *database) (some bool, err error) {
-	for _, table := range []string{"usage", "rollup", "seen"} {
+	for _, table := range []string{"reached", "sums", "times"} {
 		if err == nil {
 			err = db.query(ctx, "SELECT 1 FROM "+s.table(table)+" LIMIT 1", func(a *answer) error {
 				some = a.u8() > 0 || some

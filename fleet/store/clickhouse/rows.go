@@ -5,6 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+
+	"footfall/fleet/store"
 )
 
 // Rows travel as RowBinary: numbers are little-endian, strings and arrays have their length before them as a varint.
@@ -31,25 +35,12 @@ func (r *rows) texts(v []string) {
 	}
 }
 
-func (r *rows) numbers(v []uint64) {
-	r.length(len(v))
-	for _, x := range v {
-		r.b = binary.LittleEndian.AppendUint64(r.b, x)
-	}
-}
-
-func (r *rows) times(v []uint32) {
-	r.length(len(v))
-	for _, x := range v {
-		r.b = binary.LittleEndian.AppendUint32(r.b, x)
-	}
-}
-
 // An answer is rows of a query, read column by column. The first thing that fails is kept, and all that
 // follows is 0.
 type answer struct {
-	r   *bufio.Reader
-	err error
+	r       *bufio.Reader
+	err     error
+	scratch []byte
 }
 
 // more tells whether there is another row.
@@ -91,6 +82,15 @@ func (a *answer) u64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
+// counters reads how many counters a unit has, which memory is sized by.
+func (a *answer) counters() (int, error) {
+	n := a.u32()
+	if n > store.MostCounters {
+		return 0, fmt.Errorf("table unit: a unit has %d counters, where %d is the most; restore it from a backup", n, store.MostCounters)
+	}
+	return int(n), nil
+}
+
 func (a *answer) id() (v id) {
 	a.fixed(v[:])
 	return v
@@ -99,12 +99,16 @@ func (a *answer) id() (v id) {
 // mostText is how many bytes a string of an answer may have: programs are those of messages of 16 MB.
 const mostText = 64 << 20
 
-func (a *answer) bytes() []byte {
+func (a *answer) bytes() []byte { return a.into(nil) }
+
+// into reads a string into b, which grows with what is there, whatever length the string says it has.
+func (a *answer) into(b []byte) []byte {
 	n := a.length(mostText)
-	b := make([]byte, 0, min(n, 1<<16))
-	for len(b) < n && a.err == nil { // what is there, whatever length it says
+	b = slices.Grow(b[:0], min(n, 1<<16))
+	for len(b) < n && a.err == nil {
 		at := len(b)
-		b = append(b, make([]byte, min(n-at, 1<<20))...)
+		more := min(n-at, 1<<20)
+		b = slices.Grow(b, more)[:at+more]
 		a.fixed(b[at:])
 	}
 	return b
@@ -138,45 +142,35 @@ func (a *answer) texts() (list []string) {
 	return list
 }
 
-// array reads an array of n numbers, of so many bytes each.
-func (a *answer) array(n, size int, scratch []byte) []byte {
-	if got := a.length(1 << 30); got != n && a.err == nil {
-		a.err = fmt.Errorf("a vector of %d numbers, where the unit has %d counters", got, n)
-	}
-	if a.err != nil {
-		return nil
-	}
-	if cap(scratch) < n*size {
-		scratch = make([]byte, n*size)
-	}
-	scratch = scratch[:n*size]
-	a.fixed(scratch)
-	return scratch
-}
-
-// skip reads an array of numbers of so many bytes each, which are not wanted.
-func (a *answer) skip(size int) {
-	n := a.length(1 << 28)
-	if a.err == nil {
-		_, a.err = a.r.Discard(n * size)
-	}
-}
-
-// numbers reads a vector of n counters.
-func (a *answer) numbers(n int) []uint64 {
+// array reads an array of numbers of so many bytes each, 4 or 8.
+func (a *answer) array(size int) []uint64 {
+	n := a.length(store.MostCounters)
+	a.scratch = slices.Grow(a.scratch[:0], n*size)[:n*size]
+	a.fixed(a.scratch)
 	v := make([]uint64, n)
-	for i, b := 0, a.array(n, 8, nil); len(b) > 0; i, b = i+1, b[8:] {
-		v[i] = binary.LittleEndian.Uint64(b)
+	for i := range v {
+		if b := a.scratch[i*size:]; size == 4 {
+			v[i] = uint64(binary.LittleEndian.Uint32(b))
+		} else {
+			v[i] = binary.LittleEndian.Uint64(b)
+		}
 	}
 	return v
 }
 
-// times reads a vector of times into v. What never was is said as never.
-func (a *answer) times(v []uint64, never uint32, scratch *[]byte) {
-	*scratch = a.array(len(v), 4, *scratch)
-	for i, b := 0, *scratch; len(b) > 0; i, b = i+1, b[4:] {
-		if v[i] = uint64(binary.LittleEndian.Uint32(b)); v[i] == uint64(never) {
-			v[i] = 0
+// each calls use with each string of an array, for the call only, until one is an error.
+func (a *answer) each(use func([]byte) error) error {
+	for n := a.length(math.MaxInt32); n > 0 && a.err == nil; n-- {
+		a.scratch = a.into(a.scratch)
+		if a.err != nil {
+			break
+		}
+		if err := use(a.scratch); err != nil {
+			return err
 		}
 	}
+	return nil
 }
+
+// skip reads an array of strings that are not wanted.
+func (a *answer) skip() { _ = a.each(func([]byte) error { return nil }) }

@@ -8,10 +8,12 @@ import (
 )
 
 // What is told again lies in tables as often as it was told until ClickHouse merges rows, whenever it likes. So keys have
-// all that tells rows apart, vectors are states of maxForEach, which is the merge rule, and questions group by keys: an
-// answer is the same whether rows have been merged, or how often they have been told.
+// all that tells rows apart, and questions group by them and merge what they find: an answer is the same whether rows have
+// been merged, or how often they have been told.
 //
-// Names that end in _in are what is written to: views make states of what comes in.
+// Vectors are packed ([store.PackVector], [store.PackTimes]): to ClickHouse they are strings, and it is us who merge them.
+// Versions 1 and 2 had states of its aggregate functions, which views made of what came in, into tables whose names ended
+// in _in: each counter was an object of its own to ClickHouse, whatever was done with it.
 //
 // ids are the first 16 bytes of SHA-256. Times are seconds since 1970.
 
@@ -21,10 +23,16 @@ const (
 	month = 4 * week
 )
 
-// migrations make a schema of each version of the one before: statements that do no harm if they are done again. What has
-// been released is never changed: what is new is appended. $ is what names of tables begin with, @ what tables that last
-// are created with.
-var migrations = [][]string{{
+// A migration makes a schema of the version before: by statements that do no harm if they are done again, then by what may
+// be done again, too, and by two at the same time. $ is what names of tables begin with, @ what tables that last are created
+// with.
+type migration struct {
+	statements []string
+	then       func(*Store, context.Context, *database) error // nil: nothing
+}
+
+// migrations are those of each version. What has been released is never changed: what is new is appended.
+var migrations = []migration{{statements: []string{
 	"CREATE TABLE IF NOT EXISTS `$build` (build FixedString(16), name String, release String, told UInt64) ENGINE = ReplacingMergeTree ORDER BY (build, told, release) @",
 	"CREATE TABLE IF NOT EXISTS `$unit` (unit FixedString(16), hash FixedString(32), kind String, name String, counters UInt32, program String) ENGINE = ReplacingMergeTree ORDER BY unit @",
 	"CREATE TABLE IF NOT EXISTS `$member` (build FixedString(16), unit FixedString(16)) ENGINE = ReplacingMergeTree ORDER BY (build, unit) @",
@@ -48,10 +56,18 @@ var migrations = [][]string{{
 	// Windows before "closed" take no more counts, those before "rolled" are in rollup, whose days before "forgotten" are
 	// no more. The greatest holds.
 	"CREATE TABLE IF NOT EXISTS `$limits` (what String, at UInt32) ENGINE = ReplacingMergeTree ORDER BY (what, at) @",
-}, {
+}}, {statements: []string{
 	// Which of the servers of a store this one is, from 0 on, and how many there are.
 	"CREATE TABLE IF NOT EXISTS `$node` (number UInt32, nodes UInt32) ENGINE = ReplacingMergeTree ORDER BY (number, nodes) @",
-}}
+}}, {statements: []string{
+	// What each instance has reached in a window, as often as it told something else: of each counter the greatest holds. Of
+	// those that count once (once = 1) the least window holds. To the key its hash stands for the vector.
+	fmt.Sprintf("CREATE TABLE IF NOT EXISTS `$reached` (build FixedString(16), unit FixedString(16), window UInt32, instance FixedString(16), once UInt8, host String, labels FixedString(16), hits String) ENGINE = ReplacingMergeTree PARTITION BY intDiv(window, %d) ORDER BY (build, unit, window, instance, once, host, labels, cityHash64(hits)) @", week),
+	// Sums of the windows of a day: made again they are the same, or greater.
+	fmt.Sprintf("CREATE TABLE IF NOT EXISTS `$sums` (build FixedString(16), unit FixedString(16), day UInt32, host String, labels FixedString(16), hits String) ENGINE = ReplacingMergeTree PARTITION BY intDiv(day, %d) ORDER BY (build, unit, day, host, labels, cityHash64(hits)) @", month),
+	// When each counter was seen to count, for ever: the first and the last window. Of results without a host apart. See times.go.
+	fmt.Sprintf("CREATE TABLE IF NOT EXISTS `$times` (build FixedString(16), unit FixedString(16), pushed UInt8, writer FixedString(16), version UInt64, told DateTime DEFAULT now(), first String, last String) ENGINE = ReplacingMergeTree(version) PARTITION BY intDiv(toUInt32(told), %d) ORDER BY (build, unit, pushed, writer) @", week),
+}, then: (*Store).packStates}}
 
 // versionTable has the versions of the schema; a store has it last, so it is what tells that there is one.
 const versionTable = "schema"
@@ -75,22 +91,31 @@ func (s *Store) migrate(ctx context.Context, db *database) error {
 		return err
 	}
 	for ; version < len(migrations); version++ {
-		create := fmt.Sprintf("CREATE TABLE IF NOT EXISTS `$%s` (version UInt32, told UInt64) ENGINE = ReplacingMergeTree ORDER BY version @", versionTable)
-		for _, statement := range append([]string{create}, migrations[version]...) {
-			statement = strings.NewReplacer("$", s.prefix, "@", lasting).Replace(statement)
-			if err := db.exec(ctx, statement); err != nil {
-				return fmt.Errorf("its schema, from version %d: %w", version, err)
-			}
-		}
-		var r rows
-		r.u32(uint32(version) + 1)
-		r.u64(uint64(time.Now().UnixNano()))
-		r.end()
-		if err := db.insert(ctx, s.table(versionTable), "version, told", &r); err != nil {
-			return err
+		if err := s.apply(ctx, db, version, lasting); err != nil {
+			return fmt.Errorf("its schema, from version %d: %w", version, err)
 		}
 	}
 	return nil
+}
+
+// apply makes the schema of a server be of the version after one.
+func (s *Store) apply(ctx context.Context, db *database, version int, lasting string) error {
+	create := fmt.Sprintf("CREATE TABLE IF NOT EXISTS `$%s` (version UInt32, told UInt64) ENGINE = ReplacingMergeTree ORDER BY version @", versionTable)
+	for _, statement := range append([]string{create}, migrations[version].statements...) {
+		if err := db.exec(ctx, strings.NewReplacer("$", s.prefix, "@", lasting).Replace(statement)); err != nil {
+			return err
+		}
+	}
+	if then := migrations[version].then; then != nil {
+		if err := then(s, ctx, db); err != nil {
+			return err
+		}
+	}
+	var r rows
+	r.u32(uint32(version) + 1)
+	r.u64(uint64(time.Now().UnixNano()))
+	r.end()
+	return db.insert(ctx, s.table(versionTable), "version, told", &r)
 }
 
 // version is that of the schema of a server; 0: there is none.
@@ -123,6 +148,7 @@ var wanted = map[string]string{
 	"max_ast_elements":                   "1000000",
 	"max_expanded_ast_elements":          "1000000",
 	"max_bytes_before_external_group_by": "2000000000",
+	"max_bytes_before_external_sort":     "2000000000",
 	"max_partitions_per_insert_block":    "0",
 	"async_insert":                       "0", // an answer is when it is there
 	"insert_distributed_sync":            "1",

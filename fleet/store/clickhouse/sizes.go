@@ -26,7 +26,7 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 			return z, err
 		}
 	}
-	z.ProgramBytes, z.UsageBytes, z.DayBytes, z.SeenBytes = bytes["unit"], bytes["usage"], bytes["rollup"], bytes["seen"]
+	z.ProgramBytes, z.UsageBytes, z.DayBytes, z.SeenBytes = bytes["unit"], bytes["reached"], bytes["sums"], bytes["times"]
 	return z, s.steady(ctx, func(l limits) error {
 		if l.closed > 0 {
 			z.Closed = time.Unix(int64(l.closed), 0)
@@ -43,8 +43,8 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 			}
 		}
 		var err error
-		if z.Windows, z.FirstWindow, z.LastWindow, err = s.distinct(ctx, fmt.Sprintf("window FROM %s WHERE window >= %d", s.table("usage"), l.rolled)); err == nil {
-			z.Days, z.FirstDay, z.LastDay, err = s.distinct(ctx, fmt.Sprintf("day FROM %s WHERE day >= %d AND day < %d", s.table("rollup"), l.forgotten, l.rolled))
+		if z.Windows, z.FirstWindow, z.LastWindow, err = s.distinct(ctx, fmt.Sprintf("window FROM %s WHERE window >= %d", s.table("reached"), l.rolled)); err == nil {
+			z.Days, z.FirstDay, z.LastDay, err = s.distinct(ctx, fmt.Sprintf("day FROM %s WHERE day >= %d AND day < %d", s.table("sums"), l.forgotten, l.rolled))
 		}
 		return err
 	})

@@ -13,7 +13,8 @@ import (
 
 // A push is a batch to be written.
 type push struct {
-	batch *store.Batch
+	batch  *store.Batch
+	packed [][]byte // what it has of each unit
 
 	build    id
 	units    map[id]unit
@@ -29,8 +30,7 @@ type push struct {
 type told struct {
 	owners   map[id]*claim // of instances
 	labels   map[id]bool
-	seen     map[seenKey]*seenTimes
-	kept     int // counters in seen
+	times    toldTimes
 	reported map[reportKey]*period
 	closed   uint32 // windows before took no more counts when that was last asked
 }
@@ -46,13 +46,6 @@ type claim struct {
 	reported bool
 }
 
-type seenKey struct {
-	build, unit id
-	pushed      bool
-}
-
-type seenTimes struct{ first, last []uint32 }
-
 type reportKey struct {
 	build id
 	host  string
@@ -60,21 +53,18 @@ type reportKey struct {
 
 type period struct{ first, last uint32 }
 
-// What is kept of these at most. A claim takes some 150 bytes, a counter 8.
+// What is kept of these at most. A claim takes some 150 bytes.
 const (
 	mostClaims   = 1 << 19
 	mostReported = 1 << 19
-	mostCounters = 8 << 20
 )
 
 func (t *told) forget() {
 	t.owners = make(map[id]*claim)
 	t.labels = make(map[id]bool)
 	t.reported = make(map[reportKey]*period)
-	t.forgetSeen()
+	t.times.forget()
 }
-
-func (t *told) forgetSeen() { t.seen, t.kept = make(map[seenKey]*seenTimes), 0 }
 
 // never is the first time of what was not seen: the least of times holds.
 const never = math.MaxUint32
@@ -84,14 +74,21 @@ func (s *Store) Push(ctx context.Context, b *store.Batch) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	return s.pushes.Do(ctx, &push{batch: b})
+	packed := make([][]byte, len(b.Usage))
+	for i := range b.Usage {
+		packed[i] = store.PackVector(b.Usage[i].Hits)
+	}
+	return s.pushes.Do(ctx, &push{batch: b, packed: packed})
 }
 
-// write writes what is pushed, as long as the store is open: what waits together, since ClickHouse likes few large
-// inserts.
+// gathering is how long those who push wait for others, if there were any before.
+const gathering = 20 * time.Millisecond
+
+// write writes what is pushed, as long as the store is open: what waits together, since each insert costs ClickHouse the
+// files of a part, however little it is.
 func (s *Store) write() {
 	defer close(s.ended)
-	for waiting := s.pushes.Take(); waiting != nil; waiting = s.pushes.Take() {
+	for waiting := s.pushes.Take(gathering); waiting != nil; waiting = s.pushes.Take(gathering) {
 		all := make([]*push, len(waiting))
 		for i, w := range waiting {
 			all[i] = w.What
@@ -115,19 +112,23 @@ func (s *Store) writeTogether(ctx context.Context, all []*push) error {
 			return p.err
 		}
 	}
-	if err := s.claims(ctx, all); err != nil {
+	err := s.claims(ctx, all)
+	if err != nil {
 		return err
 	}
-	w := written{usage: make([]rows, len(s.nodes)), seen: make([]rows, len(s.nodes))}
+	w := written{reached: make([]rows, len(s.nodes)), times: make([]rows, len(s.nodes))}
 	for _, p := range all {
 		if p.err == nil && p.window < s.told.closed {
 			p.err = closedError(p.window)
 		}
-		if p.err == nil {
-			s.add(p, &w)
+		if p.err == nil && err == nil {
+			err = s.add(p, &w)
 		}
 	}
-	if err := s.send(ctx, &w); err != nil {
+	if err == nil {
+		err = s.send(ctx, &w)
+	}
+	if err != nil {
 		s.told.forget() // of what was told some is not there
 		return err
 	}
@@ -258,14 +259,17 @@ func (s *Store) readClaims(ctx context.Context, instances []id) error {
 	})
 }
 
+// reachedColumns are those of table reached, in the order in which rows have them.
+const reachedColumns = "build, unit, window, instance, once, host, labels, hits"
+
 // A written is rows of batches, by table, and those of counts by node.
 type written struct {
 	instances, labels, reported rows
-	usage, seen                 []rows
+	reached, times              []rows
 }
 
 // add adds the rows of a batch.
-func (s *Store) add(p *push, w *written) {
+func (s *Store) add(p *push, w *written) error {
 	in := &p.batch.Instance
 	if c := p.claim; !c.rows || p.window/month > c.month {
 		c.rows, c.month = true, p.window/month
@@ -290,7 +294,7 @@ func (s *Store) add(p *push, w *written) {
 	for i := range p.batch.Usage {
 		u := &p.batch.Usage[i]
 		unit := unitID(u.Unit)
-		r := &w.usage[s.shard(unit)]
+		r := &w.reached[s.shard(unit)]
 		r.fixed(p.build[:])
 		r.fixed(unit[:])
 		r.u32(p.window)
@@ -298,9 +302,11 @@ func (s *Store) add(p *push, w *written) {
 		r.u8(once)
 		r.text(in.Host)
 		r.fixed(p.labels[:])
-		r.numbers(u.Hits)
+		r.bytes(p.packed[i])
 		r.end()
-		s.see(seenKey{p.build, unit, in.Host == ""}, u.Hits, p.window, w)
+		if err := s.told.times.see(timesKey{p.build, unit, in.Host == ""}, u.Hits, p.window, &w.times[s.shard(unit)]); err != nil {
+			return err
+		}
 	}
 	key := reportKey{p.build, in.Host}
 	of := s.told.reported[key]
@@ -312,7 +318,7 @@ func (s *Store) add(p *push, w *written) {
 		s.told.reported[key] = of
 	}
 	if p.claim.reported && p.window >= of.first && p.window <= of.last {
-		return
+		return nil
 	}
 	p.claim.reported = true
 	of.first, of.last = min(of.first, p.window), max(of.last, p.window)
@@ -321,50 +327,7 @@ func (s *Store) add(p *push, w *written) {
 	w.reported.fixed(p.instance[:])
 	w.reported.u32(p.window)
 	w.reported.end()
-}
-
-// see adds a row of when counters were seen to count, unless that was told.
-func (s *Store) see(key seenKey, hits []uint64, window uint32, w *written) {
-	of := s.told.seen[key]
-	if of == nil {
-		if s.told.kept > mostCounters {
-			s.told.forgetSeen()
-		}
-		of = &seenTimes{make([]uint32, len(hits)), make([]uint32, len(hits))}
-		for i := range of.first {
-			of.first[i] = never
-		}
-		s.told.seen[key] = of
-		s.told.kept += len(hits)
-	}
-	changed := false
-	for i, n := range hits {
-		if n == 0 {
-			continue
-		}
-		if window < of.first[i] {
-			of.first[i] = window
-			changed = true
-		}
-		if window > of.last[i] {
-			of.last[i] = window
-			changed = true
-		}
-	}
-	if !changed {
-		return
-	}
-	pushed := uint8(0)
-	if key.pushed {
-		pushed = 1
-	}
-	r := &w.seen[s.shard(key.unit)]
-	r.fixed(key.build[:])
-	r.fixed(key.unit[:])
-	r.u8(pushed)
-	r.times(of.first)
-	r.times(of.last)
-	r.end()
+	return nil
 }
 
 // send writes rows. That somebody has reported comes last: without counts it would say that nothing ran.
@@ -384,8 +347,8 @@ func (s *Store) send(ctx context.Context, w *written) error {
 	to(s.db, "instance", "instance, told, owner, window", &w.instances)
 	for n, db := range s.nodes {
 		to(db, "labels", "labels, names, values", &w.labels)
-		to(db, "usage_in", "build, unit, window, instance, once, host, labels, v", &w.usage[n])
-		to(db, "seen_in", "build, unit, pushed, f, l", &w.seen[n])
+		to(db, "reached", reachedColumns, &w.reached[n])
+		to(db, "times", timesColumns, &w.times[n])
 	}
 	sending.Wait()
 	if failed != nil {

@@ -202,7 +202,7 @@ func (s *Store) LastSeen(ctx context.Context, q *store.Query, use func(store.Las
 				if first == nil {
 					clear(l.First)
 					clear(l.Last)
-				} else if err := errors.Join(unpackTimes(first, l.First), unpackTimes(last, l.Last)); err != nil {
+				} else if err := errors.Join(store.UnpackTimes(first, l.First), store.UnpackTimes(last, l.Last)); err != nil {
 					return fmt.Errorf("unit %s: %w", l.Unit.Name, err)
 				}
 				return use(l)

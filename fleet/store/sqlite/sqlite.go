@@ -172,7 +172,7 @@ func (s *Store) Close() error {
 // write writes what is pushed, as long as the store is open: what waits in one transaction, so that
 // it costs one look at the disk.
 func (s *Store) write() {
-	for all := s.pushes.Take(); all != nil; all = s.pushes.Take() {
+	for all := s.pushes.Take(0); all != nil; all = s.pushes.Take(0) {
 		s.writeTogether(all)
 	}
 }

@@ -2,13 +2,11 @@ package sqlite
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,22 +167,4 @@ func TestNewer(t *testing.T) {
 	if _, err := Open(t.Context(), dir); err == nil {
 		t.Error("opened")
 	}
-}
-
-func FuzzTimes(f *testing.F) {
-	f.Add([]byte{0, 2, 7}, 4)
-	f.Fuzz(func(t *testing.T, b []byte, n int) {
-		if n < 0 || n > 1<<16 {
-			return
-		}
-		_ = unpackTimes(b, make([]uint64, n))
-		var v []uint64
-		for ; len(b) >= 8; b = b[8:] {
-			v = append(v, binary.LittleEndian.Uint64(b)&^0xff00)
-		}
-		times := make([]uint64, len(v))
-		if err := unpackTimes(packTimes(v), times); err != nil || !slices.Equal(v, times) {
-			t.Errorf("times %v, %v, %v", v, times, err)
-		}
-	})
 }

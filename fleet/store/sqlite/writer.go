@@ -309,7 +309,7 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 		err := w.one([]any{&first, &last}, "SELECT first, last FROM seen WHERE build = ? AND unit = ? AND pushed = ?", key.build, key.unit, key.pushed)
 		switch {
 		case err == nil:
-			if err = errors.Join(unpackTimes(first, row.first), unpackTimes(last, row.last)); err != nil {
+			if err = errors.Join(store.UnpackTimes(first, row.first), store.UnpackTimes(last, row.last)); err != nil {
 				return err
 			}
 		case !errors.Is(err, sql.ErrNoRows):
@@ -318,9 +318,9 @@ func (w *writer) saw(key seenKey, hits []uint64, window int64) error {
 		w.seen[key] = row
 		w.kept += 2 * len(hits)
 	}
-	if !note(row.first, row.last, hits, uint64(window)) {
+	if !store.Note(row.first, row.last, hits, uint64(window)) {
 		return nil
 	}
-	_, err := w.exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, packTimes(row.first), packTimes(row.last))
+	_, err := w.exec("INSERT INTO seen VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last", key.build, key.unit, key.pushed, store.PackTimes(row.first), store.PackTimes(row.last))
 	return err
 }

@@ -1,14 +1,15 @@
-package sqlite
+package store
 
 import (
 	"encoding/binary"
 	"fmt"
 )
 
-// Times are kept as the distance of each from the one before it and how many of the same follow: most of what is
-// in a function was last seen to count in the same window.
+// Times, in seconds since 1970, 0 where there is none, are kept as the distance of each from the one before it and how many
+// of the same follow: most of what is in a function was last seen to count in the same window.
 
-func packTimes(v []uint64) []byte {
+// PackTimes returns the bytes of times.
+func PackTimes(v []uint64) []byte {
 	var b []byte
 	before := uint64(0)
 	for i := 0; i < len(v); {
@@ -24,8 +25,8 @@ func packTimes(v []uint64) []byte {
 	return b
 }
 
-// unpackTimes fills v, for which b has to be enough and no more.
-func unpackTimes(b []byte, v []uint64) error {
+// UnpackTimes fills v, for which b has to be enough and no more.
+func UnpackTimes(b []byte, v []uint64) error {
 	at, i, value := 0, 0, uint64(0)
 	for i < len(v) {
 		distance, size := binary.Varint(b[at:])
@@ -42,9 +43,11 @@ func unpackTimes(b []byte, v []uint64) error {
 			return fmt.Errorf("offset %d: %d more of the same time, where %d are left", at, more, len(v)-i-1)
 		}
 		value += uint64(distance)
-		for end := i + 1 + int(more); i < end; i++ {
-			v[i] = value
+		same := v[i : i+1+int(more)]
+		for k := range same {
+			same[k] = value
 		}
+		i += len(same)
 	}
 	if at < len(b) {
 		return fmt.Errorf("offset %d: %d bytes after %d times", at, len(b)-at, len(v))
@@ -52,8 +55,8 @@ func unpackTimes(b []byte, v []uint64) error {
 	return nil
 }
 
-// note notes in first and last that the counters of v that are not 0 were seen to count at a time.
-func note(first, last, v []uint64, at uint64) (changed bool) {
+// Note notes in first and last that the counters of v that are not 0 were seen to count at a time.
+func Note(first, last, v []uint64, at uint64) (changed bool) {
 	for i, x := range v {
 		if x == 0 {
 			continue
@@ -64,6 +67,17 @@ func note(first, last, v []uint64, at uint64) (changed bool) {
 		}
 		if at > last[i] {
 			last[i] = at
+			changed = true
+		}
+	}
+	return changed
+}
+
+// Earliest keeps the earlier time of each, of those that there are, and tells whether that changed v.
+func Earliest(v, other []uint64) (changed bool) {
+	for i, at := range other {
+		if at != 0 && (v[i] == 0 || at < v[i]) {
+			v[i] = at
 			changed = true
 		}
 	}

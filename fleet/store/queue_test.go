@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestQueue has as many be written together as came together before, if they come in time, and nobody wait for who does not.
+func TestQueue(t *testing.T) {
+	stop := make(chan struct{})
+	q := NewQueue[int](stop)
+	var senders sync.WaitGroup
+	send := func(n int, after time.Duration) {
+		for i := range n {
+			senders.Go(func() {
+				time.Sleep(after)
+				if err := q.Do(t.Context(), i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	take := func(patience time.Duration, want int) {
+		t.Helper()
+		all := q.Take(patience)
+		if len(all) != want {
+			t.Errorf("%d were taken together, want %d", len(all), want)
+		}
+		for _, w := range all {
+			w.Answer(nil)
+		}
+	}
+	q.last = 5
+	send(1, 0)
+	send(4, 20*time.Millisecond)
+	take(time.Minute, 5)
+	send(1, 0)
+	took := time.Now()
+	take(50*time.Millisecond, 1)
+	if time.Since(took) < 50*time.Millisecond {
+		t.Error("nobody waited")
+	}
+	send(1, 0)
+	took = time.Now()
+	take(time.Minute, 1)
+	if time.Since(took) > 30*time.Second {
+		t.Error("one alone waited")
+	}
+	senders.Wait()
+	close(stop)
+	if all := q.Take(time.Minute); all != nil {
+		t.Errorf("%d were taken of a queue that is closed", len(all))
+	}
+	if err := q.Do(context.Background(), 1); !errors.Is(err, ErrClosing) {
+		t.Error(err)
+	}
+}
