@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"errors"
@@ -62,21 +63,21 @@ type divider struct {
 
 // bits are a bit for each byte of code.
 type bits struct {
-	code code
+	code []pieceSection
 	sets [][]uint64
 }
 
-func newBits(c code) bits {
-	b := bits{code: c}
-	for _, s := range c {
-		b.sets = append(b.sets, make([]uint64, len(s.bytes)/64+1))
+func newBits(c *pieces) bits {
+	b := bits{code: c.sections}
+	for _, s := range c.sections {
+		b.sets = append(b.sets, make([]uint64, s.size/64+1))
 	}
 	return b
 }
 
 func (b *bits) set(addr uint64) {
 	for n, s := range b.code {
-		if at := addr - s.addr; at < uint64(len(s.bytes)) {
+		if at := addr - s.addr; at < s.size {
 			b.sets[n][at/64] |= 1 << (at % 64)
 			return
 		}
@@ -85,7 +86,7 @@ func (b *bits) set(addr uint64) {
 
 func (b *bits) has(addr uint64) bool {
 	for n, s := range b.code {
-		if at := addr - s.addr; at < uint64(len(s.bytes)) {
+		if at := addr - s.addr; at < s.size {
 			return b.sets[n][at/64]&(1<<(at%64)) != 0
 		}
 	}
@@ -165,6 +166,12 @@ func (x *EntryFinder) Divide() []DividedFunction {
 			fn.Blocks, fn.Err = d.blocks(&fn.Function, &d.sketches[n])
 		}
 		d.sketches[n] = sketch{}
+	}
+	x.sections.forget()
+	if err := x.unread(); err != nil {
+		for n := range d.divided {
+			d.divided[n] = DividedFunction{Function: d.divided[n].Function, Err: err}
+		}
 	}
 	return d.divided
 }
@@ -249,7 +256,7 @@ func (d *divider) step(b *body, i *instruction) step {
 		s.kind = stepCall
 	case i.Op == x86asm.JMP, i.Op == x86asm.RET, i.Op == x86asm.UD0, i.Op == x86asm.UD1, i.Op == x86asm.UD2, i.Op == x86asm.HLT:
 		s.kind = stepNoFurther
-	case i.Op == x86asm.NOP, isNop66(d.code.at(i.addr)):
+	case i.Op == x86asm.NOP, i.Len == 2 && isNop66(d.code.at(i.addr, i.Len)):
 		s.kind = stepNop
 	}
 	d.values(b, i)
@@ -262,7 +269,7 @@ func (d *divider) values(b *body, i *instruction) {
 		if value && !b.has(addr) {
 			d.called.set(addr)
 		}
-		if value && d.begins(addr) || d.code.at(addr) == nil {
+		if value && d.begins(addr) || !d.code.has(addr) {
 			return
 		}
 		d.lead(addr, true)
@@ -279,8 +286,9 @@ func (d *divider) values(b *body, i *instruction) {
 		}
 	}
 	if i.PCRel == 4 && i.Op == 0 { // of which x86asm knows the length only
-		at := i.addr + uint64(i.PCRelOff)
-		note(i.end()+uint64(int64(int32(d.f.Order.Uint32(d.code.at(at))))), false)
+		if b := d.code.at(i.addr+uint64(i.PCRelOff), i.PCRel); len(b) == i.PCRel {
+			note(i.end()+uint64(int64(int32(d.f.Order.Uint32(b)))), false)
+		}
 	}
 	if imm, ok := d.immediate(i); ok {
 		note(imm, true)
@@ -289,35 +297,25 @@ func (d *divider) values(b *body, i *instruction) {
 
 // sweep notes where code leads of which it is not known where instructions begin.
 func (d *divider) sweep(in *body, from, to uint64) {
-	code := d.code.at(from)
-	code = code[:min(uint64(len(code)), to-from)]
-	for addr := from; len(code) > 0; {
-		i, err := DecodeAMD64(code)
-		if err != nil || i.Len > len(code) {
-			i.Len = 1
-		} else {
-			d.step(in, &instruction{i, addr})
-		}
-		addr, code = addr+uint64(i.Len), code[i.Len:]
-	}
+	d.scan(from, to, func(i *instruction) { d.step(in, i) })
 }
 
 // between looks at code that is in no function.
 func (d *divider) between() {
 	none := &body{x: d.ExitFinder}
-	for _, s := range d.code {
+	for _, s := range d.code.sections {
 		at := s.addr
 		for _, fn := range d.functions {
 			if fn.Addr+fn.Size <= at || fn.Addr < s.addr {
 				continue
 			}
-			to := min(fn.Addr, s.addr+uint64(len(s.bytes)))
+			to := min(fn.Addr, s.addr+s.size)
 			if at < to {
 				d.sweep(none, at, to)
 			}
 			at = fn.Addr + fn.Size
 		}
-		if end := s.addr + uint64(len(s.bytes)); at < end {
+		if end := s.addr + s.size; at < end {
 			d.sweep(none, at, end)
 		}
 	}
@@ -694,7 +692,7 @@ func (f *flow) share(d *divider, b, next *cutBlock, entry bool) {
 // another; nil if there is none. All steps follow each other.
 func (d *divider) blockWindow(steps []step, from, before int) *EntryWindow {
 	for n := from; n < before; n++ {
-		if steps[n].kind == stepNop && n == 0 && isEndbr(d.code.at(steps[n].addr)) {
+		if steps[n].kind == stepNop && n == 0 && d.isEndbrAt(steps[n].addr) {
 			continue
 		}
 		if w, ok := d.windowAt(steps[n:]); ok {
@@ -708,7 +706,7 @@ func (d *divider) windowAt(steps []step) (*EntryWindow, bool) {
 	w := &EntryWindow{Addr: steps[0].addr}
 	size := 0
 	for n := 0; n < len(steps) && size < windowRoom; n++ {
-		m, err := w.next(d.code.at(steps[n].addr))
+		m, err := w.next(d.code.at(steps[n].addr, decodedAhead))
 		if err != nil {
 			return nil, false
 		}
@@ -717,7 +715,9 @@ func (d *divider) windowAt(steps []step) (*EntryWindow, bool) {
 			break
 		}
 	}
-	w.Code = d.code.at(w.Addr)[:size]
+	if w.Code = bytes.Clone(d.code.at(w.Addr, size)); len(w.Code) < size {
+		return nil, false
+	}
 	if size < windowRoom && (w.GoesOn() || size+d.unneeded(w.Addr+uint64(size), windowRoom-size) < windowRoom) {
 		return nil, false
 	}

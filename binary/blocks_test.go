@@ -208,7 +208,7 @@ func FuzzDivide(f *testing.F) {
 				if err != nil {
 					break
 				}
-				in := instruction{i, at}
+				in := newInstruction(&i, at)
 				if to, ok := in.target(); ok {
 					targets[to] = at
 				}

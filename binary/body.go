@@ -14,10 +14,24 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// An instruction of a function.
+// An instruction of a function: of an x86asm.Inst what is needed, since large functions have a hundred thousand.
 type instruction struct {
-	x86asm.Inst
-	addr uint64
+	Op       x86asm.Op
+	notrack  bool // it is a jump by a table, where the processor looks at where jumps lead
+	Args     x86asm.Args
+	Len      int
+	PCRel    int // how many bytes at PCRelOff are relative to the end
+	PCRelOff int
+	addr     uint64
+}
+
+func newInstruction(i *x86asm.Inst, addr uint64) instruction {
+	const notrack = 0x3e
+	is := instruction{Op: i.Op, Args: i.Args, Len: i.Len, PCRel: i.PCRel, PCRelOff: i.PCRelOff, addr: addr}
+	for _, p := range i.Prefix {
+		is.notrack = is.notrack || p&0xff == notrack
+	}
+	return is
 }
 
 func (i *instruction) end() uint64 { return i.addr + uint64(i.Len) }
@@ -38,7 +52,7 @@ type body struct {
 	code     [][]instruction // of each part
 	targets  map[uint64]bool
 	tables   bool     // it has jumps by tables whose targets are known
-	again    bool     // such a table leads to the entry
+	repeats  bool     // such a table leads to the entry
 	computed bool     // labels of it are values
 	labels   []uint64 // those that instructions have
 	data     []uint64 // addresses of data that instructions have
@@ -52,12 +66,22 @@ type body struct {
 	protected                 [2]uint64
 }
 
+// again is a body for another function, with the memory of one that nobody needs any more.
+func (b *body) again(protected [2]uint64) *body {
+	const few = 256 // targets: to clear a map takes as long as it has room
+	if len(b.targets) > few {
+		b.targets = make(map[uint64]bool)
+	}
+	clear(b.targets)
+	return &body{x: b.x, tolerant: b.tolerant, protected: protected, targets: b.targets, parts: b.parts[:0], code: b.code[:0], labels: b.labels[:0], data: b.data[:0], unknown: b.unknown[:0]}
+}
+
 // maxExitFunction is how many bytes a function has at most that is looked at.
 const maxExitFunction = 1 << 22
 
 // read decodes the function and its parts, and finds what leads where.
 func (b *body) read(fn FunctionSymbol) error {
-	b.parts = [][2]uint64{{fn.Addr, fn.Addr + fn.Size}}
+	b.parts = append(b.parts[:0], [2]uint64{fn.Addr, fn.Addr + fn.Size})
 	if fn.Size == 0 { // it has no name, or that has no size
 		var known bool
 		if b.parts[0], known = b.x.unnamed(b.protected[0]); !known {
@@ -94,22 +118,31 @@ func (b *body) read(fn FunctionSymbol) error {
 	return nil
 }
 
+// mostKept is for how many instructions memory is kept from one function to the next.
+const mostKept = 1 << 13
+
 func (x *ExitFinder) decode(part [2]uint64) ([]instruction, error) {
-	bytes := x.code.at(part[0])
-	if uint64(len(bytes)) < part[1]-part[0] {
+	if x.code.rest(part[0]) < part[1]-part[0] {
 		return nil, errors.New("it is not all in the file")
 	}
-	bytes = bytes[:part[1]-part[0]]
+	bytes := x.code.at(part[0], int(part[1]-part[0]))
+	if len(bytes) == 0 && part[0] < part[1] {
+		return nil, errUnread
+	}
 	code := x.buffer
+	const each = 4 // bytes of an instruction, or some more
+	if len(bytes) > each*mostKept {
+		code = slices.Grow(code, len(bytes)/each)
+	}
 	for addr := part[0]; len(bytes) > 0; {
 		i, err := DecodeAMD64(bytes)
 		if err != nil || i.Len > len(bytes) {
 			return nil, fmt.Errorf("instruction at %#x: % x", addr, bytes[:min(len(bytes), 8)])
 		}
-		code = append(code, instruction{i, addr})
+		code = append(code, newInstruction(&i, addr))
 		addr, bytes = addr+uint64(i.Len), bytes[i.Len:]
 	}
-	if x.buffer = code[len(code):]; cap(code) > cap(x.all) {
+	if x.buffer = code[len(code):]; cap(code) > cap(x.all) && cap(code) <= mostKept {
 		x.all = code[:0]
 	}
 	return code, nil
@@ -240,7 +273,7 @@ func (b *body) pointer(addr uint64) {
 	case b.has(addr) && addr != b.parts[0][0]:
 		b.targets[addr], b.computed = true, true
 		b.labels = append(b.labels, addr)
-	case b.x.code.at(addr) == nil:
+	case !b.x.code.has(addr):
 		b.data = append(b.data, addr)
 	}
 }
@@ -255,6 +288,17 @@ func (x *ExitFinder) linkage(addr uint64) bool {
 	return false
 }
 
+// tables returns the sections of the file's data in which there may be jump tables. Of those that cannot be read none are found.
+func (f *File) tables() *pieces {
+	p := newPieces(tablePiece, tablePieces)
+	for _, s := range f.elf.Sections {
+		if s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_ALLOC != 0 {
+			_ = p.add(s)
+		}
+	}
+	return p
+}
+
 // maxTable is how many entries of a jump table are looked at.
 const maxTable = 4096
 
@@ -262,45 +306,39 @@ const maxTable = 4096
 // where an entry leads to no code, or into the middle of an instruction, at the latest: what is read behind its end
 // costs room only, what is not read would cost the program's life.
 func (b *body) table(addr uint64, size int, base uint64) {
-	if b.has(addr) || b.x.code.at(addr) != nil {
+	if b.has(addr) || b.x.code.has(addr) {
 		return
 	}
-	for _, s := range b.x.f.elf.Sections {
-		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || addr < s.Addr || addr-s.Addr >= s.Size {
-			continue
-		}
-		bytes, err := b.x.section(s)
-		if err != nil {
+	left := b.x.tables.rest(addr)
+	for n := 0; n < maxTable && left >= uint64(size); n, left = n+1, left-uint64(size) {
+		entry := b.x.tables.at(addr+uint64(n*size), size)
+		if len(entry) < size {
 			return
 		}
-		bytes = bytes[addr-s.Addr:]
-		for n := 0; n < maxTable && len(bytes) >= size; n, bytes = n+1, bytes[size:] {
-			t := base
-			if size == 4 {
-				t += uint64(int64(int32(b.x.f.Order.Uint32(bytes))))
-			} else {
-				t = b.x.f.Order.Uint64(bytes)
-			}
-			if b.splits(t) || b.x.code.at(t) == nil && b.x.code.at(t-1) == nil {
-				return // it is no entry: the table has ended before
-			}
-			fn := b.x.names.At(t)
-			if !b.has(t) && fn != nil && isPart(fn) {
-				b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
-			}
-			if b.has(t) {
-				b.targets[t], b.tables = true, true
-				b.leadIndirect(t)
-				entry := b.parts[0][0]
-				b.again = b.again || t == entry || t == entry+uint64(len(endbr64)) && isEndbr(b.x.code.at(entry))
-			} else if !b.stray(t, fn) && n == 0 {
-				return
-			}
-			if b.offsets != nil && n == 0 && size == 4 {
-				b.offsets[addr] = true
-			}
+		t := base
+		if size == 4 {
+			t += uint64(int64(int32(b.x.f.Order.Uint32(entry))))
+		} else {
+			t = b.x.f.Order.Uint64(entry)
 		}
-		return
+		if b.splits(t) || !b.x.code.has(t) && !b.x.code.has(t-1) {
+			return // it is no entry: the table has ended before
+		}
+		fn := b.x.names.At(t)
+		if !b.has(t) && fn != nil && isPart(fn) {
+			b.parts = append(b.parts, [2]uint64{fn.Addr, fn.Addr + fn.Size})
+		}
+		if b.has(t) {
+			b.targets[t], b.tables = true, true
+			b.leadIndirect(t)
+			entry := b.parts[0][0]
+			b.repeats = b.repeats || t == entry || t == entry+uint64(len(endbr64)) && b.x.isEndbrAt(entry)
+		} else if !b.stray(t, fn) && n == 0 {
+			return
+		}
+		if b.offsets != nil && n == 0 && size == 4 {
+			b.offsets[addr] = true
+		}
 	}
 }
 
@@ -332,7 +370,7 @@ func isRagged(code []instruction, part [2]uint64) bool {
 // stray notes the target of a table in code that may be a part of the function, perhaps one that is found later: it
 // is in none that has a name.
 func (b *body) stray(addr uint64, in *FunctionSymbol) bool {
-	if in != nil || b.x.code.at(addr) == nil {
+	if in != nil || !b.x.code.has(addr) {
 		return false
 	}
 	if b.unknown = append(b.unknown, addr); b.strays != nil {
@@ -353,6 +391,32 @@ func (b *body) leadStrays() {
 
 // isPart tells whether a function is what the compiler has moved apart of another one.
 func isPart(fn *FunctionSymbol) bool { return fn.Size > 0 && strings.Contains(fn.Name, ".cold") }
+
+// decodedAhead is how many bytes are read for an instruction that has no more than maxInstruction: prefixes that repeat may be more.
+const decodedAhead = 64
+
+// scan visits instructions from an address up to another one, at most to the end of the section, of which it is not known where
+// instructions begin. A byte that begins none is passed.
+func (x *ExitFinder) scan(from, to uint64, visit func(i *instruction)) {
+	to = min(to, from+x.code.rest(from))
+	for addr := from; addr < to; {
+		code := x.code.at(addr, int(min(to-addr, decodedAhead)))
+		if len(code) == 0 {
+			return
+		}
+		i, err := DecodeAMD64(code)
+		if err != nil || i.Len > len(code) {
+			i.Len = 1
+		} else {
+			is := newInstruction(&i, addr)
+			visit(&is)
+		}
+		addr += uint64(i.Len)
+	}
+}
+
+// isEndbrAt tells whether endbr64 is at an address.
+func (x *ExitFinder) isEndbrAt(addr uint64) bool { return isEndbr(x.code.at(addr, len(endbr64))) }
 
 // A sectionCache has sections that have been read, for several at once.
 type sectionCache struct {
@@ -383,7 +447,7 @@ func (x *ExitFinder) section(s *elf.Section) ([]byte, error) {
 // beginnings: labels as values, and tables of them.
 func (x *ExitFinder) findPointers() {
 	add := func(addr uint64) {
-		if fn := x.names.At(addr); (fn == nil || fn.Addr != addr) && x.code.at(addr) != nil {
+		if fn := x.names.At(addr); (fn == nil || fn.Addr != addr) && x.code.has(addr) {
 			x.pointers = append(x.pointers, addr)
 		}
 	}
@@ -393,11 +457,11 @@ func (x *ExitFinder) findPointers() {
 		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
-		b, err := data(s)
-		if err != nil {
+		if checkSize(s) != nil {
 			continue
 		}
-		for ; len(b) >= 24; b = b[24:] { // offset u64, type u32, symbol u32, addend i64
+		r, b := bufio.NewReaderSize(s.Open(), 1<<16), make([]byte, 24) // offset u64, type u32, symbol u32, addend i64
+		for _, err := io.ReadFull(r, b); err == nil; _, err = io.ReadFull(r, b) {
 			if x.f.Order.Uint32(b[8:]) == uint32(elf.R_X86_64_RELATIVE) {
 				relocated = true
 				add(x.f.Order.Uint64(b[16:]))

@@ -113,7 +113,7 @@ func checkEntries(t *testing.T, f *File, b *body) (tables, entries int) {
 			tables, entries = tables+1, entries+size
 			for ; size > 0; size, words = size-1, words[4:] {
 				to := table + uint64(int64(int32(f.Order.Uint32(words))))
-				if !b.targets[to] && (b.has(to) || b.x.names.At(to) == nil && b.x.code.at(to) != nil && !b.strays[to]) {
+				if !b.targets[to] && (b.has(to) || b.x.names.At(to) == nil && b.x.code.has(to) && !b.strays[to]) {
 					t.Errorf("the jump at %#x leads to %#x, too, by the table at %#x", code[n].addr, to, table)
 				}
 			}

@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -73,7 +74,8 @@ func (w *EntryWindow) next(code []byte) (m MovedInstruction, err error) {
 	if err != nil {
 		return m, ErrUndecoded
 	}
-	if m, err = moved(&instruction{i, w.Addr + uint64(at)}, code, at); err == nil {
+	is := newInstruction(&i, w.Addr+uint64(at))
+	if m, err = moved(&is, code, at); err == nil {
 		w.Instructions = append(w.Instructions, m)
 	}
 	return m, err
@@ -111,10 +113,14 @@ type EntryFinder struct {
 	loops     map[uint64]bool  // functions that jump to their own entries
 	parts     map[uint64]bool  // functions without names to which others jump conditionally, or with something on the stack
 	undecoded map[uint64]error // functions that were not understood
+	body      *body            // of the function that is looked at
 }
 
 // farthestTarget is how far behind a function's beginning windows may reach.
 const farthestTarget = 4 + windowRoom
+
+// mostLookers is how many look at functions at a time: each has some megabytes of what it looks at.
+const mostLookers = 8
 
 // EntryFinder returns one of a file. It decodes all functions of it: those with names, which may
 // have come from elsewhere, and those that .eh_frame tells apart.
@@ -128,7 +134,7 @@ func (x *ExitFinder) EntryFinder() *EntryFinder {
 	var lookers []*EntryFinder
 	var next atomic.Int64
 	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(e.functions)/share+1) {
+	for range min(runtime.GOMAXPROCS(0), mostLookers, len(e.functions)/share+1) {
 		l := newEntryFinder(x.another())
 		lookers = append(lookers, l)
 		group.Go(func() {
@@ -152,17 +158,17 @@ func (x *ExitFinder) EntryFinder() *EntryFinder {
 		maps.Copy(e.entered, l.entered)
 		*l = EntryFinder{}
 	}
-	x.sections.forget()
 	return e
 }
 
 func newEntryFinder(x *ExitFinder) *EntryFinder {
-	return &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error)}
+	return &EntryFinder{ExitFinder: x, led: make(map[uint64]bool), loops: make(map[uint64]bool), parts: make(map[uint64]bool), undecoded: make(map[uint64]error), body: &body{x: x, tolerant: true, targets: make(map[uint64]bool)}}
 }
 
 // another returns one for the same file that may look at functions at the same time.
 func (x *ExitFinder) another() *ExitFinder {
 	other := *x
+	other.code, other.tables = x.code.another(), x.tables.another()
 	other.entered, other.all, other.buffer = make(map[uint64]bool), nil, nil
 	return &other
 }
@@ -173,7 +179,7 @@ func (x *EntryFinder) all() Functions {
 		if low, high, ok := x.described(fn.Addr); fn.Size == 0 && (!ok || low != fn.Addr || high == low) {
 			return true
 		}
-		return fn.Indirect || x.code.at(fn.Addr) == nil || x.linkage(fn.Addr)
+		return fn.Indirect || !x.code.has(fn.Addr) || x.linkage(fn.Addr)
 	})
 	for i := range all {
 		if fn := &all[i]; fn.Size == 0 {
@@ -187,7 +193,7 @@ func (x *EntryFinder) all() Functions {
 	for _, low := range x.frames.Starts() {
 		fn := x.names.At(low)
 		_, high, ok := x.described(low)
-		if ok && fn == nil && low < high && x.code.at(low) != nil && !x.linkage(low) {
+		if ok && fn == nil && low < high && x.code.has(low) && !x.linkage(low) {
 			all = append(all, FunctionSymbol{Addr: low, Size: high - low, Local: true})
 		}
 	}
@@ -205,27 +211,29 @@ func (x *EntryFinder) described(addr uint64) (low, high uint64, ok bool) {
 // Functions are those of the file whose extent is known, of which some have no name.
 func (x *EntryFinder) Functions() Functions { return x.functions }
 
-// lead notes that something leads to an address, if that is shortly behind a function's entry.
-func (x *EntryFinder) lead(addr uint64) {
-	i, found := slices.BinarySearch(x.starts, addr)
-	if !found && i > 0 && addr-x.starts[i-1] < farthestTarget {
+// lead notes that something leads to an address, if that is shortly behind a function's entry. It tells whether it is
+// where one begins.
+func (x *EntryFinder) lead(addr uint64) (begins bool) {
+	i, begins := slices.BinarySearch(x.starts, addr)
+	if !begins && i > 0 && addr-x.starts[i-1] < farthestTarget {
 		x.led[addr] = true
 	}
+	return begins
 }
 
-// leadFrom notes that code of a function leads to an address.
-func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) {
-	x.lead(addr)
-	if addr-fn.Addr >= fn.Size && x.code.at(addr) != nil {
-		if _, begins := slices.BinarySearch(x.starts, addr); !begins {
-			x.entered[addr] = true
-		}
+// leadFrom notes that code of a function leads to an address. It tells whether a function begins there.
+func (x *EntryFinder) leadFrom(fn *FunctionSymbol, addr uint64) (begins bool) {
+	begins = x.lead(addr)
+	if !begins && addr-fn.Addr >= fn.Size && x.code.has(addr) {
+		x.entered[addr] = true
 	}
+	return begins
 }
 
 // look notes where the code of a function leads.
 func (x *EntryFinder) look(fn FunctionSymbol) {
-	b := &body{x: x.ExitFinder, tolerant: true, targets: make(map[uint64]bool), protected: [2]uint64{fn.Addr, fn.Addr}}
+	x.body = x.body.again([2]uint64{fn.Addr, fn.Addr})
+	b := x.body
 	x.buffer = x.ExitFinder.all[:0]
 	if err := b.read(fn); err != nil {
 		x.undecoded[fn.Addr] = err
@@ -235,7 +243,7 @@ func (x *EntryFinder) look(fn FunctionSymbol) {
 	for t := range b.targets {
 		x.lead(t)
 	}
-	if b.again {
+	if b.repeats {
 		x.loops[fn.Addr] = true
 	}
 	for _, part := range b.parts[1:] {
@@ -252,17 +260,7 @@ func (x *EntryFinder) look(fn FunctionSymbol) {
 
 // lookStraight is look where not all is understood: as far as it is.
 func (x *EntryFinder) lookStraight(fn FunctionSymbol) {
-	code := x.code.at(fn.Addr)
-	code = code[:min(uint64(len(code)), fn.Size)]
-	for addr := fn.Addr; len(code) > 0; {
-		i, err := DecodeAMD64(code)
-		if err != nil {
-			i.Len = 1
-		} else {
-			x.branch(fn, &instruction{i, addr})
-		}
-		addr, code = addr+uint64(i.Len), code[i.Len:]
-	}
+	x.scan(fn.Addr, fn.Addr+fn.Size, func(i *instruction) { x.branch(fn, i) })
 }
 
 func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
@@ -271,11 +269,10 @@ func (x *EntryFinder) branch(fn FunctionSymbol, i *instruction) {
 		x.leadPointers(&fn, i)
 		return
 	}
-	x.leadFrom(&fn, t)
-	if to := x.names.At(t); conditional(i) && to == nil && t != fn.Addr {
+	if begins := x.leadFrom(&fn, t); begins && conditional(i) && t != fn.Addr && x.names.At(t) == nil {
 		x.parts[t] = true
 	}
-	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && isEndbr(x.code.at(fn.Addr))) {
+	if i.Op != x86asm.CALL && (t == fn.Addr || t == fn.Addr+uint64(len(endbr64)) && x.isEndbrAt(fn.Addr)) {
 		x.loops[fn.Addr] = true
 	}
 }
@@ -300,14 +297,13 @@ func conditional(i *instruction) bool {
 
 // Window returns that of a function of Functions. Its error is one of the reasons.
 func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
-	code := x.code.at(fn.Addr)
 	w := EntryWindow{Addr: fn.Addr}
-	if isEndbr(code) {
+	if x.isEndbrAt(fn.Addr) {
 		w.Addr += uint64(len(endbr64))
 	}
 	end := fn.Addr + fn.Size
 	switch err := x.undecoded[fn.Addr]; {
-	case code == nil || end <= w.Addr || uint64(len(code)) < fn.Size:
+	case end <= w.Addr || x.code.rest(fn.Addr) < fn.Size:
 		return w, ErrNoCode
 	case fn.Addr == x.f.Entry() || w.Addr == x.f.Entry():
 		return w, fmt.Errorf("%w: the program begins there", ErrUnmovable)
@@ -320,7 +316,10 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 	case !x.called(w.Addr):
 		return w, ErrPart
 	}
-	code = x.code.at(w.Addr)[:end-w.Addr]
+	code := x.code.at(w.Addr, int(min(end-w.Addr, farFlags*maxInstruction)))
+	if len(code) == 0 {
+		return w, errUnread
+	}
 	size := 0
 	for size < windowRoom && size < len(code) {
 		m, err := w.next(code[size:])
@@ -332,7 +331,8 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 			break
 		}
 	}
-	w.Code = code[:size]
+	w.Code = bytes.Clone(code[:size])
+	flags := readsFlags(code)
 	if size < windowRoom && (w.GoesOn() || size+x.paddingBehind(w.Addr+uint64(size), windowRoom-size) < windowRoom) {
 		return w, ErrShort
 	}
@@ -347,10 +347,10 @@ func (x *EntryFinder) Window(fn FunctionSymbol) (EntryWindow, error) {
 	if x.restarts(w.Addr, w.Addr+uint64(max(len(w.Code), windowRoom))) {
 		return w, fmt.Errorf("%w: they are in a restartable sequence", ErrUnmovable)
 	}
-	if readsFlags(code) {
+	if flags {
 		return w, ErrFlags
 	}
-	return w, nil
+	return w, x.unread()
 }
 
 // called tells whether the stack is, where a function begins, as a call leaves it: it is not in
@@ -391,10 +391,12 @@ func moved(i *instruction, code []byte, at int) (MovedInstruction, error) {
 	return m, nil
 }
 
+// farFlags is how many instructions are looked at: behind them it is taken for granted that no flags are read.
+const farFlags = 16
+
 // readsFlags tells whether code may read flags before it sets them.
 func readsFlags(code []byte) bool {
-	const far = 16 // instructions; behind them it is taken for granted that it does not
-	for n := 0; n < far && len(code) > 0; n++ {
+	for n := 0; n < farFlags && len(code) > 0; n++ {
 		i, err := DecodeAMD64(code)
 		if err != nil {
 			return true

@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -62,7 +63,8 @@ var ErrJumps = errors.New("the function ends by a jump to another")
 // ExitFinder finds the exits of functions of a file, one at a time.
 type ExitFinder struct {
 	f        *File
-	code     code
+	code     *pieces
+	tables   *pieces // data, where tables may be
 	names    Functions
 	frames   *unwind.Table
 	pointers []uint64 // addresses of code that data has, which are no beginnings of functions
@@ -70,8 +72,8 @@ type ExitFinder struct {
 	// entered are addresses within functions to which something outside of them leads, as far as
 	// an EntryFinder has looked.
 	entered  map[uint64]bool
-	sections *sectionCache
-	absolute bool // instructions may have addresses as their values
+	sections *sectionCache // for exceptions
+	absolute bool          // instructions may have addresses as their values
 	// sequences are restartable ones, within which the kernel must find the program counter: from, to.
 	sequences [][2]uint64
 	// all is memory for the instructions of a function and its parts, buffer what is left of
@@ -101,19 +103,20 @@ func (f *File) ExitFinder(names Functions, sites []Site) (*ExitFinder, error) {
 	if err != nil {
 		frames = nil // then no more than ret is known
 	}
-	x := &ExitFinder{f: f, code: code, names: names, frames: frames, entered: make(map[uint64]bool), sections: &sectionCache{read: make(map[*elf.Section][]byte)}}
+	x := &ExitFinder{f: f, code: code, tables: f.tables(), names: names, frames: frames, entered: make(map[uint64]bool), sections: &sectionCache{read: make(map[*elf.Section][]byte)}}
 	relocated, _ := f.elf.DynValue(elf.DT_TEXTREL)
 	x.absolute = f.elf.Type == elf.ET_EXEC || len(relocated) > 0
 	x.findPointers()
 	x.findSequences()
+	if frames != nil {
+		x.starts = frames.Starts()
+	}
+	x.starts = slices.Grow(x.starts, len(names)+2*len(sites))
 	for _, fn := range names {
 		x.starts = append(x.starts, fn.Addr)
 	}
 	for _, site := range sites {
 		x.starts = append(x.starts, site.Addr, site.Function.Addr)
-	}
-	if frames != nil {
-		x.starts = append(x.starts, frames.Starts()...)
 	}
 	slices.Sort(x.starts)
 	x.starts = slices.Compact(x.starts)
@@ -157,7 +160,21 @@ func (x *ExitFinder) Exits(fn FunctionSymbol, protected [2]uint64, moves bool) (
 			}
 		}
 	}
+	if err := x.unread(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w: %w", fn.Name, ErrExits, ErrPops, err)
+	}
 	return exits, nil
+}
+
+// errUnread is why nothing is said of a file that could be read no more while it was looked at.
+var errUnread = errors.New("a part of its file cannot be read any more: it may have become shorter")
+
+// unread returns an error if a part of the file could not be read so far: what is known of where code leads lacks that.
+func (x *ExitFinder) unread() error {
+	if x.code.failed.Load() || x.tables.failed.Load() {
+		return errUnread
+	}
+	return nil
 }
 
 // end is where the exit's room ends.
@@ -263,10 +280,8 @@ func (b *body) popped(addr uint64) (popped, known bool) {
 // by a table or a label, not to another function.
 func (b *body) dispatches(code []instruction, n int) (bool, error) {
 	i := &code[n]
-	for _, p := range i.Prefix {
-		if p&0xff == 0x3e { // notrack
-			return true, nil
-		}
+	if i.notrack {
+		return true, nil
 	}
 	if m, ok := i.Args[0].(x86asm.Mem); ok {
 		return m.Index != 0, nil
@@ -302,14 +317,14 @@ func (b *body) straight(code []instruction) bool {
 // room finds the room of the exit that is instruction n.
 func (b *body) room(code []instruction, n int) (Exit, error) {
 	i := &code[n]
-	bytes := b.x.code.at(i.addr)[:i.Len]
 	e := Exit{Addr: i.addr}
 	e.Target, _ = i.target()
 	if e.Target != 0 && i.Op != x86asm.JMP {
-		if bytes[0] != 0x0f || i.Len != 6 {
+		code := bytes.Clone(b.x.code.at(i.addr, i.Len))
+		if len(code) != 6 || code[0] != 0x0f {
 			return e, fmt.Errorf("a conditional jump of %d bytes", i.Len)
 		}
-		e.Addr, e.Code, e.Starts, e.Conditional = i.addr+1, bytes[1:], []int{0}, true
+		e.Addr, e.Code, e.Starts, e.Conditional = i.addr+1, code[1:], []int{0}, true
 		return e, nil
 	}
 	first := n
@@ -347,7 +362,7 @@ func (b *body) exit(code []instruction) Exit {
 	last := len(code) - 1
 	e := Exit{Addr: code[0].addr}
 	e.Target, _ = code[last].target()
-	e.Code = b.x.code.at(e.Addr)[:code[last].end()-e.Addr]
+	e.Code = bytes.Clone(b.x.code.at(e.Addr, int(code[last].end()-e.Addr)))
 	for k := range code {
 		at := int(code[k].addr - e.Addr)
 		e.Starts = append(e.Starts, at)
@@ -421,7 +436,7 @@ func (x *ExitFinder) padding(addr uint64, most int, needed func(addr uint64) boo
 	n := 0
 	for n < most {
 		at := addr + uint64(n)
-		code := x.code.at(at)
+		code := x.code.at(at, decodedAhead)
 		if needed(at) || isEndbr(code) {
 			return n
 		}

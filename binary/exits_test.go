@@ -130,7 +130,7 @@ func TestVectorInstructions(t *testing.T) {
 					continue
 				}
 				relative++
-				d := int32(encoding.LittleEndian.Uint32(x.code.at(i.addr)[i.PCRelOff:]))
+				d := int32(encoding.LittleEndian.Uint32(x.code.at(i.addr, i.Len)[i.PCRelOff:]))
 				if to := fmt.Sprintf("%x", i.end()+uint64(int64(d))); !strings.Contains(shown, "# "+to+" ") {
 					t.Errorf("%s: %s: %#x: %s: refers to %s", flags, function, i.addr, line, to)
 				}
@@ -209,17 +209,17 @@ func TestExits(t *testing.T) {
 // FuzzExits finds exits in code of which some bytes are others.
 func FuzzExits(f *testing.F) {
 	x, _ := exitFinder(f, "-O2")
-	text := slices.IndexFunc(x.code, func(s codeSection) bool {
-		return s.addr <= x.names[len(x.names)/2].Addr && x.names[len(x.names)/2].Addr-s.addr < uint64(len(s.bytes))
-	})
-	whole := x.code[text].bytes
+	n, _, _ := x.code.find(x.names[len(x.names)/2].Addr)
+	text := &x.code.sections[n]
+	whole := bytes.Clone(x.code.at(text.addr, int(text.size)))
 	f.Add(uint16(0), []byte{0xc3})
 	f.Add(uint16(0x40), []byte{0xff, 0x24, 0xc5, 0, 0, 0, 0})
 	f.Add(uint16(0x80), []byte{0xc2, 8, 0})
 	f.Fuzz(func(t *testing.T, at uint16, b []byte) {
 		changed := slices.Clone(whole)
 		copy(changed[int(at)%len(changed):], b)
-		x.code[text].bytes = changed
+		text.from = bytes.NewReader(changed)
+		x.code = x.code.another()
 		for _, fn := range x.names {
 			exits, err := x.Exits(fn, [2]uint64{fn.Addr, fn.Addr + exitRoom}, at%2 == 0)
 			if err == nil {
@@ -367,7 +367,7 @@ func TestEntryWindows(t *testing.T) {
 					t.Errorf("%s: at %#x: %#x leads to %#x", name, w.Addr, from, at)
 				}
 			}
-			if last := w.Instructions[len(w.Instructions)-1]; last.End != len(w.Code) || len(w.Code) < windowRoom && w.GoesOn() || !bytes.HasPrefix(x.code.at(w.Addr), w.Code) {
+			if last := w.Instructions[len(w.Instructions)-1]; last.End != len(w.Code) || len(w.Code) < windowRoom && w.GoesOn() || !bytes.Equal(x.code.at(w.Addr, len(w.Code)), w.Code) {
 				t.Errorf("%s: at %#x: % x", name, w.Addr, w.Code)
 			}
 		}

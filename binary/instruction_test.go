@@ -76,10 +76,10 @@ func TestDecodedAsObjdump(t *testing.T) {
 		}
 		compared := 0
 		eachOfObjdump(t, path, func(addr, next uint64, text string) {
-			i, err := DecodeAMD64(code.at(addr))
+			i, err := DecodeAMD64(code.at(addr, decodedAhead))
 			compared++
 			if err == nil { // as it is decoded where nothing follows
-				if alone, err := DecodeAMD64(code.at(addr)[:i.Len]); err != nil || alone.Len != i.Len {
+				if alone, err := DecodeAMD64(code.at(addr, i.Len)); err != nil || alone.Len != i.Len {
 					t.Errorf("%#x: %s: alone %d bytes, %v; want %d", addr, text, alone.Len, err, i.Len)
 				}
 			}
@@ -87,7 +87,7 @@ func TestDecodedAsObjdump(t *testing.T) {
 				t.Errorf("%s: %#x %s: %d bytes, %v; want %d", name, addr, text, i.Len, err, next-addr)
 				return
 			}
-			in := instruction{i, addr}
+			in := newInstruction(&i, addr)
 			target, branch := in.target()
 			operation, operand, _ := strings.Cut(text, " ")
 			if want, err := strconv.ParseUint(strings.TrimPrefix(firstWord(operand), "0x"), 16, 64); err == nil && (strings.HasPrefix(operation, "j") || strings.HasPrefix(operation, "call")) {
@@ -99,7 +99,7 @@ func TestDecodedAsObjdump(t *testing.T) {
 			_, relative, _ = strings.Cut(relative, "# ")
 			want, err := strconv.ParseUint(strings.TrimPrefix(firstWord(relative), "0x"), 16, 64)
 			if is && err == nil {
-				if got := in.end() + uint64(int64(int32(f.Order.Uint32(code.at(addr)[i.PCRelOff:])))); i.PCRel != 4 || got != want {
+				if got := in.end() + uint64(int64(int32(f.Order.Uint32(code.at(addr, i.Len)[i.PCRelOff:])))); i.PCRel != 4 || got != want {
 					t.Errorf("%s: %#x %s: refers to %#x, %d bytes", name, addr, text, got, i.PCRel)
 				}
 			}

@@ -75,7 +75,7 @@ func (f *File) Sites(names Functions) (sites []Site, unusable int, err error) {
 	}
 	add := func(section string, records []uint64) {
 		for _, record := range records {
-			if site, ok := code.site(cpu, record, names); ok {
+			if site, ok := cpu.site(code, record, names); ok {
 				site.Section = section
 				sites = append(sites, site)
 			} else {
@@ -170,42 +170,24 @@ func (f *File) relocated(s *elf.Section, relative uint32) ([]uint64, error) {
 	return words, nil
 }
 
-// code is the executable sections of a file.
-type code []codeSection
-
-type codeSection struct {
-	addr  uint64
-	bytes []byte
-}
-
-func (f *File) code() (code, error) {
-	var c code
+// code returns the executable sections of the file.
+func (f *File) code() (*pieces, error) {
+	p := newPieces(codePiece, codePieces)
 	for _, s := range f.elf.Sections {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS {
 			continue
 		}
-		b, err := data(s)
-		if err != nil {
-			return nil, err
-		}
-		c = append(c, codeSection{s.Addr, b})
-	}
-	return c, nil
-}
-
-// at returns the code at an address, at most up to the end of its section.
-func (c code) at(addr uint64) []byte {
-	for _, s := range c {
-		if s.addr <= addr && addr-s.addr < uint64(len(s.bytes)) {
-			return s.bytes[addr-s.addr:]
+		if err := p.add(s); err != nil {
+			return nil, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 	}
-	return nil
+	return p, nil
 }
 
 // site finds the room of an entry of a list.
-func (c code) site(cpu siteCPU, record uint64, names Functions) (Site, bool) {
-	b := c.at(record)
+func (cpu *siteCPU) site(code *pieces, record uint64, names Functions) (Site, bool) {
+	const most = 4 * maxRoom // before the function and in it, and what is behind
+	b := code.at(record, most)
 	site := Site{Addr: record}
 	fn := names.At(record)
 	// The room of an entry that points before its function goes on to it; that

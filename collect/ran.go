@@ -322,16 +322,15 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	p := &RanProgram{Path: i.Path, key: key, buildID: i.File.BuildID()}
 	defer p.giveBack() // when all is released
 	defer i.Release()
-	windows, unarmed, err := r.functions(p, i)
+	unarmed, err := r.functions(p, i)
 	if err != nil {
 		return nil, err
 	}
 	if all := len(p.Functions); unarmed > fewUnarmed && float64(unarmed) > maxUnarmed*float64(all) {
 		return nil, fmt.Errorf("%s: of %d of its %s it cannot be told whether they ran: that is too many for a figure of the whole", i.Path, unarmed, output.Plural(all, "function"))
 	}
-	slices.SortFunc(p.Functions, func(a, b *RanFunction) int { return cmp.Compare(a.Addr, b.Addr) })
 	slices.SortFunc(p.blocks, func(a, b *ranBlock) int { return cmp.Compare(a.addr, b.addr) })
-	p.noteSites(windows)
+	p.noteBlocks()
 	p.names.done()
 	if r.options.Lines {
 		r.addStatements(p, i)
@@ -340,22 +339,23 @@ func (r *Ran) program(i *target.Image) (*RanProgram, error) {
 	return p, nil
 }
 
-// functions adds the functions of an image, and returns the windows of those that are not divided and are armed, by
-// their addresses, and how many cannot be.
-func (r *Ran) functions(p *RanProgram, i *target.Image) (windows map[uint64]windowCode, unarmed int, err error) {
+// functions adds the functions of an image, by ascending address, and the sites of those that are not divided and are armed. It
+// returns how many cannot be.
+func (r *Ran) functions(p *RanProgram, i *target.Image) (unarmed int, err error) {
 	if err := patch.Movable(i); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	divided, err := r.divided(i)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	finder, err := i.EntryFinder()
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	lines := newRanSources(p, len(finder.Functions()) < mostSources)
-	windows = make(map[uint64]windowCode)
+	all := len(finder.Functions())
+	p.Functions = make([]*RanFunction, 0, all)
+	lines := newRanSources(p, all < mostSources)
 	err = patch.EachMoved(i, func(s *patch.EntrySite, why error) {
 		name := s.Function.Name
 		switch {
@@ -366,11 +366,11 @@ func (r *Ran) functions(p *RanProgram, i *target.Image) (windows map[uint64]wind
 			}
 		default:
 			if fn := p.function(s, 0, lines); !p.divide(s, fn, divided) {
-				windows[fn.Addr] = codeOf(s.Window())
+				p.noteFunction(fn, s.Window())
 			}
 		}
 	})
-	return windows, unarmed, err
+	return unarmed, err
 }
 
 // manyFunctions is of how many functions memory is given back to the system at once that it took to read or arm them.
@@ -379,6 +379,13 @@ const manyFunctions = 10_000
 func (p *RanProgram) giveBack() {
 	if len(p.Functions) >= manyFunctions {
 		debug.FreeOSMemory()
+	}
+}
+
+// giveBack does it once for all programs.
+func (r *Ran) giveBack() {
+	if i := slices.IndexFunc(r.programs, func(p *RanProgram) bool { return len(p.Functions) >= manyFunctions }); i >= 0 {
+		r.programs[i].giveBack()
 	}
 }
 

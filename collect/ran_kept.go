@@ -399,6 +399,7 @@ const (
 // saveAll saves what is known of all programs that are kept.
 func (r *Ran) saveAll() error {
 	r.saved, r.news = time.Now(), false
+	defer r.giveBack() // to merge with what there is takes as much as what is known
 	r.Settle()
 	var failed []error
 	for _, p := range r.programs {

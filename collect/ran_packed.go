@@ -58,49 +58,49 @@ type ranSites struct {
 	code []byte
 }
 
-// noteSites notes the sites of a program, whose functions and blocks are sorted: all blocks, and the functions with windows.
-func (p *RanProgram) noteSites(windows map[uint64]windowCode) {
+// noteFunction notes the site of a function, the last one so far.
+func (p *RanProgram) noteFunction(fn *RanFunction, w *binary.EntryWindow) {
+	p.sites.functions = append(p.sites.functions, uint32(len(p.Functions)-1))
+	p.sites.add(fn.Addr, w)
+}
+
+// noteBlocks notes the sites of all blocks, which are sorted, behind those of functions. There are no more then.
+func (p *RanProgram) noteBlocks() {
 	s := &p.sites
-	for n, fn := range p.Functions {
-		if w, armed := windows[fn.Addr]; armed {
-			s.functions = append(s.functions, uint32(n))
-			s.add(fn.Addr, w)
-		}
-	}
 	for _, b := range p.blocks {
-		w := windowCode{addr: b.addr}
-		if b.armed = b.window != nil; b.armed {
-			w, b.window = codeOf(b.window), nil
-		}
-		s.add(b.addr, w)
+		b.armed = b.window != nil
+		s.add(b.addr, b.window)
+		b.window = nil
 	}
-	s.functions, s.windows, s.code = slices.Clip(s.functions), slices.Clone(s.windows), bytes.Clone(s.code)
+	s.functions, s.windows, s.code = slices.Clone(s.functions), slices.Clone(s.windows), bytes.Clone(s.code)
 }
 
-// A windowCode is what there is in a window.
-type windowCode struct {
-	addr uint64
-	code string
-}
-
-func codeOf(w *binary.EntryWindow) windowCode { return windowCode{w.Addr, string(w.Code)} }
-
-func (s *ranSites) add(addr uint64, w windowCode) {
+// add adds the window of a function or block; nil: it cannot be armed.
+func (s *ranSites) add(addr uint64, w *binary.EntryWindow) {
 	s.windows = append(s.windows, uint32(len(s.code)))
-	s.code = encoding.AppendUvarint(s.code, w.addr-addr)
-	s.code = append(encoding.AppendUvarint(s.code, uint64(len(w.code))), w.code...)
+	if w == nil {
+		w = &binary.EntryWindow{Addr: addr}
+	}
+	s.code = encoding.AppendUvarint(s.code, w.Addr-addr)
+	s.code = append(encoding.AppendUvarint(s.code, uint64(len(w.Code))), w.Code...)
+}
+
+// codeAt is where the window of a site begins, behind its function or block, and its code; none: it cannot be armed.
+func (s *ranSites) codeAt(n int) (behind uint64, code []byte) {
+	code = s.code[s.windows[n]:]
+	behind, size := encoding.Uvarint(code)
+	code = code[size:]
+	length, size := encoding.Uvarint(code)
+	return behind, code[size : size+int(length) : size+int(length)]
 }
 
 // window is that of a site of which the function or block begins at addr; nil: it cannot be armed.
 func (s *ranSites) window(n int, addr uint64) *binary.EntryWindow {
-	code := s.code[s.windows[n]:]
-	behind, size := encoding.Uvarint(code)
-	code = code[size:]
-	length, size := encoding.Uvarint(code)
-	if length == 0 {
+	behind, code := s.codeAt(n)
+	if len(code) == 0 {
 		return nil
 	}
-	w, err := binary.WindowOf(addr+behind, code[size:size+int(length):size+int(length)])
+	w, err := binary.WindowOf(addr+behind, code)
 	if err != nil { // it was one before
 		return nil
 	}
@@ -116,6 +116,17 @@ func (p *RanProgram) site(i *target.Image, n int) *patch.EntrySite {
 	b := p.blocks[n-len(p.sites.functions)]
 	block := binary.Block{Addr: b.addr, End: b.end, Window: p.sites.window(n, b.addr)}
 	return patch.BlockSite(i, binary.FunctionSymbol{Addr: b.fn.Addr, Size: uint64(b.fn.Size)}, &block)
+}
+
+// windowAt is where the window of a site is, as the file has it; has is false if it has none.
+func (p *RanProgram) windowAt(n int) (addr uint64, has bool) {
+	if k := n - len(p.sites.functions); k < 0 {
+		addr = p.Functions[p.sites.functions[n]].Addr
+	} else {
+		addr = p.blocks[k].addr
+	}
+	behind, code := p.sites.codeAt(n)
+	return addr + behind, len(code) > 0
 }
 
 // A ranPlace is what runs if a site does: a function or a block of it.
@@ -158,10 +169,22 @@ func sitesOf(parts []ranPart) patch.RanSites {
 		return patch.RanSites{}
 	}
 	first := parts[0].first
-	return patch.RanSites{Count: parts[len(parts)-1].end() - first, At: func(n int) *patch.EntrySite {
-		part := partOf(parts, first+n)
-		return part.program.site(part.image, first+n-part.first)
-	}}
+	at := func(n int) (p *ranPart, site int) {
+		p = partOf(parts, first+n)
+		return p, first + n - p.first
+	}
+	return patch.RanSites{
+		Count: parts[len(parts)-1].end() - first,
+		At: func(n int) *patch.EntrySite {
+			p, site := at(n)
+			return p.program.site(p.image, site)
+		},
+		Window: func(n int) (addr uint64, has bool) {
+			p, site := at(n)
+			addr, has = p.program.windowAt(site)
+			return addr + p.image.Bias, has
+		},
+	}
 }
 
 // partOf is the part that has the site of a number.

@@ -18,7 +18,6 @@ import (
 // manyFunctionsProgram is a program with n functions, whose names are as those of C++.
 func manyFunctionsProgram(n int) (p *RanProgram, names []string) {
 	p = &RanProgram{Path: "/usr/bin/many"}
-	windows := make(map[uint64]windowCode)
 	code := []byte{0x55, 0x48, 0x89, 0xe5, 0x53} // push %rbp; mov %rsp,%rbp; push %rbx
 	for i := range n {
 		name := fmt.Sprintf("_ZN4llvm%d%sPass%dEPNS_8FunctionERNS_15AnalysisManagerIS1_JEEE", 10+i%7, strings.Repeat("Scalar", i%3), i)
@@ -28,10 +27,9 @@ func manyFunctionsProgram(n int) (p *RanProgram, names []string) {
 		names = append(names, name)
 		fn := binary.FunctionSymbol{Name: name, Addr: uint64(0x1000 + 64*i), Size: 60}
 		s := patch.MovedSite(new(target.Image), fn, &binary.EntryWindow{Addr: fn.Addr + uint64(i%2*4), Code: code})
-		windows[fn.Addr] = codeOf(s.Window())
-		p.function(s, 0, newRanSources(p, false))
+		p.noteFunction(p.function(s, 0, newRanSources(p, false)), s.Window())
 	}
-	p.noteSites(windows)
+	p.noteBlocks()
 	p.names.done()
 	return p, names
 }

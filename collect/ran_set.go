@@ -128,7 +128,7 @@ var knownSeed = maphash.MakeSeed()
 func (p *RanProgram) Files(sources *source.Sources) (files []RanFile) {
 	defer p.names.open()()
 	numbers := make(map[string]int)
-	members := make(ranMembers)
+	members := make(ranMembers, len(p.Functions))
 	for n, fn := range p.Functions {
 		path, line, keep := p.home(n, sources)
 		if !keep {
@@ -178,7 +178,12 @@ func (m ranMembers) join(of, fn *coverage.Function) {
 }
 
 // InstanceName is the name that the function has as an instance.
-func (fn *RanFunction) InstanceName() string { return cmp.Or(fn.Symbol(), fn.Name()) }
+func (fn *RanFunction) InstanceName() string {
+	if symbol := fn.Symbol(); symbol != "" {
+		return symbol
+	}
+	return fn.Name()
+}
 
 // covered is the function in a set.
 func (fn *RanFunction) covered(line int) *coverage.Function {

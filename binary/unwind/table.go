@@ -109,6 +109,8 @@ func (t *Table) Described(addr uint64) (low, high uint64, ok bool) {
 
 // index finds all FDEs.
 func (t *Table) index() {
+	const bytesOfFDE = 64
+	t.fdes = make([]fde, 0, len(t.data)/bytesOfFDE)
 	for at := uint64(0); at+4 <= uint64(len(t.data)); {
 		r, is64, ok := t.entry(at)
 		if !ok || len(r.b) == int(r.off) { // a length of 0 ends .eh_frame

@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		defer close(sent)
 		a.spool.sendAll(sending)
 	}()
-	debug.FreeOSMemory() // of finding what there is much is left
+	a.giveBack() // of finding what there is much is left
 	for wait := o.Every; ; {
 		select {
 		case <-ctx.Done():
@@ -104,10 +104,19 @@ func Run(ctx context.Context, o Options) error {
 		if err := a.look(ctx); err != nil {
 			a.o.Log.Error("nothing is sent of this window until it can be kept", "error", err)
 		}
-		if a.ran != nil { // a look takes as much as what is known of a hundred thousand functions
-			debug.FreeOSMemory()
-		}
+		a.giveBack()
 		wait = max(o.Every, share*(processorTime()-before))
+	}
+}
+
+// giveBack gives memory back to the system that is not needed until the next look: where functions are watched a look takes as much
+// as what is known of a hundred thousand of them.
+func (a *agent) giveBack() {
+	if a.ran != nil {
+		debug.FreeOSMemory()
+	}
+	if err := process.ReleaseOwnFile(); err != nil {
+		a.o.Log.Debug("what there is in memory of footfall's own file stays", "error", err)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"footfall/collect"
 	"footfall/fleet/store"
-	"footfall/fleet/units"
 	"footfall/fleet/wire"
 	"footfall/process"
 )
@@ -194,18 +193,20 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram) (*ranProgram, error)
 	of := &ranProgram{build: filepath.Base(p.Path) + "-" + p.BuildID(), window: since.Unix(), units: newRanUnits(p)}
 	var hashes []store.Hash
 	told := a.newProgram(of.build, p.Path)
-	for _, f := range p.Files(a.o.RanSources) {
-		counted := units.OfRan(f.File, make([]bool, len(f.Functions)))
-		one := counted.Unit
+	files := p.Files(a.o.RanSources)
+	for i := range files {
+		f := &files[i]
+		one, at, counters := ranUnitOf(f.File)
 		if one.Counters > wire.MostCounters {
 			a.o.Log.Warn("there are too many functions to be sent", "program", p.Path, "source", f.Name, "functions", len(f.Functions))
 			continue
 		}
 		hash := one.Hash()
+		of.units.add(p, hash, f, at, counters)
+		files[i] = collect.RanFile{} // what is sent of it is in the unit
 		if err := a.spool.keepUnit(hash, one); err != nil {
 			return nil, err
 		}
-		of.units.add(p, hash, &f)
 		hashes = append(hashes, hash)
 		if err := told.texts.note(&one); err != nil {
 			return nil, err

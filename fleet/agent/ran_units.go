@@ -35,25 +35,27 @@ func newRanUnits(p *collect.RanProgram) *ranUnits {
 	return &ranUnits{places: make([]ranPlace, len(p.Functions))}
 }
 
-// add adds a unit, which is that of functions of a file.
-func (u *ranUnits) add(p *collect.RanProgram, hash store.Hash, f *collect.RanFile) {
-	at, counters := ranCounters(f.File)
+// add adds a unit, which is that of functions of a file, which has these counters.
+func (u *ranUnits) add(p *collect.RanProgram, hash store.Hash, f *collect.RanFile, at []uint32, counters int) {
 	u.units = append(u.units, ranUnit{hash: hash, counters: counters + len(f.Functions), functions: len(f.Functions), seen: make([]uint64, (counters+63)/64)})
 	for i, members := range f.Members {
 		instances := f.Functions[i].Instances
 		whole := at[0]
 		for _, n := range members {
-			name := p.Functions[n].InstanceName()
-			k := slices.IndexFunc(instances, func(in coverage.Instance) bool { return in.Name == name })
+			k := 0
+			if len(instances) > 1 {
+				name := p.Functions[n].InstanceName()
+				k = slices.IndexFunc(instances, func(in coverage.Instance) bool { return in.Name == name })
+			}
 			u.places[n] = ranPlace{uint32(len(u.units)), at[1+k], whole, uint32(i)}
 		}
 		at = at[1+len(instances):]
 	}
 }
 
-// ranCounters returns which counters the functions of a file have, each followed by those of its instances, and how many there
-// are. It finds them by what is counted: no two of these count the same.
-func ranCounters(f *coverage.File) (at []uint32, counters int) {
+// ranUnitOf returns the unit of a file, and which counters the functions of the file have, each followed by those of its instances;
+// they are the first ones of the unit. It finds them by what is counted: no two of these count the same.
+func ranUnitOf(f *coverage.File) (unit store.Unit, at []uint32, counters int) {
 	label := int64(0)
 	next := func() int64 { label++; return label }
 	for _, fn := range f.Functions {
@@ -63,11 +65,12 @@ func ranCounters(f *coverage.File) (at []uint32, counters int) {
 		}
 	}
 	at = make([]uint32, label)
-	hits := units.OfRan(f, nil).Hits
-	for i, h := range hits {
+	counted := units.OfRan(f, make([]bool, len(f.Functions)))
+	counters = len(counted.Hits) - len(f.Functions)
+	for i, h := range counted.Hits[:counters] {
 		at[h-1] = uint32(i)
 	}
-	return at, len(hits)
+	return counted.Unit, at, counters
 }
 
 // A ranCounter is a counter of a unit, by the number of that.

@@ -31,8 +31,13 @@ func TestRanCounters(t *testing.T) {
 		return 0
 	}
 	unknown := make([]bool, 40)
-	want := units.OfRan(file(ran), unknown).Hits
-	at, counters := ranCounters(file(ran))
+	counted := units.OfRan(file(ran), unknown)
+	want := counted.Hits
+	unit, at, counters := ranUnitOf(file(ran))
+	zero := units.OfRan(file(func(int, int) int64 { return 0 }), unknown).Unit
+	if unit.Hash() != counted.Unit.Hash() || unit.Hash() != zero.Hash() {
+		t.Error("the unit is another one")
+	}
 	if counters+len(unknown) != len(want) {
 		t.Fatalf("%d counters, want %d", counters+len(unknown), len(want))
 	}

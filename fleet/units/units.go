@@ -19,6 +19,7 @@ package units
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"footfall/coverage"
 	"footfall/fleet/store"
@@ -39,9 +40,23 @@ type Counted struct {
 
 // Of returns the unit of a file, which stays as it is. What only tests say is not in it, see [Split].
 func Of(f *coverage.File) Counted {
-	c := &codec{encoding: true}
-	c.file(unreconciled(f))
+	f = unreconciled(f)
+	c := &codec{encoding: true, program: make([]byte, 0, sizeOf(f)), hits: slices.Grow([]uint64(nil), 2*len(f.Functions)+len(f.Lines))}
+	c.file(f)
 	return Counted{store.Unit{Kind: Lines, Name: f.Name, Counters: len(c.hits), Program: c.program}, c.hits, c.lines}
+}
+
+// sizeOf is about how many bytes the program of a file has.
+func sizeOf(f *coverage.File) int {
+	const ofLine, ofFunction, ofInstance = 4, 24, 8 // but for names
+	size := ofLine * len(f.Lines)
+	for _, fn := range f.Functions {
+		size += ofFunction + len(fn.Name)
+		for i := range fn.Instances {
+			size += ofInstance + len(fn.Instances[i].Name)
+		}
+	}
+	return size
 }
 
 // unreconciled is the file as it was before [coverage.Set.Reconcile], which is for who has everything.

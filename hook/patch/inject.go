@@ -28,7 +28,7 @@ func (s *Session) inject(sites []*EntrySite) error {
 }
 
 func (s *Session) injectAt(sites []*EntrySite) error {
-	needed, err := s.place(sites)
+	needed, err := s.place(s.needs(sites))
 	if err != nil {
 		return err
 	}
@@ -253,9 +253,31 @@ type plannedIsland struct {
 	stubs int
 }
 
+// A stubNeed is how many stubs are needed for a site.
+type stubNeed struct {
+	site  uint64
+	stubs int
+}
+
+// needs are the stubs that sites need.
+func (s *Session) needs(sites []*EntrySite) []stubNeed {
+	needs := make([]stubNeed, len(sites))
+	for i, site := range sites {
+		stubs := 1 + len(site.exits)
+		if site.window != nil {
+			stubs++
+		}
+		if s.findStub(site, site.Root && s.options.Mode == trace.Filtered) != nil {
+			stubs = 0
+		}
+		needs[i] = stubNeed{site.Addr, stubs}
+	}
+	return needs
+}
+
 // place returns which new islands are needed, so that there is room for the stubs of each
 // site in one that it reaches.
-func (s *Session) place(sites []*EntrySite) ([]plannedIsland, error) {
+func (s *Session) place(needs []stubNeed) ([]plannedIsland, error) {
 	maps, _, err := s.p.Maps()
 	if err != nil {
 		return nil, err
@@ -264,8 +286,8 @@ func (s *Session) place(sites []*EntrySite) ([]plannedIsland, error) {
 	used := make(map[*island]int)
 	total := 0
 	for _, b := range s.islands {
-		used[b] = len(b.stubs)
-		total += len(b.stubs)
+		used[b] = b.count()
+		total += b.count()
 	}
 	var needed []plannedIsland
 	put := func(site uint64, stubs int) bool {
@@ -288,16 +310,9 @@ func (s *Session) place(sites []*EntrySite) ([]plannedIsland, error) {
 		}
 		return addr != 0
 	}
-	for _, site := range sites {
-		stubs := 1 + len(site.exits)
-		if site.window != nil && !site.notesRun() {
-			stubs++
-		}
-		if !site.notesRun() && s.findStub(site, site.Root && s.options.Mode == trace.Filtered) != nil {
-			stubs = 0
-		}
-		if !put(site.Addr, stubs) {
-			return nil, fmt.Errorf("process %d: no room for code within %d MB of %#x", s.p.PID, native.reach>>20, site.Addr)
+	for _, need := range needs {
+		if !put(need.site, need.stubs) {
+			return nil, fmt.Errorf("process %d: no room for code within %d MB of %#x", s.p.PID, native.reach>>20, need.site)
 		}
 	}
 	if s.notifier != nil && len(s.islands)+len(needed) < maxIslands {

@@ -66,7 +66,7 @@ type island struct {
 	rows      []frameRow // that are there, but for the first one
 	described bool       // whether all stubs have cells
 	kept      Keeping
-	forgotten int // stubs that are not in stubs and byKey, which are empty then
+	forgotten int // stubs that are not in stubs and byKey: the last ones
 
 	owner, ownerTicks uint64
 }
@@ -185,7 +185,7 @@ var errOtherVersion = errors.New("another version of footfall has put it there: 
 
 func (b *island) add(st *stub) {
 	b.stubs = append(b.stubs, st)
-	key := stubKey{st.site, st.mode, st.root, st.arguments}
+	key := st.key()
 	b.byKey[key] = append(b.byKey[key], st)
 }
 

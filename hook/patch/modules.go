@@ -29,7 +29,7 @@ func (s *Session) Add(sites []*EntrySite, noCFI ...NoCFI) (int, error) {
 	if err := s.drop(); err != nil {
 		return 0, err
 	}
-	sites = s.usable(s.leading(sites, noCFI))
+	sites = s.usable(s.leading(sites, noCFI), nil)
 	s.mayReplaceReturns()
 	sites = s.chooseExits(sites)
 	if len(sites) > 0 {

@@ -113,7 +113,7 @@ func (site *EntrySite) Moves() bool { return site.window != nil }
 // window cannot be used, "" if it can. Guarded tells whether the process has a shadow stack.
 func (s *Session) usableWindow(site *EntrySite, guarded bool) string {
 	w := site.window
-	code := make([]byte, max(len(w.Code), len(site.old)))
+	code := make([]byte, max(len(w.Code), native.jumpSize))
 	switch n, err := s.p.ReadAt(code, int64(site.Addr)); {
 	case err != nil && n < max(len(w.Code), native.jumpSize):
 		return err.Error()
@@ -123,7 +123,7 @@ func (s *Session) usableWindow(site *EntrySite, guarded bool) string {
 		return "a call in its first instructions cannot be moved where the processor guards return addresses (shadow stack)"
 	}
 	site.room = max(len(w.Code), native.jumpSize)
-	copy(site.old[:], code)
+	copy(site.old[:], code[:native.jumpSize]) // behind it there may be another site, which is changed
 	return ""
 }
 

@@ -211,10 +211,10 @@ func Open(p *process.Process, sites []*EntrySite, options Options) (s *Session, 
 	if err := s.readReturns(); err != nil {
 		return nil, err
 	}
-	if sites = s.usable(sites); len(sites) == 0 && options.Anchor == 0 {
+	if sites = s.usable(sites, nil); len(sites) == 0 && options.Anchor == 0 {
 		return nil, fmt.Errorf("process %d: none of the sites can be used: %s", p.PID, s.firstSkipped())
 	}
-	sites = s.usable(s.leading(sites, options.NoCFI))
+	sites = s.usable(s.leading(sites, options.NoCFI), nil)
 	s.mayReplaceReturns()
 	sites = s.chooseExits(sites)
 	places := sites
@@ -288,10 +288,12 @@ func supported(p *process.Process, o *Options) error {
 }
 
 // usable looks at what is in memory at the sites, and keeps those where there
-// is room.
-func (s *Session) usable(sites []*EntrySite) []*EntrySite {
+// is room, of several at one address the first. Unless it is nil, seen are addresses that there were before.
+func (s *Session) usable(sites []*EntrySite, seen map[uint64]bool) []*EntrySite {
 	var usable []*EntrySite
-	seen := make(map[uint64]bool)
+	if seen == nil {
+		seen = make(map[uint64]bool)
+	}
 	code := make([]byte, 16)
 	guarded := s.p.ShadowStack()
 	for _, site := range sites {

@@ -8,6 +8,7 @@ import (
 	encoding "encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -132,15 +133,27 @@ func OpenRan(p *process.Process, sites RanSites, what Keeping, keep bool) (r *Ra
 func (r *Ran) Add(sites RanSites) error {
 	first := r.count()
 	r.groups = append(r.groups, ranGroup{first, sites})
-	list := make([]*EntrySite, sites.Count)
-	for n := range list {
-		list[n] = r.Site(first + n)
-	}
-	return r.add(list)
+	return r.add(func(yield func(int) bool) {
+		for n := range sites.Count {
+			if !yield(first + n) {
+				return
+			}
+		}
+	})
 }
 
-// add arms sites.
-func (r *Ran) add(sites []*EntrySite) error {
+// An arming is sites that are being armed, by their numbers.
+type arming struct {
+	numbers iter.Seq[int]
+	earlier *earlierRan        // nil: there was none
+	taken   map[stubID]bool    // see Ran.taken
+	there   map[*island][]byte // stubs of earlier sessions, of those that were looked at
+	first   map[*island]int    // how many these are
+	seen    map[uint64]bool    // addresses
+}
+
+// add arms sites, some at a time: each of them and its stub take a thousand bytes until it is armed.
+func (r *Ran) add(numbers iter.Seq[int]) error {
 	s := r.s
 	release, err := s.p.Claim()
 	if err != nil {
@@ -151,38 +164,25 @@ func (r *Ran) add(sites []*EntrySite) error {
 	if err := recallAll(s.p, s.islands); err != nil {
 		return err
 	}
+	a := &arming{numbers: numbers, taken: r.taken(), there: make(map[*island][]byte), first: make(map[*island]int), seen: make(map[uint64]bool)}
+	for _, b := range s.islands {
+		a.first[b] = len(b.stubs)
+	}
 	if r.TakenOver != 0 && len(r.hits) == 0 {
 		if err := r.inject(nil); err != nil {
 			return err
 		}
-		if sites, err = r.takeOver(sites); err != nil {
+		if a.earlier, err = r.findEarlier(); err != nil {
 			return err
 		}
 	}
-	var blind []*EntrySite
-	sites = slices.DeleteFunc(slices.Clone(sites), func(site *EntrySite) bool {
-		if site.window == nil {
-			blind = append(blind, site)
-			r.blocked = append(r.blocked, site.number)
+	if needs := r.needs(a); len(needs) > 0 {
+		r.armed = slices.Grow(r.armed, len(needs))
+		if err := r.inject(needs); err != nil {
+			return err
 		}
-		return site.window == nil
-	})
-	slices.SortFunc(blind, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
-	r.blind = blind
-	sites = s.usable(sites)
-	r.skipped()
-	if len(sites) == 0 {
-		return nil
 	}
-	if err := r.inject(sites); err != nil {
-		return err
-	}
-	stubs, err := r.writeStubs(sites)
-	if err != nil {
-		return err
-	}
-	r.tellLibunwind(stubs)
-	if err := r.arm(stubs); err != nil {
+	if err := r.addInParts(a); err != nil {
 		return err
 	}
 	for try := 0; try < 5 && len(r.waiting) > 0; try++ {
@@ -194,23 +194,96 @@ func (r *Ran) add(sites []*EntrySite) error {
 	return nil
 }
 
+// needs are the stubs that are missing.
+func (r *Ran) needs(a *arming) (needs []stubNeed) {
+	for n := range a.numbers {
+		if addr, has := r.window(n); has && !a.earlier.has(addr) {
+			needs = append(needs, stubNeed{addr, 1})
+		}
+	}
+	return needs
+}
+
+// stepsInPart is for how many stops sites are made at once.
+const stepsInPart = 4
+
+// addInParts arms sites in parts, of which each has some that can be armed.
+func (r *Ran) addInParts(a *arming) error {
+	var part []*EntrySite
+	with := 0 // windows
+	for n := range a.numbers {
+		_, has := r.window(n)
+		if has && with == stepsInPart*mostAtOnce {
+			if err := r.addPart(a, part); err != nil {
+				return err
+			}
+			part, with = part[:0], 0
+		}
+		if part = append(part, r.Site(n)); has {
+			with++
+		}
+	}
+	if err := r.addPart(a, part); err != nil {
+		return err
+	}
+	for _, site := range r.blind { // nothing was armed with which these would have been looked at
+		r.doubts[site.number] = true
+	}
+	return nil
+}
+
+// addPart arms some of the sites.
+func (r *Ran) addPart(a *arming, sites []*EntrySite) error {
+	if a.earlier != nil {
+		sites = r.takeOver(a.earlier, sites)
+	}
+	var armable []*EntrySite
+	for _, site := range sites {
+		if site.window != nil {
+			armable = append(armable, site)
+			continue
+		}
+		r.blind = append(r.blind, site)
+		r.blocked = append(r.blocked, site.number)
+	}
+	slices.SortFunc(r.blind, func(a, b *EntrySite) int { return cmp.Compare(a.code.from, b.code.from) })
+	armable = r.s.usable(armable, a.seen)
+	r.skipped()
+	if len(armable) == 0 {
+		return nil
+	}
+	stubs, err := r.writeStubs(a, armable)
+	if err != nil {
+		return err
+	}
+	r.tellLibunwind(stubs)
+	if err := r.arm(stubs); err != nil {
+		return err
+	}
+	r.forgetSites()
+	for _, b := range r.s.islands {
+		b.forgetStubs(a.first[b])
+	}
+	return nil
+}
+
 // inject maps islands and hits that are missing; again where the process has mapped something itself
 // meanwhile.
-func (r *Ran) inject(sites []*EntrySite) error {
+func (r *Ran) inject(needs []stubNeed) error {
 	const tries = 10
 	for try := 1; ; try++ {
-		if err := r.injectAt(sites); try == tries || !errors.Is(err, unix.EEXIST) {
+		if err := r.injectAt(needs); try == tries || !errors.Is(err, unix.EEXIST) {
 			return err
 		}
 	}
 }
 
-func (r *Ran) injectAt(sites []*EntrySite) error {
+func (r *Ran) injectAt(needs []stubNeed) error {
 	s := r.s
 	if err := r.closeTaken(); err != nil {
 		return err
 	}
-	needed, err := s.place(sites)
+	needed, err := s.place(needs)
 	if err != nil {
 		return err
 	}
@@ -311,16 +384,14 @@ func (r *Ran) mapHits(h *process.Held, islands []*island, taking bool) error {
 }
 
 // writeStubs adds the stubs that are missing, and the notes by which all are put back.
-func (r *Ran) writeStubs(sites []*EntrySite) (stubs []*stub, err error) {
+func (r *Ran) writeStubs(a *arming, sites []*EntrySite) (stubs []*stub, err error) {
 	s := r.s
 	first := make(map[*island]int)
 	for _, b := range s.islands {
 		first[b] = len(b.stubs)
 	}
-	there := make(map[*island][]byte) // stubs of earlier sessions
-	taken := r.taken()
 	for _, site := range sites {
-		st := r.findStub(site, there, taken)
+		st := r.findStub(site, a)
 		if st == nil {
 			if st, err = r.addStub(site); err != nil {
 				r.Skipped[site.number] = err.Error()
@@ -372,10 +443,10 @@ func (st *stub) ranCode() []byte {
 func (r *Ran) addStub(site *EntrySite) (*stub, error) {
 	err := r.s.full()
 	for _, b := range r.s.islands {
-		if !reaches(b.addr, site.Addr) || len(b.stubs) >= b.room || r.s.closed[b] {
+		if !reaches(b.addr, site.Addr) || b.count() >= b.room || r.s.closed[b] {
 			continue
 		}
-		st := &stub{island: b, index: uint32(len(b.stubs)), site: site.Addr, old: site.old, mode: site.mode}
+		st := &stub{island: b, index: uint32(b.count()), site: site.Addr, old: site.old, mode: site.mode}
 		if st.fillRan(site) {
 			b.add(st)
 			return st, nil
@@ -433,24 +504,24 @@ func noteBlock(at, hit uint64) (code []byte) {
 }
 
 // findStub finds the stub of a site that an earlier session has left; nil: there is none.
-func (r *Ran) findStub(site *EntrySite, there map[*island][]byte, taken map[stubID]bool) *stub {
+func (r *Ran) findStub(site *EntrySite, a *arming) *stub {
 	for _, b := range r.s.islands {
 		if r.s.closed[b] {
 			continue
 		}
 		for _, st := range b.byKey[stubKey{site: site.Addr, mode: site.mode}] {
-			if st.old != site.old || taken[r.idOf(st)] || r.sites[st] != nil {
+			if st.old != site.old || a.taken[r.idOf(st)] || r.sites[st] != nil {
 				continue
 			}
-			if there[b] == nil {
-				all := make([]byte, len(b.stubs)*stubSize)
+			if a.there[b] == nil {
+				all := make([]byte, a.first[b]*stubSize)
 				if _, err := r.s.p.ReadAt(all, int64(b.addr+stubsAt)); err != nil {
 					return nil
 				}
-				there[b] = all
+				a.there[b] = all
 			}
 			at := int(st.index) * stubSize
-			if st.fillRan(site) && at+stubSize <= len(there[b]) && bytes.Equal(there[b][at:at+stubSize], st.ranCode()) {
+			if there := a.there[b]; st.fillRan(site) && at+stubSize <= len(there) && bytes.Equal(there[at:at+stubSize], st.ranCode()) {
 				return st
 			}
 		}

@@ -48,9 +48,15 @@ func keptBy(islands []*island) (k Keeping) {
 	return k
 }
 
-// takeOver prepares to go on with what an earlier Ran has left, of which the sites are asked for again.
-// It returns those that have to be armed yet.
-func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
+// An earlierRan is what an earlier Ran has left, by the addresses of its sites: those that are armed, and those that ran.
+type earlierRan struct{ armed, hit map[uint64]*stub }
+
+// has tells whether a site is one of them.
+func (e *earlierRan) has(addr uint64) bool {
+	return e != nil && (e.armed[addr] != nil || e.hit[addr] != nil)
+}
+
+func (r *Ran) findEarlier() (*earlierRan, error) {
 	var stubs []*stub
 	for _, b := range r.s.islands {
 		for _, st := range b.stubs {
@@ -59,32 +65,39 @@ func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
 			}
 		}
 	}
-	there, _, err := present(r.s.p, sorted(stubs), (*stub).jump)
-	if err != nil {
-		return nil, err
-	}
-	armed := make(map[uint64]*stub)
-	for _, st := range there {
-		armed[st.site] = st
-	}
-	hit := make(map[uint64]*stub)
-	for _, st := range stubs {
-		if r.hits[st.island][st.index] != 0 {
-			hit[st.site] = st
+	e := &earlierRan{make(map[uint64]*stub, len(stubs)), make(map[uint64]*stub)}
+	for some := range slices.Chunk(sorted(stubs), mostAtOnce) {
+		there, _, err := present(r.s.p, some, (*stub).jump)
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range there {
+			e.armed[st.site] = st
 		}
 	}
+	for _, st := range stubs {
+		if r.hits[st.island][st.index] != 0 {
+			e.hit[st.site] = st
+		}
+	}
+	return e, nil
+}
+
+// takeOver prepares to go on with what an earlier Ran has left, of which some sites are asked for again.
+// It returns those that have to be armed yet.
+func (r *Ran) takeOver(e *earlierRan, sites []*EntrySite) (rest []*EntrySite) {
 	for _, site := range sites {
 		if site.window == nil { // whether it was running when it was looked for is not noted
 			r.doubts[site.number] = true
 			r.blocked = append(r.blocked, site.number)
 			continue
 		}
-		st, isArmed := armed[site.Addr]
+		st, isArmed := e.armed[site.Addr]
 		switch {
 		case isArmed:
 			r.armed = append(r.armed, r.packed(st, site.number))
-		case hit[site.Addr] != nil:
-			st = hit[site.Addr]
+		case e.hit[site.Addr] != nil:
+			st = e.hit[site.Addr]
 			r.gone, r.found = append(r.gone, r.packed(st, site.number)), append(r.found, site.number)
 		default:
 			r.Gaps[site.number] = true
@@ -95,7 +108,7 @@ func (r *Ran) takeOver(sites []*EntrySite) (rest []*EntrySite, err error) {
 			r.doubts[site.number] = true
 		}
 	}
-	return rest, nil
+	return rest
 }
 
 // Leave ends the Ran, whose sites stay armed, but for those that have run, which are returned as by
@@ -125,21 +138,18 @@ func (r *Ran) Rearm() error {
 	}
 	again := append(r.gone, hit...)
 	r.gone, r.found = nil, nil
-	sites := make([]*EntrySite, 0, len(again)+len(r.blocked))
 	for i := range again {
 		a := &again[i]
 		r.hits[r.s.islands[a.stub.island]][a.stub.index] = 0
-		sites = append(sites, r.Site(int(a.number)))
 	}
-	for _, number := range r.blocked {
-		sites = append(sites, r.Site(number))
-	}
+	sites := append(numbers(again), r.blocked...)
+	slices.Sort(sites) // as they were armed first
 	r.blocked = nil
-	for _, site := range sites {
-		delete(r.doubts, site.number)
+	for _, number := range sites {
+		delete(r.doubts, number)
 	}
 	clear(r.Gaps)
-	return r.unlessEnded(r.add(sites))
+	return r.unlessEnded(r.add(slices.Values(sites)))
 }
 
 // Sharing returns the processes that noted what they ran together with this one before it was taken over, and

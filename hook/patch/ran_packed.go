@@ -17,6 +17,8 @@ type RanSites struct {
 	Count int
 	// At makes the one of a number below Count: the same whenever it is called.
 	At func(n int) *EntrySite
+	// Window is where the jump of that one goes; has is false if it cannot be armed.
+	Window func(n int) (addr uint64, has bool)
 }
 
 // A ranGroup is what was added together; first is the number of its first site.
@@ -34,13 +36,25 @@ func (r *Ran) count() int {
 	return last.first + last.Count
 }
 
-// Site makes the site of a number.
-func (r *Ran) Site(n int) *EntrySite {
+// group is the one that has the site of a number.
+func (r *Ran) group(n int) *ranGroup {
 	i := len(r.groups) - 1
 	for r.groups[i].first > n {
 		i--
 	}
-	site := r.groups[i].At(n - r.groups[i].first)
+	return &r.groups[i]
+}
+
+// window is that of the site of a number.
+func (r *Ran) window(n int) (addr uint64, has bool) {
+	g := r.group(n)
+	return g.Window(n - g.first)
+}
+
+// Site makes the site of a number.
+func (r *Ran) Site(n int) *EntrySite {
+	g := r.group(n)
+	site := g.At(n - g.first)
 	site.mode, site.number = notesRun, n
 	if from := site.Function.Addr + site.Image.Bias; site.code == (span{}) {
 		site.code = span{from, from + site.Function.Size}
@@ -90,15 +104,21 @@ func (r *Ran) taken() map[stubID]bool {
 
 // pack lets go of all sites that need not wait, and of the islands' stubs.
 func (r *Ran) pack() {
+	r.forgetSites()
+	r.blind = nil
+	r.armed = slices.Clip(r.armed)
+	for _, b := range r.s.islands {
+		b.forgetStubs(0)
+	}
+}
+
+// forgetSites lets go of all sites that need not wait.
+func (r *Ran) forgetSites() {
 	waiting := make(map[*stub]*EntrySite)
 	for _, st := range r.waiting {
 		waiting[st] = r.sites[st]
 	}
-	r.sites, r.blind = waiting, nil
-	r.armed = slices.Clip(r.armed)
-	for _, b := range r.s.islands {
-		b.forgetStubs()
-	}
+	r.sites = waiting
 }
 
 // takeHit takes those that have run out of what is armed.
@@ -147,10 +167,16 @@ func (r *Ran) firstSkipped() string {
 	return "there are none"
 }
 
-// forgetStubs lets go of the stubs: the process has them.
-func (b *island) forgetStubs() {
-	b.forgotten += len(b.stubs)
-	b.stubs, b.byKey = nil, nil
+// forgetStubs lets go of the stubs but for the first ones: the process has them.
+func (b *island) forgetStubs(but int) {
+	for _, st := range b.stubs[but:] {
+		delete(b.byKey, st.key())
+	}
+	b.forgotten += len(b.stubs) - but
+	clear(b.stubs[but:])
+	if b.stubs = b.stubs[:but]; but == 0 {
+		b.stubs, b.byKey = nil, make(map[stubKey][]*stub)
+	}
 }
 
 // count is how many stubs there are.
@@ -164,7 +190,7 @@ func recallAll(p *process.Process, islands []*island) error {
 		}
 		b.byKey = make(map[stubKey][]*stub, b.forgotten)
 		if err := b.readStubs(p, b.forgotten); err != nil {
-			b.stubs, b.byKey = nil, nil
+			b.stubs, b.byKey = nil, make(map[stubKey][]*stub)
 			return fmt.Errorf("process %d: island at %#x: %w", p.PID, b.addr, err)
 		}
 		b.forgotten = 0

@@ -72,7 +72,7 @@ func (g *testProgram) openRan(sites []*EntrySite) *Ran {
 
 // ranSites are sites for OpenRan.
 func ranSites(sites []*EntrySite) RanSites {
-	return RanSites{len(sites), func(n int) *EntrySite { return sites[n] }}
+	return RanSites{len(sites), func(n int) *EntrySite { return sites[n] }, func(n int) (uint64, bool) { return sites[n].Addr, sites[n].window != nil }}
 }
 
 // names are those of the functions of sites.
@@ -218,6 +218,62 @@ func TestRanBlocks(t *testing.T) {
 			if slices.Contains(ran, s) {
 				t.Errorf("a block of %s ran for the first time again", r.Site(s).Function.Name)
 			}
+		}
+		if !bytes.Equal(text, g.text()) {
+			t.Fatal("the code is not what it was")
+		}
+	}
+}
+
+// TestRanInParts arms functions, and blocks, a few at a time: the same ones are armed, of the same ones it is doubted whether they
+// were running, and a later session uses the stubs.
+func TestRanInParts(t *testing.T) {
+	if native != amd64 {
+		t.Skip("x86-64 only")
+	}
+	name := build(t, "gcc-12", "moved.c", "-fcf-protection=none")
+	t.Run("functions", func(t *testing.T) { testRanInParts(t, start(t, name), (*testProgram).moved, "Doubts") })
+	t.Run("blocks", func(t *testing.T) { testRanInParts(t, start(t, name), (*testProgram).blocks, "Blocked") })
+}
+
+// testRanInParts does it with sites of which there are some of the kind has.
+func testRanInParts(t *testing.T, g *testProgram, sitesOf func(*testProgram) []*EntrySite, has string) {
+	want, text := g.say("go"), g.text()
+	defer func(before int) { mostAtOnce = before }(mostAtOnce)
+	type result struct {
+		Armed   []int
+		Blocked []int
+		Doubts  map[int]bool
+		Skipped map[int]string
+		Stubs   int
+	}
+	var results []result
+	for _, most := range []int{mostAtOnce, 1, 3} {
+		mostAtOnce = most
+		r := g.openRan(sitesOf(g))
+		is := result{numbers(r.armed), slices.Clone(r.blocked), r.doubts, r.Skipped, 0}
+		slices.Sort(is.Armed)
+		for _, b := range r.s.islands {
+			is.Stubs += b.count()
+		}
+		if results = append(results, is); len(is.Armed) < 4*stepsInPart || has == "Doubts" && len(is.Doubts) == 0 || has == "Blocked" && len(is.Blocked) == 0 {
+			t.Errorf("%d sites, %d blocked, %d doubted: too few", len(is.Armed), len(is.Blocked), len(is.Doubts))
+		}
+		if diff := cmp.Diff(results[0], is); diff != "" {
+			t.Errorf("%d at once:\n%s", most, diff)
+		}
+		if is := g.say("go"); is != want {
+			t.Fatalf("%s\nwant %s", is, want)
+		}
+		_, err := r.Look()
+		rearmErr := r.Rearm()
+		armed := numbers(r.armed)
+		if slices.Sort(armed); !slices.Equal(armed, is.Armed) {
+			t.Errorf("%d at once: %d sites are armed again, of %d", most, len(armed), len(is.Armed))
+		}
+		_, closeErr := r.Close()
+		if err := errors.Join(err, rearmErr, closeErr); err != nil {
+			t.Fatal(err)
 		}
 		if !bytes.Equal(text, g.text()) {
 			t.Fatal("the code is not what it was")

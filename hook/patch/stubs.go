@@ -45,6 +45,8 @@ type stubKey struct {
 	arguments uint64
 }
 
+func (st *stub) key() stubKey { return stubKey{st.site, st.mode, st.root, st.arguments} }
+
 func (st *stub) addr() uint64 { return st.island.addr + stubsAt + uint64(st.index)*stubSize }
 
 // id is what the stub pushes, but for the flag.
