@@ -94,8 +94,11 @@ func (p *Process) readTouched(ranges []MemoryRange, unnamed uint64, wait bool) e
 			clear(b)
 		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case wait:
+		return p.ReadRanges(touched)
 	}
 	return p.readShared(touched)
 }
