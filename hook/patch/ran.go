@@ -70,9 +70,7 @@ const hitsName = process.MemoryPrefix + "hits"
 // it has run on for a moment.
 var mostAtOnce = 1000
 
-// notesRun tells whether the site is one of a Ran.
-func (site *EntrySite) notesRun() bool { return site.mode == notesRun }
-
+// notesRun tells whether the stub is one of a Ran.
 func (st *stub) notesRun() bool { return st.mode == notesRun }
 
 // OpenRan arms sites whose instructions are moved, which [Moved] has found, of what. They are known by their numbers from 0 on.
