@@ -77,52 +77,42 @@ func (s *Store) awaitInserts(ctx context.Context, db *database) error {
 }
 
 func (s *Store) copyUsage(ctx context.Context, db *database, table string) error {
-	all, err := parts(ctx, db, "window", table)
 	to := blocks{db: db, table: s.table("reached"), columns: reachedColumns}
-	for _, p := range all {
-		if err != nil {
-			return err
-		}
-		err = db.query(ctx, "SELECT unit, window, instance, once, host, labels, finalizeAggregation(hits) FROM "+table+" WHERE "+p.is("window"), func(a *answer) error {
-			unit, window, instance, once, host, labels, hits := a.id(), a.u32(), a.id(), a.u8(), a.text(), a.id(), a.array(8)
-			if a.err != nil {
-				return nil
-			}
-			to.fixed(p.build[:])
-			to.fixed(unit[:])
-			to.u32(window)
-			to.fixed(instance[:])
-			to.u8(once)
-			to.text(host)
-			to.fixed(labels[:])
-			to.bytes(store.PackVector(hits))
-			to.end()
-			return to.wrote(ctx)
-		})
-	}
-	if err != nil {
-		return err
-	}
-	return to.flush(ctx)
+	return to.copyStates(ctx, table, "window", "instance, once, host, labels", func(a *answer) {
+		instance, once, host, labels := a.id(), a.u8(), a.text(), a.id()
+		to.fixed(instance[:])
+		to.u8(once)
+		to.text(host)
+		to.fixed(labels[:])
+	})
 }
 
 func (s *Store) copyRollup(ctx context.Context, db *database, table string) error {
-	all, err := parts(ctx, db, "day", table)
 	to := blocks{db: db, table: s.table("sums"), columns: sumsColumns}
+	return to.copyStates(ctx, table, "day", "host, labels", func(a *answer) {
+		host, labels := a.text(), a.id()
+		to.text(host)
+		to.fixed(labels[:])
+	})
+}
+
+// copyStates writes the rows of a table of states, of which the time is in a column; other columns of the key are copied by rest.
+func (to *blocks) copyStates(ctx context.Context, table, time, others string, rest func(a *answer)) error {
+	all, err := parts(ctx, to.db, time, table)
 	for _, p := range all {
 		if err != nil {
 			return err
 		}
-		err = db.query(ctx, "SELECT unit, day, host, labels, finalizeAggregation(hits) FROM "+table+" WHERE "+p.is("day"), func(a *answer) error {
-			unit, day, host, labels, hits := a.id(), a.u32(), a.text(), a.id(), a.array(8)
-			if a.err != nil {
-				return nil
-			}
+		err = to.db.query(ctx, "SELECT unit, "+time+", "+others+", finalizeAggregation(hits) FROM "+table+" WHERE "+p.is(time), func(a *answer) error {
+			unit, at := a.id(), a.u32()
 			to.fixed(p.build[:])
 			to.fixed(unit[:])
-			to.u32(day)
-			to.text(host)
-			to.fixed(labels[:])
+			to.u32(at)
+			rest(a)
+			hits := a.array(8)
+			if a.err != nil {
+				return nil // the query fails, and what is not whole is not sent
+			}
 			to.bytes(store.PackVector(hits))
 			to.end()
 			return to.wrote(ctx)
