@@ -22,10 +22,11 @@ type ordered struct {
 }
 
 // Less than fewBytes is written with what follows. Whoever makes texts waits while mostWaiting bytes wait
-// for their turn.
+// for their turn: with more nothing is faster. Most texts have less than textBytes.
 const (
 	fewBytes    = 1 << 15
-	mostWaiting = 4 << 20
+	mostWaiting = 1 << 15
+	textBytes   = 1 << 16
 )
 
 // writeOrdered writes n texts. Each goroutine asks begin for what makes them, one after the other: that appends text i
@@ -37,7 +38,7 @@ func writeOrdered(to io.Writer, n int, begin func(o *ordered) (text func(i int, 
 	var all sync.WaitGroup
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		all.Go(func() {
-			text, memory, more := begin(o), []byte(nil), true
+			text, memory, more := begin(o), make([]byte, 0, textBytes), true
 			for i := int(next.Add(1)) - 1; i < n && more; i = int(next.Add(1)) - 1 {
 				memory, more = o.end(i, text(i, memory[:0]))
 			}
@@ -59,7 +60,7 @@ func (o *ordered) hand(i int, b []byte) []byte {
 	return b[:0]
 }
 
-// end takes the rest of text i. It returns other memory, if there is some, and whether to go on.
+// end takes the rest of text i. It returns other memory, and whether to go on.
 func (o *ordered) end(i int, b []byte) (memory []byte, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,9 +81,11 @@ func (o *ordered) end(i int, b []byte) (memory []byte, more bool) {
 	for o.waiting > mostWaiting && o.failed == nil { // whose turn it is does not wait
 		o.moved.Wait()
 	}
-	if last := len(o.spare) - 1; last >= 0 {
-		memory, o.spare = o.spare[last], o.spare[:last]
+	last := len(o.spare) - 1
+	if last < 0 {
+		return make([]byte, 0, textBytes), o.failed == nil
 	}
+	memory, o.spare = o.spare[last], o.spare[:last]
 	return memory, o.failed == nil
 }
 

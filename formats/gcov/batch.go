@@ -92,17 +92,19 @@ func sortSource(refs []ref) {
 		}
 		return cmp.Compare(a.order, b.order)
 	})
-	var shapes [][]ref
+	var shapes []span
 	for from, i := 0, 1; i <= len(refs); i++ {
 		if i == len(refs) || refs[i].shape != refs[from].shape {
-			shapes = append(shapes, refs[from:i])
+			shapes = append(shapes, span{int32(from), int32(i - from)})
 			from = i
 		}
 	}
-	if len(shapes) > 1 {
-		slices.SortFunc(shapes, func(a, b []ref) int { return cmp.Compare(a[0].order, b[0].order) })
-		copy(refs, slices.Concat(shapes...))
+	slices.SortFunc(shapes, func(a, b span) int { return cmp.Compare(refs[a.at].order, refs[b.at].order) })
+	sorted := make([]ref, 0, len(refs))
+	for _, s := range shapes {
+		sorted = append(sorted, refs[s.at:s.at+s.n]...)
 	}
+	copy(refs, sorted)
 }
 
 // Batches smaller than leastBatch cost more than they save, larger ones than mostBatch save
