@@ -2,7 +2,6 @@ package binary
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -60,23 +59,11 @@ func TestTableEnds(t *testing.T) {
 // allows that looks into them. Some are in assembly, some lead to code without a name.
 func TestTablesWhole(t *testing.T) {
 	files := strings.Fields(os.Getenv("TABLES_OF"))
-	for _, name := range []string{"libc.so.6", "libstdc++.so.6"} {
-		if out, err := exec.Command("g++-12", "-print-file-name="+name).Output(); err != nil {
-			t.Fatal(err)
-		} else if os.Getenv("TABLES_OF") == "" {
-			files = append(files, strings.TrimSpace(string(out)))
-		}
+	if files == nil {
+		files = libraries(t)
 	}
 	for _, name := range files {
-		r, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		f, err := Open(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := openFile(t, name)
 		names, err := f.Functions()
 		if err != nil {
 			t.Logf("%s: %v", name, err)

@@ -9,21 +9,6 @@ import (
 	"time"
 )
 
-// openFile opens a file until the benchmark ends.
-func openFile(b *testing.B, name string) *File {
-	b.Helper()
-	file, err := os.Open(name)
-	if err != nil {
-		b.Skip(err)
-	}
-	b.Cleanup(func() { file.Close() })
-	f, err := Open(file)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return f
-}
-
 // BenchmarkExits finds the exits of all functions of a file, of $EXITS_OF or bash.
 func BenchmarkExits(b *testing.B) {
 	f := openFile(b, cmp.Or(os.Getenv("EXITS_OF"), "/bin/bash"))

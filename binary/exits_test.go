@@ -36,6 +36,35 @@ func exitFinder(t testing.TB, flags ...string) (*ExitFinder, string) {
 	return exitFinderOf(t, exitsSource, flags...)
 }
 
+// libraries are the files of large libraries, stripped, with code of all kinds.
+func libraries(t testing.TB) []string {
+	t.Helper()
+	var files []string
+	for _, name := range []string{"libc.so.6", "libstdc++.so.6"} {
+		out, err := exec.Command("g++-12", "-print-file-name="+name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, strings.TrimSpace(string(out)))
+	}
+	return files
+}
+
+// openFile opens a file until the end of the test or benchmark.
+func openFile(t testing.TB, name string) *File {
+	t.Helper()
+	r, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	f, err := Open(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // addressOf is where the one symbol of a name is.
 func addressOf(t testing.TB, f *File, name string) uint64 {
 	t.Helper()
@@ -323,20 +352,8 @@ func TestExitsWithin(t *testing.T) {
 
 // TestEntryWindows finds, of nearly all functions of stripped libraries, the first instructions.
 func TestEntryWindows(t *testing.T) {
-	for _, name := range []string{"libc.so.6", "libstdc++.so.6"} {
-		out, err := exec.Command("g++-12", "-print-file-name="+name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := os.Open(strings.TrimSpace(string(out)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		f, err := Open(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range libraries(t) {
+		f := openFile(t, name)
 		if f.Machine != elf.EM_X86_64 {
 			t.Skip("x86-64 only")
 		}
@@ -349,7 +366,7 @@ func TestEntryWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := exits.EntryFinder()
-		led := branchTargets(t, r.Name())
+		led := branchTargets(t, name)
 		all, found := 0, 0
 		for _, fn := range x.Functions() {
 			w, err := x.Window(fn)

@@ -2,14 +2,12 @@ package binary
 
 import (
 	"bufio"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
 	"footfall/process/needs"
-	"footfall/process/processtest"
 )
 
 // TestDecodeAMD64 checks lengths that x86asm tells wrong.
@@ -59,23 +57,14 @@ func TestDecodedAsObjdump(t *testing.T) {
 	if _, err := exec.LookPath("objdump"); err != nil {
 		needs.Skip(t, needs.Tools, err)
 	}
-	for _, name := range []string{"libc.so.6", "libstdc++.so.6"} {
-		path := strings.TrimSpace(processtest.Run(t, "", "g++-12", "-print-file-name="+name))
-		r, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		f, err := Open(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range libraries(t) {
+		f := openFile(t, name)
 		code, err := f.code()
 		if err != nil {
 			t.Fatal(err)
 		}
 		compared := 0
-		eachOfObjdump(t, path, func(addr, next uint64, text string) {
+		eachOfObjdump(t, name, func(addr, next uint64, text string) {
 			i, err := DecodeAMD64(code.at(addr, decodedAhead))
 			compared++
 			if err == nil { // as it is decoded where nothing follows

@@ -5,7 +5,6 @@ package live
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -67,24 +66,8 @@ func startForker(t *testing.T) (i *inheritance, child *member) {
 
 // startForking starts such a program, which has made a child that has stopped.
 func startForking(t *testing.T, how string) (i *inheritance, pid int) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"main.c":  forker,
-		"once.c":  "void once(void) {}",
-		"work.c":  "void work(void) {}",
-		"spawn.c": "#include <unistd.h>\nint spawn(void) { return fork(); }",
-	} {
-		write(t, filepath.Join(dir, name), []byte(text))
-	}
-	build(t, dir, "gcc-12", "-w", "-c", "main.c")
-	build(t, dir, "gcc-12", "--coverage", "-o", "prog", "main.o", "once.c", "work.c", "spawn.c")
-	i = &inheritance{t: t, dir: dir, p: run(t, dir, "./prog"), Family: NewFamily(func(int) bool { return false })}
-	t.Cleanup(i.Close)
-	i.becomes(i.p.Pid())
-	pid, err := strconv.Atoi(i.p.Say("%s", how))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i = startFamily(t, t.TempDir(), forker, "#include <unistd.h>\nint spawn(void) { return fork(); }")
+	pid = i.begins(how)
 	i.awaitStop(pid)
 	return i, pid
 }

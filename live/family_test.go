@@ -113,19 +113,20 @@ type inheritance struct {
 
 func startInheritors(t *testing.T) *inheritance {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"main.c": inheritors,
-		"once.c": "void once(void) {}",
-		"work.c": "void work(void) {}",
-		"exec.c": "#include <unistd.h>\nvoid become(const char *said) { execl(\"/proc/self/exe\", \"again\", said, (char *)0); }",
-		"lib.c":  "void inlibrary(void) {}",
-	} {
+	write(t, filepath.Join(dir, "lib.c"), []byte("void inlibrary(void) {}"))
+	build(t, dir, "gcc-12", "--coverage", "-shared", "-fPIC", "-o", "lib.so", "lib.c")
+	become := "#include <unistd.h>\nvoid become(const char *said) { execl(\"/proc/self/exe\", \"again\", said, (char *)0); }"
+	return startFamily(t, dir, inheritors, become, "parent", "./lib.so")
+}
+
+// startFamily is the family of a program of the text of main, which is not counted, once, work and more, which are.
+func startFamily(t *testing.T, dir, main, more string, args ...string) *inheritance {
+	for name, text := range map[string]string{"main.c": main, "once.c": "void once(void) {}", "work.c": "void work(void) {}", "more.c": more} {
 		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	build(t, dir, "gcc-12", "-w", "-c", "-D_GNU_SOURCE", "main.c")
-	build(t, dir, "gcc-12", "--coverage", "-o", "prog", "main.o", "once.c", "work.c", "exec.c")
-	build(t, dir, "gcc-12", "--coverage", "-shared", "-fPIC", "-o", "lib.so", "lib.c")
-	i := &inheritance{t: t, dir: dir, p: run(t, dir, "./prog", "parent", "./lib.so"), Family: NewFamily(func(int) bool { return false })}
+	build(t, dir, "gcc-12", "--coverage", "-o", "prog", "main.o", "once.c", "work.c", "more.c")
+	i := &inheritance{t: t, dir: dir, p: run(t, dir, "./prog", args...), Family: NewFamily(func(int) bool { return false })}
 	t.Cleanup(i.Close)
 	i.becomes(i.p.Pid())
 	return i

@@ -84,20 +84,7 @@ func TestFormatsGolden(t *testing.T) {
 	r.Root, r.Time = "/p", time.Unix(1700000000, 0)
 	for _, format := range []string{"cobertura", "sonarqube", "jacoco", "clover", "gcovr", "gcovr5", "csv", "markdown", "github", "gitlab", "badge"} {
 		t.Run(format, func(t *testing.T) {
-			golden := filepath.Join("testdata", format+".golden")
-			got := written(t, r, format)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got; -update rewrites it):\n%s", golden, diff)
-			}
+			golden(t, format+".golden", written(t, r, format))
 		})
 	}
 }

@@ -71,21 +71,26 @@ func TestWrite(t *testing.T) {
 		{"json of nothing", "json", empty, "json-empty.golden"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := written(t, test.report, test.output)
-			golden := filepath.Join("testdata", test.golden)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got; -update rewrites it):\n%s", golden, diff)
-			}
+			golden(t, test.golden, written(t, test.report, test.output))
 		})
+	}
+}
+
+// golden compares a report with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update rewrites it):\n%s", name, diff)
 	}
 }
 

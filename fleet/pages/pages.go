@@ -48,7 +48,7 @@ type server struct {
 }
 
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{
+	return template.Must(html.Metas().Funcs(template.FuncMap{
 		"number": grouped, "day": day, "size": size, "percent": percent, "query": query, "selection": selection, "evidence": evidenceOf,
 	}).ParseFS(assets, "pages.html"))
 })

@@ -38,6 +38,10 @@ var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.ParseFS(assets, "*.html"))
 })
 
+// Metas has the template "metas", with which all pages begin behind their doctype, those of other packages too: it
+// asks for the Policy of the page.
+func Metas() *template.Template { return template.Must(template.ParseFS(assets, "metas.html")) }
+
 // ours is what every page begins with: a report replaces and removes only
 // what does.
 const ours = "<!doctype html>\n<!-- footfall report -->\n"

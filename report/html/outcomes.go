@@ -88,15 +88,10 @@ func (w *pageWriter) decision(branches []coverage.Branch) int {
 		if !w.counted(b) {
 			continue
 		}
-		if n > 0 {
-			w.text(", ")
-		}
-		if n++; n > mostOutcomes {
-			w.text("and ")
-			w.number(int64(counted - mostOutcomes))
-			w.text(" more")
+		if !w.beginOutcome(n, counted) {
 			return n
 		}
+		n++
 		if b.Count <= 0 {
 			w.text("<u>")
 		}
@@ -119,6 +114,20 @@ func (w *pageWriter) decision(branches []coverage.Branch) int {
 	return n
 }
 
+// beginOutcome begins the ith of n outcomes that are told one by one, or says how many more there are, and that it is not told.
+func (w *pageWriter) beginOutcome(i, n int) bool {
+	if i > 0 {
+		w.text(", ")
+	}
+	if i < mostOutcomes {
+		return true
+	}
+	w.text("and ")
+	w.number(int64(n - i))
+	w.text(" more")
+	return false
+}
+
 func termRatio(c coverage.Condition) (t coverage.Ratio) {
 	for _, term := range c.Terms {
 		t.Total += 2
@@ -136,13 +145,7 @@ func termRatio(c coverage.Condition) (t coverage.Ratio) {
 func (w *pageWriter) condition(c coverage.Condition) {
 	w.text("<p class=d>")
 	for i, t := range c.Terms {
-		if i > 0 {
-			w.text(", ")
-		}
-		if i == mostOutcomes {
-			w.text("and ")
-			w.number(int64(len(c.Terms) - i))
-			w.text(" more")
+		if !w.beginOutcome(i, len(c.Terms)) {
 			return
 		}
 		w.text("term ")
@@ -177,13 +180,7 @@ func (w *pageWriter) calls(l *coverage.Line) {
 	}
 	w.text("<p class=k>")
 	for i, c := range l.Calls {
-		if i > 0 {
-			w.text(", ")
-		}
-		if i == mostOutcomes {
-			w.text("and ")
-			w.number(int64(len(l.Calls) - i))
-			w.text(" more")
+		if !w.beginOutcome(i, len(l.Calls)) {
 			return
 		}
 		switch {

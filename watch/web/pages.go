@@ -12,7 +12,7 @@ import (
 )
 
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.ParseFS(assets, "live.html"))
+	return template.Must(html.Metas().ParseFS(assets, "live.html"))
 })
 
 // handler is what the server answers.
