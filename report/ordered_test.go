@@ -58,7 +58,11 @@ func TestOrdered(t *testing.T) {
 
 func TestOrderedFails(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
-	for _, left := range []int{0, 1 << 10, 1 << 20, 1 << 23} {
+	all := 0
+	for i := range 300 {
+		all += len(orderedText(i))
+	}
+	for _, left := range []int{0, 1 << 10, all / 2, all - 1} {
 		if err := writeTexts(&writer{most: left}, 300); !errors.Is(err, errFull) {
 			t.Errorf("after %d bytes: error %v, want %v", left, err, errFull)
 		}
