@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Sources say which file a recorded name is, and which are left out.
 	Sources *source.Sources
-	// ReportSources, unless nil, do that for reports, of which nothing is excluded then:
+	// ReportSources, unless nil, do that for reports, of which markers exclude nothing then:
 	// what is merged was decided about when it was made.
 	ReportSources *source.Sources
 	// Exclusions are taken out of the set; nil: nothing is.
@@ -135,7 +135,7 @@ func (r *Result) take(sum *coverage.Sum, set *coverage.Set) {
 		})
 	}
 	if r.options.ReportSources != nil {
-		r.exclude(set)
+		r.exclude(set, r.options.Exclusions)
 	}
 	sum.Take(set)
 }
@@ -153,19 +153,29 @@ func (o *Options) reportSources() *source.Sources {
 }
 
 // Finish reconciles what reports say differently, and takes out what is not to be
-// reported, unless that has been done.
+// reported. With ReportSources that is what options ask for: what markers say has been
+// taken out of data.
 func (r *Result) Finish() {
 	r.Problems = append(r.Problems, report.Reconcile(r.Set)...)
-	if r.options.ReportSources == nil {
-		r.exclude(r.Set)
+	if r.options.ReportSources != nil {
+		r.ExcludeAsked()
+	} else {
+		r.exclude(r.Set, r.options.Exclusions)
 	}
 }
 
-func (r *Result) exclude(set *coverage.Set) {
-	if r.options.Exclusions == nil {
+// ExcludeAsked takes out what options ask for, of reports too.
+func (r *Result) ExcludeAsked() {
+	if e := r.options.Exclusions; e != nil {
+		r.exclude(r.Set, e.Asked())
+	}
+}
+
+func (r *Result) exclude(set *coverage.Set, from *exclude.Exclusions) {
+	if from == nil {
 		return
 	}
-	excluded, problems := r.options.Exclusions.Apply(set, r.options.Sources.Shown)
-	r.Excluded = excluded
+	excluded, problems := from.Apply(set, r.options.Sources.Shown)
+	r.Excluded.Add(excluded)
 	r.Problems = append(r.Problems, problems...)
 }

@@ -13,6 +13,7 @@ import (
 	"footfall/collect"
 	"footfall/output"
 	"footfall/report"
+	"footfall/report/exclude"
 	"footfall/report/source"
 )
 
@@ -198,9 +199,7 @@ func (o *mergeOptions) run(cmd *cobra.Command, paths []string) error {
 		report.Subtract(merged.Set, other.Set)
 		merged.NotBefore(other)
 	}
-	merged.Problems = nil // which have been told
-	merged.Finish()
-	source.PrintProblems(p.Stderr, merged.Problems, o.verbose)
+	o.excludeOfReports(p, merged, merged.Finish)
 	return missed(p.Print(merged.Findings()))
 }
 
@@ -221,6 +220,9 @@ func (o *mergeOptions) name() error {
 			continue
 		}
 		format := outputBySuffix[filepath.Ext(out)]
+		if name, _, isOne := strings.Cut(out, "="); format == "" && (out == "" || isOne) && !strings.Contains(name, "/") {
+			return output.Check(out, report.Formats())
+		}
 		if format == "" {
 			return fmt.Errorf("output %q: its name tells no format, say which as in lcov=%s", out, out)
 		}
@@ -242,8 +244,22 @@ func (o *mergeOptions) load(p *printer, paths []string) (*collect.Result, error)
 		return nil, err
 	}
 	r.Say(p.notes, o.verbose)
+	o.sayExcluded(p, r)
+	return r, nil
+}
+
+// excludeOfReports takes out of what was loaded what is to be taken out of reports, and says it.
+func (o *mergeOptions) excludeOfReports(p *printer, r *collect.Result, exclusion func()) {
+	ofData := r.Excluded
+	r.Problems, r.Excluded = nil, exclude.Excluded{} // which have been told
+	exclusion()
+	source.PrintProblems(p.Stderr, r.Problems, o.verbose)
+	o.sayExcluded(p, r)
+	r.Excluded.Add(ofData)
+}
+
+func (o *mergeOptions) sayExcluded(p *printer, r *collect.Result) {
 	if len(r.Excluded.List) > 0 {
 		fmt.Fprintf(p.notes, "footfall: %v\n", r.Excluded)
 	}
-	return r, nil
 }

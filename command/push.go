@@ -129,6 +129,7 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
+	o.excludeOfReports(p, r, r.ExcludeAsked)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, o.patience)

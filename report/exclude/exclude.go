@@ -144,6 +144,15 @@ func (e Excluded) String() string {
 	return strings.Join(parts, ", ") + " excluded"
 }
 
+// Add adds what else was left out.
+func (e *Excluded) Add(other Excluded) {
+	e.List = append(e.List, other.List...)
+	slices.SortStableFunc(e.List, func(a, b Exclusion) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.First, b.First))
+	})
+	e.Totals.Add(other.Totals)
+}
+
 // InFile returns the part of the list that is about a file.
 func (e *Excluded) InFile(file string) []Exclusion {
 	from, _ := slices.BinarySearchFunc(e.List, file, func(x Exclusion, file string) int { return cmp.Compare(x.File, file) })
@@ -184,6 +193,16 @@ func (e *Exclusions) Apply(set *coverage.Set, shown func(string) string) (exclud
 // idle tells that there is nothing to look for.
 func (e *Exclusions) idle() bool {
 	return e.options.NoMarkers && !e.options.NonCode && len(e.lines)+len(e.branches)+len(e.functions) == 0
+}
+
+// Asked are those that options ask for, without what markers say; nil: there are none.
+func (e *Exclusions) Asked() *Exclusions {
+	asked := &Exclusions{options: e.options, lines: e.lines, branches: e.branches, functions: e.functions}
+	asked.options.NoMarkers = true
+	if asked.idle() {
+		return nil
+	}
+	return asked
 }
 
 // sourceRules is what a source says, whatever runs.
