@@ -65,6 +65,10 @@ type placed struct {
 	keeps bool
 	// unsure: of a member that may not be past its fork, inherited is all that was in the counters, which may be its own.
 	unsure bool
+	// clears: libgcov's wrapper of fork has made the member and will clear the counters, or has; it returns there from fork, by the address at
+	// returns. nil: they are the member's own, or it is not known.
+	clears  *clearing
+	returns uint64
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool

@@ -150,7 +150,7 @@ func (i *inheritance) becomes(pid int) *member {
 func (i *inheritance) makes(how string) (pid int) {
 	i.t.Helper()
 	pid = i.begins(how)
-	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), false, func(bool) { goOn() }) })
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), process.Fork{}, func(bool) { goOn() }) })
 	i.does(pid, how)
 	return pid
 }
@@ -383,7 +383,9 @@ func TestWaitsWhileWritingAlone(t *testing.T) {
 func TestLibraryClosed(t *testing.T) {
 	i := startInheritors(t)
 	pid := i.begins("close")
-	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), true, func(bool) { goOn() }) })
+	i.tell(func(goOn func()) {
+		lifetimes{i.Family}.Forked(pid, i.p.Pid(), process.Fork{ByLibrary: true}, func(bool) { goOn() })
+	})
 	for _, im := range i.member(pid).images {
 		im.inherited = nil // as in a child in which libgcov's wrapper of fork has cleared it
 	}
