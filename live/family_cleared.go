@@ -169,6 +169,17 @@ func (c *clearing) frame(mapped *process.MappedFile, addr uint64) (cfa int, ok b
 	return int(row.CFA.Offset), ra.Kind == unwind.RuleOffset && ra.Offset == -8 && row.CFA.Offset < maxForkStack
 }
 
+// isUncleared tells whether a member that runs, and is locked, with w in the counters of an image, may not have cleared them.
+func (im *placed) isUncleared(m *member, w words) (bool, error) {
+	switch {
+	case !im.mayBeUncleared(w):
+		return false, nil
+	case !m.isPastFork():
+		return true, nil
+	}
+	return im.endsUncleared(m.proc, w) // or waits: there may be handlers of forks (pthread_atfork) that do
+}
+
 // mayBeUncleared tells whether what was read of the counters of an image, perhaps while they were cleared, may be what was inherited: none
 // is less that has not been cleared.
 func (im *placed) mayBeUncleared(w words) bool {

@@ -242,7 +242,7 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) 
 		m.clears.CompareAndSwap(known, nil)
 	}
 	if im.clears != nil {
-		if !m.isPastFork() && im.mayBeUncleared(w) {
+		if uncleared, err := im.isUncleared(m, w); uncleared || err != nil {
 			clear(w)
 			return true, true
 		}
