@@ -83,6 +83,10 @@ func startWrapped(t *testing.T) (i *inheritance, parent *member) {
 	build(t, dir, "gcc-12", "--coverage", "-o", "prog", "main.o", "once.c", "work.c", "spawn.c", "many.c")
 	i = &inheritance{t: t, dir: dir, p: run(t, dir, "sh", "-c", "./prog; :"), Family: NewFamily(func(int) bool { return false })}
 	t.Cleanup(i.Close)
+	t.Cleanup(func() { // it writes its data files
+		i.p.In.Close()
+		_ = i.p.cmd.Wait()
+	})
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", i.p.Pid()))
 	if err != nil {
 		t.Skip(err)

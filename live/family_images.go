@@ -79,6 +79,8 @@ type placed struct {
 	// Counters of which it is not known yet whether they are its own, and how long it had run then; that are.
 	waiting, sure words
 	sinceRan      time.Duration
+	// heldNothing is the last look at the data files, by fileSet.looks, after which their counts were not among its own; 0: there was none.
+	heldNothing int
 }
 
 // A stage is when a member is looked at. It stands still but for the first.

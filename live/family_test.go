@@ -354,6 +354,21 @@ func TestWaitsWhileWriting(t *testing.T) {
 	}
 }
 
+// TestWaitsWhileOthersWrite is the same where another one has written meanwhile what the process had written: the files hold more than its
+// counters do.
+func TestWaitsWhileOthersWrite(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	i.makes("wait3")
+	i.makes("dump")
+	if n := i.total(); n > 9 {
+		t.Errorf("work ran %d times, 9 at most", n)
+	}
+	if i.Settled() {
+		t.Error("it is settled what the process has counted")
+	}
+}
+
 // TestWaitsWhileWritingAlone is the same for who reads that process by itself, a moment after the first file was written.
 func TestWaitsWhileWritingAlone(t *testing.T) {
 	i := startInheritors(t)
