@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,18 +45,23 @@ func countsOf(b *testing.B, stores store.Stores, db *fixtures.ClickHouse, list [
 		}
 	})
 	b.Cleanup(served.Wait)
-	c, err := client.New("http://"+l.Addr().String(), "")
-	if err == nil {
-		err = c.Tell(b.Context(), "build", "1", list)
+	server := "http://" + l.Addr().String()
+	newClient := func() *client.Client {
+		c, err := client.New(server, "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c
 	}
-	if err != nil {
+	if err := newClient().Tell(b.Context(), "build", "1", list); err != nil {
 		b.Fatal(err)
 	}
 	var next, counters atomic.Int64
 	var senders sync.WaitGroup
 	cpu := fixtures.ReportCPU(b, db)
 	b.ResetTimer()
-	for range 8 {
+	for range sendersAtOnce() {
+		c := newClient() // each has a connection of its own
 		senders.Go(func() {
 			for {
 				n := next.Add(1)
@@ -117,4 +123,10 @@ func BenchmarkJobs(b *testing.B) {
 	counts(b, list, func(n int64) *store.Batch {
 		return fill(&store.Batch{Build: "build", Window: window, Seen: window, Once: true, Instance: store.Instance{Boot: fmt.Sprint("job", n)}}, list, n)
 	})
+}
+
+func sendersAtOnce() int {
+	n := 8
+	fmt.Sscan(os.Getenv("SENDERS"), &n)
+	return n
 }

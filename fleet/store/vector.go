@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A vector is kept as numbers of encoding/binary.AppendUvarint, and where there are zeros one 0 and how
@@ -22,6 +23,51 @@ func PackVector(v []uint64) []byte {
 		}
 	}
 	return b
+}
+
+// A Vector is a packed one that has as many numbers as it says, and nothing else.
+type Vector struct {
+	counters int
+	packed   []byte
+}
+
+// VectorOf packs numbers.
+func VectorOf(v []uint64) Vector { return Vector{len(v), PackVector(v)} }
+
+// CheckVector returns the n numbers that are packed in b, which nobody may change from then on.
+func CheckVector(b []byte, n int) (Vector, error) {
+	at := 0
+	for i := 0; i < n; i++ {
+		if at < len(b) && b[at]-1 < 0x7f { // most numbers are small, and not 0
+			at++
+			continue
+		}
+		_, zeros, size, err := number(b, at, n-i)
+		if err != nil {
+			return Vector{}, err
+		}
+		at += size
+		i += zeros
+	}
+	if at < len(b) {
+		return Vector{}, fmt.Errorf("offset %d: %d bytes after %d numbers", at, len(b)-at, n)
+	}
+	return Vector{n, b}, nil
+}
+
+// Counters is how many numbers v has.
+func (v Vector) Counters() int { return v.counters }
+
+// Bytes are those of [PackVector], which are not to be changed.
+func (v Vector) Bytes() []byte { return v.packed }
+
+// Into returns the numbers, in the memory of into if there is enough.
+func (v Vector) Into(into []uint64) []uint64 {
+	into = slices.Grow(into[:0], v.counters)[:v.counters]
+	if err := UnpackInto(v.packed, into); err != nil {
+		panic(err) // it has been packed or checked
+	}
+	return into
 }
 
 // UnpackVector reads the n numbers of a vector, which are all that b may have.
@@ -43,29 +89,37 @@ func UnpackInto(b []byte, v []uint64) error {
 			at++
 			continue
 		}
-		x, size := binary.Uvarint(b[at:])
-		if size <= 0 {
-			return fmt.Errorf("offset %d: a number was expected", at)
+		x, zeros, size, err := number(b, at, n-i)
+		if err != nil {
+			return err
 		}
 		at += size
-		if x != 0 {
-			v[i] = x
-			continue
-		}
-		more, size := binary.Uvarint(b[at:])
-		if size <= 0 {
-			return fmt.Errorf("offset %d: a number was expected", at)
-		}
-		at += size
-		if more > uint64(n-i-1) {
-			return fmt.Errorf("offset %d: %d more zeros, where %d numbers are left", at, more, n-i-1)
-		}
-		i += int(more)
+		v[i] = x
+		i += zeros
 	}
 	if at < len(b) {
 		return fmt.Errorf("offset %d: %d bytes after %d numbers", at, len(b)-at, n)
 	}
 	return nil
+}
+
+// number reads a number at an offset, of which so many are left, and how many more zeros follow if it is one.
+func number(b []byte, at, left int) (x uint64, zeros, size int, err error) {
+	x, size = binary.Uvarint(b[at:])
+	if size <= 0 {
+		return 0, 0, 0, fmt.Errorf("offset %d: a number was expected", at)
+	}
+	if x != 0 {
+		return x, 0, size, nil
+	}
+	more, length := binary.Uvarint(b[at+size:])
+	if length <= 0 {
+		return 0, 0, 0, fmt.Errorf("offset %d: a number was expected", at+size)
+	}
+	if more > uint64(left-1) {
+		return 0, 0, 0, fmt.Errorf("offset %d: %d more zeros, where %d numbers are left", at+size+length, more, left-1)
+	}
+	return 0, int(more), size + length, nil
 }
 
 // Greatest keeps the greater ones of each, and tells whether that changed v.

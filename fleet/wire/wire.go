@@ -222,13 +222,14 @@ func nanoseconds(t time.Time) int64 {
 
 func encodeUsage(u *store.Usage) message {
 	var m message
+	v := u.Vector()
 	m.bytes(1, u.Unit[:])
-	m.unsigned(2, uint64(len(u.Hits)))
-	m.bytes(3, store.PackVector(u.Hits))
+	m.unsigned(2, uint64(v.Counters()))
+	m.bytes(3, v.Bytes())
 	return m
 }
 
-// DecodeBatch reads a batch.
+// DecodeBatch reads a batch, whose counters stay packed, in b.
 func DecodeBatch(b []byte) (*store.Batch, error) {
 	batch := new(store.Batch)
 	batch.Window, batch.Seen, batch.Instance.Start = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0) // where they are missing
@@ -322,7 +323,7 @@ func decodeUsage(f field, left *int) (u store.Usage, err error) {
 	if *left -= counters; *left < 0 {
 		return u, fmt.Errorf("there are more than %d counters", MostCounters)
 	}
-	u.Hits, err = store.UnpackVector(packed, counters)
+	u.Packed, err = store.CheckVector(packed, counters)
 	return u, err
 }
 

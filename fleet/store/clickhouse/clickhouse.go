@@ -181,7 +181,7 @@ func (d *Database) store(project string) *Store {
 		s.nodes = append(s.nodes, &own)
 	}
 	s.db = s.nodes[0]
-	s.pushes = store.NewQueue[*push](s.stop)
+	s.pushes = store.NewQueue[*push](s.stop, together)
 	s.told.forget()
 	return s
 }
