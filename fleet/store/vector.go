@@ -12,7 +12,8 @@ import (
 
 // PackVector returns the bytes of a vector.
 func PackVector(v []uint64) []byte {
-	b := make([]byte, 0, len(v))
+	var some [2048]byte // as most have; what is returned has no more room than it needs
+	b := some[:0]
 	for i := 0; i < len(v); {
 		b = binary.AppendUvarint(b, v[i])
 		zeros := i
@@ -22,7 +23,7 @@ func PackVector(v []uint64) []byte {
 			b = binary.AppendUvarint(b, uint64(i-zeros-1))
 		}
 	}
-	return b
+	return append(make([]byte, 0, len(b)), b...)
 }
 
 // A Vector is a packed one that has as many numbers as it says, and nothing else.
@@ -70,6 +71,26 @@ func (v Vector) Into(into []uint64) []uint64 {
 	return into
 }
 
+// Within tells whether all numbers that are not 0 are some of a set, which has a bit for each.
+func (v Vector) Within(set []uint64) bool {
+	for i, at := 0, 0; i < v.counters; i++ {
+		zeros, size := 0, 1
+		if v.packed[at]-1 >= 0x7f {
+			var x uint64
+			if x, zeros, size, _ = number(v.packed, at, v.counters-i); x == 0 {
+				at += size
+				i += zeros
+				continue
+			}
+		}
+		if set[i/64]>>(i%64)&1 == 0 {
+			return false
+		}
+		at += size
+	}
+	return true
+}
+
 // UnpackVector reads the n numbers of a vector, which are all that b may have.
 func UnpackVector(b []byte, n int) ([]uint64, error) {
 	v := make([]uint64, n)
@@ -105,6 +126,14 @@ func UnpackInto(b []byte, v []uint64) error {
 
 // number reads a number at an offset, of which so many are left, and how many more zeros follow if it is one.
 func number(b []byte, at, left int) (x uint64, zeros, size int, err error) {
+	if len(b)-at >= 2 { // most of those that are not one byte are two
+		switch low, high := b[at], b[at+1]; {
+		case low >= 0x80 && high-1 < 0x7f:
+			return uint64(low&0x7f) | uint64(high)<<7, 0, 2, nil
+		case low == 0 && high < 0x80 && int(high) < left:
+			return 0, int(high), 2, nil
+		}
+	}
 	x, size = binary.Uvarint(b[at:])
 	if size <= 0 {
 		return 0, 0, 0, fmt.Errorf("offset %d: a number was expected", at)

@@ -187,8 +187,10 @@ func EncodeBatch(b *store.Batch) []byte {
 	m.bytes(2, encodeInstance(&b.Instance))
 	m.signed(3, b.Window.Unix())
 	m.signed(4, b.Seen.Unix())
+	var one message
 	for i := range b.Usage {
-		m.bytes(5, encodeUsage(&b.Usage[i]))
+		one = appendUsage(one[:0], &b.Usage[i])
+		m.bytes(5, one)
 	}
 	if b.Once {
 		m.unsigned(6, 1)
@@ -220,8 +222,7 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-func encodeUsage(u *store.Usage) message {
-	var m message
+func appendUsage(m message, u *store.Usage) message {
 	v := u.Vector()
 	m.bytes(1, u.Unit[:])
 	m.unsigned(2, uint64(v.Counters()))

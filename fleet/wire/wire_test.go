@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 // TestLimits refuses what would take much room.
 func TestLimits(t *testing.T) {
 	many := message{}
-	usage := encodeUsage(&store.Usage{Hits: make([]uint64, MostCounters/2+1)})
+	usage := appendUsage(nil, &store.Usage{Hits: make([]uint64, MostCounters/2+1)})
 	many.bytes(5, usage)
 	if _, err := DecodeBatch(many); err != nil {
 		t.Error(err)

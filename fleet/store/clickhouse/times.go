@@ -74,10 +74,10 @@ func (t *toldTimes) forget() {
 // see adds a row of when counters were seen to count, unless that was told.
 func (t *toldTimes) see(key timesKey, counted store.Vector, window uint32, r *rows) error {
 	of := t.told[key]
-	t.hits = counted.Into(t.hits)
-	if of != nil && of.newest == window && of.all(t.hits) {
+	if of != nil && of.newest == window && counted.Within(of.in) {
 		return nil
 	}
+	t.hits = counted.Into(t.hits)
 	if of == nil && t.kept > mostTimes {
 		t.forget()
 	}
@@ -128,18 +128,6 @@ func (s *seenTimes) note(last []uint64, window uint32) {
 			s.in[i/64] |= 1 << (i % 64)
 		}
 	}
-}
-
-// all tells whether all that counted was seen to in the newest window.
-func (s *seenTimes) all(hits []uint64) bool {
-	for i, bits := range s.in {
-		for k, h := range hits[64*i : min(64*i+64, len(hits))] {
-			if h != 0 && bits>>k&1 == 0 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // A timesReader reads when counters were seen to count: of each writer its last row, whatever ClickHouse has merged yet.

@@ -124,7 +124,8 @@ func (s *Store) writeTogether(ctx context.Context, all []*push) error {
 	if err != nil {
 		return err
 	}
-	w := written{reached: make([]rows, len(s.nodes)), times: make([]rows, len(s.nodes))}
+	w := written{reached: s.spare, times: make([]rows, len(s.nodes))}
+	s.spare = make([]rows, len(s.nodes)) // of what fails something may be on its way yet
 	for _, p := range all {
 		if p.err == nil && p.window < s.told.closed {
 			p.err = closedError(p.window)
@@ -139,6 +140,9 @@ func (s *Store) writeTogether(ctx context.Context, all []*push) error {
 	if err != nil {
 		s.told.forget() // of what was told some is not there
 		return err
+	}
+	for n := range w.reached {
+		s.spare[n].b = w.reached[n].b[:0]
 	}
 	// What is there by now is in the sums of a day that is closed later. Of one that has been closed meanwhile it is not
 	// known.
