@@ -12,6 +12,7 @@ type Queue[T any] struct {
 	stop    <-chan struct{}
 	most    int // are taken together
 	last    int // how many were
+	taken   time.Time
 }
 
 // Waiting is something to be written, for which somebody waits.
@@ -41,8 +42,9 @@ func (q *Queue[T]) Do(ctx context.Context, what T) error {
 	return <-w.result
 }
 
-// A Patience is how long is waited for others: until nobody came for a pause, and no longer than so long. None is 0.
-type Patience struct{ Pause, Longest time.Duration }
+// A Patience is how long is waited for others: until nobody came for a pause, or until so long after the last were taken. None
+// is 0.
+type Patience struct{ Pause, Between time.Duration }
 
 // Take returns all that waits, when there is something; nil: the queue was closed. As long as it is not as much as was taken
 // the last time it waits for more, with patience: those who were answered together mostly come again at the same time, and
@@ -58,7 +60,7 @@ func (q *Queue[T]) Take(p Patience) (all []Waiting[T]) {
 	if len(all) < q.last && p.Pause > 0 {
 		all = q.there(q.more(all, p))
 	}
-	q.last = len(all)
+	q.last, q.taken = len(all), time.Now()
 	return all
 }
 
@@ -77,8 +79,8 @@ func (q *Queue[T]) there(all []Waiting[T]) []Waiting[T] {
 
 // more adds what comes, until that is as much as the last time.
 func (q *Queue[T]) more(all []Waiting[T], p Patience) []Waiting[T] {
-	longest, pause := time.NewTimer(p.Longest), time.NewTimer(p.Pause)
-	defer longest.Stop()
+	enough, pause := time.NewTimer(time.Until(q.taken.Add(p.Between))), time.NewTimer(p.Pause)
+	defer enough.Stop()
 	defer pause.Stop()
 	for len(all) < q.last {
 		select {
@@ -87,7 +89,7 @@ func (q *Queue[T]) more(all []Waiting[T], p Patience) []Waiting[T] {
 			pause.Reset(p.Pause)
 		case <-pause.C:
 			return all
-		case <-longest.C:
+		case <-enough.C:
 			return all
 		case <-q.stop: // what is there is written yet
 			return all

@@ -23,9 +23,9 @@ func TestQueue(t *testing.T) {
 			})
 		}
 	}
-	take := func(pause, longest time.Duration, want int) {
+	take := func(pause, between time.Duration, want int) {
 		t.Helper()
-		all := q.Take(Patience{pause, longest})
+		all := q.Take(Patience{pause, between})
 		if len(all) != want {
 			t.Errorf("%d were taken together, want %d", len(all), want)
 		}
@@ -33,7 +33,7 @@ func TestQueue(t *testing.T) {
 			w.Answer(nil)
 		}
 	}
-	q.last = 5
+	q.last, q.taken = 5, time.Now()
 	send(1, 0)
 	send(4, 20*time.Millisecond)
 	take(time.Minute, time.Minute, 5)
@@ -49,17 +49,18 @@ func TestQueue(t *testing.T) {
 	if time.Since(took) > 30*time.Second {
 		t.Error("one alone waited")
 	}
-	q.last = 5
-	send(1, 0)
-	send(1, 200*time.Millisecond)
-	take(400*time.Millisecond, time.Minute, 2) // each has others wait anew
-	q.last = 5
+	q.last, q.taken = 3, time.Now()
+	for i := range 3 {
+		send(1, time.Duration(i)*300*time.Millisecond)
+	}
+	take(450*time.Millisecond, time.Minute, 3) // each has others wait anew
+	q.last, q.taken = 5, time.Now()
 	send(1, 0)
 	send(1, 300*time.Millisecond)
 	took = time.Now()
 	take(time.Minute, 100*time.Millisecond, 1)
 	if time.Since(took) > 30*time.Second {
-		t.Error("it was waited for longer than the longest time")
+		t.Error("it was waited for longer after the last were taken")
 	}
 	take(time.Minute, time.Minute, 1)
 	send(20, 0)

@@ -30,22 +30,35 @@ func PackVector(v []uint64) []byte {
 type Vector struct {
 	counters int
 	packed   []byte
+	counted  []uint64 // a bit for each that is not 0
 }
 
 // VectorOf packs numbers.
-func VectorOf(v []uint64) Vector { return Vector{len(v), PackVector(v)} }
+func VectorOf(v []uint64) Vector {
+	packed := Vector{len(v), PackVector(v), make([]uint64, (len(v)+63)/64)}
+	for i, x := range v {
+		if x != 0 {
+			packed.counted[i/64] |= 1 << (i % 64)
+		}
+	}
+	return packed
+}
 
 // CheckVector returns the n numbers that are packed in b, which nobody may change from then on.
 func CheckVector(b []byte, n int) (Vector, error) {
-	at := 0
+	at, counted := 0, make([]uint64, (n+63)/64)
 	for i := 0; i < n; i++ {
 		if at < len(b) && b[at]-1 < 0x7f { // most numbers are small, and not 0
+			counted[i/64] |= 1 << (i % 64)
 			at++
 			continue
 		}
-		_, zeros, size, err := number(b, at, n-i)
+		x, zeros, size, err := number(b, at, n-i)
 		if err != nil {
 			return Vector{}, err
+		}
+		if x != 0 {
+			counted[i/64] |= 1 << (i % 64)
 		}
 		at += size
 		i += zeros
@@ -53,7 +66,7 @@ func CheckVector(b []byte, n int) (Vector, error) {
 	if at < len(b) {
 		return Vector{}, fmt.Errorf("offset %d: %d bytes after %d numbers", at, len(b)-at, n)
 	}
-	return Vector{n, b}, nil
+	return Vector{n, b, counted}, nil
 }
 
 // Counters is how many numbers v has.
@@ -73,20 +86,10 @@ func (v Vector) Into(into []uint64) []uint64 {
 
 // Within tells whether all numbers that are not 0 are some of a set, which has a bit for each.
 func (v Vector) Within(set []uint64) bool {
-	for i, at := 0, 0; i < v.counters; i++ {
-		zeros, size := 0, 1
-		if v.packed[at]-1 >= 0x7f {
-			var x uint64
-			if x, zeros, size, _ = number(v.packed, at, v.counters-i); x == 0 {
-				at += size
-				i += zeros
-				continue
-			}
-		}
-		if set[i/64]>>(i%64)&1 == 0 {
+	for i, bits := range v.counted {
+		if bits&^set[i] != 0 {
 			return false
 		}
-		at += size
 	}
 	return true
 }

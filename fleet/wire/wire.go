@@ -49,6 +49,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,6 +191,9 @@ func EncodeBatch(b *store.Batch) []byte {
 	var one message
 	for i := range b.Usage {
 		one = appendUsage(one[:0], &b.Usage[i])
+		if size := len(one) + 8; cap(m)-len(m) < size { // others may be as long
+			m = slices.Grow(m, size*(len(b.Usage)-i))
+		}
 		m.bytes(5, one)
 	}
 	if b.Once {
@@ -223,10 +227,13 @@ func nanoseconds(t time.Time) int64 {
 }
 
 func appendUsage(m message, u *store.Usage) message {
-	v := u.Vector()
+	packed := u.Packed.Bytes()
+	if u.Hits != nil {
+		packed = store.PackVector(u.Hits)
+	}
 	m.bytes(1, u.Unit[:])
-	m.unsigned(2, uint64(v.Counters()))
-	m.bytes(3, v.Bytes())
+	m.unsigned(2, uint64(u.Counters()))
+	m.bytes(3, packed)
 	return m
 }
 
