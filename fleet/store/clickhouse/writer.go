@@ -88,8 +88,8 @@ func newPush(b *store.Batch) *push {
 // together is how many batches are in one insert, at most.
 const together = 4096
 
-// gathering is how long those who push wait for others, if there were any before: an insert costs ClickHouse some 3 ms, and later,
-// when it merges the files that it made, as much again, of which a batch of many has next to nothing.
+// gathering is how long those who push wait for others, if there were any before: an insert costs ClickHouse some 10 ms of a
+// processor, with what merging its files takes later, however little it is.
 var gathering = store.Patience{Pause: 20 * time.Millisecond, Between: 300 * time.Millisecond}
 
 // write writes what is pushed, as long as the store is open: what waits together, since each insert costs ClickHouse the
