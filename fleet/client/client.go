@@ -203,7 +203,7 @@ func (c *Client) Push(ctx context.Context, b *store.Batch) error {
 	for {
 		n, counters := 0, 0
 		for n < len(rest) {
-			counters += len(rest[n].Hits)
+			counters += rest[n].Counters()
 			if n > 0 && counters > wire.MostCounters {
 				break
 			}

@@ -81,10 +81,27 @@ type Batch struct {
 	Usage []Usage
 }
 
-// Usage is the counters of a unit, since the window began.
+// Usage is the counters of a unit, since the window began: as numbers, or packed, as they travel and are kept.
 type Usage struct {
-	Unit Hash
-	Hits []uint64
+	Unit   Hash
+	Hits   []uint64
+	Packed Vector // where Hits is nil
+}
+
+// Counters is how many there are.
+func (u *Usage) Counters() int {
+	if u.Hits == nil {
+		return u.Packed.counters
+	}
+	return len(u.Hits)
+}
+
+// Vector is the counters, packed.
+func (u *Usage) Vector() Vector {
+	if u.Hits == nil {
+		return u.Packed
+	}
+	return VectorOf(u.Hits)
 }
 
 // Errors of batches that are never taken, however often they are sent.

@@ -49,6 +49,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -187,8 +188,13 @@ func EncodeBatch(b *store.Batch) []byte {
 	m.bytes(2, encodeInstance(&b.Instance))
 	m.signed(3, b.Window.Unix())
 	m.signed(4, b.Seen.Unix())
+	var one message
 	for i := range b.Usage {
-		m.bytes(5, encodeUsage(&b.Usage[i]))
+		one = appendUsage(one[:0], &b.Usage[i])
+		if size := len(one) + 8; cap(m)-len(m) < size { // others may be as long
+			m = slices.Grow(m, size*(len(b.Usage)-i))
+		}
+		m.bytes(5, one)
 	}
 	if b.Once {
 		m.unsigned(6, 1)
@@ -220,15 +226,18 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-func encodeUsage(u *store.Usage) message {
-	var m message
+func appendUsage(m message, u *store.Usage) message {
+	packed := u.Packed.Bytes()
+	if u.Hits != nil {
+		packed = store.PackVector(u.Hits)
+	}
 	m.bytes(1, u.Unit[:])
-	m.unsigned(2, uint64(len(u.Hits)))
-	m.bytes(3, store.PackVector(u.Hits))
+	m.unsigned(2, uint64(u.Counters()))
+	m.bytes(3, packed)
 	return m
 }
 
-// DecodeBatch reads a batch.
+// DecodeBatch reads a batch, whose counters stay packed, in b.
 func DecodeBatch(b []byte) (*store.Batch, error) {
 	batch := new(store.Batch)
 	batch.Window, batch.Seen, batch.Instance.Start = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0) // where they are missing
@@ -322,7 +331,7 @@ func decodeUsage(f field, left *int) (u store.Usage, err error) {
 	if *left -= counters; *left < 0 {
 		return u, fmt.Errorf("there are more than %d counters", MostCounters)
 	}
-	u.Hits, err = store.UnpackVector(packed, counters)
+	u.Packed, err = store.CheckVector(packed, counters)
 	return u, err
 }
 

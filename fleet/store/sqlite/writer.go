@@ -20,7 +20,8 @@ type writer struct {
 	closed int64             // windows before take no more counts; -1: not known
 	usage  map[usageKey][]uint64
 	seen   map[seenKey]*seenRow
-	kept   int // counters in usage and seen
+	kept   int      // counters in usage and seen
+	hits   []uint64 // of what is being pushed
 }
 
 type unitRow struct {
@@ -208,14 +209,15 @@ func (w *writer) push(b *store.Batch) error {
 		if err != nil {
 			return err
 		}
-		hits := b.Usage[i].Hits
-		if len(hits) != u.counters {
-			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], len(hits), u.counters, store.ErrLength)
+		packed := b.Usage[i].Vector()
+		if packed.Counters() != u.counters {
+			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], packed.Counters(), u.counters, store.ErrLength)
 		}
-		if err := w.reached(usageKey{window, u.id, instance}, hits, isNew); err != nil {
+		w.hits = packed.Into(w.hits)
+		if err := w.reached(usageKey{window, u.id, instance}, w.hits, isNew); err != nil {
 			return err
 		}
-		if err := w.saw(seenKey{build, u.id, b.Instance.Host == ""}, hits, window); err != nil {
+		if err := w.saw(seenKey{build, u.id, b.Instance.Host == ""}, w.hits, window); err != nil {
 			return err
 		}
 	}
