@@ -180,7 +180,7 @@ func TestTexts(t *testing.T) {
 						t.Errorf("%s: there is %q in\n%s", c.selection, not, page)
 					}
 				}
-			} else if page = body(t, server.URL+"/coverage/"+c.selection+"/files/"+link); strings.HasPrefix(link, "b.c") && !strings.Contains(page, "its text was not sent") {
+			} else if page = body(t, server.URL+"/coverage/"+c.selection+"/files/"+link); strings.HasPrefix(link, "b.c") && !strings.Contains(page, "its text is not on this server") {
 				t.Errorf("%s: %s", link, page)
 			}
 			_, link, found = strings.Cut(index, `href="files/`)
