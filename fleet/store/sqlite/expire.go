@@ -27,7 +27,7 @@ func (w *writer) expire(rolled, forgotten int64) error {
 	}
 	for _, forget := range []string{
 		"DELETE FROM rollup WHERE day < ?",
-		"DELETE FROM instance WHERE last < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = instance.id)",
+		"DELETE FROM instance WHERE last < ? AND id NOT IN (SELECT instance FROM usage)",
 	} {
 		if _, err := w.exec(forget, forgotten); err != nil {
 			return err
