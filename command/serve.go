@@ -102,7 +102,7 @@ nothing else is left. When each line was last seen to run is kept for ever. 0 is
 	f.StringVar(&o.codeowners, "codeowners", "", "pages tell whose code ran, and never did, by `FILE`, a CODEOWNERS as of GitHub")
 	f.StringVar(&o.keepWindows, "keep-windows", "30d", "add up to days what is older than `DAYS`")
 	f.StringVar(&o.keepDays, "keep-days", "400d", "forget days that are older than `DAYS`")
-	f.IntVar(&o.maxSources, "max-sources", 1024, "keep up to `MEGABYTES` of the text of sources of a project, packed; 0: none")
+	f.IntVar(&o.maxSources, "max-sources", 1000, "keep up to `MEGABYTES` of the text of sources of a project, packed; 0: none")
 	f.Float64Var(&o.rate, "rate", 200, "take so many `REQUESTS` a second of one token, in the long run; 0: all")
 	f.StringVar(&o.backup, "backup", "", "copy the store to `DIR`, which is made, and end")
 	f.StringVar(&o.clientCA, "client-ca", "", "let in who has a certificate that is signed by one in `FILE` (PEM)")
@@ -194,6 +194,7 @@ func (o *serveOptions) pages(project string, s store.Reader) http.Handler {
 	if project != store.DefaultProject {
 		options.Title = project
 	}
+	options.MostTexts = int64(o.maxSources) << 20
 	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked
 	options.KeepDays, _ = days("", o.keepDays)
 	return pages.Handler(a, options)

@@ -36,7 +36,7 @@ func newServer(t *testing.T) *httptest.Server {
 	if err := s.Push(t.Context(), &store.Batch{Build: "b&1", Window: time.Now(), Instance: store.Instance{Host: "<i>h</i>"}, Usage: []store.Usage{{Unit: c.Unit.Hash(), Hits: c.Hits}}}); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(Handler(&ask.Ask{Store: s}, Options{Title: "a <fleet>", KeepWindows: 30 * 24 * time.Hour}))
+	server := httptest.NewServer(Handler(&ask.Ask{Store: s}, Options{Title: "a <fleet>", KeepWindows: 30 * 24 * time.Hour, MostTexts: 2e6}))
 	t.Cleanup(server.Close)
 	return server
 }
@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 		{"/by?by=owner", 400, "text/html", []string{"owners are not known here"}},
 		{"/api/v1/coverage?by=directory", 200, "application/json", []string{`"name":"/etc","files":1,"lines":{"covered":1,"total":2}`}},
 		{"/trend", 200, "text/html", []string{"50.0%"}},
-		{"/store", 200, "text/html", []string{"for 30 days", "for ever"}},
+		{"/store", 200, "text/html", []string{"for 30 days", "of which more than 2.0 MB are not taken", "for ever"}},
 		{"/coverage/all/", 200, "text/html", []string{"50.0%", "/api/v1/coverage?output=lcov", "passwd"}},
 		{"/coverage/" + strings.ReplaceAll(release, "%", "%25") + "/index.html", 200, "text/html", []string{"release 1&#34;0 &lt;b&gt;", "output=lcov&amp;release=1%220&#43;%3Cb%3E"}},
 		{"/coverage/all/functions.html", 200, "text/html", nil},
