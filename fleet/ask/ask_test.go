@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -263,6 +264,31 @@ func testAnswers(t *testing.T, stores store.Stores) {
 		values, _ := url.ParseQuery(query)
 		if _, err := f.Answer(t.Context(), name, values); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", question, err, want)
+		}
+	}
+}
+
+// TestNames asks for functions by names that look like those of files, and by their last words.
+func TestNames(t *testing.T) {
+	f := newFleet(t, sqlite.Dir(t.TempDir()))
+	f.push("b", "1", "a", "", 3, source("main.go", []string{"main.parse", "main.(*reader).Next"}, 5, 2))
+	f.push("b", "1", "a", "", 2, source("x.cc", []string{"_ZN2ns5parseEi", "parser.c", "_ZN12_GLOBAL__N_16hiddenEi"}, 7, 1, 1))
+	for of, want := range map[string]string{
+		"main.parse": "main.go:1", "ns::parse": "x.cc:1", "ns::parse(int)": "x.cc:1", "parse": "main.go:1 x.cc:1", "Next": "main.go:11", "main.(*reader).Next": "main.go:11",
+		"main.go": "main.go:1", "x.cc": "x.cc:1", "parser.c": "x.cc:11", "hidden": "x.cc:21", "(anonymous namespace)::hidden(int)": "x.cc:21",
+	} {
+		answer, err := f.Answer(t.Context(), "who", url.Values{"of": {of}})
+		if err != nil {
+			t.Errorf("%s: %v", of, err)
+			continue
+		}
+		var got []string
+		for _, p := range answer.(*Who).Places {
+			got = append(got, fmt.Sprintf("%s:%d", p.File, p.Line))
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", of, diff)
 		}
 	}
 }
