@@ -182,7 +182,7 @@ lines  first ran   last ran    hosts  function  at
 `},
 	{"changed?since=2.0", `
 before: 1 build, release 2.0
-after: nothing was reported of a later release
+after: no host has reported of a later release; with --in all tests count, too
 `},
 	{"who?of=both", `
 src/x.c:1 both
@@ -289,6 +289,24 @@ func TestNames(t *testing.T) {
 		slices.Sort(got)
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", of, diff)
+		}
+	}
+}
+
+// TestChangedOfTests compares with a release of which only tests were reported, beside one that hosts run.
+func TestChangedOfTests(t *testing.T) {
+	f := newFleet(t, sqlite.Dir(t.TempDir()))
+	functions := []string{"both", "later"}
+	f.push("b1", "1.0", "a", "", 5, source("x.c", functions, 1, 1))
+	f.push("b2", "1.1", "", "unit", 4, source("x.c", functions, 1, 0))
+	f.push("b3", "1.2", "", "unit", 3, source("x.c", functions, 2, 3))
+	for query, want := range map[string]string{
+		"since=1.0": "before: 1 build, release 1.0\nafter: no host has reported of a later release; with --in all tests count, too\n",
+		"since=1.1": "before: 1 build, release 1.1\nafter:  1 build, release 1.2\n\nran, and runs no more: 0 functions\n\ndid not run, and runs: 1 function\n",
+		"since=1.2": "before: 1 build, release 1.2\nafter: nothing was reported of a later release\n",
+	} {
+		if text, _ := asked(t, f, "changed", query); !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %s\nwant %s", query, text, want)
 		}
 	}
 }
