@@ -323,7 +323,11 @@ func (w *Who) Text(out io.Writer, s Style) error {
 			return err
 		}
 	}
-	if err := say(out, "ran on %s of %s that reported of it\n", number(len(w.Hosts)), plural(w.Reported, "host")); err != nil {
+	ran := "no host has reported of it\n"
+	if w.Reported > 0 {
+		ran = fmt.Sprintf("ran on %s of %s that reported of it\n", number(len(w.Hosts)), plural(w.Reported, "host"))
+	}
+	if err := say(out, "%s", ran); err != nil {
 		return err
 	}
 	most := mostRows

@@ -102,7 +102,13 @@ type Error struct {
 	Text   string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("the server answers %d: %s", e.Status, e.Text) }
+func (e *Error) Error() string {
+	text := fmt.Sprintf("the server answers %d: %s", e.Status, e.Text)
+	if e.Status == http.StatusUnauthorized {
+		text += " (here in FOOTFALL_TOKEN or --token-file)"
+	}
+	return text
+}
 
 // UnknownUnits tells whether the build is to be told before.
 func (e *Error) UnknownUnits() bool { return e.Status == http.StatusConflict }
