@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"footfall/coverage"
 	"footfall/output"
 	"footfall/report/html"
 	"footfall/report/source"
@@ -144,8 +145,26 @@ func (r *Report) escapedNames(outputs []output.Request) []source.Problem {
 	if len(outputs) == 0 {
 		return nil
 	}
-	var problems []source.Problem
-	tell := func(file, whose, name string, names func(format) output.Charset) {
+	kept, n := r.Again.escapes(), r.Set.Len()
+	found, known := make([][]source.Problem, n), make([]bool, n)
+	coverage.Parallel(n, func(i int) {
+		if found[i], known[i] = kept.of(r.Set, i); !known[i] {
+			found[i] = escapedIn(r.Set.At(i), r.Shown, outputs)
+		}
+	})
+	for i, problems := range found {
+		if !known[i] {
+			kept.keep(r.Set, i, func() []source.Problem { return problems }, 0)
+		}
+	}
+	kept.end(r.Set)
+	return slices.Concat(found...)
+}
+
+// escapedIn tells of those of a file.
+func escapedIn(f *coverage.File, show func(string) string, outputs []output.Request) (problems []source.Problem) {
+	shown := show(f.Name)
+	tell := func(whose, name string, names func(format) output.Charset) {
 		if output.Plain(name) {
 			return
 		}
@@ -155,30 +174,19 @@ func (r *Report) escapedNames(outputs []output.Request) []source.Problem {
 				continue
 			}
 			if as := set.Escape(name); as != name {
-				problems = append(problems, source.NewProblem(source.OtherName, output.Printable(file), fmt.Errorf("%s is %s in %s, which has no other way to write it", whose, output.Printable(as), o.Format)))
+				problems = append(problems, source.NewProblem(source.OtherName, output.Printable(shown), fmt.Errorf("%s is %s in %s, which has no other way to write it", whose, output.Printable(as), o.Format)))
 				return
 			}
 		}
 	}
-	kept := r.Again.escapes()
-	for i := range r.Set.Len() {
-		if known, ok := kept.of(r.Set, i); ok {
-			problems = append(problems, known...)
-			continue
-		}
-		before, f := len(problems), r.Set.At(i)
-		shown := r.Shown(f.Name)
-		tell(shown, "its name", shown, func(f format) output.Charset { return f.files })
-		for _, function := range f.Functions {
-			tell(shown, "the name of a function", function.Name, func(f format) output.Charset { return f.functions })
-			for k := range function.Instances {
-				if name := function.Instances[k].Name; name != function.Name {
-					tell(shown, "the name of a function", name, func(f format) output.Charset { return f.functions })
-				}
+	tell("its name", shown, func(f format) output.Charset { return f.files })
+	for _, function := range f.Functions {
+		tell("the name of a function", function.Name, func(f format) output.Charset { return f.functions })
+		for k := range function.Instances {
+			if name := function.Instances[k].Name; name != function.Name {
+				tell("the name of a function", name, func(f format) output.Charset { return f.functions })
 			}
 		}
-		kept.keep(r.Set, i, func() []source.Problem { return slices.Clone(problems[before:]) }, 0)
 	}
-	kept.end(r.Set)
 	return problems
 }

@@ -58,12 +58,14 @@ const (
 func printTracefile(w io.Writer, t tracefile) error {
 	set, kept := t.report.Set, t.report.Again.textsOf(t.dialect)
 	if kept == nil {
-		t.to = w
-		for i := 0; i < set.Len() && t.failed == nil; i++ {
-			t.file(set.At(i))
-		}
-		t.send()
-		return t.failed
+		return writeOrdered(w, set.Len(), func(o *ordered) func(int, []byte) []byte {
+			own := tracefile{report: t.report, dialect: t.dialect, to: o}
+			return func(i int, b []byte) []byte {
+				own.buf, own.which = b, i
+				own.file(set.At(i))
+				return own.buf
+			}
+		})
 	}
 	for i := range set.Len() {
 		text, ok := kept.of(set, i)
@@ -103,8 +105,8 @@ func (t *tracefile) file(f *coverage.File) {
 
 type tracefile struct {
 	buffer
-	to      io.Writer      // nil: all stays in the buffer
-	failed  error          // of to
+	to      *ordered       // who takes what there is of a file; nil: all stays in the buffer
+	which   int            // the number of the file
 	list    []lcovFunction // those of a file, used again, as are
 	names   []lcovName     // all of theirs
 	places  map[string]lcovPlace
@@ -115,14 +117,8 @@ type tracefile struct {
 // sendSome sends what there is, if that is much: a buffer for all of a large file would
 // take longer to grow than the file takes to be written.
 func (t *tracefile) sendSome() {
-	if len(t.buf) >= 1<<15 {
-		t.send()
-	}
-}
-
-func (t *tracefile) send() {
-	if t.to != nil && t.failed == nil {
-		t.failed = t.flush(t.to)
+	if t.to != nil {
+		t.buf = t.to.hand(t.which, t.buf)
 	}
 }
 

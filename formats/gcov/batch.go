@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"footfall/coverage"
 )
 
 // This file divides the distinct functions into batches. Sources that some function
@@ -48,24 +50,61 @@ func (r ref) rank() int32 { return int32(r.order >> 32) }
 // first of them by checksum would be: so the order is the same in every run, though shapes are
 // not.
 func sortRefs(refs []ref) []ref {
+	sorted, sources := bySource(refs)
+	coverage.Parallel(len(sources), func(i int) { sortSource(sources[i]) })
+	return sorted
+}
+
+// bySource returns functions by the rank of their source, and cut into those of each.
+func bySource(refs []ref) (sorted []ref, sources [][]ref) {
+	var ends []int // of each rank
+	for _, r := range refs {
+		for int(r.rank()) >= len(ends) {
+			ends = append(ends, 0)
+		}
+		ends[r.rank()]++
+	}
+	at := 0
+	for rank, n := range ends {
+		ends[rank] = at
+		at += n
+	}
+	sorted = make([]ref, len(refs))
+	for _, r := range refs {
+		sorted[ends[r.rank()]] = r
+		ends[r.rank()]++
+	}
+	from := 0
+	for _, end := range ends {
+		if end > from {
+			sources = append(sources, sorted[from:end])
+		}
+		from = end
+	}
+	return sorted, sources
+}
+
+// sortSource orders the functions of a source.
+func sortSource(refs []ref) {
 	slices.SortFunc(refs, func(a, b ref) int {
-		switch {
-		case a.rank() != b.rank():
-			return cmp.Compare(a.rank(), b.rank())
-		case a.shape != b.shape:
+		if a.shape != b.shape {
 			return cmp.Compare(a.shape, b.shape)
 		}
 		return cmp.Compare(a.order, b.order)
 	})
-	var shapes [][]ref
+	var shapes []span
 	for from, i := 0, 1; i <= len(refs); i++ {
-		if i == len(refs) || refs[i].shape != refs[from].shape || refs[i].rank() != refs[from].rank() {
-			shapes = append(shapes, refs[from:i])
+		if i == len(refs) || refs[i].shape != refs[from].shape {
+			shapes = append(shapes, span{int32(from), int32(i - from)})
 			from = i
 		}
 	}
-	slices.SortFunc(shapes, func(a, b []ref) int { return cmp.Compare(a[0].order, b[0].order) })
-	return slices.Concat(shapes...)
+	slices.SortFunc(shapes, func(a, b span) int { return cmp.Compare(refs[a.at].order, refs[b.at].order) })
+	sorted := make([]ref, 0, len(refs))
+	for _, s := range shapes {
+		sorted = append(sorted, refs[s.at:s.at+s.n]...)
+	}
+	copy(refs, sorted)
 }
 
 // Batches smaller than leastBatch cost more than they save, larger ones than mostBatch save
@@ -86,12 +125,13 @@ func (c *collector) batches(wanted []bool, workers int) []batch {
 	}
 	refs := make([]ref, 0, n)
 	for i := range c.pool.shards {
-		for k := range c.pool.shards[i].n {
+		sh := &c.pool.shards[i]
+		for k := range sh.n {
 			id := makeDistinctID(int32(i), int32(k))
 			if wanted != nil && (int(id) >= len(wanted) || !wanted[id]) {
 				continue
 			}
-			d := c.pool.at(id)
+			d := sh.at(k)
 			refs = append(refs, newRef(ranks[d.home], id, d))
 			total += int(d.size)
 		}

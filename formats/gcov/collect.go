@@ -113,13 +113,16 @@ func Collect(objs []Object, opt CollectOptions) (*coverage.Set, []InputProblem, 
 	c.objs, c.units = largestFirst(objs), make([][]distinctID, len(objs))
 	workers := workersFor(len(objs))
 	c.read(0, workers)
+	var collected sync.WaitGroup
 	if c.stats.Bytes > 1<<24 {
-		runtime.GC() // the files' buffers are far larger than what was kept of them
+		collected.Go(runtime.GC) // the files' buffers are far larger than what was kept of them
 	}
 	if opt.Built != nil {
 		c.tellBuilt()
 	}
-	set := c.tally(workers, c.batches(nil, workers))
+	batches := c.batches(nil, workers)
+	collected.Wait()
+	set := c.tally(workers, batches)
 	return set, c.problems, c.stats
 }
 

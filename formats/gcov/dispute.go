@@ -1,7 +1,9 @@
 package gcov
 
 import (
+	"maps"
 	"slices"
+	"sync"
 
 	"footfall/coverage"
 	"footfall/input"
@@ -76,8 +78,8 @@ type claim struct {
 	own  bool    // it is within the function
 	ends bool    // some block of it ends there
 	pass []int32 // the blocks that name it and ran, if none ends there
-	// In how many units these may have run and decide, and in how many they do not.
-	heard, unheard int
+	// In some unit these may have run and decide, in some they do not.
+	heard, unheard bool
 }
 
 // claims are those of the distinct functions that have any.
@@ -95,12 +97,10 @@ func (c *collector) settleDisputes(t *tally, work batch, workers int) {
 		return
 	}
 	all, ran := c.claims(t, work, workers)
-	for unit, runs := range ran {
-		ran[unit] = c.hear(all, unit, runs)
-	}
+	c.hear(all, ran, workers)
 	for _, list := range all {
 		for i := range list {
-			if cl := &list[i]; cl.heard > 0 && cl.unheard == 0 {
+			if cl := &list[i]; cl.heard && !cl.unheard {
 				cl.line.ran = true
 			}
 		}
@@ -212,31 +212,38 @@ func (c *collector) decides(all claims, unit int32) func(id distinctID, cl *clai
 	return func(id distinctID, cl *claim) bool { return private(id, cl) || !attached[cl.line] }
 }
 
-// hear says which of the claims decide in a unit, of the functions that ran there. It
-// returns the runs of those that have any.
-func (c *collector) hear(all claims, unit int32, ran []runOf) []runOf {
-	if len(ran) == 0 {
-		return nil
+// hear says which of the claims decide, of the functions that ran, by unit. Of the runs it keeps those that have any.
+func (c *collector) hear(all claims, ran map[int32][]runOf, workers int) {
+	units := slices.Collect(maps.Keys(ran))
+	var mu sync.Mutex
+	one := func(i int) {
+		unit := units[i]
+		decides := c.decides(all, unit)
+		mu.Lock()
+		defer mu.Unlock()
+		ran[unit] = slices.DeleteFunc(ran[unit], func(r runOf) bool { return !heard(all[r.id], r.id, decides) })
 	}
-	decides := c.decides(all, unit)
-	heard := ran[:0]
-	for _, r := range ran {
-		some := false
-		for i := range all[r.id] {
-			switch cl := &all[r.id][i]; {
-			case len(cl.pass) == 0:
-			case decides(r.id, cl):
-				cl.heard++
-				some = true
-			default:
-				cl.unheard++
-			}
-		}
-		if some {
-			heard = append(heard, r)
+	if workers > 1 {
+		coverage.Parallel(len(units), one)
+		return
+	}
+	for i := range units {
+		one(i)
+	}
+}
+
+// heard tells whether some claim of a function decides in a unit.
+func heard(list []claim, id distinctID, decides func(id distinctID, cl *claim) bool) (some bool) {
+	for i := range list {
+		switch cl := &list[i]; {
+		case len(cl.pass) == 0:
+		case decides(id, cl):
+			cl.heard, some = true, true
+		default:
+			cl.unheard = true
 		}
 	}
-	return heard
+	return some
 }
 
 // hearAgain looks at claims that decide in this unit and not in others: the counters in

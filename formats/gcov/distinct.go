@@ -125,7 +125,7 @@ type dataFunction struct {
 	arcs, conditions                 span
 }
 
-// A span is n counters at an offset; at 0 they are all zero.
+// A span is n of something from a place on: counters at an offset, where at 0 they are all zero.
 type span struct{ at, n int32 }
 
 // counter is number i of the span in the bytes of a data file.

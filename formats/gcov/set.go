@@ -102,14 +102,12 @@ func (t *tally) made(workers int) []*coverage.File {
 // are those of calls.
 func (t *tally) list(workers int) {
 	for _, f := range t.functions {
-		t.source(f.key.file).functions++
+		source := t.source(f.key.file)
+		source.functions = append(source.functions, f)
 	}
 	list := func(i int) {
 		f := t.files[t.used[i]]
-		f.made = &coverage.File{Name: t.sources.list[t.used[i]], Lines: f.list()}
-		if f.functions > 0 {
-			f.made.Functions = make([]*coverage.Function, 0, f.functions)
-		}
+		f.made = &coverage.File{Name: t.sources.list[t.used[i]], Lines: f.list(), Functions: listFunctions(f.functions)}
 	}
 	if workers > 1 {
 		coverage.Parallel(len(t.used), list)
@@ -118,15 +116,21 @@ func (t *tally) list(workers int) {
 			list(i)
 		}
 	}
-	for _, f := range t.functions {
-		file := t.files[f.key.file].made
-		out := append(piece(&t.results), f.function())
-		file.Functions = append(file.Functions, &out[0])
-	}
 	t.addConditions()
-	for _, file := range t.used {
-		slices.SortFunc(t.files[file].made.Functions, coverage.CompareFunctions)
+}
+
+// listFunctions returns the functions of a file in order.
+func listFunctions(functions []*functionTally) []*coverage.Function {
+	if len(functions) == 0 {
+		return nil
 	}
+	results, list := make([]coverage.Function, len(functions)), make([]*coverage.Function, len(functions))
+	for i, f := range functions {
+		results[i] = f.function()
+		list[i] = &results[i]
+	}
+	slices.SortFunc(list, coverage.CompareFunctions)
+	return list
 }
 
 // list returns the lines in order.

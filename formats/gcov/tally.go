@@ -112,9 +112,7 @@ type tally struct {
 	ends         []int32       // of its blocks: the last line, 0 if that is in another file
 	inconsistent int
 
-	// Results, many in one piece of memory.
-	instances []coverage.Instance
-	results   []coverage.Function
+	instances []coverage.Instance // results, many in one piece of memory
 
 	// Of a Program only.
 	looks      *looks       // keeps what the next look needs; nil: there is none
@@ -159,9 +157,9 @@ type fileTally struct {
 	last  *page            // the page asked for last, mostly asked for again
 	lastN uint32
 
-	passed    bool     // some line was passed by a block that ran
-	disputes  []uint64 // a bit for each line in dispute
-	functions int      // that stand in the file
+	passed    bool             // some line was passed by a block that ran
+	disputes  []uint64         // a bit for each line in dispute
+	functions []*functionTally // that stand in the file, in no order
 
 	inlined []inlinedLine // those that fileTally.list found, in order
 	made    *coverage.File
@@ -170,7 +168,7 @@ type fileTally struct {
 // reset makes it ready for another file.
 func (f *fileTally) reset() {
 	clear(f.near)
-	*f = fileTally{pages: f.pages, near: f.near[:0], disputes: f.disputes[:0], inlined: f.inlined[:0]}
+	*f = fileTally{pages: f.pages, near: f.near[:0], disputes: f.disputes[:0], functions: f.functions[:0], inlined: f.inlined[:0]}
 }
 
 const (
@@ -510,22 +508,22 @@ func (t *tally) declare() *functionTally {
 	if f == nil {
 		f = &t.tallies.take(1)[0]
 		f.key, f.endLine, f.endColumn = key, fn.EndLine, fn.EndColumn
-		f.instances = piece(&t.instances) // most have one
+		f.instances = t.piece() // most have one
 		t.functions[key] = f
 	}
 	f.instances = append(f.instances, in)
 	return f
 }
 
-// piece returns room for one element of what is not used again.
-func piece[T any](room *[]T) []T {
+// piece returns room for one instance, which is not used again.
+func (t *tally) piece() []coverage.Instance {
 	const many = 64
-	n := len(*room)
-	if n == cap(*room) {
-		*room, n = make([]T, 0, many), 0
+	n := len(t.instances)
+	if n == cap(t.instances) {
+		t.instances, n = make([]coverage.Instance, 0, many), 0
 	}
-	*room = (*room)[:n+1]
-	return (*room)[n : n : n+1]
+	t.instances = t.instances[:n+1]
+	return t.instances[n : n : n+1]
 }
 
 // line adds a block to a line, on which it ends or not, and returns the line; nil
