@@ -42,6 +42,8 @@ type Options struct {
 	// Windows older than KeepWindows are added up to days, and days older than KeepDays are forgotten, which is at
 	// least as long. 0: never.
 	KeepWindows, KeepDays time.Duration
+	// MostTexts is how many bytes of texts of sources are kept of a project, as they are packed: with more none are taken.
+	MostTexts int64
 	// CertFile and KeyFile are for TLS; "": plain HTTP.
 	CertFile, KeyFile string
 	// Clients are those who sign certificates of clients; nil: none are asked for. Without Tokens who has one may do everything, and
@@ -67,6 +69,7 @@ type server struct {
 // A project has a store of its own.
 type project struct {
 	store store.Store
+	texts texts
 	pages http.Handler // nil: none
 }
 
@@ -151,7 +154,7 @@ func (s *server) project(ctx context.Context, name string) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &project{store: opened}
+	p := &project{store: opened, texts: texts{most: s.options.MostTexts}}
 	if s.options.Pages != nil {
 		p.pages = s.options.Pages(name, opened)
 	}
@@ -319,14 +322,15 @@ func (s *server) takeBuild(ctx context.Context, r *request) ([]byte, error) {
 	if err != nil {
 		return nil, wrong{err}
 	}
-	unknown, err := r.store.Announce(ctx, a.Build, a.Release, a.Units)
-	if err != nil {
+	w := wire.Wanted{Texts: true}
+	if w.Units, err = r.store.Announce(ctx, a.Build, a.Release, append(a.Units, a.Texts...)); err != nil {
 		return nil, err
 	}
-	return append([]byte{}, wire.EncodeWanted(unknown)...), nil // which is an answer if it is empty, too
+	r.texts.want(&w, a.Texts)
+	return w.Encode(), nil
 }
 
-func (s *server) takeUnits(ctx context.Context, r *request) ([]byte, error) {
+func (s *server) takeUnits(ctx context.Context, r *request) (answer []byte, err error) {
 	build, list, err := wire.DecodeUnits(r.message)
 	if err == nil && build == "" {
 		err = errors.New("the build has no name")
@@ -339,7 +343,14 @@ func (s *server) takeUnits(ctx context.Context, r *request) ([]byte, error) {
 	if err != nil {
 		return nil, wrong{err}
 	}
-	return nil, r.store.PutBuild(ctx, &store.Build{ID: build, Units: list})
+	list, why, err := r.texts.admit(ctx, r.store, list)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		answer = (&wire.Wanted{Texts: true, NoTexts: why}).Encode()
+	}
+	return answer, r.store.PutBuild(ctx, &store.Build{ID: build, Units: list})
 }
 
 func (s *server) takeCounts(ctx context.Context, r *request) ([]byte, error) {
@@ -405,9 +416,6 @@ func (s *server) expireNowAndThen(ctx context.Context) {
 }
 
 func (s *server) expire(ctx context.Context, now time.Time) {
-	if s.options.KeepWindows == 0 {
-		return
-	}
 	rolled := now.Add(-s.options.KeepWindows).UTC().Truncate(24 * time.Hour) // whole days
 	forgotten := time.Unix(0, 0)
 	if s.options.KeepDays > 0 {
@@ -420,8 +428,13 @@ func (s *server) expire(ctx context.Context, now time.Time) {
 	}
 	s.mu.Unlock()
 	for name, p := range all {
+		p.texts.again() // others may have forgotten some, or brought more
+		if s.options.KeepWindows == 0 {
+			continue
+		}
 		if err := p.store.Expire(ctx, rolled, forgotten); err != nil && !errors.Is(err, store.ErrClosing) && ctx.Err() == nil {
 			s.options.Log.Error("expire", "project", name, "error", err)
 		}
+		p.texts.again()
 	}
 }

@@ -47,7 +47,7 @@ func (u *Unit) Hash() Hash {
 }
 
 // Text is the kind of units that are the text of a source, of the name by which other units of their builds tell of it. They count
-// nothing, and only queries for texts find them.
+// nothing, and only queries for texts find them. They go with the last counts of the builds that have them.
 const Text = "text"
 
 // A Build is a program, as it was built: a GNU build id, or what stands for one.
@@ -173,8 +173,10 @@ type Sizes struct {
 	FirstWindow, LastWindow            time.Time // beginnings; zero: there is none
 	FirstDay, LastDay                  time.Time
 	Closed                             time.Time // windows that began before take no more counts; zero: all do
-	ProgramBytes, UsageBytes, DayBytes int64     // of programs, of vectors by window, of those by day
+	ProgramBytes, UsageBytes, DayBytes int64     // of programs of Units, of vectors by window, of those by day
 	SeenBytes                          int64     // of when counters were seen to count
+	Texts                              int       // of sources, which are none of Units
+	TextBytes                          int64     // see [Store]
 }
 
 // A LastSeen says of each counter of a unit when it was seen to count: the beginnings of the first and the

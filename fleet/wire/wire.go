@@ -5,11 +5,14 @@
 //	  string build = 1;
 //	  string release = 2;
 //	  repeated bytes units = 3;  // hashes, 32 bytes each
+//	  repeated bytes texts = 4;  // those of texts of sources, which a server may do without
 //	}
 //	message Wanted {
 //	  repeated bytes units = 1;  // those that the server does not know
+//	  bool texts = 2;            // it knows what texts are
+//	  string no_texts = 3;       // why it takes none
 //	}
-//	message Units {              // POST /api/v1/units
+//	message Units {              // POST /api/v1/units; the answer is a Wanted if texts of them were left out
 //	  string build = 1;
 //	  repeated Unit units = 2;
 //	}
@@ -82,6 +85,7 @@ const ContentType = "application/x-protobuf"
 type Announcement struct {
 	Build, Release string
 	Units          []store.Hash
+	Texts          []store.Hash // which are none of Units
 }
 
 // Encode returns the message.
@@ -90,6 +94,7 @@ func (a *Announcement) Encode() []byte {
 	m.text(1, a.Build)
 	m.text(2, a.Release)
 	m.hashes(3, a.Units)
+	m.hashes(4, a.Texts)
 	return m
 }
 
@@ -104,28 +109,47 @@ func DecodeAnnouncement(b []byte) (*Announcement, error) {
 			return f.text(&a.Release)
 		case 3:
 			return f.addHash(&a.Units)
+		case 4:
+			return f.addHash(&a.Texts)
 		}
 		return nil
 	})
 	return a, err
 }
 
-// EncodeWanted returns the message of the units that are wanted.
-func EncodeWanted(units []store.Hash) []byte {
+// A Wanted says what a server wants of what was announced.
+type Wanted struct {
+	Units   []store.Hash // that it does not know, texts too
+	Texts   bool         // it knows what texts are, which older ones do not
+	NoTexts string       // why it takes none
+}
+
+// Encode returns the message.
+func (w *Wanted) Encode() []byte {
 	var m message
-	m.hashes(1, units)
+	m.hashes(1, w.Units)
+	if w.Texts {
+		m.unsigned(2, 1)
+	}
+	m.text(3, w.NoTexts)
 	return m
 }
 
-// DecodeWanted reads them.
-func DecodeWanted(b []byte) (units []store.Hash, err error) {
-	err = fields(b, "Wanted", func(f field) error {
-		if f.number == 1 {
-			return f.addHash(&units)
+// DecodeWanted reads one.
+func DecodeWanted(b []byte) (*Wanted, error) {
+	w := new(Wanted)
+	err := fields(b, "Wanted", func(f field) error {
+		switch f.number {
+		case 1:
+			return f.addHash(&w.Units)
+		case 2:
+			return f.flag(&w.Texts)
+		case 3:
+			return f.text(&w.NoTexts)
 		}
 		return nil
 	})
-	return units, err
+	return w, err
 }
 
 // EncodeUnits returns the message of units of a build.
@@ -257,10 +281,7 @@ func DecodeBatch(b []byte) (*store.Batch, error) {
 			batch.Usage = append(batch.Usage, u)
 			return err
 		case 6:
-			n := 0
-			err := f.small(&n, 1)
-			batch.Once = n == 1
-			return err
+			return f.flag(&batch.Once)
 		}
 		return nil
 	})
@@ -453,6 +474,13 @@ func (f field) small(n *int, most int) error {
 	}
 	*n = int(f.n)
 	return nil
+}
+
+func (f field) flag(is *bool) error {
+	n := 0
+	err := f.small(&n, 1)
+	*is = n == 1
+	return err
 }
 
 func (f field) signed() (int64, error) {

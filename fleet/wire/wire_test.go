@@ -32,13 +32,14 @@ func TestRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(aBatch, batch, cmp.AllowUnexported(store.Vector{})); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	wantAnnounced := &Announcement{Build: "b", Release: "r", Units: []store.Hash{{1}, {2}}}
+	wantAnnounced := &Announcement{Build: "b", Release: "r", Units: []store.Hash{{1}, {2}}, Texts: []store.Hash{{3}}}
 	announced, err := DecodeAnnouncement(wantAnnounced.Encode())
 	if diff := cmp.Diff(wantAnnounced, announced); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	wanted, err := DecodeWanted(EncodeWanted(announced.Units))
-	if diff := cmp.Diff(announced.Units, wanted); err != nil || diff != "" {
+	wantWanted := &Wanted{Units: announced.Units, Texts: true, NoTexts: "full"}
+	wanted, err := DecodeWanted(wantWanted.Encode())
+	if diff := cmp.Diff(wantWanted, wanted); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	units := []store.Unit{{Kind: "k", Name: "a.c", Counters: 3, Program: []byte{1, 2}}, {Kind: "k", Name: "b.c", Program: []byte{}}}

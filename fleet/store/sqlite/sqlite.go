@@ -49,8 +49,8 @@ func openDir(ctx context.Context, dir string) (*Store, error) {
 		return nil, err
 	}
 	// What is acknowledged survives the loss of power: synchronous is FULL, and many
-	// batches are one transaction.
-	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)",
+	// batches are one transaction. Foreign keys are not enforced: whatever is deleted SQLite would look for in all counts.
+	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)", "cache_size(-65536)",
 		"wal_autocheckpoint(8000)"}, // pages: each checkpoint costs looks at the disk, too
 		"_txlock": {"immediate"}}
 	locked, err := lock(ctx, dir)
