@@ -123,6 +123,7 @@ var optionChecks = map[string]func(value string) error{
 	"agent label":   func(v string) error { _, err := parseLabels([]string{v}); return err },
 	"every":         func(v string) error { return checkEvery(duration(v)) },
 	"spool-limit":   func(v string) error { return checkSpoolLimit(number(v)) },
+	"max-sources":   func(v string) error { return checkMaxSources(number(v)) },
 	"push label":    func(v string) error { _, err := parseLabels([]string{v}); return err },
 	"fleet label":   func(v string) error { return ask.Check("label", v) },
 	"in":            func(v string) error { return ask.Check("in", v) },

@@ -20,7 +20,7 @@ func TestConfigValues(t *testing.T) {
 		"watch": `"soon"`, "serve": `"here"`, "ran": `"blocks"`, "reset": `"of"`, "for": `"calls,x"`, "update": `"no"`, "only": `"["`, "not": `"["`, "cpu": `"z80"`, "duration": `"-1s"`, "sort": `"size"`,
 		"profile function": `"["`, "frequency": `30000`, "profile top": `-1`, "pid": `-1`, "function": `"/(/"`, "notrace": `"/(/"`, "graph-from": `"/(/"`,
 		"args": `"f:arg0"`, "thread": `"["`, "buffer": `3`, "depth": `2000`, "min-duration": `"1"`, "sample": `"1/0"`, "way": `["jumps"]`, "events": `-1`, "top": `"many"`, "max-input": `0`,
-		"server": `"here"`, "store": `"mongo:x"`, "label": `"x"`, "patience": `"soon"`, "listen": `"here"`, "keep-windows": `"long"`, "keep-days": `"-1"`, "rate": `"fast"`, "every": `"0s"`, "spool-limit": `-1`, "agent label": `"x"`, "agent ran": `"["`, "agent release": `"nginx="`,
+		"server": `"here"`, "store": `"mongo:x"`, "label": `"x"`, "patience": `"soon"`, "listen": `"here"`, "keep-windows": `"long"`, "keep-days": `"-1"`, "rate": `"fast"`, "every": `"0s"`, "spool-limit": `-1`, "max-sources": `-1`, "agent label": `"x"`, "agent ran": `"["`, "agent release": `"nginx="`,
 		"in": `"space"`, "from": `"then"`, "to": `"2026-13-01"`, "days": `0`, "by": `"colour"`,
 	}
 	anyText := []string{"root", "object-directory", "object", "diff-base", "source-diff", "test", "tests-for-diff", "dump", "hard-reset", "cc", "runtime", "instrument output", "event", "read",

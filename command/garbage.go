@@ -28,16 +28,26 @@ func collectLate(percent, upTo int) (restore func()) {
 	// An object that nothing refers to is finalized at each collection.
 	type sentinel struct{ _ *int }
 	var collected func(*sentinel)
-	collected = func(s *sentinel) {
+	collected = func(*sentinel) {
 		if !over.Load() {
-			debug.SetGCPercent(latePercent(percent, upTo, liveBytes()))
-			runtime.SetFinalizer(s, collected)
+			runtime.SetFinalizer(new(sentinel), collected) // another one: this one is referred to until we return
+			setLatePercent(percent, upTo)
 		}
 	}
 	runtime.SetFinalizer(new(sentinel), collected)
 	return func() {
 		over.Store(true)
 		debug.SetGCPercent(before)
+	}
+}
+
+// setLatePercent sets latePercent by what is in use. Setting it waits for a collection that has begun, and
+// then other things are in use.
+func setLatePercent(percent, upTo int) {
+	for live, set := liveBytes(), false; !set; {
+		debug.SetGCPercent(latePercent(percent, upTo, live))
+		now := liveBytes()
+		live, set = now, now == live
 	}
 }
 

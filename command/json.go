@@ -184,7 +184,7 @@ Fleet answers with one object for each question, and so does a server at
               functions, branches: covered, total
   sizes       bytes, builds, units, instances, windows, days, first_window,
               last_window, first_day, last_day, closed, program_bytes, window_bytes,
-              day_bytes, seen_bytes
+              day_bytes, seen_bytes, texts (of sources), text_bytes
   evidence    build, release, hosts, instances (processes on them), results (that
               were pushed), first, last
   function    file, line, function, lines, first and last (when it ran, in any

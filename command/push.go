@@ -135,11 +135,15 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.patience)
 	defer cancel()
 	list, parts := units.Split(fromRoot(r.Set, p.Sources.Shown))
-	list, texts, err := o.addTexts(p, list)
+	texts, err := o.texts(p, list)
 	if err != nil {
 		return err
 	}
-	if err := client.Persist(ctx, func() error { return server.Tell(ctx, o.release, o.release, list) }); err != nil {
+	var noTexts error
+	if err := client.Persist(ctx, func() (err error) {
+		noTexts, err = server.TellWith(ctx, o.release, o.release, list, texts)
+		return err
+	}); err != nil {
 		return fmt.Errorf("push to %s: %w", o.server, err)
 	}
 	for i := range parts {
@@ -148,7 +152,14 @@ func (o *pushOptions) push(cmd *cobra.Command, paths []string) error {
 			return fmt.Errorf("push to %s: %w", o.server, err)
 		}
 	}
-	fmt.Fprintf(p.notes, "footfall: pushed %s%s of release %s to %s\n", output.Plural(len(list)-texts, "file"), textsText(o.withSources, texts), output.Printable(o.release), output.Printable(o.server))
+	with := ""
+	switch {
+	case noTexts != nil:
+		fmt.Fprintf(p.Stderr, "footfall: the text of sources is not taken, or not all of it: %s\n", output.Printable(noTexts.Error()))
+	case o.withSources:
+		with = " with the text of " + output.Plural(len(texts), "source")
+	}
+	fmt.Fprintf(p.notes, "footfall: pushed %s%s of release %s to %s\n", output.Plural(len(list), "file"), with, output.Printable(o.release), output.Printable(o.server))
 	return nil
 }
 
@@ -163,18 +174,17 @@ func (o *pushOptions) checkTexts() error {
 // errNoRoot is told where anything could be the text of a source.
 var errNoRoot = errors.New("--with-sources needs --root: the text of what is in that directory is sent")
 
-// addTexts adds the texts of the sources of units, if they are to be sent, and returns how many these are.
-func (o *pushOptions) addTexts(p *printer, list []store.Unit) (all []store.Unit, n int, err error) {
+// texts are those of the sources of units, if they are to be sent.
+func (o *pushOptions) texts(p *printer, list []store.Unit) (all []store.Unit, err error) {
 	if !o.withSources {
-		return list, 0, nil
+		return nil, nil
 	}
 	texts := units.NewTexts(p.Sources.Root(), &p.Sources.Owners)
 	for i := range list {
 		if err := texts.Note(&list[i]); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
-	all = list
 	err = texts.Read([]string{""}, func(_ store.Hash, u store.Unit) error {
 		all = append(all, u)
 		return nil
@@ -182,14 +192,7 @@ func (o *pushOptions) addTexts(p *printer, list []store.Unit) (all []store.Unit,
 	if left, why := texts.Left(); left > 0 {
 		fmt.Fprintf(p.Stderr, "footfall: the text of %s is not sent: %s\n", output.Plural(left, "source"), output.Printable(why.Error()))
 	}
-	return all, len(all) - len(list), err
-}
-
-func textsText(wanted bool, n int) string {
-	if !wanted {
-		return ""
-	}
-	return " with the text of " + output.Plural(n, "source")
+	return all, err
 }
 
 // fromRoot is the set with the names that are shown.

@@ -39,6 +39,7 @@ type serveOptions struct {
 	names                         []string
 	keepWindows, keepDays         string
 	rate                          float64
+	maxSources                    int // MB
 }
 
 func newServeCommand() *cobra.Command {
@@ -73,8 +74,8 @@ certificate may do everything, and nobody else anything. Without TLS (--tls-cert
 proxy that has TLS, or a network that is yours.
 
 What is older than --keep-windows is added up day by day, and takes no more counts;
-days older than --keep-days are forgotten. When each line was last seen to run is
-kept for ever. 0 is never.`,
+days older than --keep-days are forgotten, with the text of sources of builds of which
+nothing else is left. When each line was last seen to run is kept for ever. 0 is never.`,
 		Example: `  # on one machine: a server, what a test has run
   footfall serve --store sqlite:/var/lib/footfall
   footfall push --server http://127.0.0.1:7117 --release 1.4 --test parser build
@@ -101,6 +102,7 @@ kept for ever. 0 is never.`,
 	f.StringVar(&o.codeowners, "codeowners", "", "pages tell whose code ran, and never did, by `FILE`, a CODEOWNERS as of GitHub")
 	f.StringVar(&o.keepWindows, "keep-windows", "30d", "add up to days what is older than `DAYS`")
 	f.StringVar(&o.keepDays, "keep-days", "400d", "forget days that are older than `DAYS`")
+	f.IntVar(&o.maxSources, "max-sources", 1000, "keep up to `MEGABYTES` of the text of sources of a project, packed; 0: none")
 	f.Float64Var(&o.rate, "rate", 200, "take so many `REQUESTS` a second of one token, in the long run; 0: all")
 	f.StringVar(&o.backup, "backup", "", "copy the store to `DIR`, which is made, and end")
 	f.StringVar(&o.clientCA, "client-ca", "", "let in who has a certificate that is signed by one in `FILE` (PEM)")
@@ -124,12 +126,19 @@ func days(flag, text string) (time.Duration, error) {
 	return time.Duration(n) * 24 * time.Hour, nil
 }
 
+func checkMaxSources(megabytes int) error {
+	if megabytes < 0 || megabytes > 1<<30 {
+		return fmt.Errorf("--max-sources=%d: 0 or more was expected", megabytes)
+	}
+	return nil
+}
+
 func (o *serveOptions) run(cmd *cobra.Command) error {
 	stores, err := parseStores(o.store)
 	if err != nil {
 		return usageError(err)
 	}
-	options := serve.Options{Stores: stores, Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
+	options := serve.Options{Stores: stores, Pages: o.pages, Names: o.names, CertFile: o.cert, KeyFile: o.key, Rate: o.rate, MostTexts: int64(o.maxSources) << 20, Log: slog.New(slog.NewTextHandler(output.Stderr, nil))}
 	if options.KeepWindows, err = days("keep-windows", o.keepWindows); err == nil {
 		options.KeepDays, err = days("keep-days", o.keepDays)
 	}
@@ -141,6 +150,8 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 		err = errors.New("--keep-windows=0 makes no days that --keep-days could forget; give --keep-days=0, too")
 	case o.rate < 0:
 		err = errors.New("--rate is less than 0")
+	default:
+		err = checkMaxSources(o.maxSources)
 	}
 	if err != nil {
 		return usageError(err)
@@ -183,6 +194,7 @@ func (o *serveOptions) pages(project string, s store.Reader) http.Handler {
 	if project != store.DefaultProject {
 		options.Title = project
 	}
+	options.MostTexts = int64(o.maxSources) << 20
 	options.KeepWindows, _ = days("", o.keepWindows) // they have been checked
 	options.KeepDays, _ = days("", o.keepDays)
 	return pages.Handler(a, options)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"footfall/process"
 )
 
 // processor reports how long a processor was needed for each round; what it returns is to be called at the end.
@@ -98,7 +100,7 @@ func BenchmarkAttachKin(b *testing.B) {
 		for _, im := range first.images {
 			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files})
 		}
-		if !f.inheritsAtOnce(m, func() {}) {
+		if !f.inheritsAtOnce(m, first, process.Fork{}, func() {}) {
 			b.Fatal("its counters cannot be read at once")
 		}
 		f.drop(m, &f.ended)

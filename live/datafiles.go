@@ -38,10 +38,36 @@ type fileSet struct {
 	before, now words
 	runs        int // of the first file that is written, less those before
 	ranBefore   int
+	looks       int          // how often they were read
+	read        time.Time    // all were, last
+	older       firstCounted // how they were when that was done before
 
 	// The family's lock:
 	dumps    int // members that have ended and have written them
 	removals int // of their first file
+}
+
+// A firstCounted is the first unit, in the order in which its files are written, that had counted something, by read.
+type firstCounted struct {
+	unit   int // of the units, -1: none had
+	values []uint64
+	read   time.Time
+}
+
+// firstCounts is that of a set, which is locked, as it is now.
+func (s *fileSet) firstCounts() firstCounted {
+	for _, i := range s.inOrder {
+		var values []uint64
+		any := false
+		s.eachCounterOf(s.units[i], func(at, n int) {
+			values = append(values, s.now[at:at+n]...)
+			any = any || slices.ContainsFunc(s.now[at:at+n], func(x uint64) bool { return x != 0 })
+		})
+		if any {
+			return firstCounted{i, values, s.read}
+		}
+	}
+	return firstCounted{-1, nil, s.read}
 }
 
 // filesOf is the set of an image of a member.
@@ -165,6 +191,8 @@ func (s *fileSet) begin(f *Family) {
 func (s *fileSet) refresh(f *Family) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.older = s.firstCounts()
+	defer func() { s.looks, s.read = s.looks+1, time.Now() }()
 	for i, stamp := range s.stat(s.names) {
 		u := s.units[i]
 		if stamp == s.stamps[i] && !s.unsure[i] {
@@ -220,6 +248,7 @@ func (s *fileSet) removed(f *Family, u *unit) {
 			s.now[i], s.before[i] = 0, 0
 		}
 	})
+	s.older.unit = -1
 	if u.name == s.writtenFirst() {
 		s.runs, s.ranBefore, s.dumps = 0, 0, 0
 		s.removals++
@@ -361,14 +390,20 @@ func (s *fileSet) firstName() string {
 }
 
 // mayHold tells whether the counters in w, which have just been read, may be a sum with those of
-// files, because the process is writing them. Counters that are less than what the file had when
-// it was read, before, do not hold it; nothing that was added makes no difference. The files
+// files, because the process is writing them. Counters that are less than what the file had before the process can have begun do not hold it;
+// nothing that was added makes no difference. (What the file has now others may have added since the process has written it.) The files
 // are written in the order of the list. Most processes have counted less in the first unit than its file has, where it says no more
 // when that was written: files are asked for one after another, and none that does not matter.
-func (im *placed) mayHold(m *member, w words) bool {
+func (im *placed) mayHold(m *member, w words) (holds bool) {
 	s := im.files
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	hadNot := im.heldNothing > 0 && im.heldNothing == s.looks-1 || m.fromStart && !s.older.read.IsZero() && m.began.After(s.older.read)
+	defer func() {
+		if !holds {
+			im.heldNothing = s.looks
+		}
+	}()
 	stamp := func(i int) fileStamp { return stampOf(s.names[i]) }
 	if s.way != nil { // each is asked for by another thread, with rights of its own: all at once
 		stamps := s.stat(s.names)
@@ -380,11 +415,19 @@ func (im *placed) mayHold(m *member, w words) bool {
 	for _, i := range im.inOrder {
 		less, none := false, true
 		im.eachCounterOf(im.units[i], func(at, n int) {
-			for i := at; i < at+n && !less; i++ {
-				less = w[i] < s.now[i]
+			for i := at; i < at+n; i++ {
 				none = none && s.now[i] == 0
 			}
 		})
+		if hadNot && s.older.unit == i {
+			older := s.older.values
+			im.eachCounterOf(im.units[i], func(at, n int) {
+				for k, x := range w[at : at+n] {
+					less = less || x < older[k]
+				}
+				older = older[n:]
+			})
+		}
 		switch {
 		case less:
 			// It may have begun to write while w was read: what is written first was read before, and others after that.
@@ -396,22 +439,25 @@ func (im *placed) mayHold(m *member, w words) bool {
 	return false
 }
 
-// isLess tells whether some counter of a unit is less now than what its file, which is locked, had when it was read.
+// isLess tells whether some counter of a unit, which is that of older, is less now than what its file, of a set that is locked, had then.
 func (im *placed) isLess(m *member, u *unit) (less bool) {
-	var words []int
+	var was [][]uint64
 	var ranges []process.MemoryRange
+	older := im.files.older.values
 	im.eachCounterOf(u, func(at, n int) {
+		before := older[:n]
+		older = older[n:]
 		if addr, is := im.addressOf(at); is {
-			words = append(words, at)
+			was = append(was, before)
 			ranges = append(ranges, process.MemoryRange{Addr: addr + im.at - im.start, Bytes: make([]byte, 8*n)})
 		}
 	})
 	if m.proc.ReadRanges(ranges) != nil {
 		return false
 	}
-	for k, at := range words {
-		for i := 0; i < len(ranges[k].Bytes); i += 8 {
-			less = less || encoding.LittleEndian.Uint64(ranges[k].Bytes[i:]) < im.files.now[at+i/8]
+	for k, before := range was {
+		for i, x := range before {
+			less = less || encoding.LittleEndian.Uint64(ranges[k].Bytes[8*i:]) < x
 		}
 	}
 	return less

@@ -83,6 +83,9 @@ type member struct {
 	own       []*SourceProfile  // source-based counters at the last look; the family's lock
 
 	found atomic.Pointer[findings] // for those that it forks, who do not wait for mu
+	// The same of how it forks; and how often that was tried to find out.
+	clears    atomic.Pointer[clearing]
+	clearings atomic.Int32
 
 	mu          sync.Mutex // of what follows
 	files       []byte     // mappedFiles, when images were looked for

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"footfall/process"
 )
 
 // forker makes children that stop before libgcov's wrapper of fork has set their counters to zero.
@@ -120,7 +122,9 @@ func TestEndsInDoubt(t *testing.T) {
 // fork. It is in its data files again, and counts once.
 func TestForkedByLibrary(t *testing.T) {
 	i, pid := startForking(t, "d")
-	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), true, func(bool) { goOn() }) })
+	i.tell(func(goOn func()) {
+		lifetimes{i.Family}.Forked(pid, i.p.Pid(), process.Fork{ByLibrary: true}, func(bool) { goOn() })
+	})
 	i.goesOn(pid, syscall.SIGCONT, "done")
 	i.sees("it runs", 1, 3, 0)
 	i.goesOn(pid, syscall.SIGUSR1, "dumped")

@@ -65,6 +65,10 @@ type placed struct {
 	keeps bool
 	// unsure: of a member that may not be past its fork, inherited is all that was in the counters, which may be its own.
 	unsure bool
+	// clears: libgcov's wrapper of fork has made the member and will clear the counters, or has; it returns there from fork, by the address at
+	// returns. nil: they are the member's own, or it is not known.
+	clears  *clearing
+	returns uint64
 	// silent: it has written its data files before it was seen, or before the fork, and writes none
 	// any more.
 	silent bool
@@ -75,6 +79,8 @@ type placed struct {
 	// Counters of which it is not known yet whether they are its own, and how long it had run then; that are.
 	waiting, sure words
 	sinceRan      time.Duration
+	// heldNothing is the last look at the data files, by fileSet.looks, after which their counts were not among its own; 0: there was none.
+	heldNothing int
 }
 
 // A stage is when a member is looked at. It stands still but for the first.

@@ -73,6 +73,16 @@ func (f *Family) last(m *member, im *placed, atOnce bool) (add func(), ok bool) 
 		}
 		return nothing, true
 	}
+	if im.clears != nil {
+		uncleared, err := im.endsUncleared(m.proc, w)
+		switch {
+		case err != nil && atOnce:
+			im.release(w)
+			return nil, false
+		case uncleared:
+			clear(w)
+		}
+	}
 	im.believeAtEnd(w)
 	return func() {
 		if im.inherited == nil || !im.beingCleared(im.inherited, w) { // else it has counted nothing yet

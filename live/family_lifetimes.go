@@ -18,7 +18,7 @@ import (
 type lifetimes struct{ *Family }
 
 // Forked makes the child of a member one, and notes what it inherits.
-func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)) {
+func (f lifetimes) Forked(pid, parent int, by process.Fork, goOn func(watch bool)) {
 	m, err := newAttended(pid)
 	if err != nil { // killed already
 		goOn(false)
@@ -35,12 +35,12 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 	if known != nil {
 		m.files, m.emulates, m.whole, m.around = known.mapped, known.emulates, known.whole, known.around
 		for _, im := range known.images {
-			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, cleared: im.cleared, keeps: !im.cleared || !byLibrary})
+			m.images = append(m.images, &placed{layout: im.layout, at: im.at, files: im.files, cleared: im.cleared, keeps: !im.cleared || !by.ByLibrary})
 		}
 		for _, c := range known.counted {
 			m.counted = append(m.counted, c.copyFor())
 		}
-		if files, err := m.mappedFiles(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, func() { goOn(false) }) {
+		if files, err := m.mappedFiles(); err == nil && bytes.Equal(files, m.files) && len(m.counted) == 0 && f.inheritsAtOnce(m, from, by, func() { goOn(false) }) {
 			return
 		}
 	}
@@ -49,7 +49,7 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.images = slices.DeleteFunc(m.images, func(im *placed) bool {
-			im.keeps = !im.cleared || !byLibrary
+			im.keeps, im.clears = !im.cleared || !by.ByLibrary, nil
 			w := im.buffer()
 			defer im.release(w)
 			if im.read(m.proc, im.at, w) != nil {
@@ -74,19 +74,29 @@ func (f lifetimes) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)
 }
 
 // inheritsAtOnce notes what a process inherits, in images that are known, if all of it can be read
-// at once.
-func (f *Family) inheritsAtOnce(m *member, goOn func()) bool {
+// at once. What will be cleared, for certain, is not read.
+func (f *Family) inheritsAtOnce(m, parent *member, by process.Fork, goOn func()) bool {
 	read, flags := make([]*sparse, len(m.images)), make([]int, len(m.images))
+	known := parent.clears.Load()
+	if known != nil && (!bytes.Equal(known.mapped, m.files) || !known.isBy(m.proc, by)) {
+		known = nil
+	}
 	for i, im := range m.images {
+		if im.clearedBy(known, by) {
+			read[i] = new(sparse)
+			continue
+		}
 		var err error
 		if read[i], flags[i], err = im.sparseAtOnce(m.proc, im.at); err != nil {
 			return false
 		}
 	}
+	learn := f.learning(m, parent, by, read)
 	f.mu.Lock()
 	f.aside++
 	f.mu.Unlock()
 	goOn()
+	learn()
 	images, kept := m.images, m.images[:0:0]
 	for i, im := range images {
 		if im.inherit(f, m, read[i], flags[i]) {

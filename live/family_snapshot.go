@@ -238,6 +238,19 @@ func (f *Family) readRunning(m *member, im *placed, w words) (own, moving bool) 
 	if im.parted || im.read(m.proc, im.at, w) != nil {
 		return false, false
 	}
+	if known := m.clears.Load(); known != nil && known.layout == im.layout && !known.least.in(w) { // it has set its own to zero
+		m.clears.CompareAndSwap(known, nil)
+	}
+	if im.clears != nil {
+		if uncleared, err := im.isUncleared(m, w); uncleared || err != nil {
+			clear(w)
+			return true, true
+		}
+		im.clears = nil // it may have been while they were read
+		if im.read(m.proc, im.at, w) != nil {
+			return false, false
+		}
+	}
 	if im.owes() && errors.Is(m.proc.Check(), process.ErrReplaced) {
 		return false, false // these are the counters of what it has become
 	}

@@ -151,7 +151,7 @@ func (i *inheritance) becomes(pid int) *member {
 func (i *inheritance) makes(how string) (pid int) {
 	i.t.Helper()
 	pid = i.begins(how)
-	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), false, func(bool) { goOn() }) })
+	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), process.Fork{}, func(bool) { goOn() }) })
 	i.does(pid, how)
 	return pid
 }
@@ -355,6 +355,21 @@ func TestWaitsWhileWriting(t *testing.T) {
 	}
 }
 
+// TestWaitsWhileOthersWrite is the same where another one has written meanwhile what the process had written: the files hold more than its
+// counters do.
+func TestWaitsWhileOthersWrite(t *testing.T) {
+	i := startInheritors(t)
+	i.makes("dump")
+	i.makes("wait3")
+	i.makes("dump")
+	if n := i.total(); n > 9 {
+		t.Errorf("work ran %d times, 9 at most", n)
+	}
+	if i.Settled() {
+		t.Error("it is settled what the process has counted")
+	}
+}
+
 // TestWaitsWhileWritingAlone is the same for who reads that process by itself, a moment after the first file was written.
 func TestWaitsWhileWritingAlone(t *testing.T) {
 	i := startInheritors(t)
@@ -384,7 +399,9 @@ func TestWaitsWhileWritingAlone(t *testing.T) {
 func TestLibraryClosed(t *testing.T) {
 	i := startInheritors(t)
 	pid := i.begins("close")
-	i.tell(func(goOn func()) { lifetimes{i.Family}.Forked(pid, i.p.Pid(), true, func(bool) { goOn() }) })
+	i.tell(func(goOn func()) {
+		lifetimes{i.Family}.Forked(pid, i.p.Pid(), process.Fork{ByLibrary: true}, func(bool) { goOn() })
+	})
 	for _, im := range i.member(pid).images {
 		im.inherited = nil // as in a child in which libgcov's wrapper of fork has cleared it
 	}

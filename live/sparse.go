@@ -208,6 +208,15 @@ func (l *layout) beingCleared(s *sparse, w words) bool {
 	return cleared && left
 }
 
+// addTo adds s to w.
+func (s *sparse) addTo(w words) {
+	for _, p := range s.parts {
+		for i, at := range p.at {
+			w[at] += p.value[i]
+		}
+	}
+}
+
 // subtractFrom takes s out of w.
 func (s *sparse) subtractFrom(w words) {
 	for _, p := range s.parts {

@@ -82,6 +82,7 @@ func (f *Family) follow(m *member, when stage) {
 			continue // each process has its own, that hold nobody else's
 		}
 		moved := *im
+		moved.heldNothing = 0
 		if moved.files, err = f.filesOf(m, im, when); err != nil {
 			f.problem(errFiles(im, err))
 			continue

@@ -17,7 +17,7 @@ import (
 // born notes who is told of as forked.
 type born struct{ pids, parents []int }
 
-func (b *born) Forked(pid, parent int, byLibrary bool, goOn func(watch bool)) {
+func (b *born) Forked(pid, parent int, _ Fork, goOn func(watch bool)) {
 	b.pids, b.parents = append(b.pids, pid), append(b.parents, parent)
 	goOn(false)
 }
@@ -60,7 +60,7 @@ func TestAdopt(t *testing.T) {
 		}
 		// Then its maker tells.
 		maker := &attendedProcess{pid: os.Getpid(), threads: 1, children: true}
-		a.makes(maker, child, unix.PTRACE_EVENT_FORK, birth{parent: maker, byLibrary: true})
+		a.makes(maker, child, unix.PTRACE_EVENT_FORK, birth{parent: maker, by: Fork{ByLibrary: true}})
 		if len(events.pids) != 1 || events.parents[0] != os.Getpid() || len(a.newborn) > 0 {
 			t.Errorf("%s: told of %v, of %v", c.name, events.pids, events.parents)
 		}

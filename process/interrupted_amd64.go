@@ -58,12 +58,16 @@ func isSocket(tid int, fd uint64) bool {
 	return err == nil && strings.HasPrefix(name, "socket:")
 }
 
-// forksAsLibrary tells whether a thread that has just made a process has done so as the C library's
-// fork does: by the system call fork, or by clone with the child's id being stored there.
-func forksAsLibrary(tid int) bool {
+// forkOf tells how a thread has just made a process. The C library's fork does it by the system call fork, or by clone with the
+// child's id being stored there.
+func forkOf(tid int) Fork {
 	var regs unix.PtraceRegs
 	if unix.PtraceGetRegs(tid, &regs) != nil || regs.Cs == userCode32 {
-		return true
+		return Fork{ByLibrary: true}
 	}
-	return regs.Orig_rax == unix.SYS_FORK || regs.Orig_rax == unix.SYS_CLONE && regs.Rdi&unix.CLONE_CHILD_SETTID != 0
+	switch {
+	case regs.Orig_rax == unix.SYS_FORK, regs.Orig_rax == unix.SYS_CLONE && regs.Rdi&unix.CLONE_CHILD_SETTID != 0 && regs.Rsi == 0:
+		return Fork{true, regs.Rip, regs.Rsp}
+	}
+	return Fork{ByLibrary: regs.Orig_rax == unix.SYS_CLONE && regs.Rdi&unix.CLONE_CHILD_SETTID != 0}
 }

@@ -10,4 +10,4 @@ func restartInterrupted(int) bool { return false }
 func isFragile(int) bool { return false }
 
 // forksAsLibrary is not known here: most do.
-func forksAsLibrary(int) bool { return true }
+func forkOf(int) Fork { return Fork{ByLibrary: true} }

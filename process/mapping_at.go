@@ -73,7 +73,7 @@ func (q *mapQuery) ask(maps int) unix.Errno {
 // asked, if it can be, for these mappings only: to write all as text takes it ten times as long.
 func (p *Process) MappedFilesKey(code bool) (key []byte, err error) {
 	opened := false
-	err = p.whileOpen("maps", func(maps int) error {
+	err = p.whileKept(keptMaps, func(maps int) error {
 		opened = true
 		which := uint64(0x10 | 0x20) // PROCMAP_QUERY_COVERING_OR_NEXT_VMA, PROCMAP_QUERY_FILE_BACKED_VMA
 		if code {

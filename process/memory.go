@@ -133,7 +133,7 @@ func (p *Process) VisitTouched(ranges []AddressRange, unnamed uint64, visit func
 	}
 	buffer := scratch.Get().(*[scratchSize]byte)
 	defer scratch.Put(buffer)
-	return p.whileOpen("mem", func(mem int) error {
+	return p.whileKept(keptMem, func(mem int) error {
 		for _, t := range touched {
 			for addr := t.Addr; addr < t.End; {
 				b := buffer[:min(t.End-addr, scratchSize-addr%scratchSize)]
@@ -156,7 +156,7 @@ func (p *Process) eachPart(n int, ranges func(i int) AddressRange, unnamed uint6
 	defer scratch.Put(buffer)
 	entries := buffer[:]
 	first, end := uint64(0), uint64(0) // the pages of which there are entries
-	err := p.whileOpen("pagemap", func(pagemap int) error {
+	err := p.whileKept(keptPagemap, func(pagemap int) error {
 		for i := range n {
 			r := ranges(i)
 			if r.Addr >= r.End {
@@ -212,7 +212,7 @@ func (p *Process) readShared(ranges []MemoryRange) error {
 		return nil
 	}
 	opened := false
-	err := p.whileOpen("mem", func(mem int) error {
+	err := p.whileKept(keptMem, func(mem int) error {
 		opened = true
 		for _, r := range ranges {
 			if err := p.readAt(mem, r.Bytes, r.Addr); err != nil {

@@ -73,6 +73,7 @@ func listenToProcesses(told func(pid int) bool) (*procEvents, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	_ = attachFilter(fd, withoutChildrenOf(nil)) // else more comes, which is passed over
 	e := &procEvents{socket: fd, stop: make(chan struct{}), stops: stops, came: make(chan struct{}, 1), told: told, pids: make(map[int]bool), makers: make(map[int]int)}
 	go e.listen()
 	return e, nil
@@ -215,28 +216,33 @@ func (e *procEvents) ignore() {
 	if slices.Equal(ignored, e.ignored) {
 		return
 	}
-	filter := withoutChildrenOf(ignored)
-	if unix.SetsockoptSockFprog(e.socket, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}) == nil {
+	if attachFilter(e.socket, withoutChildrenOf(ignored)) == nil {
 		e.ignored = ignored
 	}
 }
 
-// withoutChildrenOf is a filter of the socket (linux/filter.h) that drops what the kernel tells of the children of some processes, and
-// of threads.
+func attachFilter(socket int, filter []unix.SockFilter) error {
+	return unix.SetsockoptSockFprog(socket, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+}
+
+// withoutChildrenOf is a filter of the socket (linux/filter.h) that drops what the kernel tells of the children of some processes, of
+// threads, and all that nobody asked for: ends and more, which some kernels tell of nevertheless.
 func withoutChildrenOf(parents []int) (filter []unix.SockFilter) {
 	do := func(code uint16, k uint32, yes, no int) {
 		filter = append(filter, unix.SockFilter{Code: code, K: k, Jt: uint8(yes), Jf: uint8(no)})
 	}
 	const load, equal, ends = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	const parentsAt = 7
+	const parentsAt = 9
 	accept := parentsAt + len(parents)
 	drop := accept + 1
 	do(load, procEventAt, 0, 0) // what
-	do(equal, asLoaded(procEventFork), 0, accept-2)
+	do(equal, asLoaded(procEventExec), accept-2, 0)
+	do(equal, asLoaded(procEventComm), accept-3, 0)
+	do(equal, asLoaded(procEventFork), 0, drop-4)
 	do(load, procEventData+8, 0, 0) // the child's thread
 	do(unix.BPF_MISC|unix.BPF_TAX, 0, 0, 0)
 	do(load, procEventData+12, 0, 0) // and process
-	do(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_X, 0, 0, drop-6)
+	do(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_X, 0, 0, drop-8)
 	do(load, procEventData+4, 0, 0) // the parent
 	for i, pid := range parents {
 		do(equal, asLoaded(uint32(pid)), drop-(parentsAt+i+1), 0)

@@ -75,6 +75,9 @@ type Process struct {
 	childOnce sync.Once
 	child     bool // we have started it; see isChild
 
+	keeps atomic.Bool     // files are kept open: see whileKept
+	kept  [3]atomic.Int32 // their descriptors, and one more; 0: it is not open
+
 	useful   atomic.Pointer[useful]   // code that it has; see rescue_amd64.go
 	follower atomic.Pointer[Follower] // that has hold of its threads
 }
@@ -152,6 +155,11 @@ func OpenAttended(pid int) (*Process, error) {
 		return nil, err
 	}
 	p.Name, p.Start = st.name, st.start
+	if keepers.Add(1) <= maxKeepers {
+		p.keeps.Store(true)
+	} else {
+		keepers.Add(-1)
+	}
 	return p, nil
 }
 
@@ -275,6 +283,7 @@ func (p *Process) Close() error {
 	if p.mem != nil {
 		p.mem.Close()
 	}
+	p.closeKept()
 	return p.dir.Close()
 }
 

@@ -235,7 +235,7 @@ func (a *agent) keepUnits(p *profiled) error {
 	for _, name := range slices.Sorted(maps.Keys(p.objects)) {
 		hashes = append(hashes, p.objects[name].hash)
 	}
-	return a.spool.keepBuild(p.build, a.o.Release(p.path), append(hashes, p.texts.hashes()...))
+	return a.spool.keepBuild(p.build, a.o.Release(p.path), hashes, p.texts.hashes())
 }
 
 // shown says what a source is called, and whether it is sent.

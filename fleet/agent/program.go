@@ -118,7 +118,7 @@ func (a *agent) programOf(build string, images []image) (*program, error) {
 	if !added && !more {
 		return p, nil
 	}
-	if err := a.spool.keepBuild(build, a.o.Release(p.path), append(hashes, p.texts.hashes()...)); err != nil {
+	if err := a.spool.keepBuild(build, a.o.Release(p.path), hashes, p.texts.hashes()); err != nil {
 		return nil, err
 	}
 	a.programs[build] = p

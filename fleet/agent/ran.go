@@ -216,5 +216,5 @@ func (w *ranWatching) tell(a *agent, p *collect.RanProgram) (*ranProgram, error)
 		return nil, err
 	}
 	defer debug.FreeOSMemory() // it takes many times as much as what stays
-	return of, a.spool.keepBuild(of.build, a.o.Release(p.Path), append(hashes, told.texts.hashes()...))
+	return of, a.spool.keepBuild(of.build, a.o.Release(p.Path), hashes, told.texts.hashes())
 }

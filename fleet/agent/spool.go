@@ -44,6 +44,7 @@ type spool struct {
 	woken  chan struct{}
 	told   map[string]time.Time // builds that the server knows, as they were written then
 	said   time.Time            // when it was said that the server does not take what there is
+	noText bool                 // it was said that it takes no texts
 }
 
 // saidAgain is after how long that is said again.
@@ -154,9 +155,9 @@ func (s *spool) keepUnit(hash store.Hash, u store.Unit) error {
 	return s.write(name, wire.Pack(wire.EncodeUnits("", []store.Unit{u})))
 }
 
-// keepBuild keeps what units a build has.
-func (s *spool) keepBuild(build, release string, hashes []store.Hash) error {
-	a := wire.Announcement{Build: build, Release: release, Units: hashes}
+// keepBuild keeps what units a build has, and which texts of sources.
+func (s *spool) keepBuild(build, release string, hashes, texts []store.Hash) error {
+	a := wire.Announcement{Build: build, Release: release, Units: hashes, Texts: texts}
 	return s.write(filepath.Join("builds", nameOf(build)), wire.Pack(a.Encode()))
 }
 
@@ -192,7 +193,7 @@ func (s *spool) tidy(n *state) {
 		if err = errors.Join(err, failed); err != nil {
 			break
 		}
-		for _, hash := range a.Units {
+		for _, hash := range append(a.Units, a.Texts...) {
 			used[hex.EncodeToString(hash[:])] = true
 		}
 	}
@@ -345,7 +346,7 @@ func (s *spool) tell(ctx context.Context, build string) error {
 	if err != nil {
 		return fmt.Errorf("build %s: %w", build, err)
 	}
-	return s.server.TellKept(ctx, a, func(hash store.Hash) (store.Unit, error) {
+	why, err := s.server.TellKept(ctx, a, func(hash store.Hash) (store.Unit, error) {
 		name := filepath.Join(s.dir, "units", hex.EncodeToString(hash[:]))
 		list, err := unpack(name, func(b []byte) ([]store.Unit, error) {
 			_, list, err := wire.DecodeUnits(b)
@@ -359,6 +360,11 @@ func (s *spool) tell(ctx context.Context, build string) error {
 		}
 		return list[0], nil
 	})
+	if err == nil && why != nil && !s.noText {
+		s.noText = true
+		s.log.Warn("the text of sources is not taken, or not all of it; what was counted is", "error", why)
+	}
+	return err
 }
 
 // unpack reads a message from a file.

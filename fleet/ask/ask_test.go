@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,7 +182,7 @@ lines  first ran   last ran    hosts  function  at
 `},
 	{"changed?since=2.0", `
 before: 1 build, release 2.0
-after: nothing was reported of a later release
+after: no host has reported of a later release; with --in all tests count, too
 `},
 	{"who?of=both", `
 src/x.c:1 both
@@ -263,6 +264,49 @@ func testAnswers(t *testing.T, stores store.Stores) {
 		values, _ := url.ParseQuery(query)
 		if _, err := f.Answer(t.Context(), name, values); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", question, err, want)
+		}
+	}
+}
+
+// TestNames asks for functions by names that look like those of files, and by their last words.
+func TestNames(t *testing.T) {
+	f := newFleet(t, sqlite.Dir(t.TempDir()))
+	f.push("b", "1", "a", "", 3, source("main.go", []string{"main.parse", "main.(*reader).Next"}, 5, 2))
+	f.push("b", "1", "a", "", 2, source("x.cc", []string{"_ZN2ns5parseEi", "parser.c", "_ZN12_GLOBAL__N_16hiddenEi"}, 7, 1, 1))
+	for of, want := range map[string]string{
+		"main.parse": "main.go:1", "ns::parse": "x.cc:1", "ns::parse(int)": "x.cc:1", "parse": "main.go:1 x.cc:1", "Next": "main.go:11", "main.(*reader).Next": "main.go:11",
+		"main.go": "main.go:1", "x.cc": "x.cc:1", "parser.c": "x.cc:11", "hidden": "x.cc:21", "(anonymous namespace)::hidden(int)": "x.cc:21",
+	} {
+		answer, err := f.Answer(t.Context(), "who", url.Values{"of": {of}})
+		if err != nil {
+			t.Errorf("%s: %v", of, err)
+			continue
+		}
+		var got []string
+		for _, p := range answer.(*Who).Places {
+			got = append(got, fmt.Sprintf("%s:%d", p.File, p.Line))
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", of, diff)
+		}
+	}
+}
+
+// TestChangedOfTests compares with a release of which only tests were reported, beside one that hosts run.
+func TestChangedOfTests(t *testing.T) {
+	f := newFleet(t, sqlite.Dir(t.TempDir()))
+	functions := []string{"both", "later"}
+	f.push("b1", "1.0", "a", "", 5, source("x.c", functions, 1, 1))
+	f.push("b2", "1.1", "", "unit", 4, source("x.c", functions, 1, 0))
+	f.push("b3", "1.2", "", "unit", 3, source("x.c", functions, 2, 3))
+	for query, want := range map[string]string{
+		"since=1.0": "before: 1 build, release 1.0\nafter: no host has reported of a later release; with --in all tests count, too\n",
+		"since=1.1": "before: 1 build, release 1.1\nafter:  1 build, release 1.2\n\nran, and runs no more: 0 functions\n\ndid not run, and runs: 1 function\n",
+		"since=1.2": "before: 1 build, release 1.2\nafter: nothing was reported of a later release\n",
+	} {
+		if text, _ := asked(t, f, "changed", query); !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %s\nwant %s", query, text, want)
 		}
 	}
 }

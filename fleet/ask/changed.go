@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"footfall/fleet/store"
 )
 
 // Changed is what runs, or runs no more, since a release.
@@ -40,7 +42,7 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 	if answer.Since == "" {
 		return nil, wrong("since is missing: the release with which others are compared")
 	}
-	if err := a.origin(ctx, p); err != nil {
+	if err := a.changedOrigin(ctx, p, answer.Since); err != nil {
 		return nil, err
 	}
 	answer.In = originNames[p.Origin]
@@ -114,6 +116,16 @@ func (a *Ask) changed(ctx context.Context, p *parameters) (Answer, error) {
 	return answer, nil
 }
 
+// changedOrigin has the counts be those of whom the release was reported by with which others are compared.
+func (a *Ask) changedOrigin(ctx context.Context, p *parameters, since string) error {
+	if len(p.Builds) > 0 || len(p.Releases) > 0 {
+		return a.origin(ctx, p)
+	}
+	p.Releases = []string{since}
+	defer func() { p.Releases = nil }()
+	return a.origin(ctx, p)
+}
+
 // Parts are the lists of an answer, in the order in which people want to know them.
 func (c *Changed) Parts() []ChangedPart {
 	return []ChangedPart{
@@ -135,6 +147,9 @@ func (c *Changed) Text(w io.Writer, s Style) error {
 		return err
 	}
 	if len(c.After) == 0 {
+		if c.In == originNames[store.OnHosts] {
+			return say(w, "after: no host has reported of a later release; with --in all tests count, too\n")
+		}
 		return say(w, "after: nothing was reported of a later release\n")
 	}
 	if err := say(w, "after:  %s, %s\n", plural(len(c.After), "build"), releasesText(c.After)); err != nil {

@@ -24,6 +24,8 @@ type Sizes struct {
 	WindowBytes  int64     `json:"window_bytes"`
 	DayBytes     int64     `json:"day_bytes"`
 	SeenBytes    int64     `json:"seen_bytes"`
+	Texts        int       `json:"texts"` // of sources
+	TextBytes    int64     `json:"text_bytes"`
 }
 
 func (a *Ask) sizes(ctx context.Context, _ *parameters) (Answer, error) {
@@ -31,6 +33,7 @@ func (a *Ask) sizes(ctx context.Context, _ *parameters) (Answer, error) {
 	return &Sizes{
 		z.Bytes, z.Builds, z.Units, z.Instances, z.Windows, utc(z.FirstWindow), utc(z.LastWindow), z.Days, utc(z.FirstDay), utc(z.LastDay),
 		utc(z.Closed), z.ProgramBytes, z.UsageBytes, z.DayBytes, z.SeenBytes,
+		z.Texts, z.TextBytes,
 	}, err
 }
 
@@ -47,7 +50,8 @@ func (z *Sizes) Rows() []SizeRow {
 	return []SizeRow{
 		{"windows, of each process", z.Windows, z.WindowBytes, z.FirstWindow, z.LastWindow},
 		{"days, rolled up", z.Days, z.DayBytes, z.FirstDay, z.LastDay},
-		{"sources, as they were built", z.Units, z.ProgramBytes, time.Time{}, time.Time{}},
+		{"notes and mappings of sources", z.Units, z.ProgramBytes, time.Time{}, time.Time{}},
+		{"text of sources", z.Texts, z.TextBytes, time.Time{}, time.Time{}},
 		{"first and last seen, of builds", z.Builds, z.SeenBytes, time.Time{}, time.Time{}},
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Errors of sources of which there is no text.
 var (
 	ErrNoSources = errors.New("sources are not on this server")
-	errNotSent   = errors.New("its text was not sent")
+	errNotThere  = errors.New("its text is not on this server")
 	errVersions  = errors.New("there are several versions of its text: choose a release")
 )
 
@@ -107,7 +107,7 @@ func (t *Texts) Read(name string) (text []byte, err error) {
 	case !t.Any():
 		return nil, ErrNoSources
 	case len(hashes) == 0:
-		return nil, errNotSent
+		return nil, errNotThere
 	case len(hashes) > 1:
 		return nil, errVersions
 	}
@@ -120,7 +120,7 @@ func (t *Texts) Read(name string) (text []byte, err error) {
 		return err
 	})
 	if err == nil && !found {
-		err = errNotSent
+		err = errNotThere
 	}
 	return text, err
 }

@@ -54,6 +54,8 @@ type wanted struct {
 	function    string
 	file        string
 	first, last int32
+	// otherwise is the function that it may be, if there is no such source: those of Go have names such as main.parse.
+	otherwise string
 }
 
 // parseWanted reads FUNCTION, FILE, FILE:LINE or FILE:FROM-TO. What looks like a path is one.
@@ -77,7 +79,7 @@ func parseWanted(text string) (wanted, error) {
 		}
 	}
 	if strings.Contains(text, "/") && !strings.ContainsAny(text, "(<:") || path.Ext(text) != "" && !strings.ContainsAny(text, "(<: ") {
-		return wanted{file: text, first: 1, last: 1<<31 - 1}, nil
+		return wanted{file: text, first: 1, last: 1<<31 - 1, otherwise: text}, nil
 	}
 	return wanted{function: text}, nil
 }
@@ -89,7 +91,7 @@ func (w *wanted) fits(name string) bool {
 
 // isFunction tells whether the function is meant, by its name with or without its scope and parameters.
 func (w *wanted) isFunction(file string, f *coverage.Function) bool {
-	if NameOf(file, f) == w.function {
+	if name := NameOf(file, f); name == w.function || lastWord(name) == w.function {
 		return true
 	}
 	return slices.ContainsFunc(f.Symbols(), func(s string) bool { return slices.Contains(demangle.Spellings(s), w.function) })
@@ -132,6 +134,10 @@ func (a *Ask) who(ctx context.Context, p *parameters) (Answer, error) {
 	}
 	answer := &Who{Of: of, Places: []Place{}, Hosts: []HostRuns{}, Labels: []LabelRun{}}
 	hashes, err := a.unitsWith(ctx, &p.Query, &w, answer)
+	if err == nil && len(hashes) == 0 && w.otherwise != "" {
+		w = wanted{function: w.otherwise}
+		hashes, err = a.unitsWith(ctx, &p.Query, &w, answer)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +238,13 @@ func (a *Ask) measure(u *store.Unit, hits []uint64, w *wanted) (places []Place, 
 
 // lastWord is the last identifier of the name of a function, without its parameters.
 func lastWord(name string) string {
-	name, _, _ = strings.Cut(name, "(")
+	name = strings.ReplaceAll(name, "(anonymous namespace)", "")
+	for i := range name {
+		if name[i] == '(' && (i == 0 || name[i-1] != '.') { // else it is a receiver of Go
+			name = name[:i]
+			break
+		}
+	}
 	at := strings.LastIndexFunc(name, func(r rune) bool {
 		return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= 0x80)
 	})
@@ -311,7 +323,11 @@ func (w *Who) Text(out io.Writer, s Style) error {
 			return err
 		}
 	}
-	if err := say(out, "ran on %s of %s that reported of it\n", number(len(w.Hosts)), plural(w.Reported, "host")); err != nil {
+	ran := "no host has reported of it\n"
+	if w.Reported > 0 {
+		ran = fmt.Sprintf("ran on %s of %s that reported of it\n", number(len(w.Hosts)), plural(w.Reported, "host"))
+	}
+	if err := say(out, "%s", ran); err != nil {
 		return err
 	}
 	most := mostRows

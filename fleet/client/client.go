@@ -102,7 +102,13 @@ type Error struct {
 	Text   string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("the server answers %d: %s", e.Status, e.Text) }
+func (e *Error) Error() string {
+	text := fmt.Sprintf("the server answers %d: %s", e.Status, e.Text)
+	if e.Status == http.StatusUnauthorized {
+		text += " (here in FOOTFALL_TOKEN or --token-file)"
+	}
+	return text
+}
 
 // UnknownUnits tells whether the build is to be told before.
 func (e *Error) UnknownUnits() bool { return e.Status == http.StatusConflict }
@@ -143,57 +149,134 @@ const mostAtOnce = wire.MostPacked - 1<<12
 
 // Tell tells a build and its units: those that the server does not know go with their programs.
 func (c *Client) Tell(ctx context.Context, build, release string, units []store.Unit) error {
-	a := &wire.Announcement{Build: build, Release: release}
-	byHash := make(map[store.Hash]int)
-	for i := range units {
-		hash := units[i].Hash()
-		byHash[hash] = i
-		a.Units = append(a.Units, hash)
-	}
-	return c.TellKept(ctx, a, func(hash store.Hash) (store.Unit, error) { return units[byHash[hash]], nil })
+	_, err := c.TellWith(ctx, build, release, units, nil)
+	return err
 }
 
-// TellKept is Tell for who has units elsewhere than in memory: load returns those that the server does not know.
-func (c *Client) TellKept(ctx context.Context, a *wire.Announcement, load func(store.Hash) (store.Unit, error)) error {
+// TellWith is Tell with texts of sources, which the server may not take: why says why it does not take all of them, if so.
+func (c *Client) TellWith(ctx context.Context, build, release string, units, texts []store.Unit) (why, err error) {
+	a := &wire.Announcement{Build: build, Release: release}
+	byHash := make(map[store.Hash]*store.Unit)
+	hashes := func(list []store.Unit) (all []store.Hash) {
+		for i := range list {
+			hash := list[i].Hash()
+			byHash[hash] = &list[i]
+			all = append(all, hash)
+		}
+		return all
+	}
+	a.Units, a.Texts = hashes(units), hashes(texts)
+	return c.TellKept(ctx, a, func(hash store.Hash) (store.Unit, error) { return *byHash[hash], nil })
+}
+
+// TellKept is TellWith for who has units elsewhere than in memory: load returns those that the server does not know.
+func (c *Client) TellKept(ctx context.Context, a *wire.Announcement, load func(store.Hash) (store.Unit, error)) (why, err error) {
 	answer, err := c.post(ctx, wire.PathBuilds, a.Encode())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	wanted, err := wire.DecodeWanted(answer)
+	wanted, err := c.wanted(answer)
 	if err != nil {
-		return fmt.Errorf("answer of %s: %w", c.server, err)
+		return nil, err
 	}
-	known := make(map[store.Hash]bool, len(a.Units))
+	announced := make(map[store.Hash]bool, len(a.Units)+len(a.Texts)) // whether it is a text
 	for _, hash := range a.Units {
-		known[hash] = true
+		announced[hash] = false
 	}
+	for _, hash := range a.Texts {
+		announced[hash] = true
+	}
+	var units, texts []store.Hash
+	for _, hash := range wanted.Units {
+		switch text, is := announced[hash]; {
+		case !is:
+			return nil, fmt.Errorf("answer of %s: it wants a unit that was not announced", c.server)
+		case text:
+			texts = append(texts, hash)
+		default:
+			units = append(units, hash)
+		}
+	}
+	if err := c.sendUnits(a.Build, units, load, func(message []byte) error {
+		_, err := c.post(ctx, wire.PathUnits, message)
+		return err
+	}); err != nil || len(a.Texts) == 0 {
+		return nil, err
+	}
+	if !wanted.Texts {
+		return errNoTexts, nil
+	}
+	why = reason(wanted.NoTexts)
+	err = c.sendUnits(a.Build, texts, load, func(message []byte) error {
+		left, err := c.sendTexts(ctx, message)
+		if why == nil {
+			why = left
+		}
+		return err
+	})
+	return why, err
+}
+
+var errNoTexts = errors.New("the server is of an older footfall, which takes none")
+
+// reason is what a server says, nil for nothing.
+func reason(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
+}
+
+func (c *Client) wanted(answer []byte) (*wire.Wanted, error) {
+	w, err := wire.DecodeWanted(answer)
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", c.server, err)
+	}
+	return w, nil
+}
+
+// sendTexts sends a message with texts. That they are not taken, now or ever, is no error: what is counted goes without them.
+func (c *Client) sendTexts(ctx context.Context, message []byte) (why, err error) {
+	answer, err := c.post(ctx, wire.PathUnits, message)
+	if refusal := (*Error)(nil); errors.As(err, &refusal) && !Passing(err) {
+		return refusal, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.wanted(answer)
+	if err != nil {
+		return nil, err
+	}
+	return reason(w.NoTexts), nil
+}
+
+// sendUnits calls send with messages of units.
+func (c *Client) sendUnits(build string, hashes []store.Hash, load func(store.Hash) (store.Unit, error), send func(message []byte) error) error {
 	var some []store.Unit
 	size := 0
-	send := func() error {
+	flush := func() error {
 		if len(some) == 0 {
 			return nil
 		}
-		_, err := c.post(ctx, wire.PathUnits, wire.EncodeUnits(a.Build, some))
+		err := send(wire.EncodeUnits(build, some))
 		some, size = nil, 0
 		return err
 	}
-	for _, hash := range wanted {
-		if !known[hash] {
-			return fmt.Errorf("answer of %s: it wants a unit that was not announced", c.server)
-		}
+	for _, hash := range hashes {
 		unit, err := load(hash)
 		if err != nil {
 			return err
 		}
 		its := len(unit.Program) + len(unit.Name) + 64
 		if size+its > mostAtOnce {
-			if err := send(); err != nil {
+			if err := flush(); err != nil {
 				return err
 			}
 		}
 		some, size = append(some, unit), size+its
 	}
-	return send()
+	return flush()
 }
 
 // Push sends a batch, in parts if it is large. When it returns without an error the server has it on disk.
@@ -203,7 +286,7 @@ func (c *Client) Push(ctx context.Context, b *store.Batch) error {
 	for {
 		n, counters := 0, 0
 		for n < len(rest) {
-			counters += len(rest[n].Hits)
+			counters += rest[n].Counters()
 			if n > 0 && counters > wire.MostCounters {
 				break
 			}

@@ -37,6 +37,8 @@ type Options struct {
 	Title string
 	// KeepWindows and KeepDays are how long what was counted is kept, as windows and as days; 0: for ever.
 	KeepWindows, KeepDays time.Duration
+	// MostTexts is how many bytes of texts of sources are taken.
+	MostTexts int64
 }
 
 // A server makes pages.
@@ -292,6 +294,7 @@ func (s *server) who(r *http.Request, values url.Values) (any, error) {
 type storePage struct {
 	*ask.Sizes
 	Windows, Days string
+	Most          int64 // bytes of texts
 }
 
 func (s *server) store(r *http.Request, values url.Values) (any, error) {
@@ -299,7 +302,7 @@ func (s *server) store(r *http.Request, values url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &storePage{answer.(*ask.Sizes), kept(s.options.KeepWindows), kept(s.options.KeepDays)}, nil
+	return &storePage{answer.(*ask.Sizes), kept(s.options.KeepWindows), kept(s.options.KeepDays), s.options.MostTexts}, nil
 }
 
 // An evidenceTable is builds under a title.

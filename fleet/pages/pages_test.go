@@ -36,7 +36,7 @@ func newServer(t *testing.T) *httptest.Server {
 	if err := s.Push(t.Context(), &store.Batch{Build: "b&1", Window: time.Now(), Instance: store.Instance{Host: "<i>h</i>"}, Usage: []store.Usage{{Unit: c.Unit.Hash(), Hits: c.Hits}}}); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(Handler(&ask.Ask{Store: s}, Options{Title: "a <fleet>", KeepWindows: 30 * 24 * time.Hour}))
+	server := httptest.NewServer(Handler(&ask.Ask{Store: s}, Options{Title: "a <fleet>", KeepWindows: 30 * 24 * time.Hour, MostTexts: 2e6}))
 	t.Cleanup(server.Close)
 	return server
 }
@@ -56,13 +56,13 @@ func TestPages(t *testing.T) {
 		{"/never-ran?days=0", 400, "text/html", []string{"days: "}},
 		{"/changed", 200, "text/html", []string{"<select name=since"}},
 		{"/changed?since=9", 404, "text/html", []string{"nobody has reported of that"}},
-		{"/who?of=ran", 200, "text/html", []string{"&lt;i&gt;h&lt;/i&gt;", "<b>1</b> of 1 hosts"}},
+		{"/who?of=ran", 200, "text/html", []string{"&lt;i&gt;h&lt;/i&gt;", "<b>1</b> of 1 host"}},
 		{"/who?of=%3Cb%3E", 404, "text/html", []string{"&lt;b&gt;"}},
 		{"/by", 200, "text/html", []string{"/etc", ">1/2<", "--codeowners FILE"}},
 		{"/by?by=owner", 400, "text/html", []string{"owners are not known here"}},
 		{"/api/v1/coverage?by=directory", 200, "application/json", []string{`"name":"/etc","files":1,"lines":{"covered":1,"total":2}`}},
 		{"/trend", 200, "text/html", []string{"50.0%"}},
-		{"/store", 200, "text/html", []string{"for 30 days", "for ever"}},
+		{"/store", 200, "text/html", []string{"for 30 days", "; more than 2.0 MB are not taken.", "for ever"}},
 		{"/coverage/all/", 200, "text/html", []string{"50.0%", "/api/v1/coverage?output=lcov", "passwd"}},
 		{"/coverage/" + strings.ReplaceAll(release, "%", "%25") + "/index.html", 200, "text/html", []string{"release 1&#34;0 &lt;b&gt;", "output=lcov&amp;release=1%220&#43;%3Cb%3E"}},
 		{"/coverage/all/functions.html", 200, "text/html", nil},
@@ -180,7 +180,7 @@ func TestTexts(t *testing.T) {
 						t.Errorf("%s: there is %q in\n%s", c.selection, not, page)
 					}
 				}
-			} else if page = body(t, server.URL+"/coverage/"+c.selection+"/files/"+link); strings.HasPrefix(link, "b.c") && !strings.Contains(page, "its text was not sent") {
+			} else if page = body(t, server.URL+"/coverage/"+c.selection+"/files/"+link); strings.HasPrefix(link, "b.c") && !strings.Contains(page, "its text is not on this server") {
 				t.Errorf("%s: %s", link, page)
 			}
 			_, link, found = strings.Cut(index, `href="files/`)

@@ -42,6 +42,8 @@ type Options struct {
 	// Windows older than KeepWindows are added up to days, and days older than KeepDays are forgotten, which is at
 	// least as long. 0: never.
 	KeepWindows, KeepDays time.Duration
+	// MostTexts is how many bytes of texts of sources are kept of a project, as they are packed: with more none are taken.
+	MostTexts int64
 	// CertFile and KeyFile are for TLS; "": plain HTTP.
 	CertFile, KeyFile string
 	// Clients are those who sign certificates of clients; nil: none are asked for. Without Tokens who has one may do everything, and
@@ -56,6 +58,7 @@ type Options struct {
 type server struct {
 	options Options
 	working chan struct{} // what is being read has its place
+	waiting *room         // that of what waits to be written
 	limits  limits
 	clients clients
 
@@ -66,16 +69,21 @@ type server struct {
 // A project has a store of its own.
 type project struct {
 	store store.Store
+	texts texts
 	pages http.Handler // nil: none
 }
 
-// together is how many messages are read at a time: each may take some 30 MB.
-const together = 12
+// together is how many messages are read at a time: each may take some 30 MB. waitingBytes is how much of those that have been read
+// waits to be written, which a store does with many at once: it has them once more then.
+const (
+	together     = 12
+	waitingBytes = 3 * wire.MostBytes
+)
 
 // Serve answers who connects to l until ctx ends, and closes l. What was begun is then brought to an end, for up to 10
 // seconds.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
-	s := &server{options: o, working: make(chan struct{}, together), projects: make(map[string]*project), limits: limits{rate: o.Rate}}
+	s := &server{options: o, working: make(chan struct{}, together), waiting: newRoom(waitingBytes), projects: make(map[string]*project), limits: limits{rate: o.Rate}}
 	defer s.close()
 	if err := s.openAll(ctx); err != nil {
 		_ = l.Close()
@@ -146,7 +154,7 @@ func (s *server) project(ctx context.Context, name string) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &project{store: opened}
+	p := &project{store: opened, texts: texts{most: s.options.MostTexts}}
 	if s.options.Pages != nil {
 		p.pages = s.options.Pages(name, opened)
 	}
@@ -227,9 +235,17 @@ func (s *server) showPages(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// A request is a message of somebody. read says that others may be read, as it is when the request has been answered.
+type request struct {
+	*project
+	who     *Token
+	message []byte
+	read    func()
+}
+
 // taking is what takes a message. Browsers do not send such things for pages of others, since the content
 // type is not one of forms.
-func (s *server) taking(take func(ctx context.Context, p *project, who *Token, message []byte) (answer []byte, err error)) http.Handler {
+func (s *server) taking(take func(ctx context.Context, r *request) (answer []byte, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, ok := s.admit(w, r, push)
 		if !ok {
@@ -241,15 +257,16 @@ func (s *server) taking(take func(ctx context.Context, p *project, who *Token, m
 		}
 		select {
 		case s.working <- struct{}{}:
-			defer func() { <-s.working }()
 		case <-r.Context().Done():
 			return
 		}
+		read := sync.OnceFunc(func() { <-s.working })
+		defer read()
 		message, err := wire.Unpack(r.Body)
 		if err == nil {
 			var p *project
 			if p, err = s.project(r.Context(), who.Project); err == nil {
-				message, err = take(r.Context(), p, who, message)
+				message, err = take(r.Context(), &request{p, who, message, read})
 			}
 		} else if !errors.Is(err, wire.ErrTooLarge) {
 			err = wrong{err}
@@ -297,23 +314,24 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, "footfall: "+strings.ReplaceAll(err.Error(), "\n", "; "), status)
 }
 
-func (s *server) takeBuild(ctx context.Context, p *project, _ *Token, message []byte) ([]byte, error) {
-	a, err := wire.DecodeAnnouncement(message)
+func (s *server) takeBuild(ctx context.Context, r *request) ([]byte, error) {
+	a, err := wire.DecodeAnnouncement(r.message)
 	if err == nil && a.Build == "" {
 		err = errors.New("the build has no name")
 	}
 	if err != nil {
 		return nil, wrong{err}
 	}
-	unknown, err := p.store.Announce(ctx, a.Build, a.Release, a.Units)
-	if err != nil {
+	w := wire.Wanted{Texts: true}
+	if w.Units, err = r.store.Announce(ctx, a.Build, a.Release, append(a.Units, a.Texts...)); err != nil {
 		return nil, err
 	}
-	return append([]byte{}, wire.EncodeWanted(unknown)...), nil // which is an answer if it is empty, too
+	r.texts.want(&w, a.Texts)
+	return w.Encode(), nil
 }
 
-func (s *server) takeUnits(ctx context.Context, p *project, _ *Token, message []byte) ([]byte, error) {
-	build, list, err := wire.DecodeUnits(message)
+func (s *server) takeUnits(ctx context.Context, r *request) (answer []byte, err error) {
+	build, list, err := wire.DecodeUnits(r.message)
 	if err == nil && build == "" {
 		err = errors.New("the build has no name")
 	}
@@ -325,19 +343,54 @@ func (s *server) takeUnits(ctx context.Context, p *project, _ *Token, message []
 	if err != nil {
 		return nil, wrong{err}
 	}
-	return nil, p.store.PutBuild(ctx, &store.Build{ID: build, Units: list})
+	list, why, err := r.texts.admit(ctx, r.store, list)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		answer = (&wire.Wanted{Texts: true, NoTexts: why}).Encode()
+	}
+	return answer, r.store.PutBuild(ctx, &store.Build{ID: build, Units: list})
 }
 
-func (s *server) takeCounts(ctx context.Context, p *project, who *Token, message []byte) ([]byte, error) {
-	b, err := wire.DecodeBatch(message)
+func (s *server) takeCounts(ctx context.Context, r *request) ([]byte, error) {
+	b, err := wire.DecodeBatch(r.message)
 	if err == nil {
 		err = checkTimes(b, time.Now())
 	}
 	if err != nil {
 		return nil, wrong{err}
 	}
-	b.Instance.Owner = who.Name
-	return nil, p.store.Push(ctx, b)
+	b.Instance.Owner = r.who.Name
+	leave := s.waiting.enter(len(r.message)) // until then nobody else is read
+	defer leave()
+	r.read()
+	return nil, r.store.Push(ctx, b)
+}
+
+// A room is for so many bytes.
+type room struct {
+	entering sync.Mutex
+	places   chan struct{} // of placeBytes each
+}
+
+const placeBytes = 1 << 14
+
+func newRoom(bytes int) *room { return &room{places: make(chan struct{}, bytes/placeBytes)} }
+
+// enter waits until there is room for so many bytes, which are no more than there are in all.
+func (r *room) enter(bytes int) (leave func()) {
+	n := bytes/placeBytes + 1
+	r.entering.Lock() // of two that each have some places both would wait for more
+	defer r.entering.Unlock()
+	for range n {
+		r.places <- struct{}{}
+	}
+	return func() {
+		for range n {
+			<-r.places
+		}
+	}
 }
 
 // ahead is how far the clock of who sends may be before ours.
@@ -363,9 +416,6 @@ func (s *server) expireNowAndThen(ctx context.Context) {
 }
 
 func (s *server) expire(ctx context.Context, now time.Time) {
-	if s.options.KeepWindows == 0 {
-		return
-	}
 	rolled := now.Add(-s.options.KeepWindows).UTC().Truncate(24 * time.Hour) // whole days
 	forgotten := time.Unix(0, 0)
 	if s.options.KeepDays > 0 {
@@ -378,8 +428,13 @@ func (s *server) expire(ctx context.Context, now time.Time) {
 	}
 	s.mu.Unlock()
 	for name, p := range all {
+		p.texts.again() // others may have forgotten some, or brought more
+		if s.options.KeepWindows == 0 {
+			continue
+		}
 		if err := p.store.Expire(ctx, rolled, forgotten); err != nil && !errors.Is(err, store.ErrClosing) && ctx.Err() == nil {
 			s.options.Log.Error("expire", "project", name, "error", err)
 		}
+		p.texts.again()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -341,6 +342,135 @@ func TestHostile(t *testing.T) {
 	if diff := cmp.Diff(map[string][]int64{"a.c": {1}}, sums(t, dir)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestTexts takes texts of sources as far as there is room, and counts in any case.
+func TestTexts(t *testing.T) {
+	text := func(name string) store.Unit {
+		u, err := units.OfText(name, bytes.Repeat([]byte(name), 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	texts := []store.Unit{text("a.c"), text("b.c"), text("c.c")}
+	large, err := units.OfText("large.c", randomText(units.MostText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]store.Unit, 6) // of more than one message
+	for i := range many {
+		many[i] = large
+		many[i].Name = fmt.Sprint(i, ".c")
+	}
+	broken := store.Unit{Kind: store.Text, Name: "nul.c", Program: []byte("\x01a\x00")}
+	for _, c := range []struct {
+		name  string
+		most  int64
+		older bool
+		tell  [][]store.Unit
+		why   []string
+		kept  int
+	}{
+		{"room", 1 << 20, false, [][]store.Unit{texts, texts}, []string{"", ""}, 3},
+		{"none", 0, false, [][]store.Unit{texts}, []string{"the server takes no text of sources (--max-sources=0)"}, 0},
+		{"too many", 2 << 20, false, [][]store.Unit{texts[:1], many, texts[1:2], texts[:1]},
+			[]string{"", "takes as much as the server keeps: 2 MB", "takes as much as the server keeps: 2 MB", ""}, 1},
+		{"an older server", 1 << 20, true, [][]store.Unit{texts}, []string{"the server is of an older footfall, which takes none"}, 0},
+		{"what is no text", 1 << 20, false, [][]store.Unit{{broken}, texts}, []string{"it has NUL characters", ""}, 3},
+	} {
+		dir := t.TempDir()
+		address, stop := start(t, Options{Stores: sqlite.Dir(dir), MostTexts: c.most})
+		if c.older {
+			address = older(t, address)
+		}
+		client, a := newClient(t, address, ""), aFile("a.c", 3)
+		for i, told := range c.tell {
+			why, err := client.TellWith(t.Context(), "b", "1.0", []store.Unit{a.Unit}, told)
+			if err != nil || (why == nil) != (c.why[i] == "") || why != nil && !strings.Contains(why.Error(), c.why[i]) {
+				t.Errorf("%s, %d: %v, %v; want %q", c.name, i, why, err, c.why[i])
+			}
+		}
+		if err := client.Push(t.Context(), batch(a, "1")); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		stop()
+		s, err := sqlite.Read(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if z, err := s.Sizes(t.Context()); err != nil || z.Texts != c.kept {
+			t.Errorf("%s: %d texts, want %d: %v", c.name, z.Texts, c.kept, err)
+		}
+		s.Close()
+		if diff := cmp.Diff(map[string][]int64{"a.c": {3}}, sums(t, dir)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// randomText is one that does not become less when it is packed.
+func randomText(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	for i := range b {
+		b[i] |= 1
+	}
+	return b
+}
+
+// older is a server before a server that does not know what texts are, as none did before there were any.
+func older(t *testing.T, address string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		message, err := wire.Unpack(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		switch r.URL.Path {
+		case wire.PathBuilds:
+			a, err := wire.DecodeAnnouncement(message)
+			if err != nil {
+				t.Error(err)
+			}
+			a.Texts = nil
+			message = a.Encode()
+		case wire.PathUnits:
+			_, list, err := wire.DecodeUnits(message)
+			if err != nil {
+				t.Error(err)
+			}
+			for i := range list {
+				if list[i].Kind == store.Text {
+					http.Error(w, "footfall: unknown kind", http.StatusUnprocessableEntity)
+					return
+				}
+			}
+		}
+		on, err := http.NewRequest(r.Method, address+r.URL.Path, bytes.NewReader(wire.Pack(message)))
+		if err != nil {
+			t.Error(err)
+		}
+		on.Header = r.Header
+		answer, err := http.DefaultClient.Do(on)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer answer.Body.Close()
+		b, _ := io.ReadAll(answer.Body)
+		if r.URL.Path == wire.PathBuilds {
+			wanted, err := wire.DecodeWanted(b)
+			if err != nil {
+				t.Error(err)
+			}
+			b = (&wire.Wanted{Units: wanted.Units}).Encode()
+		}
+		w.WriteHeader(answer.StatusCode)
+		_, _ = w.Write(b)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // TestRate lets a token make so many requests, and more when time has passed.

@@ -47,7 +47,7 @@ func (u *Unit) Hash() Hash {
 }
 
 // Text is the kind of units that are the text of a source, of the name by which other units of their builds tell of it. They count
-// nothing, and only queries for texts find them.
+// nothing, and only queries for texts find them. They go with the last counts of the builds that have them.
 const Text = "text"
 
 // A Build is a program, as it was built: a GNU build id, or what stands for one.
@@ -81,10 +81,27 @@ type Batch struct {
 	Usage []Usage
 }
 
-// Usage is the counters of a unit, since the window began.
+// Usage is the counters of a unit, since the window began: as numbers, or packed, as they travel and are kept.
 type Usage struct {
-	Unit Hash
-	Hits []uint64
+	Unit   Hash
+	Hits   []uint64
+	Packed Vector // where Hits is nil
+}
+
+// Counters is how many there are.
+func (u *Usage) Counters() int {
+	if u.Hits == nil {
+		return u.Packed.counters
+	}
+	return len(u.Hits)
+}
+
+// Vector is the counters, packed.
+func (u *Usage) Vector() Vector {
+	if u.Hits == nil {
+		return u.Packed
+	}
+	return VectorOf(u.Hits)
 }
 
 // Errors of batches that are never taken, however often they are sent.
@@ -156,8 +173,10 @@ type Sizes struct {
 	FirstWindow, LastWindow            time.Time // beginnings; zero: there is none
 	FirstDay, LastDay                  time.Time
 	Closed                             time.Time // windows that began before take no more counts; zero: all do
-	ProgramBytes, UsageBytes, DayBytes int64     // of programs, of vectors by window, of those by day
+	ProgramBytes, UsageBytes, DayBytes int64     // of programs of Units, of vectors by window, of those by day
 	SeenBytes                          int64     // of when counters were seen to count
+	Texts                              int       // of sources, which are none of Units
+	TextBytes                          int64     // see [Store]
 }
 
 // A LastSeen says of each counter of a unit when it was seen to count: the beginnings of the first and the

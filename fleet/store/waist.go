@@ -47,8 +47,11 @@ type Store interface {
 	// and window, changes nothing. What fails may be there, or not.
 	Push(ctx context.Context, b *Batch) error
 	// Expire makes sums of each day of the windows that began before rolled, the beginning of a day of UTC, which take
-	// no more counts from then on, and forgets the sums of days before forgotten. What was last seen when stays.
+	// no more counts from then on, and forgets the sums of days before forgotten, and texts of which all builds were last
+	// reported of before the day of forgotten, these at once or a moment later. What was last seen when stays.
 	Expire(ctx context.Context, rolled, forgotten time.Time) error
+	// TextBytes returns how many bytes texts take as they are packed.
+	TextBytes(ctx context.Context) (int64, error)
 }
 
 // Stores are those of a server: each project has one of its own.

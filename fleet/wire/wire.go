@@ -5,11 +5,14 @@
 //	  string build = 1;
 //	  string release = 2;
 //	  repeated bytes units = 3;  // hashes, 32 bytes each
+//	  repeated bytes texts = 4;  // those of texts of sources, which a server may do without
 //	}
 //	message Wanted {
 //	  repeated bytes units = 1;  // those that the server does not know
+//	  bool texts = 2;            // it knows what texts are
+//	  string no_texts = 3;       // why it takes none
 //	}
-//	message Units {              // POST /api/v1/units
+//	message Units {              // POST /api/v1/units; the answer is a Wanted if texts of them were left out
 //	  string build = 1;
 //	  repeated Unit units = 2;
 //	}
@@ -49,6 +52,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,6 +85,7 @@ const ContentType = "application/x-protobuf"
 type Announcement struct {
 	Build, Release string
 	Units          []store.Hash
+	Texts          []store.Hash // which are none of Units
 }
 
 // Encode returns the message.
@@ -89,6 +94,7 @@ func (a *Announcement) Encode() []byte {
 	m.text(1, a.Build)
 	m.text(2, a.Release)
 	m.hashes(3, a.Units)
+	m.hashes(4, a.Texts)
 	return m
 }
 
@@ -103,28 +109,47 @@ func DecodeAnnouncement(b []byte) (*Announcement, error) {
 			return f.text(&a.Release)
 		case 3:
 			return f.addHash(&a.Units)
+		case 4:
+			return f.addHash(&a.Texts)
 		}
 		return nil
 	})
 	return a, err
 }
 
-// EncodeWanted returns the message of the units that are wanted.
-func EncodeWanted(units []store.Hash) []byte {
+// A Wanted says what a server wants of what was announced.
+type Wanted struct {
+	Units   []store.Hash // that it does not know, texts too
+	Texts   bool         // it knows what texts are, which older ones do not
+	NoTexts string       // why it takes none
+}
+
+// Encode returns the message.
+func (w *Wanted) Encode() []byte {
 	var m message
-	m.hashes(1, units)
+	m.hashes(1, w.Units)
+	if w.Texts {
+		m.unsigned(2, 1)
+	}
+	m.text(3, w.NoTexts)
 	return m
 }
 
-// DecodeWanted reads them.
-func DecodeWanted(b []byte) (units []store.Hash, err error) {
-	err = fields(b, "Wanted", func(f field) error {
-		if f.number == 1 {
-			return f.addHash(&units)
+// DecodeWanted reads one.
+func DecodeWanted(b []byte) (*Wanted, error) {
+	w := new(Wanted)
+	err := fields(b, "Wanted", func(f field) error {
+		switch f.number {
+		case 1:
+			return f.addHash(&w.Units)
+		case 2:
+			return f.flag(&w.Texts)
+		case 3:
+			return f.text(&w.NoTexts)
 		}
 		return nil
 	})
-	return units, err
+	return w, err
 }
 
 // EncodeUnits returns the message of units of a build.
@@ -187,8 +212,13 @@ func EncodeBatch(b *store.Batch) []byte {
 	m.bytes(2, encodeInstance(&b.Instance))
 	m.signed(3, b.Window.Unix())
 	m.signed(4, b.Seen.Unix())
+	var one message
 	for i := range b.Usage {
-		m.bytes(5, encodeUsage(&b.Usage[i]))
+		one = appendUsage(one[:0], &b.Usage[i])
+		if size := len(one) + 8; cap(m)-len(m) < size { // others may be as long
+			m = slices.Grow(m, size*(len(b.Usage)-i))
+		}
+		m.bytes(5, one)
 	}
 	if b.Once {
 		m.unsigned(6, 1)
@@ -220,15 +250,18 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-func encodeUsage(u *store.Usage) message {
-	var m message
+func appendUsage(m message, u *store.Usage) message {
+	packed := u.Packed.Bytes()
+	if u.Hits != nil {
+		packed = store.PackVector(u.Hits)
+	}
 	m.bytes(1, u.Unit[:])
-	m.unsigned(2, uint64(len(u.Hits)))
-	m.bytes(3, store.PackVector(u.Hits))
+	m.unsigned(2, uint64(u.Counters()))
+	m.bytes(3, packed)
 	return m
 }
 
-// DecodeBatch reads a batch.
+// DecodeBatch reads a batch, whose counters stay packed, in b.
 func DecodeBatch(b []byte) (*store.Batch, error) {
 	batch := new(store.Batch)
 	batch.Window, batch.Seen, batch.Instance.Start = time.Unix(0, 0), time.Unix(0, 0), time.Unix(0, 0) // where they are missing
@@ -248,10 +281,7 @@ func DecodeBatch(b []byte) (*store.Batch, error) {
 			batch.Usage = append(batch.Usage, u)
 			return err
 		case 6:
-			n := 0
-			err := f.small(&n, 1)
-			batch.Once = n == 1
-			return err
+			return f.flag(&batch.Once)
 		}
 		return nil
 	})
@@ -322,7 +352,7 @@ func decodeUsage(f field, left *int) (u store.Usage, err error) {
 	if *left -= counters; *left < 0 {
 		return u, fmt.Errorf("there are more than %d counters", MostCounters)
 	}
-	u.Hits, err = store.UnpackVector(packed, counters)
+	u.Packed, err = store.CheckVector(packed, counters)
 	return u, err
 }
 
@@ -444,6 +474,13 @@ func (f field) small(n *int, most int) error {
 	}
 	*n = int(f.n)
 	return nil
+}
+
+func (f field) flag(is *bool) error {
+	n := 0
+	err := f.small(&n, 1)
+	*is = n == 1
+	return err
 }
 
 func (f field) signed() (int64, error) {

@@ -457,6 +457,17 @@ func (f *Function) first(file int) *Region {
 	return nil
 }
 
+// last is the end of what is code in a file of the function, which goes on after the first region where this is only the
+// signature, as of Rust.
+func (f *Function) last(file int) (end place) {
+	for i := range f.Regions {
+		if g := &f.Regions[i]; g.File == file && g.Kind != Skipped && end.less(g.end()) {
+			end = g.end()
+		}
+	}
+	return end
+}
+
 // An Expansions is a way from a file of a function through expansions, to their branches.
 type expandedBranch struct {
 	*Region

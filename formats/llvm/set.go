@@ -458,9 +458,12 @@ func (b *fileBuilder) groups() {
 		at := first.start()
 		if index[at] == nil {
 			index[at] = &coverage.Function{
-				Unused: true, StartLine: int32(first.Line), StartColumn: column(first.Column), EndLine: int32(first.EndLine), EndColumn: column(first.EndColumn),
+				Unused: true, StartLine: int32(first.Line), StartColumn: column(first.Column),
 			}
 			instances[at] = make(map[string][]*countedFunction)
+		}
+		if end := f.last(f.Main); end.line > uint32(index[at].EndLine) {
+			index[at].EndLine, index[at].EndColumn = int32(end.line), column(end.column)
 		}
 		index[at].Unused = index[at].Unused && f.unused
 		instances[at][f.symbol] = append(instances[at][f.symbol], f)

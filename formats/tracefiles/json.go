@@ -34,7 +34,7 @@ func (r *reader) json() error {
 		r.cut(0, "at offset %#x: %w; what came before counts", r.in.offset(), err)
 	case !j.files:
 		return errors.New("JSON, but no list of files: expected a report of gcov --json-format, gcovr --json or footfall report --output json")
-	case j.sources > 0 && j.lines == 0:
+	case j.sources > 0 && j.lines == 0 && !j.called: // of programs without counters functions are all there is
 		return errors.New("JSON without lines, perhaps a summary: expected a report of gcov --json-format, gcovr --json or footfall report --output json")
 	}
 	r.tellNegative(j.negative)
@@ -47,6 +47,7 @@ type jsonReader struct {
 
 	files          bool  // there was a list of them
 	sources, lines int   // read
+	called         bool  // there were functions
 	negative       int64 // counts
 
 	// of the document
@@ -123,6 +124,7 @@ func (j *jsonReader) file() {
 		case "functions":
 			for j.s.begin('['); j.s.more(']'); {
 				j.function()
+				j.called = true
 			}
 		case "told":
 			for j.s.begin('['); j.s.more(']'); {

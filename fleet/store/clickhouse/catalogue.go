@@ -11,7 +11,8 @@ import (
 	"footfall/fleet/store"
 )
 
-// A catalogue is what is known of builds and their units. Neither ever goes away, so that what was read once holds.
+// A catalogue is what is known of builds and their units. What counts never goes away, so that what was read once holds; who
+// asks for texts, which do, reads it anew.
 type catalogue struct {
 	mu     sync.Mutex
 	builds map[id]map[id]unit

@@ -162,7 +162,8 @@ type Store struct {
 	nodes  []*database // with the counts, see shard
 	prefix string
 	known  catalogue
-	told   told // what the writer has told
+	told   told   // what the writer has told
+	spare  []rows // of its last insert, for the next one: the memory of reached, by node
 
 	pushes  *store.Queue[*push]
 	stop    chan struct{}
@@ -181,8 +182,9 @@ func (d *Database) store(project string) *Store {
 		s.nodes = append(s.nodes, &own)
 	}
 	s.db = s.nodes[0]
-	s.pushes = store.NewQueue[*push](s.stop)
+	s.pushes = store.NewQueue[*push](s.stop, together)
 	s.told.forget()
+	s.spare = make([]rows, len(s.nodes))
 	return s
 }
 

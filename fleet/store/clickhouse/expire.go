@@ -68,6 +68,9 @@ func (s *Store) Expire(ctx context.Context, rolled, forgotten time.Time) error {
 	if err != nil {
 		return err
 	}
+	if err := s.forgetTexts(ctx, max(before, l.forgotten)/day*day); err != nil {
+		return err
+	}
 	// What counts once may lie in a later window, too, until that is rolled up: see slack.
 	return s.onNodes(func(_ int, db *database) error {
 		return errors.Join(s.drop(ctx, db, "reached", week, max(until, l.rolled)-min(slack, until)), s.drop(ctx, db, "sums", month, max(before, l.forgotten)), s.drop(ctx, db, "instance", month, max(before, l.forgotten)), s.compactTimes(ctx, db))

@@ -26,7 +26,10 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 			return z, err
 		}
 	}
-	z.ProgramBytes, z.UsageBytes, z.DayBytes, z.SeenBytes = bytes["unit"], bytes["reached"], bytes["sums"], bytes["times"]
+	if z.Texts, z.TextBytes, err = s.texts(ctx); err != nil {
+		return z, err
+	}
+	z.ProgramBytes, z.UsageBytes, z.DayBytes, z.SeenBytes = max(0, bytes["unit"]-z.TextBytes), bytes["reached"], bytes["sums"], bytes["times"]
 	return z, s.steady(ctx, func(l limits) error {
 		if l.closed > 0 {
 			z.Closed = time.Unix(int64(l.closed), 0)
@@ -42,6 +45,7 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 				return err
 			}
 		}
+		z.Units -= z.Texts
 		var err error
 		if z.Windows, z.FirstWindow, z.LastWindow, err = s.distinct(ctx, fmt.Sprintf("window FROM %s WHERE window >= %d", s.table("reached"), l.rolled)); err == nil {
 			z.Days, z.FirstDay, z.LastDay, err = s.distinct(ctx, fmt.Sprintf("day FROM %s WHERE day >= %d AND day < %d", s.table("sums"), l.forgotten, l.rolled))

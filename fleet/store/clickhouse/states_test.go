@@ -62,7 +62,7 @@ func (o *older) old(query string, args ...any) string {
 func (o *older) push(b *store.Batch) {
 	o.t.Helper()
 	s, ctx := o.s, o.t.Context()
-	p := &push{batch: b, packed: make([][]byte, len(b.Usage))}
+	p := newPush(b)
 	w := written{reached: make([]rows, len(s.nodes)), times: make([]rows, len(s.nodes))}
 	err := s.look(ctx, p)
 	if err == nil {

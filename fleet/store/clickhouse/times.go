@@ -46,10 +46,10 @@ func (k *timesKey) row(r *rows, writer id, version uint64, first, last []byte) {
 type toldTimes struct {
 	writer  id
 	version uint64 // of its last row
-	told    map[timesKey]packedTimes
+	told    map[timesKey]*seenTimes
 	kept    int // bytes in told
 
-	first, last []uint64
+	hits, first, last []uint64
 }
 
 type packedTimes struct{ first, last []byte }
@@ -57,7 +57,7 @@ type packedTimes struct{ first, last []byte }
 // mostTimes is how many bytes are kept of these at most, and timesOverhead what they take with no times.
 const (
 	mostTimes     = 64 << 20
-	timesOverhead = 160
+	timesOverhead = 200
 )
 
 // newWriter is an id that nobody has.
@@ -68,33 +68,66 @@ func newWriter() (writer id) {
 
 func (t *toldTimes) forget() {
 	t.writer, t.version = newWriter(), 0
-	t.told, t.kept = make(map[timesKey]packedTimes), 0
+	t.told, t.kept = make(map[timesKey]*seenTimes), 0
 }
 
 // see adds a row of when counters were seen to count, unless that was told.
-func (t *toldTimes) see(key timesKey, hits []uint64, window uint32, r *rows) error {
-	of, known := t.told[key]
-	if !known && t.kept > mostTimes {
+func (t *toldTimes) see(key timesKey, counted store.Vector, window uint32, r *rows) error {
+	of := t.told[key]
+	if of != nil && of.newest == window && counted.Within(of.in) {
+		return nil
+	}
+	t.hits = counted.Into(t.hits)
+	if of == nil && t.kept > mostTimes {
 		t.forget()
 	}
-	t.first, t.last = zeros(t.first, len(hits)), zeros(t.last, len(hits))
-	if known {
+	t.first, t.last = zeros(t.first, len(t.hits)), zeros(t.last, len(t.hits))
+	if of != nil {
 		if err := errors.Join(store.UnpackTimes(of.first, t.first), store.UnpackTimes(of.last, t.last)); err != nil {
 			return err
 		}
 	}
-	if !store.Note(t.first, t.last, hits, uint64(window)) {
+	changed := store.Note(t.first, t.last, t.hits, uint64(window))
+	if of == nil {
+		if !changed {
+			return nil
+		}
+		of = &seenTimes{in: make([]uint64, (len(t.hits)+63)/64)}
+		t.told[key] = of
+		t.kept += timesOverhead + 8*len(of.in)
+	}
+	of.note(t.last, window)
+	if !changed {
 		return nil
 	}
 	now := packedTimes{store.PackTimes(t.first), store.PackTimes(t.last)}
 	t.kept += len(now.first) + len(now.last) - len(of.first) - len(of.last)
-	if !known {
-		t.kept += timesOverhead
-	}
-	t.told[key] = now
+	of.packedTimes = now
 	t.version++
 	key.row(r, t.writer, t.version, now.first, now.last)
 	return nil
+}
+
+// A seenTimes is what was told of a unit: when its counters were seen to count, and which were in the newest window, a bit for each.
+// Most of what agents send is of counters that others counted in that window, too.
+type seenTimes struct {
+	packedTimes
+	newest uint32
+	in     []uint64
+}
+
+// note notes which counters were seen last in a window, or later, unless it knows of one that is newer.
+func (s *seenTimes) note(last []uint64, window uint32) {
+	if window < s.newest {
+		return
+	}
+	s.newest = window
+	clear(s.in)
+	for i, at := range last {
+		if at >= uint64(window) {
+			s.in[i/64] |= 1 << (i % 64)
+		}
+	}
 }
 
 // A timesReader reads when counters were seen to count: of each writer its last row, whatever ClickHouse has merged yet.

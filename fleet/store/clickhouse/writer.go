@@ -13,8 +13,8 @@ import (
 
 // A push is a batch to be written.
 type push struct {
-	batch  *store.Batch
-	packed [][]byte // what it has of each unit
+	batch *store.Batch
+	usage []store.Vector // what it has of each unit
 
 	build    id
 	units    map[id]unit
@@ -74,15 +74,23 @@ func (s *Store) Push(ctx context.Context, b *store.Batch) error {
 	if err := s.open(); err != nil {
 		return err
 	}
-	packed := make([][]byte, len(b.Usage))
-	for i := range b.Usage {
-		packed[i] = store.PackVector(b.Usage[i].Hits)
-	}
-	return s.pushes.Do(ctx, &push{batch: b, packed: packed})
+	return s.pushes.Do(ctx, newPush(b))
 }
 
-// gathering is how long those who push wait for others, if there were any before.
-const gathering = 20 * time.Millisecond
+func newPush(b *store.Batch) *push {
+	p := &push{batch: b, usage: make([]store.Vector, len(b.Usage))}
+	for i := range b.Usage {
+		p.usage[i] = b.Usage[i].Vector()
+	}
+	return p
+}
+
+// together is how many batches are in one insert, at most.
+const together = 4096
+
+// gathering is how long those who push wait for others, if there were any before: an insert costs ClickHouse some 10 ms of a
+// processor, with what merging its files takes later, however little it is.
+var gathering = store.Patience{Pause: 20 * time.Millisecond, Between: 300 * time.Millisecond}
 
 // write writes what is pushed, as long as the store is open: what waits together, since each insert costs ClickHouse the
 // files of a part, however little it is.
@@ -116,7 +124,8 @@ func (s *Store) writeTogether(ctx context.Context, all []*push) error {
 	if err != nil {
 		return err
 	}
-	w := written{reached: make([]rows, len(s.nodes)), times: make([]rows, len(s.nodes))}
+	w := written{reached: s.spare, times: make([]rows, len(s.nodes))}
+	s.spare = make([]rows, len(s.nodes)) // of what fails something may be on its way yet
 	for _, p := range all {
 		if p.err == nil && p.window < s.told.closed {
 			p.err = closedError(p.window)
@@ -131,6 +140,9 @@ func (s *Store) writeTogether(ctx context.Context, all []*push) error {
 	if err != nil {
 		s.told.forget() // of what was told some is not there
 		return err
+	}
+	for n := range w.reached {
+		s.spare[n].b = w.reached[n].b[:0]
 	}
 	// What is there by now is in the sums of a day that is closed later. Of one that has been closed meanwhile it is not
 	// known.
@@ -182,8 +194,8 @@ func (s *Store) look(ctx context.Context, p *push) (err error) {
 			switch {
 			case !is || u.hash != hash:
 				unknown = hash
-			case len(b.Usage[i].Hits) != u.counters:
-				return fmt.Errorf("unit %x: %d counters, where it has %d: %w", hash[:8], len(b.Usage[i].Hits), u.counters, store.ErrLength)
+			case p.usage[i].Counters() != u.counters:
+				return fmt.Errorf("unit %x: %d counters, where it has %d: %w", hash[:8], p.usage[i].Counters(), u.counters, store.ErrLength)
 			}
 		}
 		if unknown == (store.Hash{}) {
@@ -291,9 +303,8 @@ func (s *Store) add(p *push, w *written) error {
 	if p.batch.Once {
 		once = 1
 	}
-	for i := range p.batch.Usage {
-		u := &p.batch.Usage[i]
-		unit := unitID(u.Unit)
+	for i := range p.usage {
+		unit := unitID(p.batch.Usage[i].Unit)
 		r := &w.reached[s.shard(unit)]
 		r.fixed(p.build[:])
 		r.fixed(unit[:])
@@ -302,9 +313,9 @@ func (s *Store) add(p *push, w *written) error {
 		r.u8(once)
 		r.text(in.Host)
 		r.fixed(p.labels[:])
-		r.bytes(p.packed[i])
+		r.bytes(p.usage[i].Bytes())
 		r.end()
-		if err := s.told.times.see(timesKey{p.build, unit, in.Host == ""}, u.Hits, p.window, &w.times[s.shard(unit)]); err != nil {
+		if err := s.told.times.see(timesKey{p.build, unit, in.Host == ""}, p.usage[i], p.window, &w.times[s.shard(unit)]); err != nil {
 			return err
 		}
 	}

@@ -27,13 +27,31 @@ func (w *writer) expire(rolled, forgotten int64) error {
 	}
 	for _, forget := range []string{
 		"DELETE FROM rollup WHERE day < ?",
-		"DELETE FROM instance WHERE last < ? AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.instance = instance.id)",
+		"DELETE FROM instance WHERE last < ? AND id NOT IN (SELECT instance FROM usage)",
 	} {
 		if _, err := w.exec(forget, forgotten); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.forgetTexts(forgotten / secondsOfDay * secondsOfDay)
+}
+
+// forgetTexts forgets those of builds of which nobody has reported since a day, once for each day: it looks at all that
+// those builds have.
+func (w *writer) forgetTexts(before int64) error {
+	if before <= w.textsBefore {
+		return nil
+	}
+	w.textsBefore = before
+	gone, err := w.exec("DELETE FROM build_unit WHERE build IN (SELECT build FROM reported GROUP BY build HAVING MAX(last) < ?) AND unit IN (SELECT id FROM unit WHERE kind = ?)", before, store.Text)
+	if err != nil {
+		return err
+	}
+	if n, err := gone.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	_, err = w.exec("DELETE FROM unit WHERE kind = ? AND id NOT IN (SELECT unit FROM build_unit)", store.Text)
+	return err
 }
 
 // rollUp goes through the windows day by day and unit by unit, so that memory has the sums of one.

@@ -18,7 +18,8 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 		}{
 			{"SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", []any{&z.Bytes}},
 			{"SELECT COUNT(*) FROM build", []any{&z.Builds}},
-			{"SELECT COUNT(*), IFNULL(SUM(LENGTH(program)), 0) FROM unit", []any{&z.Units, &z.ProgramBytes}},
+			{"SELECT COUNT(*), IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind <> '" + store.Text + "'", []any{&z.Units, &z.ProgramBytes}},
+			{"SELECT COUNT(*), IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind = '" + store.Text + "'", []any{&z.Texts, &z.TextBytes}},
 			{"SELECT COUNT(*) FROM instance", []any{&z.Instances}},
 			{"SELECT COUNT(DISTINCT window), MIN(window), MAX(window), IFNULL(SUM(LENGTH(hits)), 0) FROM usage", []any{&z.Windows, at(&z.FirstWindow), at(&z.LastWindow), &z.UsageBytes}},
 			{"SELECT COUNT(DISTINCT day), MIN(day), MAX(day), IFNULL(SUM(LENGTH(hits)), 0) FROM rollup", []any{&z.Days, at(&z.FirstDay), at(&z.LastDay), &z.DayBytes}},
@@ -32,6 +33,12 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 		return nil
 	})
 	return z, err
+}
+
+// TextBytes returns how many bytes texts take.
+func (s *Store) TextBytes(ctx context.Context) (n int64, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind = '"+store.Text+"'").Scan(&n)
+	return n, err
 }
 
 // seconds is a time as columns have it, NULL is none.

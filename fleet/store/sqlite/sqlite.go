@@ -49,8 +49,8 @@ func openDir(ctx context.Context, dir string) (*Store, error) {
 		return nil, err
 	}
 	// What is acknowledged survives the loss of power: synchronous is FULL, and many
-	// batches are one transaction.
-	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-65536)",
+	// batches are one transaction. Foreign keys are not enforced: whatever is deleted SQLite would look for in all counts.
+	options := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)", "cache_size(-65536)",
 		"wal_autocheckpoint(8000)"}, // pages: each checkpoint costs looks at the disk, too
 		"_txlock": {"immediate"}}
 	locked, err := lock(ctx, dir)
@@ -77,7 +77,7 @@ func openDir(ctx context.Context, dir string) (*Store, error) {
 
 func newStore(db *sql.DB) *Store {
 	s := &Store{db: db, stop: make(chan struct{})}
-	s.pushes = store.NewQueue[func(*writer) error](s.stop)
+	s.pushes = store.NewQueue[func(*writer) error](s.stop, together)
 	return s
 }
 
@@ -169,10 +169,13 @@ func (s *Store) Close() error {
 	return err
 }
 
+// together is how much is written in one transaction, at most.
+const together = 256
+
 // write writes what is pushed, as long as the store is open: what waits in one transaction, so that
 // it costs one look at the disk.
 func (s *Store) write() {
-	for all := s.pushes.Take(0); all != nil; all = s.pushes.Take(0) {
+	for all := s.pushes.Take(store.Patience{}); all != nil; all = s.pushes.Take(store.Patience{}) {
 		s.writeTogether(all)
 	}
 }

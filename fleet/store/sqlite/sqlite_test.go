@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -132,6 +133,52 @@ func pushSimulation(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		fmt.Println("acknowledged", i)
+	}
+}
+
+// TestExpiryOfMany forgets instances and texts beside many counts that stay. Looked for in these one by one that took 10 seconds,
+// for which nobody could push.
+func TestExpiryOfMany(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	list := fixtures.Units(200, 1)
+	old := store.Build{ID: "old", Units: list[:1:1]}
+	for i := range 500 {
+		old.Units = append(old.Units, store.Unit{Kind: store.Text, Name: fmt.Sprint(i), Program: fmt.Append(nil, i)})
+	}
+	if err := errors.Join(s.PutBuild(t.Context(), &old), s.PutBuild(t.Context(), &store.Build{ID: "new", Units: list})); err != nil {
+		t.Fatal(err)
+	}
+	now := fixtures.Day1.Add(500 * 24 * time.Hour)
+	pushed := make(chan error)
+	const hosts = 500
+	for host := range hosts {
+		in := store.Instance{Host: fmt.Sprint(host)}
+		b := &store.Batch{Build: "new", Window: now, Instance: in}
+		for i := range list {
+			b.Usage = append(b.Usage, store.Usage{Unit: list[i].Hash(), Hits: make([]uint64, list[i].Counters)})
+		}
+		go func() {
+			pushed <- errors.Join(s.Push(t.Context(), b), s.Push(t.Context(), &store.Batch{Build: "old", Window: fixtures.Day1, Instance: in, Usage: b.Usage[:1]}))
+		}()
+	}
+	for range hosts {
+		if err := <-pushed; err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	if err := s.Expire(t.Context(), now.Add(-24*time.Hour), now.Add(-48*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("%v", took)
+	}
+	if z, err := s.Sizes(t.Context()); err != nil || z.Texts != 0 || z.Instances != hosts || z.Windows != 1 {
+		t.Errorf("%+v, %v", z, err)
 	}
 }
 

@@ -20,12 +20,16 @@ type writer struct {
 	closed int64             // windows before take no more counts; -1: not known
 	usage  map[usageKey][]uint64
 	seen   map[seenKey]*seenRow
-	kept   int // counters in usage and seen
+	kept   int      // counters in usage and seen
+	hits   []uint64 // of what is being pushed
+	// textsBefore is before which day texts were forgotten last, since we began.
+	textsBefore int64
 }
 
 type unitRow struct {
 	id       int64
 	counters int
+	text     bool
 }
 
 type usageKey struct{ window, unit, instance int64 }
@@ -169,7 +173,7 @@ func (w *writer) announce(build int64, units []store.Hash) (unknown []store.Hash
 func (w *writer) unit(build int64, hash store.Hash) (u unitRow, err error) {
 	u, known := w.units[hash]
 	if !known {
-		if err = w.one([]any{&u.id, &u.counters}, "SELECT id, counters FROM unit WHERE hash = ?", hash[:]); err == nil {
+		if err = w.one([]any{&u.id, &u.counters, &u.text}, "SELECT id, counters, kind = '"+store.Text+"' FROM unit WHERE hash = ?", hash[:]); err == nil {
 			w.units[hash] = u
 		}
 	}
@@ -208,14 +212,18 @@ func (w *writer) push(b *store.Batch) error {
 		if err != nil {
 			return err
 		}
-		hits := b.Usage[i].Hits
-		if len(hits) != u.counters {
-			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], len(hits), u.counters, store.ErrLength)
+		packed := b.Usage[i].Vector()
+		if packed.Counters() != u.counters {
+			return fmt.Errorf("unit %x: %d counters, where it has %d: %w", b.Usage[i].Unit[:8], packed.Counters(), u.counters, store.ErrLength)
 		}
-		if err := w.reached(usageKey{window, u.id, instance}, hits, isNew); err != nil {
+		if u.text { // which goes one day, with all that would name it
+			continue
+		}
+		w.hits = packed.Into(w.hits)
+		if err := w.reached(usageKey{window, u.id, instance}, w.hits, isNew); err != nil {
 			return err
 		}
-		if err := w.saw(seenKey{build, u.id, b.Instance.Host == ""}, hits, window); err != nil {
+		if err := w.saw(seenKey{build, u.id, b.Instance.Host == ""}, w.hits, window); err != nil {
 			return err
 		}
 	}
