@@ -258,3 +258,19 @@ func TestExcludeFromLargeSet(t *testing.T) {
 		t.Errorf("line %+v, excluded %+v, problems %v", l, excluded.Totals, problems)
 	}
 }
+
+// TestExcludedAdd: what is excluded of data and of reports is one list by file.
+func TestExcludedAdd(t *testing.T) {
+	one := func(file string, first int32) Excluded {
+		return Excluded{[]Exclusion{{File: file, First: first}}, coverage.Totals{Lines: coverage.Ratio{Covered: 1, Total: 2}}}
+	}
+	e := one("b.c", 3)
+	e.Add(one("a.c", 9))
+	e.Add(one("b.c", 1))
+	if got := e.InFile("b.c"); len(got) != 2 || got[0].First != 1 || got[1].First != 3 || len(e.InFile("a.c")) != 1 {
+		t.Errorf("of b.c %+v, in all %+v", got, e.List)
+	}
+	if e.String() != "6 lines excluded" {
+		t.Error(e)
+	}
+}
