@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -256,9 +255,7 @@ func (k *killedServer) start() {
 func (k *killedServer) kill() {
 	_ = k.cmd.Process.Kill()
 	_ = k.cmd.Wait()
-	if usage, ok := k.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		k.peak = max(k.peak, usage.Maxrss)
-	}
+	k.peak = max(k.peak, fixtures.PeakMemory(k.cmd.ProcessState))
 }
 
 // TestSimulation has agents send what they count, twice, in any order and in several lives, to a server that is killed
