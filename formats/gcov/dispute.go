@@ -216,20 +216,13 @@ func (c *collector) decides(all claims, unit int32) func(id distinctID, cl *clai
 func (c *collector) hear(all claims, ran map[int32][]runOf, workers int) {
 	units := slices.Collect(maps.Keys(ran))
 	var mu sync.Mutex
-	one := func(i int) {
+	each(workers, len(units), func(i int) {
 		unit := units[i]
 		decides := c.decides(all, unit)
 		mu.Lock()
 		defer mu.Unlock()
 		ran[unit] = slices.DeleteFunc(ran[unit], func(r runOf) bool { return !heard(all[r.id], r.id, decides) })
-	}
-	if workers > 1 {
-		coverage.Parallel(len(units), one)
-		return
-	}
-	for i := range units {
-		one(i)
-	}
+	})
 }
 
 // heard tells whether some claim of a function decides in a unit.

@@ -105,17 +105,10 @@ func (t *tally) list(workers int) {
 		source := t.source(f.key.file)
 		source.functions = append(source.functions, f)
 	}
-	list := func(i int) {
+	each(workers, len(t.used), func(i int) {
 		f := t.files[t.used[i]]
 		f.made = &coverage.File{Name: t.sources.list[t.used[i]], Lines: f.list(), Functions: listFunctions(f.functions)}
-	}
-	if workers > 1 {
-		coverage.Parallel(len(t.used), list)
-	} else {
-		for i := range t.used {
-			list(i)
-		}
-	}
+	})
 	t.addConditions()
 }
 

@@ -66,6 +66,17 @@ func (c *collector) tally(workers int, batches []batch) *coverage.Set {
 	return set.Set()
 }
 
+// each calls f(0) to f(n-1): in parallel, unless one worker is all that there is for them.
+func each(workers, n int, f func(i int)) {
+	if workers > 1 {
+		coverage.Parallel(n, f)
+		return
+	}
+	for i := range n {
+		f(i)
+	}
+}
+
 // together is the tally of a batch, of which each worker adds up a part.
 func (c *collector) together(workers int, b batch) *tally {
 	tallies := make([]*tally, workers)

@@ -19,7 +19,7 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 			{"SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", []any{&z.Bytes}},
 			{"SELECT COUNT(*) FROM build", []any{&z.Builds}},
 			{"SELECT COUNT(*), IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind <> '" + store.Text + "'", []any{&z.Units, &z.ProgramBytes}},
-			{"SELECT COUNT(*), IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind = '" + store.Text + "'", []any{&z.Texts, &z.TextBytes}},
+			{ofTexts, []any{&z.Texts, &z.TextBytes}},
 			{"SELECT COUNT(*) FROM instance", []any{&z.Instances}},
 			{"SELECT COUNT(DISTINCT window), MIN(window), MAX(window), IFNULL(SUM(LENGTH(hits)), 0) FROM usage", []any{&z.Windows, at(&z.FirstWindow), at(&z.LastWindow), &z.UsageBytes}},
 			{"SELECT COUNT(DISTINCT day), MIN(day), MAX(day), IFNULL(SUM(LENGTH(hits)), 0) FROM rollup", []any{&z.Days, at(&z.FirstDay), at(&z.LastDay), &z.DayBytes}},
@@ -35,9 +35,13 @@ func (s *Store) Sizes(ctx context.Context) (z store.Sizes, err error) {
 	return z, err
 }
 
+// ofTexts asks how many texts there are, and how many bytes they take.
+const ofTexts = "SELECT COUNT(*), IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind = '" + store.Text + "'"
+
 // TextBytes returns how many bytes texts take.
 func (s *Store) TextBytes(ctx context.Context) (n int64, err error) {
-	err = s.db.QueryRowContext(ctx, "SELECT IFNULL(SUM(LENGTH(program)), 0) FROM unit WHERE kind = '"+store.Text+"'").Scan(&n)
+	texts := 0
+	err = s.db.QueryRowContext(ctx, ofTexts).Scan(&texts, &n)
 	return n, err
 }
 
